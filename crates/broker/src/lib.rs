@@ -1,0 +1,1 @@
+//! The broker: what RocketMQ does with messages, groups and offsets.

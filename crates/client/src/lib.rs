@@ -1,0 +1,1 @@
+//! RocketMQ producers, consumers and admin calls over remoting.

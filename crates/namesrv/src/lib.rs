@@ -1,0 +1,1 @@
+//! The name server: routes from topics to brokers.

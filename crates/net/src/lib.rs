@@ -1,0 +1,1 @@
+//! Connections: framing, batching, back-pressure, correlation.

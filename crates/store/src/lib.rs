@@ -1,0 +1,1 @@
+//! The log: append, flush, read, queue index, checkpoint, recovery.

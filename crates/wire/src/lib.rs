@@ -1,0 +1,1 @@
+//! Bytes, words and units of the RocketMQ protocol and store.

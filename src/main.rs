@@ -1,0 +1,2 @@
+//! The `vostok` binary.
+fn main() {}
