@@ -1,1 +1,11 @@
-//! Bytes, words and units of the RocketMQ protocol and store.
+//! Bytes, words and units of the RocketMQ protocol and store: pure, no I/O and no clock.
+//!
+//! - [`frame`]: one remoting command on the wire, decoded in place and written without intermediate values.
+//! - [`fields`]: the header fields (`extFields`) of a command as borrowed ranges.
+//! - [`codes`]: request codes, response codes, language and version numbers.
+//! - [`header`]: the typed headers of the message paths.
+
+pub mod codes;
+pub mod fields;
+pub mod frame;
+pub mod header;

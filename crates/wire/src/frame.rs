@@ -1,0 +1,158 @@
+//! One remoting command: `length, type and header length, header, body` (spec of `RemotingCommand`).
+//!
+//! ```text
+//! 0      4  length of everything that follows
+//! 4      1  header encoding: 0 JSON, 1 binary
+//! 5      3  header length
+//! 8      h  header
+//! 8+h    b  body; empty means the command has none
+//! ```
+//! A header is decoded *in place*: JSON strings are unescaped inside the receive buffer, so that fields are plain
+//! ranges of it whatever the encoding, and nothing is allocated per command.
+
+mod binary;
+mod json;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use writer::{FrameWriter, Head};
+
+use crate::codes::Language;
+use crate::fields::{Fields, PairList};
+
+/// Largest frame on the wire, its 4-byte length included (`NettyDecoder.FRAME_MAX_LENGTH`).
+pub const FRAME_BYTES_MAX: usize = 16_777_216;
+
+/// Flag bit of a response.
+pub const FLAG_RESPONSE: i32 = 1;
+/// Flag bit of a request that wants no answer.
+pub const FLAG_ONE_WAY: i32 = 2;
+
+/// How a header is written; both kinds may appear on one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Encoding {
+    /// A JSON object, Java's default.
+    #[default]
+    Json,
+    /// The `ROCKETMQ` binary layout.
+    Binary,
+}
+
+/// Why bytes are not a command. The connection they came from is closed; no answer is sent.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FrameError {
+    /// The length prefix is negative, too small for a header, or above [`FRAME_BYTES_MAX`].
+    #[error("frame length {0} is outside 4..={max}", max = FRAME_BYTES_MAX - 4)]
+    Length(i32),
+    /// The header does not fit in its frame.
+    #[error("bad header length {header}: the frame holds {frame} bytes")]
+    HeaderLength {
+        /// Header length found.
+        header: usize,
+        /// Bytes of the frame after its length prefix.
+        frame: usize,
+    },
+    /// The encoding byte is neither 0 nor 1.
+    #[error("unknown header encoding {0}, expected 0 (JSON) or 1 (ROCKETMQ)")]
+    Encoding(u8),
+    /// The header's text or layout is broken.
+    #[error("malformed header at byte {at}: {why}")]
+    Header {
+        /// Position inside the header.
+        at: usize,
+        /// What was expected.
+        why: &'static str,
+    },
+}
+
+/// Length of the first frame of `bytes` including its 4-byte prefix; `None` while the prefix itself is incomplete.
+pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
+    let Some(prefix) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let length = i32::from_be_bytes(*prefix);
+    match usize::try_from(length) {
+        Ok(length) if (4..=FRAME_BYTES_MAX - 4).contains(&length) => Ok(Some(length + 4)),
+        _ => Err(FrameError::Length(length)),
+    }
+}
+
+/// A decoded command, borrowing the buffer it arrived in.
+#[derive(Clone, Debug)]
+pub struct Command<'a> {
+    /// Encoding of the header; an answer uses the same.
+    pub encoding: Encoding,
+    /// Request code, or response code when [`Command::is_response`].
+    pub code: i32,
+    /// Implementation language of the sender, when it is known.
+    pub language: Option<Language>,
+    /// Version ordinal of the sender.
+    pub version: i32,
+    /// Request id; an answer repeats it.
+    pub opaque: i32,
+    /// [`FLAG_RESPONSE`] and [`FLAG_ONE_WAY`].
+    pub flag: i32,
+    /// Text for humans.
+    pub remark: Option<&'a str>,
+    /// Header fields (`extFields`).
+    pub fields: Fields<'a>,
+    /// Body; empty when the command has none.
+    pub body: &'a [u8],
+}
+
+/// The numbers and ranges of a header, found before the buffer is borrowed for reading.
+pub(crate) struct RawHeader {
+    code: i32,
+    language: Option<Language>,
+    version: i32,
+    opaque: i32,
+    flag: i32,
+    remark: Option<(u32, u32)>,
+    pairs: PairList,
+}
+
+impl<'a> Command<'a> {
+    /// Decodes a whole frame, `bytes` starting at its length prefix. JSON strings are unescaped inside `bytes`.
+    pub fn decode(bytes: &'a mut [u8]) -> Result<Self, FrameError> {
+        let available = bytes.len().saturating_sub(4);
+        let prefix = bytes.get(4..8).ok_or(FrameError::HeaderLength { header: 0, frame: available })?;
+        let encoding = prefix[0];
+        let header_len = usize::from(prefix[1]) << 16 | usize::from(prefix[2]) << 8 | usize::from(prefix[3]);
+        if header_len > available - 4 {
+            return Err(FrameError::HeaderLength { header: header_len, frame: available });
+        }
+        let (header, body) = bytes[8..].split_at_mut(header_len);
+        let (encoding, raw) = match encoding {
+            0 => (Encoding::Json, json::decode(header)?),
+            1 => (Encoding::Binary, binary::decode(header)?),
+            other => return Err(FrameError::Encoding(other)),
+        };
+        let header: &'a [u8] = header;
+        let remark = raw.remark.map(|(from, to)| &header[from as usize..to as usize]);
+        Ok(Self {
+            encoding,
+            code: raw.code,
+            language: raw.language,
+            version: raw.version,
+            opaque: raw.opaque,
+            flag: raw.flag,
+            remark: remark.map(|bytes| std::str::from_utf8(bytes).unwrap_or("(not UTF-8)")),
+            fields: Fields::new(header, raw.pairs),
+            body,
+        })
+    }
+
+    /// True for an answer to a request we made.
+    pub fn is_response(&self) -> bool {
+        self.flag & FLAG_RESPONSE != 0
+    }
+
+    /// True when the sender wants no answer, not even an error.
+    pub fn is_one_way(&self) -> bool {
+        self.flag & FLAG_ONE_WAY != 0
+    }
+
+    /// The head of an answer to this command: same id, same encoding.
+    pub fn reply(&self, code: i32) -> Head<'static> {
+        Head::response(self.encoding, code, self.opaque)
+    }
+}

@@ -1,0 +1,293 @@
+//! The JSON header, read in place.
+//!
+//! Only the shape of a command header is understood: one object with scalar members and one member `extFields`, an
+//! object of scalars. Strings are unescaped inside the buffer (an escape never grows), so every value is a range of
+//! it. Unknown members are skipped whatever they hold.
+
+use super::{FrameError, RawHeader};
+use crate::codes::Language;
+use crate::fields::{Pair, PairList};
+
+/// Nesting allowed in members that are skipped.
+const DEPTH_MAX: usize = 32;
+
+type Range = (u32, u32);
+
+/// A scalar member: a string's content, or the text of a number or literal.
+enum Scalar {
+    Text(Range),
+    Literal(Range),
+    Null,
+}
+
+/// Reads a JSON header; ranges are relative to `header`.
+pub(super) fn decode(header: &mut [u8]) -> Result<RawHeader, FrameError> {
+    let mut parser = Parser { bytes: header, at: 0 };
+    let mut raw = RawHeader {
+        code: 0,
+        language: None,
+        version: 0,
+        opaque: 0,
+        flag: 0,
+        remark: None,
+        pairs: PairList::new(),
+    };
+    parser.object(|parser, key| parser.member(key, &mut raw))?;
+    parser.blanks();
+    if parser.at != parser.bytes.len() {
+        return Err(parser.error("text after the header object"));
+    }
+    Ok(raw)
+}
+
+struct Parser<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn error(&self, why: &'static str) -> FrameError {
+        FrameError::Header { at: self.at, why }
+    }
+
+    fn slice(&self, (from, to): Range) -> &[u8] {
+        &self.bytes[from as usize..to as usize]
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn expect(&mut self, byte: u8, why: &'static str) -> Result<(), FrameError> {
+        self.blanks();
+        if self.peek() != Some(byte) {
+            return Err(self.error(why));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Walks an object; `each` is called at the value of every member.
+    fn object(
+        &mut self,
+        mut each: impl FnMut(&mut Self, Range) -> Result<(), FrameError>,
+    ) -> Result<(), FrameError> {
+        self.expect(b'{', "expected an object")?;
+        self.blanks();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.expect(b'"', "expected a member name")?;
+            let key = self.string()?;
+            self.expect(b':', "expected ':'")?;
+            self.blanks();
+            each(self, key)?;
+            self.blanks();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.error("expected ',' or '}'")),
+            }
+        }
+    }
+
+    fn member(&mut self, key: Range, raw: &mut RawHeader) -> Result<(), FrameError> {
+        match self.slice(key) {
+            b"code" => raw.code = self.int()?,
+            b"version" => raw.version = self.int()?,
+            b"opaque" => raw.opaque = self.int()?,
+            b"flag" => raw.flag = self.int()?,
+            b"language" => {
+                raw.language = match self.scalar()? {
+                    Scalar::Text(range) => Language::from_name(self.slice(range)),
+                    Scalar::Literal(range) => parse_int(self.slice(range))
+                        .and_then(|number| u8::try_from(number).ok())
+                        .and_then(Language::from_byte),
+                    Scalar::Null => None,
+                }
+            }
+            b"remark" => {
+                raw.remark = match self.scalar()? {
+                    Scalar::Text(range) | Scalar::Literal(range) => Some(range),
+                    Scalar::Null => None,
+                }
+            }
+            b"extFields" => self.fields(&mut raw.pairs)?,
+            _ => self.skip(0)?,
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self, pairs: &mut PairList) -> Result<(), FrameError> {
+        if self.peek() == Some(b'n') {
+            return self.skip(0);
+        }
+        self.object(|parser, key| {
+            let value = match parser.peek() {
+                Some(b'{' | b'[') => {
+                    let from = parser.at as u32;
+                    parser.skip(0)?;
+                    (from, parser.at as u32)
+                }
+                _ => match parser.scalar()? {
+                    Scalar::Text(range) | Scalar::Literal(range) => range,
+                    Scalar::Null => return Ok(()),
+                },
+            };
+            if pairs.push(Pair { key, value }) { Ok(()) } else { Err(parser.error("too many header fields")) }
+        })
+    }
+
+    fn int(&mut self) -> Result<i32, FrameError> {
+        let range = match self.scalar()? {
+            Scalar::Text(range) | Scalar::Literal(range) => range,
+            Scalar::Null => return Ok(0),
+        };
+        parse_int(self.slice(range)).ok_or_else(|| self.error("expected a 32-bit number"))
+    }
+
+    fn scalar(&mut self) -> Result<Scalar, FrameError> {
+        if self.peek() == Some(b'"') {
+            self.at += 1;
+            return self.string().map(Scalar::Text);
+        }
+        let from = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-' | b'.')) {
+            self.at += 1;
+        }
+        match &self.bytes[from..self.at] {
+            b"" => Err(self.error("expected a value")),
+            b"null" => Ok(Scalar::Null),
+            _ => Ok(Scalar::Literal((from as u32, self.at as u32))),
+        }
+    }
+
+    /// Reads a string whose opening quote is consumed, unescaping it in place.
+    fn string(&mut self) -> Result<Range, FrameError> {
+        let from = self.at;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'"' => {
+                    self.at += 1;
+                    return Ok((from as u32, (self.at - 1) as u32));
+                }
+                b'\\' => return self.escaped(from),
+                _ => self.at += 1,
+            }
+        }
+        Err(self.error("unterminated string"))
+    }
+
+    /// The rest of a string from its first escape on: `write` trails `self.at`.
+    fn escaped(&mut self, from: usize) -> Result<Range, FrameError> {
+        let mut write = self.at;
+        loop {
+            let Some(byte) = self.peek() else { return Err(self.error("unterminated string")) };
+            self.at += 1;
+            match byte {
+                b'"' => return Ok((from as u32, write as u32)),
+                b'\\' => {
+                    let mut utf8 = [0; 4];
+                    let text = self.escape()?.encode_utf8(&mut utf8);
+                    self.bytes[write..write + text.len()].copy_from_slice(text.as_bytes());
+                    write += text.len();
+                }
+                other => {
+                    self.bytes[write] = other;
+                    write += 1;
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, FrameError> {
+        let byte = self.peek().ok_or_else(|| self.error("unterminated escape"))?;
+        self.at += 1;
+        Ok(match byte {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'"' | b'\\' | b'/' | b'\'' => byte as char,
+            b'u' => self.unicode()?,
+            _ => return Err(self.error("unknown escape")),
+        })
+    }
+
+    /// `\uXXXX`, joining surrogate pairs; a lone surrogate becomes U+FFFD.
+    fn unicode(&mut self) -> Result<char, FrameError> {
+        let high = self.hex4()?;
+        if (0xD800..0xDC00).contains(&high) && self.bytes[self.at..].starts_with(b"\\u") {
+            let before = self.at;
+            self.at += 2;
+            let low = self.hex4()?;
+            if (0xDC00..0xE000).contains(&low) {
+                let joined = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+                return Ok(char::from_u32(joined).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            self.at = before;
+        }
+        Ok(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER))
+    }
+
+    fn hex4(&mut self) -> Result<u32, FrameError> {
+        let digits = self.bytes.get(self.at..self.at + 4);
+        let value = digits
+            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| self.error("expected four hex digits"))?;
+        self.at += 4;
+        Ok(value)
+    }
+
+    /// Passes over any value.
+    fn skip(&mut self, depth: usize) -> Result<(), FrameError> {
+        if depth > DEPTH_MAX {
+            return Err(self.error("nested too deeply"));
+        }
+        match self.peek() {
+            Some(b'{') => self.object(|parser, _| parser.skip(depth + 1)),
+            Some(b'[') => self.array(depth),
+            _ => self.scalar().map(drop),
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), FrameError> {
+        self.at += 1;
+        self.blanks();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.blanks();
+            self.skip(depth + 1)?;
+            self.blanks();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return Err(self.error("expected ',' or ']'")),
+            }
+        }
+    }
+}
+
+fn parse_int(text: &[u8]) -> Option<i32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

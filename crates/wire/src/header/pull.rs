@@ -1,0 +1,191 @@
+//! `PullMessageRequestHeader` and `PullMessageResponseHeader`.
+
+use crate::fields::{FieldError, Fields, number, text};
+use crate::frame::FrameWriter;
+
+/// Bits of a pull request's `sysFlag` (`PullSysFlag`).
+pub mod pull_flag {
+    /// Commit `commitOffset` for the group.
+    pub const COMMIT_OFFSET: i32 = 1;
+    /// Hold the request while there is nothing to return.
+    pub const SUSPEND: i32 = 2;
+    /// Use the header's subscription instead of the heartbeat's.
+    pub const SUBSCRIPTION: i32 = 4;
+    /// Legacy class filter.
+    pub const CLASS_FILTER: i32 = 8;
+    /// Lite pull.
+    pub const LITE_PULL: i32 = 16;
+}
+
+/// Header of requests 11 and 361.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PullHeader<'a> {
+    /// Consumer group.
+    pub consumer_group: &'a str,
+    /// Topic.
+    pub topic: &'a str,
+    /// Queue.
+    pub queue_id: i32,
+    /// First logical offset wanted.
+    pub queue_offset: i64,
+    /// Most messages to return.
+    pub max_messages: i32,
+    /// Bits of [`pull_flag`].
+    pub sys_flag: i32,
+    /// Offset to commit when [`pull_flag::COMMIT_OFFSET`] is set.
+    pub commit_offset: i64,
+    /// How long to hold, milliseconds.
+    pub suspend_timeout_ms: i64,
+    /// Filter expression.
+    pub subscription: &'a str,
+    /// Version of the subscription.
+    pub sub_version: i64,
+    /// `TAG` or `SQL92`; empty means `TAG`.
+    pub expression_type: &'a str,
+    /// Most bytes to return, when stated.
+    pub max_bytes: Option<i32>,
+}
+
+impl<'a> PullHeader<'a> {
+    /// Reads the header.
+    pub fn decode(fields: &Fields<'a>) -> Result<Self, FieldError> {
+        let mut header = Self::default();
+        let mut seen = 0_u16;
+        for (key, value) in fields.iter() {
+            let bit = header.set(key, value)?;
+            seen |= bit;
+        }
+        const REQUIRED: [&str; 9] = [
+            "consumerGroup",
+            "topic",
+            "queueId",
+            "queueOffset",
+            "maxMsgNums",
+            "sysFlag",
+            "commitOffset",
+            "suspendTimeoutMillis",
+            "subVersion",
+        ];
+        match REQUIRED.get(seen.trailing_ones() as usize) {
+            Some(missing) => Err(FieldError::Missing(missing)),
+            None => Ok(header),
+        }
+    }
+
+    /// Stores one field; returns the bit of a required one.
+    fn set(&mut self, key: &[u8], value: &'a [u8]) -> Result<u16, FieldError> {
+        let position = match key {
+            b"consumerGroup" => {
+                self.consumer_group = text("consumerGroup", value)?;
+                0
+            }
+            b"topic" => {
+                self.topic = text("topic", value)?;
+                1
+            }
+            b"queueId" => {
+                self.queue_id = number("queueId", value)?;
+                2
+            }
+            b"queueOffset" => {
+                self.queue_offset = number("queueOffset", value)?;
+                3
+            }
+            b"maxMsgNums" => {
+                self.max_messages = number("maxMsgNums", value)?;
+                4
+            }
+            b"sysFlag" => {
+                self.sys_flag = number("sysFlag", value)?;
+                5
+            }
+            b"commitOffset" => {
+                self.commit_offset = number("commitOffset", value)?;
+                6
+            }
+            b"suspendTimeoutMillis" => {
+                self.suspend_timeout_ms = number("suspendTimeoutMillis", value)?;
+                7
+            }
+            b"subVersion" => {
+                self.sub_version = number("subVersion", value)?;
+                8
+            }
+            _ => return self.set_optional(key, value).map(|()| 0),
+        };
+        Ok(1 << position)
+    }
+
+    fn set_optional(&mut self, key: &[u8], value: &'a [u8]) -> Result<(), FieldError> {
+        match key {
+            b"subscription" => self.subscription = text("subscription", value)?,
+            b"expressionType" => self.expression_type = text("expressionType", value)?,
+            b"maxMsgBytes" => self.max_bytes = Some(number("maxMsgBytes", value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes the header.
+    pub fn write<'b>(&self, writer: FrameWriter<'b>) -> FrameWriter<'b> {
+        let mut writer = writer
+            .text("consumerGroup", self.consumer_group)
+            .text("topic", self.topic)
+            .number("queueId", self.queue_id)
+            .number("queueOffset", self.queue_offset)
+            .number("maxMsgNums", self.max_messages)
+            .number("sysFlag", self.sys_flag)
+            .number("commitOffset", self.commit_offset)
+            .number("suspendTimeoutMillis", self.suspend_timeout_ms)
+            .number("subVersion", self.sub_version);
+        if self.sys_flag & pull_flag::SUBSCRIPTION != 0 {
+            writer = writer.text("subscription", self.subscription);
+        }
+        if !self.expression_type.is_empty() {
+            writer = writer.text("expressionType", self.expression_type);
+        }
+        writer
+    }
+}
+
+/// Header of every answer to a pull; Java reads the first four fields without a null check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PullReply {
+    /// Broker to pull from next.
+    pub suggest_broker_id: i64,
+    /// Offset to pull from next.
+    pub next_offset: i64,
+    /// Smallest offset of the queue.
+    pub min_offset: i64,
+    /// Offset the next message will get.
+    pub max_offset: i64,
+    /// System flag of the topic.
+    pub topic_sys_flag: i32,
+    /// System flag of the group.
+    pub group_sys_flag: i32,
+}
+
+impl PullReply {
+    /// Reads the header.
+    pub fn decode(fields: &Fields<'_>) -> Result<Self, FieldError> {
+        Ok(Self {
+            suggest_broker_id: fields.need_number("suggestWhichBrokerId")?,
+            next_offset: fields.need_number("nextBeginOffset")?,
+            min_offset: fields.need_number("minOffset")?,
+            max_offset: fields.need_number("maxOffset")?,
+            topic_sys_flag: fields.number_or("topicSysFlag", 0)?,
+            group_sys_flag: fields.number_or("groupSysFlag", 0)?,
+        })
+    }
+
+    /// Writes the header.
+    pub fn write<'b>(&self, writer: FrameWriter<'b>) -> FrameWriter<'b> {
+        writer
+            .number("suggestWhichBrokerId", self.suggest_broker_id)
+            .number("nextBeginOffset", self.next_offset)
+            .number("minOffset", self.min_offset)
+            .number("maxOffset", self.max_offset)
+            .number("topicSysFlag", self.topic_sys_flag)
+            .number("groupSysFlag", self.group_sys_flag)
+    }
+}

@@ -1,0 +1,177 @@
+//! `SendMessageRequestHeader`, its abbreviated V2 form, and the answer.
+
+use crate::codes::request;
+use crate::fields::{FieldError, Fields, boolean, number, text};
+use crate::frame::FrameWriter;
+
+/// Header of requests 10, 310, 320, 324 and 325.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendHeader<'a> {
+    /// Producer group.
+    pub producer_group: &'a str,
+    /// Topic.
+    pub topic: &'a str,
+    /// Topic whose settings a missing topic is created from.
+    pub default_topic: &'a str,
+    /// Queues a created topic gets at most.
+    pub default_topic_queue_nums: i32,
+    /// Queue; negative lets the broker choose.
+    pub queue_id: i32,
+    /// System flag bits of the record.
+    pub sys_flag: i32,
+    /// Client clock, milliseconds.
+    pub born_timestamp: i64,
+    /// User flag.
+    pub flag: i32,
+    /// Properties string, UTF-8.
+    pub properties: &'a [u8],
+    /// Times the message was consumed before.
+    pub reconsume_times: i32,
+    /// Unit mode of the producer.
+    pub unit_mode: bool,
+    /// Most times the message may be consumed, when the client says so.
+    pub max_reconsume_times: Option<i32>,
+    /// The body holds a client batch.
+    pub batch: bool,
+    /// Broker the client means.
+    pub broker_name: &'a str,
+}
+
+/// Bits that say which required field was seen, in the order of `REQUIRED`.
+const REQUIRED: [[&str; 8]; 2] = [
+    [
+        "producerGroup",
+        "topic",
+        "defaultTopic",
+        "defaultTopicQueueNums",
+        "queueId",
+        "sysFlag",
+        "bornTimestamp",
+        "flag",
+    ],
+    ["a", "b", "c", "d", "e", "f", "g", "h"],
+];
+
+impl<'a> SendHeader<'a> {
+    /// Reads the header of a send request; `code` decides between long and abbreviated names.
+    pub fn decode(code: i32, fields: &Fields<'a>) -> Result<Self, FieldError> {
+        let short = !matches!(code, request::SEND_MESSAGE | request::SEND_REPLY_MESSAGE);
+        let mut header = Self::default();
+        let mut seen = 0_u8;
+        for (key, value) in fields.iter() {
+            let position = if short { short_position(key) } else { long_position(key) };
+            let Some(position) = position else { continue };
+            if position < 8 {
+                seen |= 1 << position;
+            }
+            header.set(position, value)?;
+        }
+        if seen != u8::MAX {
+            return Err(FieldError::Missing(REQUIRED[usize::from(short)][seen.trailing_ones() as usize]));
+        }
+        Ok(header)
+    }
+
+    fn set(&mut self, position: u8, value: &'a [u8]) -> Result<(), FieldError> {
+        match position {
+            0 => self.producer_group = text("producerGroup", value)?,
+            1 => self.topic = text("topic", value)?,
+            2 => self.default_topic = text("defaultTopic", value)?,
+            3 => self.default_topic_queue_nums = number("defaultTopicQueueNums", value)?,
+            4 => self.queue_id = number("queueId", value)?,
+            5 => self.sys_flag = number("sysFlag", value)?,
+            6 => self.born_timestamp = number("bornTimestamp", value)?,
+            7 => self.flag = number("flag", value)?,
+            8 => self.properties = text("properties", value)?.as_bytes(),
+            9 => self.reconsume_times = number("reconsumeTimes", value)?,
+            10 => self.unit_mode = boolean(value),
+            11 => self.max_reconsume_times = Some(number("maxReconsumeTimes", value)?),
+            12 => self.batch = boolean(value),
+            _ => self.broker_name = text("bname", value)?,
+        }
+        Ok(())
+    }
+
+    /// Writes the abbreviated form (requests 310, 320 and 325).
+    pub fn write<'b>(&self, writer: FrameWriter<'b>) -> FrameWriter<'b> {
+        let mut writer = writer
+            .text("a", self.producer_group)
+            .text("b", self.topic)
+            .text("c", self.default_topic)
+            .number("d", self.default_topic_queue_nums)
+            .number("e", self.queue_id)
+            .number("f", self.sys_flag)
+            .number("g", self.born_timestamp)
+            .number("h", self.flag);
+        if !self.properties.is_empty() {
+            writer = writer.bytes("i", self.properties);
+        }
+        writer = writer.number("j", self.reconsume_times).flag("k", self.unit_mode);
+        if let Some(times) = self.max_reconsume_times {
+            writer = writer.number("l", times);
+        }
+        writer = writer.flag("m", self.batch);
+        if self.broker_name.is_empty() { writer } else { writer.text("n", self.broker_name) }
+    }
+}
+
+fn short_position(key: &[u8]) -> Option<u8> {
+    match key {
+        [letter @ b'a'..=b'n'] => Some(letter - b'a'),
+        _ => None,
+    }
+}
+
+fn long_position(key: &[u8]) -> Option<u8> {
+    Some(match key {
+        b"producerGroup" => 0,
+        b"topic" => 1,
+        b"defaultTopic" => 2,
+        b"defaultTopicQueueNums" => 3,
+        b"queueId" => 4,
+        b"sysFlag" => 5,
+        b"bornTimestamp" => 6,
+        b"flag" => 7,
+        b"properties" => 8,
+        b"reconsumeTimes" => 9,
+        b"unitMode" => 10,
+        b"maxReconsumeTimes" => 11,
+        b"batch" => 12,
+        b"bname" => 13,
+        _ => return None,
+    })
+}
+
+/// Answer to a send (`SendMessageResponseHeader`), read by clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendReply<'a> {
+    /// Offset message id, or a comma-separated list of them for a batch.
+    pub message_id: &'a str,
+    /// Queue the message went to.
+    pub queue_id: i32,
+    /// Logical offset of the (first) message.
+    pub queue_offset: i64,
+    /// `UNIQ_KEY` of the message.
+    pub transaction_id: Option<&'a str>,
+}
+
+impl<'a> SendReply<'a> {
+    /// Reads the header of a successful answer.
+    pub fn decode(fields: &Fields<'a>) -> Result<Self, FieldError> {
+        Ok(Self {
+            message_id: fields.need("msgId")?,
+            queue_id: fields.need_number("queueId")?,
+            queue_offset: fields.need_number("queueOffset")?,
+            transaction_id: fields.text("transactionId"),
+        })
+    }
+
+    /// Writes the header.
+    pub fn write<'b>(&self, writer: FrameWriter<'b>) -> FrameWriter<'b> {
+        writer
+            .text("msgId", self.message_id)
+            .number("queueId", self.queue_id)
+            .number("queueOffset", self.queue_offset)
+            .maybe("transactionId", self.transaction_id)
+    }
+}

@@ -1,0 +1,91 @@
+//! The JSON dialect of RocketMQ bodies and configuration files.
+//!
+//! Java peers write JSON with fastjson, which is not quite JSON: integer map keys stand without quotes
+//! (`{0:"a:1"}`) and object map keys stand as object literals (`{{"brokerName":"b"}:5}`). Clients in other
+//! languages send numbers as strings (`"codeSet":["2598919"]`). The reader here accepts all of it; the writer
+//! produces it, so the body types only derive serde's traits and name no dialect.
+//!
+//! | situation | reader | writer, [`Dialect::Plain`] | writer, [`Dialect::Standard`] |
+//! |---|---|---|---|
+//! | integer map key | quoted or not | unquoted | quoted |
+//! | object map key | literal | literal | literal |
+//! | number where text is expected, or the reverse | converted | - | - |
+//! | null or absent member | the type's default | omitted | omitted |
+//! | unknown member | skipped | - | - |
+//! | non-ASCII text | raw or `\uXXXX` | raw | `\uXXXX` |
+//!
+//! Nothing emits whitespace: the Go client cuts route answers at commas and colons.
+
+mod read;
+mod scan;
+mod write;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The deepest nesting of objects and arrays the reader follows.
+pub const DEPTH_MAX: u32 = 64;
+
+/// Why a text is not the JSON that was expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bad json at byte {position}: {reason}")]
+pub struct JsonError {
+    /// Byte offset into the text.
+    pub position: usize,
+    /// What was expected and what was found, lower case.
+    pub reason: String,
+}
+
+/// How map keys and non-ASCII text are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// What fastjson's `toJSONString` writes: integer keys without quotes, UTF-8 as it is.
+    #[default]
+    Plain,
+    /// fastjson's `BrowserCompatible` mode, strict JSON: integer keys in quotes, non-ASCII text escaped.
+    Standard,
+}
+
+/// Reads a value from fastjson or strict JSON text.
+///
+/// # Errors
+/// The text is malformed, too deep, or a value cannot be converted to the type asked for.
+pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<T, JsonError> {
+    let text = std::str::from_utf8(text).map_err(|error| JsonError {
+        position: error.valid_up_to(),
+        reason: "expected utf-8 text".to_owned(),
+    })?;
+    from_str(text)
+}
+
+/// Reads a value from fastjson or strict JSON text.
+///
+/// # Errors
+/// The text is malformed, too deep, or a value cannot be converted to the type asked for.
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
+    let mut cursor = scan::Cursor::new(text);
+    let value = T::deserialize(&mut cursor).map_err(|error| cursor.locate(error))?;
+    cursor.end()?;
+    Ok(value)
+}
+
+/// Writes a value in the plain fastjson dialect.
+///
+/// # Panics
+/// Never for the types of [`crate::body`]; a type of another crate whose `Serialize` fails is a mistake of its author.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    to_vec_as(value, Dialect::Plain)
+}
+
+/// Writes a value in the given dialect.
+///
+/// # Panics
+/// As [`to_vec`].
+pub fn to_vec_as<T: Serialize + ?Sized>(value: &T, dialect: Dialect) -> Vec<u8> {
+    let mut writer = write::Writer::new(dialect);
+    value.serialize(&mut writer).expect("derived Serialize of plain data has no error of its own");
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests;

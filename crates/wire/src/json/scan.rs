@@ -1,0 +1,266 @@
+//! The cursor over JSON text: tokens, positions and the depth bound.
+
+use std::borrow::Cow;
+
+use super::{DEPTH_MAX, JsonError};
+
+/// Marks an error made by serde, which does not know where the reader stands.
+pub(super) const NOWHERE: usize = usize::MAX;
+
+/// A value that is neither an object nor an array.
+pub(super) enum Scalar<'de> {
+    Null,
+    Bool(bool),
+    Number(&'de str),
+    Text(Cow<'de, str>),
+}
+
+/// A position in a text. Invariant: `position` lies on a character boundary of `text`.
+pub(super) struct Cursor<'de> {
+    text: &'de str,
+    position: usize,
+    depth: u32,
+    /// The next value is a map key: whatever it looks like, an untyped reader gets text.
+    pub(super) at_key: bool,
+}
+
+impl<'de> Cursor<'de> {
+    pub(super) fn new(text: &'de str) -> Self {
+        Self { text, position: 0, depth: 0, at_key: false }
+    }
+
+    /// Gives an error of serde the position where reading stopped.
+    pub(super) fn locate(&self, mut error: JsonError) -> JsonError {
+        if error.position == NOWHERE {
+            error.position = self.position;
+        }
+        error
+    }
+
+    /// Fails unless only blanks are left.
+    pub(super) fn end(&mut self) -> Result<(), JsonError> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.wrong("the end of the text")),
+        }
+    }
+
+    /// The next byte after blanks, not consumed.
+    pub(super) fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(&byte) = bytes.get(self.position) {
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                return Some(byte);
+            }
+            self.position += 1;
+        }
+        None
+    }
+
+    /// An error at the current position: `expected`, and what stands there.
+    pub(super) fn wrong(&self, expected: &str) -> JsonError {
+        let found = match self.text[self.position..].chars().next() {
+            Some(found) => format!("`{}`", found.escape_default()),
+            None => "the end of the text".to_owned(),
+        };
+        JsonError { position: self.position, reason: format!("expected {expected}, found {found}") }
+    }
+
+    /// Consumes `byte` if it is next.
+    pub(super) fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        if found {
+            self.position += 1;
+        }
+        found
+    }
+
+    /// Consumes the colon between a key and its value.
+    pub(super) fn colon(&mut self) -> Result<(), JsonError> {
+        if self.take(b':') { Ok(()) } else { Err(self.wrong("`:`")) }
+    }
+
+    /// Consumes the opening bracket of a container.
+    pub(super) fn enter(&mut self) -> Result<(), JsonError> {
+        if self.depth == DEPTH_MAX {
+            let reason = format!("expected at most {DEPTH_MAX} nested containers, found more");
+            return Err(JsonError { position: self.position, reason });
+        }
+        self.depth += 1;
+        self.position += 1;
+        self.at_key = false;
+        Ok(())
+    }
+
+    /// Moves to the next element of a container: false and consumed at its end.
+    pub(super) fn next_element(&mut self, first: &mut bool, close: u8) -> Result<bool, JsonError> {
+        let first = std::mem::replace(first, false);
+        if self.take(close) {
+            // A trailing comma was refused below, so this closes after an element or an empty container.
+            self.depth -= 1;
+            return Ok(false);
+        }
+        if !first {
+            if !self.take(b',') {
+                return Err(self.wrong(if close == b'}' { "`,` or `}`" } else { "`,` or `]`" }));
+            }
+            if self.peek() == Some(close) {
+                return Err(self.wrong("another element"));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads a scalar; `expected` names what the caller wants.
+    pub(super) fn scalar(&mut self, expected: &str) -> Result<Scalar<'de>, JsonError> {
+        match self.peek() {
+            Some(b'"') => Ok(Scalar::Text(self.string()?)),
+            Some(b'-' | b'0'..=b'9') => Ok(Scalar::Number(self.number()?)),
+            Some(b'n') => self.word("null").map(|()| Scalar::Null),
+            Some(b't') => self.word("true").map(|()| Scalar::Bool(true)),
+            Some(b'f') => self.word("false").map(|()| Scalar::Bool(false)),
+            _ => Err(self.wrong(expected)),
+        }
+    }
+
+    /// Consumes `null` if it is next.
+    pub(super) fn null(&mut self) -> Result<bool, JsonError> {
+        if self.peek() != Some(b'n') {
+            return Ok(false);
+        }
+        self.word("null").map(|()| true)
+    }
+
+    /// Skips one value and returns its text.
+    pub(super) fn raw(&mut self) -> Result<&'de str, JsonError> {
+        self.peek();
+        let start = self.position;
+        self.skip()?;
+        Ok(&self.text[start..self.position])
+    }
+
+    fn skip(&mut self) -> Result<(), JsonError> {
+        let close = match self.peek() {
+            Some(b'{') => b'}',
+            Some(b'[') => b']',
+            _ => return self.scalar("a value").map(drop),
+        };
+        self.enter()?;
+        let mut first = true;
+        while self.next_element(&mut first, close)? {
+            self.skip()?;
+            if close == b'}' {
+                self.colon()?;
+                self.skip()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), JsonError> {
+        if !self.text[self.position..].starts_with(word) {
+            return Err(self.wrong(word));
+        }
+        self.position += word.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<&'de str, JsonError> {
+        let rest = &self.text[self.position..];
+        let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        let length = rest.bytes().take_while(|byte| is_part(byte)).count();
+        let number = &rest[..length];
+        if number.parse::<f64>().is_err() {
+            return Err(self.wrong("a number"));
+        }
+        self.position += length;
+        Ok(number)
+    }
+
+    fn string(&mut self) -> Result<Cow<'de, str>, JsonError> {
+        let start = self.position + 1;
+        let bytes = self.text.as_bytes();
+        let mut end = start;
+        loop {
+            match bytes.get(end) {
+                Some(b'"') => {
+                    self.position = end + 1;
+                    return Ok(Cow::Borrowed(&self.text[start..end]));
+                }
+                Some(b'\\') => return self.escaped(start, end).map(Cow::Owned),
+                Some(_) => end += 1,
+                None => return Err(self.unclosed()),
+            }
+        }
+    }
+
+    fn unclosed(&self) -> JsonError {
+        JsonError { position: self.position, reason: "expected a closing quote, found the end of the text".to_owned() }
+    }
+
+    /// Reads on from the first backslash of a string that began at `start`.
+    fn escaped(&mut self, start: usize, backslash: usize) -> Result<String, JsonError> {
+        let bytes = self.text.as_bytes();
+        let mut value = self.text[start..backslash].to_owned();
+        let mut at = backslash;
+        loop {
+            let run = bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'\\'));
+            let Some(run) = run else { return Err(self.unclosed()) };
+            value.push_str(&self.text[at..at + run]);
+            at += run;
+            if bytes[at] == b'"' {
+                self.position = at + 1;
+                return Ok(value);
+            }
+            at = self.escape(at, &mut value)?;
+        }
+    }
+
+    /// Reads one escape at `at`, returns the position after it.
+    fn escape(&mut self, at: usize, value: &mut String) -> Result<usize, JsonError> {
+        let Some(&kind) = self.text.as_bytes().get(at + 1) else { return Err(self.unclosed()) };
+        let plain = match kind {
+            b'"' | b'\\' | b'/' => char::from(kind),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode(at, value),
+            _ => return Err(self.bad_escape(at)),
+        };
+        value.push(plain);
+        Ok(at + 2)
+    }
+
+    /// Reads `\uXXXX`, with its second half if it is a surrogate pair; a lone half becomes U+FFFD.
+    fn unicode(&mut self, at: usize, value: &mut String) -> Result<usize, JsonError> {
+        let unit = self.hex(at)?;
+        if (0xd800..0xdc00).contains(&unit) && self.text.as_bytes()[at + 6..].starts_with(b"\\u") {
+            let second = self.hex(at + 6)?;
+            if (0xdc00..0xe000).contains(&second) {
+                let scalar = 0x10000 + ((unit - 0xd800) << 10) + (second - 0xdc00);
+                value.push(char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER));
+                return Ok(at + 12);
+            }
+        }
+        value.push(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER));
+        Ok(at + 6)
+    }
+
+    /// The four hexadecimal digits after the `\u` at `at`.
+    fn hex(&self, at: usize) -> Result<u32, JsonError> {
+        let digits = self.text.as_bytes().get(at + 2..at + 6).unwrap_or_default();
+        if digits.len() != 4 {
+            return Err(self.bad_escape(at));
+        }
+        digits.iter().try_fold(0, |value, &digit| match char::from(digit).to_digit(16) {
+            Some(digit) => Ok(value * 16 + digit),
+            None => Err(self.bad_escape(at)),
+        })
+    }
+
+    fn bad_escape(&self, at: usize) -> JsonError {
+        JsonError { position: at, reason: "expected an escape sequence, found another character".to_owned() }
+    }
+}

@@ -1,0 +1,102 @@
+//! The properties string of a message: `name 0x01 value 0x02 …`.
+//!
+//! Reading follows `MessageDecoder.string2messageProperties`: a pair counts only when both its name and
+//! its value have at least one character, a missing last separator is accepted, a value may contain
+//! further `0x01`, and of duplicate names the last one counts. The empty-part rule makes Java's
+//! "shorter than three characters" test redundant, so bytes can be compared instead of characters.
+
+pub mod key;
+
+const NAME_END: u8 = 1;
+const PAIR_END: u8 = 2;
+
+/// The longest properties string a record can hold, in bytes.
+pub const PROPERTIES_BYTES_MAX: usize = 32_767;
+
+/// One name and its value, as bytes of the properties string.
+pub type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// Walks the valid pairs of a properties string in order.
+#[must_use]
+pub fn pairs(properties: &[u8]) -> Pairs<'_> {
+    Pairs { rest: properties }
+}
+
+/// The iterator of [`pairs`].
+#[derive(Clone, Debug)]
+pub struct Pairs<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = Pair<'a>;
+
+    fn next(&mut self) -> Option<Pair<'a>> {
+        while !self.rest.is_empty() {
+            let end = find(self.rest, PAIR_END).unwrap_or(self.rest.len());
+            let segment = &self.rest[..end];
+            self.rest = self.rest.get(end + 1..).unwrap_or_default();
+            if let Some(at) = find(segment, NAME_END)
+                && at > 0
+                && at + 1 < segment.len()
+            {
+                return Some((&segment[..at], &segment[at + 1..]));
+            }
+        }
+        None
+    }
+}
+
+fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
+    bytes.iter().position(|byte| *byte == wanted)
+}
+
+/// The value of `name`; the last one when it occurs more than once.
+#[must_use]
+pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    pairs(properties).filter(|(found, _)| *found == name.as_bytes()).last().map(|(_, value)| value)
+}
+
+/// [`get`] as text; `None` also when the value is not UTF-8.
+#[must_use]
+pub fn get_str<'a>(properties: &'a [u8], name: &str) -> Option<&'a str> {
+    get(properties, name).and_then(|value| std::str::from_utf8(value).ok())
+}
+
+/// Appends one pair. Pairs with an empty name or value are left out: no reader would see them.
+pub fn append(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if name.is_empty() || value.is_empty() {
+        return;
+    }
+    if out.last().is_some_and(|last| *last != PAIR_END) {
+        out.push(PAIR_END);
+    }
+    out.extend_from_slice(name.as_bytes());
+    out.push(NAME_END);
+    out.extend_from_slice(value);
+    out.push(PAIR_END);
+}
+
+/// Copies the valid pairs of `source` to the end of `out` without the names in `dropped` and without
+/// those in `added`, then appends the pairs of `added`. One pass, no map.
+///
+/// `out` may already hold complete pairs; nothing in it is looked at.
+pub fn rewrite(out: &mut Vec<u8>, source: &[u8], dropped: &[&str], added: &[(&str, &[u8])]) {
+    out.reserve(source.len() + 1 + added.iter().map(|(n, v)| n.len() + v.len() + 2).sum::<usize>());
+    for (name, value) in pairs(source) {
+        let is = |other: &str| other.as_bytes() == name;
+        if dropped.iter().any(|other| is(other)) || added.iter().any(|(other, _)| is(other)) {
+            continue;
+        }
+        out.extend_from_slice(name);
+        out.push(NAME_END);
+        out.extend_from_slice(value);
+        out.push(PAIR_END);
+    }
+    for (name, value) in added {
+        append(out, name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;
