@@ -4,8 +4,15 @@
 //! - [`fields`]: the header fields (`extFields`) of a command as borrowed ranges.
 //! - [`codes`]: request codes, response codes, language and version numbers.
 //! - [`header`]: the typed headers of the message paths.
+//! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
 
 pub mod codes;
 pub mod fields;
 pub mod frame;
 pub mod header;
+pub mod batch;
+pub mod hash;
+pub mod id;
+pub mod properties;
+pub mod record;
+pub mod units;

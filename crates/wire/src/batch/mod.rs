@@ -1,5 +1,6 @@
 //! The body of a client batch: entries of `size, magic, crc, flag, body, properties`
-//! (`MessageDecoder.encodeMessages`; magic and CRC are zero and not looked at).
+//! (`MessageDecoder.encodeMessages`). Size, magic and CRC of an entry are not looked at, as in Java's
+//! `MessageExtEncoder`: the parts say where the next entry begins.
 
 use thiserror::Error;
 
@@ -66,7 +67,6 @@ fn entry(bytes: &[u8]) -> Result<(Entry<'_>, usize), &'static str> {
         Some(i32::from_be_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
     };
     let length = |value: i32| usize::try_from(value).map_err(|_| "negative length");
-    let size = length(word(0).ok_or("shorter than its size field")?)?;
     let flag = word(12).ok_or("shorter than its fixed fields")?;
     let body_length = length(word(16).ok_or("shorter than its fixed fields")?)?;
     let body_end = body_length.checked_add(20).ok_or("body length too large")?;
@@ -76,10 +76,7 @@ fn entry(bytes: &[u8]) -> Result<(Entry<'_>, usize), &'static str> {
     let properties_length = usize::try_from(raw).map_err(|_| "negative properties length")?;
     let start = body_end + 2;
     let properties = bytes.get(start..start + properties_length).ok_or("properties longer than the batch")?;
-    if size != ENTRY_FIXED + body_length + properties_length {
-        return Err("size differs from the sum of its parts");
-    }
-    Ok((Entry { flag, body, properties }, size))
+    Ok((Entry { flag, body, properties }, ENTRY_FIXED + body_length + properties_length))
 }
 
 /// Appends one entry to a batch body.

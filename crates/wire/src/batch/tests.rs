@@ -21,7 +21,7 @@ fn a_java_batch_reads_and_writes_back() {
 #[test]
 fn a_damaged_entry_ends_the_walk_with_its_place() {
     let mut body = GOLDEN.to_vec();
-    body[58 + 3] = 0x3b;
+    body[58 + 16] = 0x80;
     let results: Vec<_> = entries(&body).collect();
     assert_eq!(results.len(), 2);
     assert_eq!(results[1].unwrap_err().at, 58);

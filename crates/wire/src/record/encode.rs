@@ -1,0 +1,203 @@
+//! Writing records. The body, hosts and properties are written once; what only the appender knows
+//! (position, queue offset, store time) is put in later by [`place`].
+
+use super::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, sys_flag};
+use crate::hash::crc32;
+use crate::properties::PROPERTIES_BYTES_MAX;
+use crate::properties::key;
+use crate::units::{LogOffset, QueueOffset};
+use std::net::{IpAddr, SocketAddr};
+use thiserror::Error;
+
+/// Size of a blank record's written part; every file keeps so many bytes for it.
+pub const BLANK_BYTES: usize = 8;
+/// Size of the optional checksum property at the end of a record.
+pub const CRC_PROPERTY_BYTES: usize = 20;
+/// Longest topic a one-byte signed length can hold.
+const TOPIC_V1_MAX: usize = 127;
+
+/// What the writer of a record chooses.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    /// The topic's name.
+    pub topic: &'a str,
+    /// The queue in it.
+    pub queue_id: i32,
+    /// The user's flag.
+    pub flag: i32,
+    /// [`sys_flag`] bits; the two host bits are set or cleared from the addresses.
+    pub sys_flag: i32,
+    /// The sender's clock, ms.
+    pub born_timestamp: i64,
+    /// The sender's address.
+    pub born_host: SocketAddr,
+    /// This broker's address.
+    pub store_host: SocketAddr,
+    /// How often the message was consumed before.
+    pub reconsume_times: i32,
+    /// Position of the half message of a committed one, else zero.
+    pub prepared_transaction_offset: i64,
+    /// The body as it will be stored.
+    pub body: &'a [u8],
+    /// The properties string as it will be stored.
+    pub properties: &'a [u8],
+    /// Whether room for the checksum property is kept ([`seal_crc_property`]).
+    pub crc_property: bool,
+}
+
+/// What the appender decides under its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Number in the queue; zero for records that take no place in it.
+    pub queue_offset: QueueOffset,
+    /// Position in the commit log.
+    pub log_offset: LogOffset,
+    /// The broker's clock, ms.
+    pub store_timestamp: i64,
+}
+
+/// Why a record cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum EncodeError {
+    /// The properties string does not fit its length field.
+    #[error("properties are {found} bytes long, the limit is {PROPERTIES_BYTES_MAX}")]
+    Properties {
+        /// Length with the checksum property.
+        found: usize,
+    },
+    /// The topic does not fit its length field.
+    #[error("topic is {found} bytes long, the limit is 32767")]
+    Topic {
+        /// Its length.
+        found: usize,
+    },
+    /// The record does not fit its size field.
+    #[error("record is {found} bytes long, the limit is 2147483647")]
+    Record {
+        /// Its length.
+        found: usize,
+    },
+}
+
+fn is_v2(topic: &str) -> bool {
+    topic.len() > TOPIC_V1_MAX
+}
+
+fn host_bytes(host: SocketAddr) -> usize {
+    if host.is_ipv4() { 8 } else { 20 }
+}
+
+fn properties_bytes(fields: &Fields<'_>) -> usize {
+    let separator = fields.properties.last().is_some_and(|last| *last != 2);
+    let extra = if fields.crc_property { CRC_PROPERTY_BYTES + usize::from(separator) } else { 0 };
+    fields.properties.len() + extra
+}
+
+/// The size the record will have.
+#[must_use]
+pub fn size_of(fields: &Fields<'_>) -> usize {
+    RECORD_BYTES_MIN - 16
+        + host_bytes(fields.born_host)
+        + host_bytes(fields.store_host)
+        + fields.body.len()
+        + fields.topic.len()
+        + usize::from(is_v2(fields.topic))
+        + properties_bytes(fields)
+}
+
+/// Appends the record to `out` with zero for what [`place`] puts in, and answers its size. On an error
+/// `out` is as it was.
+///
+/// # Errors
+/// When a part is longer than its length field can say.
+pub fn encode(fields: &Fields<'_>, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
+    let properties = properties_bytes(fields);
+    let properties_field =
+        i16::try_from(properties).map_err(|_| EncodeError::Properties { found: properties })?;
+    let topic_field =
+        i16::try_from(fields.topic.len()).map_err(|_| EncodeError::Topic { found: fields.topic.len() })?;
+    let size = size_of(fields);
+    let size_field = i32::try_from(size).map_err(|_| EncodeError::Record { found: size })?;
+    let body_field = i32::try_from(fields.body.len()).map_err(|_| EncodeError::Record { found: size })?;
+    let mut flags = fields.sys_flag & !(sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6);
+    if fields.born_host.is_ipv6() {
+        flags |= sys_flag::BORN_HOST_V6;
+    }
+    if fields.store_host.is_ipv6() {
+        flags |= sys_flag::STORE_HOST_V6;
+    }
+    let magic = if is_v2(fields.topic) { MAGIC_V2 } else { MAGIC_V1 };
+    let start = out.len();
+    out.reserve(size);
+    // The fixed part is assembled on the stack so that it reaches `out` in one copy.
+    let mut head = [0u8; 48];
+    head[0..4].copy_from_slice(&size_field.to_be_bytes());
+    head[4..8].copy_from_slice(&magic.to_be_bytes());
+    head[8..12].copy_from_slice(&crc32(fields.body).to_be_bytes());
+    head[12..16].copy_from_slice(&fields.queue_id.to_be_bytes());
+    head[16..20].copy_from_slice(&fields.flag.to_be_bytes());
+    head[36..40].copy_from_slice(&flags.to_be_bytes());
+    head[40..48].copy_from_slice(&fields.born_timestamp.to_be_bytes());
+    out.extend_from_slice(&head);
+    append_host(out, fields.born_host);
+    out.extend_from_slice(&[0; 8]);
+    append_host(out, fields.store_host);
+    let mut middle = [0u8; 16];
+    middle[0..4].copy_from_slice(&fields.reconsume_times.to_be_bytes());
+    middle[4..12].copy_from_slice(&fields.prepared_transaction_offset.to_be_bytes());
+    middle[12..16].copy_from_slice(&body_field.to_be_bytes());
+    out.extend_from_slice(&middle);
+    out.extend_from_slice(fields.body);
+    let topic_field = topic_field.to_be_bytes();
+    out.extend_from_slice(if is_v2(fields.topic) { &topic_field } else { &topic_field[1..] });
+    out.extend_from_slice(fields.topic.as_bytes());
+    out.extend_from_slice(&properties_field.to_be_bytes());
+    out.extend_from_slice(fields.properties);
+    if fields.crc_property && fields.properties.last().is_some_and(|last| *last != 2) {
+        out.push(2);
+    }
+    // With the checksum property this leaves zeros for the seal.
+    out.resize(start + size, 0);
+    Ok(size)
+}
+
+fn append_host(out: &mut Vec<u8>, host: SocketAddr) {
+    let port = u32::from(host.port()).to_be_bytes();
+    match host.ip() {
+        IpAddr::V4(ip) => out.extend_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => out.extend_from_slice(&ip.octets()),
+    }
+    out.extend_from_slice(&port);
+}
+
+/// Puts the appender's decisions into an encoded record.
+pub fn place(record: &mut [u8], placement: &Placement) {
+    record[20..28].copy_from_slice(&placement.queue_offset.to_i64().to_be_bytes());
+    record[28..36].copy_from_slice(&placement.log_offset.to_i64().to_be_bytes());
+    let at = super::store_timestamp_at(super::i32_at(record, 36));
+    record[at..at + 8].copy_from_slice(&placement.store_timestamp.to_be_bytes());
+}
+
+/// Fills the kept room at the end of a placed record with the checksum of everything before it
+/// (`enabledAppendPropCRC`): ten digits, the least significant first.
+pub fn seal_crc_property(record: &mut [u8]) {
+    let at = record.len() - CRC_PROPERTY_BYTES;
+    let name = key::CRC32.as_bytes();
+    let mut value = crc32(&record[..at]);
+    record[at..at + name.len()].copy_from_slice(name);
+    record[at + name.len()] = 1;
+    for digit in &mut record[at + name.len() + 1..at + CRC_PROPERTY_BYTES - 1] {
+        *digit = b'0' + u8::try_from(value % 10).expect("a digit is below ten");
+        value /= 10;
+    }
+    record[at + CRC_PROPERTY_BYTES - 1] = 2;
+}
+
+/// The record that fills the last `left` bytes of a file.
+#[must_use]
+pub fn encode_blank(left: u32) -> [u8; BLANK_BYTES] {
+    let mut blank = [0; BLANK_BYTES];
+    blank[..4].copy_from_slice(&left.to_be_bytes());
+    blank[4..].copy_from_slice(&MAGIC_BLANK.to_be_bytes());
+    blank
+}

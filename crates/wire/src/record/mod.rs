@@ -1,0 +1,325 @@
+//! The message record: the same bytes in the commit log and in pull answers, big-endian.
+//!
+//! | bytes | field | offset with two IPv4 hosts |
+//! |---|---|---|
+//! | 4 | total size, this field included | 0 |
+//! | 4 | magic: V1 or V2 | 4 |
+//! | 4 | CRC of the stored body | 8 |
+//! | 4 | queue id | 12 |
+//! | 4 | the user's flag | 16 |
+//! | 8 | queue offset | 20 |
+//! | 8 | position in the commit log | 28 |
+//! | 4 | [`sys_flag`] | 36 |
+//! | 8 | born time, ms | 40 |
+//! | 8 or 20 | born host: address, 4-byte port | 48 |
+//! | 8 | store time, ms | 56 |
+//! | 8 or 20 | store host | 64 |
+//! | 4 | times consumed before | 72 |
+//! | 8 | position of the half message | 76 |
+//! | 4 + n | body | 84 |
+//! | 1 or 2 + m | topic; V2 has the two-byte length | |
+//! | 2 + p | properties | |
+
+mod encode;
+pub mod sys_flag;
+
+pub use encode::{
+    BLANK_BYTES, CRC_PROPERTY_BYTES, EncodeError, Fields, Placement, encode, encode_blank, place,
+    seal_crc_property, size_of,
+};
+
+use crate::hash::crc32;
+use crate::units::{LogOffset, QueueOffset};
+use std::net::{IpAddr, SocketAddr};
+use thiserror::Error;
+
+/// Magic of a record with a one-byte topic length.
+pub const MAGIC_V1: u32 = 0xdaa3_20a7;
+/// Magic of a record with a two-byte topic length.
+pub const MAGIC_V2: u32 = 0xdaa3_20ab;
+/// Magic of the record that fills the rest of a file.
+pub const MAGIC_BLANK: u32 = 0xcbd4_3194;
+/// The size of the smallest record: no body, topic or properties, IPv4 hosts.
+pub const RECORD_BYTES_MIN: usize = 91;
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RecordError {
+    /// Fewer bytes than the record or its fixed part needs.
+    #[error("record is cut short: {needed} bytes expected, {found} found")]
+    Truncated {
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes there.
+        found: usize,
+    },
+    /// The rest of the file is blank; the next record begins in the next file.
+    #[error("blank record of {size} bytes")]
+    Blank {
+        /// The bytes left in the file, this record included.
+        size: u32,
+    },
+    /// Neither of the two magic numbers.
+    #[error("record magic is {found:#010x}, expected {MAGIC_V1:#010x} or {MAGIC_V2:#010x}")]
+    Magic {
+        /// What was found. Zero is the end of written data.
+        found: u32,
+    },
+    /// A length field is negative or leads past the record.
+    #[error("record of {size} bytes has a wrong {field} length {found}")]
+    Length {
+        /// The record's total size.
+        size: usize,
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        found: i64,
+    },
+    /// The body does not match its checksum.
+    #[error("body checksum is {found:#010x}, the record says {expected:#010x}")]
+    Checksum {
+        /// The stored checksum.
+        expected: u32,
+        /// The checksum of the body.
+        found: u32,
+    },
+}
+
+/// A record whose layout has been checked, borrowed from the bytes it lies in.
+///
+/// Invariant: `bytes` is exactly one record and every range below lies inside it.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordView<'a> {
+    bytes: &'a [u8],
+    born_host_bytes: usize,
+    store_host_bytes: usize,
+    body_end: usize,
+    topic_at: usize,
+    topic_end: usize,
+}
+
+/// The first field of whatever lies at the start of `bytes`: a record's or a blank's size and magic.
+#[must_use]
+pub fn peek(bytes: &[u8]) -> Option<(u32, u32)> {
+    let head = bytes.get(..8)?;
+    Some((u32_at(head, 0), u32_at(head, 4)))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"))
+}
+
+fn i32_at(bytes: &[u8], at: usize) -> i32 {
+    u32_at(bytes, at).cast_signed()
+}
+
+fn i64_at(bytes: &[u8], at: usize) -> i64 {
+    i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes sliced"))
+}
+
+fn host_at(bytes: &[u8], at: usize, length: usize) -> SocketAddr {
+    let port_at = at + length - 4;
+    let ip = match length {
+        8 => IpAddr::from(<[u8; 4]>::try_from(&bytes[at..port_at]).expect("four bytes sliced")),
+        _ => IpAddr::from(<[u8; 16]>::try_from(&bytes[at..port_at]).expect("sixteen bytes sliced")),
+    };
+    // Java writes the port as an int; the upper half is zero in every record a broker wrote.
+    SocketAddr::new(ip, u16::from_be_bytes([bytes[port_at + 2], bytes[port_at + 3]]))
+}
+
+impl<'a> RecordView<'a> {
+    /// Reads the record at the start of `bytes`, which may hold more behind it. Checks the magic and that
+    /// the parts add up to the total size, not the body's checksum ([`Self::check_crc`]).
+    ///
+    /// # Errors
+    /// When the bytes do not begin with a complete, well-formed record.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, RecordError> {
+        let (size, magic) = peek(bytes).ok_or(RecordError::Truncated { needed: 8, found: bytes.len() })?;
+        let topic_length_bytes = match magic {
+            MAGIC_V1 => 1,
+            MAGIC_V2 => 2,
+            MAGIC_BLANK => return Err(RecordError::Blank { size }),
+            found => return Err(RecordError::Magic { found }),
+        };
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let wrong = |field, found| RecordError::Length { size, field, found };
+        if size < RECORD_BYTES_MIN || size > i32::MAX.unsigned_abs() as usize {
+            return Err(wrong("total", i64::try_from(size).unwrap_or(i64::MAX)));
+        }
+        let whole = bytes.len();
+        let bytes = bytes.get(..size).ok_or(RecordError::Truncated { needed: size, found: whole })?;
+        let sys_flag = i32_at(bytes, 36);
+        let host_bytes = |bit| if sys_flag & bit == 0 { 8 } else { 20 };
+        let born_host_bytes = host_bytes(sys_flag::BORN_HOST_V6);
+        let store_host_bytes = host_bytes(sys_flag::STORE_HOST_V6);
+        // `take` walks the three variable parts; each must leave room for what follows it.
+        let take = |at: usize, length: i64, field| -> Result<usize, RecordError> {
+            let end = usize::try_from(length).ok().and_then(|length| at.checked_add(length));
+            end.filter(|end| *end <= size).ok_or(wrong(field, length))
+        };
+        let body_at = take(72 + born_host_bytes + store_host_bytes, 0, "body")?;
+        let body_length = i64::from(i32_at(bytes, body_at - 4));
+        let body_end = take(body_at, body_length, "body")?;
+        let topic_at = take(body_end, topic_length_bytes, "topic")?;
+        let topic_length = match topic_length_bytes {
+            1 => i64::from(bytes[topic_at - 1].cast_signed()),
+            _ => i64::from(i16::from_be_bytes([bytes[topic_at - 2], bytes[topic_at - 1]])),
+        };
+        let topic_end = take(topic_at, topic_length, "topic")?;
+        let properties_at = take(topic_end, 2, "properties")?;
+        let properties_length =
+            i64::from(i16::from_be_bytes([bytes[properties_at - 2], bytes[properties_at - 1]]));
+        if take(properties_at, properties_length, "properties")? != size {
+            return Err(wrong("properties", properties_length));
+        }
+        Ok(Self { bytes, born_host_bytes, store_host_bytes, body_end, topic_at, topic_end })
+    }
+
+    /// Compares the body with its checksum.
+    ///
+    /// # Errors
+    /// [`RecordError::Checksum`] when they differ.
+    pub fn check_crc(&self) -> Result<(), RecordError> {
+        let (expected, found) = (self.body_crc(), crc32(self.body()));
+        if expected == found { Ok(()) } else { Err(RecordError::Checksum { expected, found }) }
+    }
+
+    /// The whole record.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Total size in bytes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// [`MAGIC_V1`] or [`MAGIC_V2`].
+    #[must_use]
+    pub fn magic(&self) -> u32 {
+        u32_at(self.bytes, 4)
+    }
+
+    /// The stored checksum of the body.
+    #[must_use]
+    pub fn body_crc(&self) -> u32 {
+        u32_at(self.bytes, 8)
+    }
+
+    /// The queue the message belongs to.
+    #[must_use]
+    pub fn queue_id(&self) -> i32 {
+        i32_at(self.bytes, 12)
+    }
+
+    /// The user's flag.
+    #[must_use]
+    pub fn flag(&self) -> i32 {
+        i32_at(self.bytes, 16)
+    }
+
+    /// Number in the queue as stored; zero for half and rolled-back messages.
+    #[must_use]
+    pub fn raw_queue_offset(&self) -> i64 {
+        i64_at(self.bytes, 20)
+    }
+
+    /// Number in the queue; a negative field reads as zero.
+    #[must_use]
+    pub fn queue_offset(&self) -> QueueOffset {
+        QueueOffset::from_i64(self.raw_queue_offset()).unwrap_or(QueueOffset::ZERO)
+    }
+
+    /// Position in the commit log; `None` when the field is negative.
+    #[must_use]
+    pub fn log_offset(&self) -> Option<LogOffset> {
+        LogOffset::from_i64(i64_at(self.bytes, 28))
+    }
+
+    /// The [`sys_flag`] bits.
+    #[must_use]
+    pub fn sys_flag(&self) -> i32 {
+        i32_at(self.bytes, 36)
+    }
+
+    /// The sender's clock, ms.
+    #[must_use]
+    pub fn born_timestamp(&self) -> i64 {
+        i64_at(self.bytes, 40)
+    }
+
+    /// The sender's address.
+    #[must_use]
+    pub fn born_host(&self) -> SocketAddr {
+        host_at(self.bytes, 48, self.born_host_bytes)
+    }
+
+    /// The broker's clock when it stored the message, ms.
+    #[must_use]
+    pub fn store_timestamp(&self) -> i64 {
+        i64_at(self.bytes, 48 + self.born_host_bytes)
+    }
+
+    /// The storing broker's address.
+    #[must_use]
+    pub fn store_host(&self) -> SocketAddr {
+        host_at(self.bytes, 56 + self.born_host_bytes, self.store_host_bytes)
+    }
+
+    /// How often the message was consumed before.
+    #[must_use]
+    pub fn reconsume_times(&self) -> i32 {
+        i32_at(self.bytes, 56 + self.born_host_bytes + self.store_host_bytes)
+    }
+
+    /// Position of the half message of a committed one, else zero.
+    #[must_use]
+    pub fn prepared_transaction_offset(&self) -> i64 {
+        i64_at(self.bytes, 60 + self.born_host_bytes + self.store_host_bytes)
+    }
+
+    /// The stored body.
+    #[must_use]
+    pub fn body(&self) -> &'a [u8] {
+        &self.bytes[72 + self.born_host_bytes + self.store_host_bytes..self.body_end]
+    }
+
+    /// The topic as bytes.
+    #[must_use]
+    pub fn topic(&self) -> &'a [u8] {
+        &self.bytes[self.topic_at..self.topic_end]
+    }
+
+    /// The topic as text; `None` when it is not UTF-8.
+    #[must_use]
+    pub fn topic_str(&self) -> Option<&'a str> {
+        std::str::from_utf8(self.topic()).ok()
+    }
+
+    /// The properties string.
+    #[must_use]
+    pub fn properties(&self) -> &'a [u8] {
+        &self.bytes[self.topic_end + 2..]
+    }
+}
+
+/// Where the store time lies in a record with this flag.
+#[must_use]
+pub const fn store_timestamp_at(sys_flag: i32) -> usize {
+    if sys_flag & sys_flag::BORN_HOST_V6 == 0 { 56 } else { 68 }
+}
+
+/// The store time of the record that begins with `head`, which needs at least 76 bytes of it.
+#[must_use]
+pub fn peek_store_timestamp(head: &[u8]) -> Option<i64> {
+    let (_, magic) = peek(head)?;
+    if !matches!(magic, MAGIC_V1 | MAGIC_V2) || head.len() < 76 {
+        return None;
+    }
+    Some(i64_at(head, store_timestamp_at(i32_at(head, 36))))
+}
+
+#[cfg(test)]
+mod tests;

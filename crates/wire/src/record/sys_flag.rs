@@ -1,0 +1,72 @@
+//! The bits of `sysFlag` (`MessageSysFlag`).
+
+/// The body is compressed.
+pub const COMPRESSED: i32 = 0x1;
+/// The topic filters by several tags. Never acted on.
+pub const MULTI_TAGS: i32 = 0x2;
+/// Mask of the transaction type.
+pub const TRANSACTION_MASK: i32 = 0xc;
+/// Transaction type: a half message.
+pub const TRANSACTION_PREPARED: i32 = 0x4;
+/// Transaction type: committed.
+pub const TRANSACTION_COMMIT: i32 = 0x8;
+/// Transaction type: rolled back.
+pub const TRANSACTION_ROLLBACK: i32 = 0xc;
+/// The born host is an IPv6 address.
+pub const BORN_HOST_V6: i32 = 0x10;
+/// The store host is an IPv6 address.
+pub const STORE_HOST_V6: i32 = 0x20;
+/// The body is a batch that consumers unwrap.
+pub const NEED_UNWRAP: i32 = 0x40;
+/// One record that holds many messages.
+pub const INNER_BATCH: i32 = 0x80;
+/// Mask of the compression type.
+pub const COMPRESSION_MASK: i32 = 0x700;
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// LZ4 frame.
+    Lz4,
+    /// Zstandard frame.
+    Zstd,
+    /// RFC 1950 stream; also what senders before 5.0 mean by type zero.
+    Zlib,
+}
+
+/// The compression of a body: `None` when it is plain, `Some(Err)` with the type when it is unknown.
+#[must_use]
+pub const fn compression(sys_flag: i32) -> Option<Result<Compression, i32>> {
+    if sys_flag & COMPRESSED == 0 {
+        return None;
+    }
+    Some(match (sys_flag & COMPRESSION_MASK) >> 8 {
+        0 | 3 => Ok(Compression::Zlib),
+        1 => Ok(Compression::Lz4),
+        2 => Ok(Compression::Zstd),
+        other => Err(other),
+    })
+}
+
+/// The flag bits that mark a body as compressed this way.
+#[must_use]
+pub const fn compressed_with(compression: Compression) -> i32 {
+    let kind = match compression {
+        Compression::Lz4 => 1,
+        Compression::Zstd => 2,
+        Compression::Zlib => 3,
+    };
+    COMPRESSED | kind << 8
+}
+
+/// The transaction bits alone.
+#[must_use]
+pub const fn transaction(sys_flag: i32) -> i32 {
+    sys_flag & TRANSACTION_MASK
+}
+
+/// Whether a record with this flag takes a place in its queue: transaction type none or commit.
+#[must_use]
+pub const fn is_queued(sys_flag: i32) -> bool {
+    matches!(transaction(sys_flag), 0 | TRANSACTION_COMMIT)
+}
