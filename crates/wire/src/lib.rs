@@ -5,6 +5,7 @@
 //! - [`codes`]: request codes, response codes, language and version numbers.
 //! - [`header`]: the typed headers of the message paths.
 //! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
+//! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.
 
 pub mod codes;
 pub mod fields;
@@ -16,3 +17,5 @@ pub mod id;
 pub mod properties;
 pub mod record;
 pub mod units;
+pub mod body;
+pub mod json;

@@ -28,7 +28,9 @@ fn visit_integer<'de, V: Visitor<'de>>(cursor: &mut Cursor<'de>, visitor: V) -> 
     match parse_number(text) {
         Some(Number::Signed(value)) => visitor.visit_i64(value),
         Some(Number::Unsigned(value)) => visitor.visit_u64(value),
-        Some(Number::Float(value)) if value.fract() == 0.0 && value.abs() < 9e15 => visitor.visit_i64(value as i64),
+        Some(Number::Float(value)) if value.fract() == 0.0 && value.abs() < 9e15 => {
+            visitor.visit_i64(value as i64)
+        }
         _ => Err(JsonError::custom(format_args!("expected an integer, found `{text}`"))),
     }
 }
@@ -157,7 +159,11 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
         visitor.visit_unit()
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, JsonError> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, JsonError> {
         self.deserialize_unit(visitor)
     }
 
@@ -176,8 +182,9 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
         if self.peek() != Some(b'[') {
             return Err(self.wrong("an array"));
         }
-        self.enter()?;
-        visitor.visit_seq(Elements { cursor: self, first: true, absent: false })
+        let depth = self.enter()?;
+        let value = visitor.visit_seq(Elements { cursor: self, first: true, absent: false })?;
+        self.left(depth).map(|()| value)
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, _length: usize, visitor: V) -> Result<V::Value, JsonError> {
@@ -200,8 +207,9 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
         if self.peek() != Some(b'{') {
             return Err(self.wrong("an object"));
         }
-        self.enter()?;
-        visitor.visit_map(Elements { cursor: self, first: true, absent: false })
+        let depth = self.enter()?;
+        let value = visitor.visit_map(Elements { cursor: self, first: true, absent: false })?;
+        self.left(depth).map(|()| value)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(

@@ -60,7 +60,8 @@ impl<'de> Cursor<'de> {
     /// An error at the current position: `expected`, and what stands there.
     pub(super) fn wrong(&self, expected: &str) -> JsonError {
         let found = match self.text[self.position..].chars().next() {
-            Some(found) => format!("`{}`", found.escape_default()),
+            Some(found) if found.is_control() => format!("character {:#x}", u32::from(found)),
+            Some(found) => format!("`{found}`"),
             None => "the end of the text".to_owned(),
         };
         JsonError { position: self.position, reason: format!("expected {expected}, found {found}") }
@@ -80,8 +81,8 @@ impl<'de> Cursor<'de> {
         if self.take(b':') { Ok(()) } else { Err(self.wrong("`:`")) }
     }
 
-    /// Consumes the opening bracket of a container.
-    pub(super) fn enter(&mut self) -> Result<(), JsonError> {
+    /// Consumes the opening bracket of a container; returns the depth outside it.
+    pub(super) fn enter(&mut self) -> Result<u32, JsonError> {
         if self.depth == DEPTH_MAX {
             let reason = format!("expected at most {DEPTH_MAX} nested containers, found more");
             return Err(JsonError { position: self.position, reason });
@@ -89,7 +90,12 @@ impl<'de> Cursor<'de> {
         self.depth += 1;
         self.position += 1;
         self.at_key = false;
-        Ok(())
+        Ok(self.depth - 1)
+    }
+
+    /// Fails unless the container entered from `depth` was read to its end.
+    pub(super) fn left(&mut self, depth: u32) -> Result<(), JsonError> {
+        if self.depth == depth { Ok(()) } else { Err(self.wrong("the end of the container")) }
     }
 
     /// Moves to the next element of a container: false and consumed at its end.
@@ -195,7 +201,10 @@ impl<'de> Cursor<'de> {
     }
 
     fn unclosed(&self) -> JsonError {
-        JsonError { position: self.position, reason: "expected a closing quote, found the end of the text".to_owned() }
+        JsonError {
+            position: self.position,
+            reason: "expected a closing quote, found the end of the text".to_owned(),
+        }
     }
 
     /// Reads on from the first backslash of a string that began at `start`.

@@ -1,7 +1,9 @@
 //! The writer: serde's data model to compact text in one of the two dialects.
 
 use serde::Serialize;
-use serde::ser::{Error as _, Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, Serializer};
+use serde::ser::{
+    Error as _, Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, Serializer,
+};
 
 use super::{Dialect, JsonError};
 
@@ -158,11 +160,20 @@ impl<'a> Serializer for &'a mut Writer {
         self.serialize_unit()
     }
 
-    fn serialize_unit_variant(self, _name: &'static str, _index: u32, variant: &'static str) -> Result<(), JsonError> {
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<(), JsonError> {
         self.serialize_str(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _name: &'static str, value: &T) -> Result<(), JsonError> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &T,
+    ) -> Result<(), JsonError> {
         value.serialize(self)
     }
 
@@ -186,7 +197,11 @@ impl<'a> Serializer for &'a mut Writer {
         Ok(self.open(b'[', b"]"))
     }
 
-    fn serialize_tuple_struct(self, name: &'static str, _length: usize) -> Result<Self::SerializeTupleStruct, JsonError> {
+    fn serialize_tuple_struct(
+        self,
+        name: &'static str,
+        _length: usize,
+    ) -> Result<Self::SerializeTupleStruct, JsonError> {
         Err(JsonError::custom(format_args!("no body holds a tuple struct such as {name}")))
     }
 
@@ -302,7 +317,11 @@ impl SerializeStruct for Elements<'_> {
     type Ok = ();
     type Error = JsonError;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), JsonError> {
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        name: &'static str,
+        value: &T,
+    ) -> Result<(), JsonError> {
         SerializeMap::serialize_key(self, name)?;
         SerializeMap::serialize_value(self, value)
     }

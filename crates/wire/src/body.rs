@@ -1,0 +1,37 @@
+//! The JSON bodies of requests, responses and configuration files, one type each.
+//!
+//! Every type derives serde's traits; [`crate::json`] gives them the dialect. Members are declared in the
+//! alphabetical order fastjson writes them in, absent members take Java's defaults, `None` is not written.
+//! The vectors under `golden/` were written by Java 5.3.3 and 5.5.0.
+
+pub mod admin;
+pub mod assignment;
+pub mod cluster;
+pub mod group;
+pub mod heartbeat;
+pub mod lock;
+pub mod offset;
+pub mod queue;
+pub mod register;
+pub mod route;
+pub mod topic;
+
+use std::collections::BTreeMap;
+
+pub use admin::*;
+pub use assignment::*;
+pub use cluster::*;
+pub use group::*;
+pub use heartbeat::*;
+pub use lock::*;
+pub use offset::*;
+pub use queue::*;
+pub use register::*;
+pub use route::*;
+pub use topic::*;
+
+/// Members of a configuration file that this version does not know; kept when the file is rewritten.
+pub type Extra = BTreeMap<String, serde_json::Value>;
+
+#[cfg(test)]
+mod tests;

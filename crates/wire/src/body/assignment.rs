@@ -1,0 +1,98 @@
+//! Queue assignment by the broker, acknowledgement of pops in batches, direct consumption.
+
+use serde::{Deserialize, Serialize};
+
+use super::{MessageModel, MessageQueue};
+
+/// The body of `QUERY_ASSIGNMENT` (`QueryAssignmentRequestBody`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueryAssignmentBody {
+    /// The client asking.
+    pub client_id: String,
+    /// Its group.
+    pub consumer_group: String,
+    /// Broadcasting or clustering.
+    pub message_model: MessageModel,
+    /// `AVG` or `AVG_BY_CIRCLE`.
+    pub strategy_name: Option<String>,
+    /// Topic name.
+    pub topic: String,
+}
+
+/// A queue and how to consume it (`MessageQueueAssignment`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueAssignment {
+    /// The queue; id -1 for all queues of a broker group.
+    pub message_queue: MessageQueue,
+    /// `PULL` or `POP`.
+    pub mode: String,
+}
+
+/// The answer to `QUERY_ASSIGNMENT` (`QueryAssignmentResponseBody`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueryAssignmentResponseBody {
+    /// Absent if the broker cannot assign.
+    pub message_queue_assignments: Option<Vec<QueueAssignment>>,
+}
+
+/// Acknowledgements of one pop (`org.apache.rocketmq.remoting.protocol.body.BatchAck`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchAck {
+    /// Base64 of a little-endian bit set: bit n acknowledges start offset + n.
+    #[serde(rename = "b")]
+    pub bits: String,
+    /// Consumer group.
+    #[serde(rename = "c")]
+    pub consumer_group: String,
+    /// Invisible time, milliseconds.
+    #[serde(rename = "it")]
+    pub invisible_ms: i64,
+    /// Pop time, milliseconds since 1970.
+    #[serde(rename = "pt")]
+    pub pop_time: i64,
+    /// Queue number.
+    #[serde(rename = "q")]
+    pub queue_id: i32,
+    /// `0` normal, `1` and `2` the retry topics.
+    #[serde(rename = "r")]
+    pub retry: String,
+    /// Queue of the revive topic.
+    #[serde(rename = "rq")]
+    pub revive_queue_id: i32,
+    /// First offset of the pop.
+    #[serde(rename = "so")]
+    pub start_offset: i64,
+    /// Topic name.
+    #[serde(rename = "t")]
+    pub topic: String,
+}
+
+/// The body of `BATCH_ACK_MESSAGE` (`BatchAckMessageRequestBody`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BatchAckBody {
+    /// Acknowledgements by pop.
+    pub acks: Vec<BatchAck>,
+    /// Broker they are for.
+    pub broker_name: String,
+}
+
+/// The answer to `CONSUME_MESSAGE_DIRECTLY` (`ConsumeMessageDirectlyResult`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DirectConsumption {
+    /// The listener commits by itself.
+    pub auto_commit: bool,
+    /// `CR_SUCCESS`, `CR_LATER`, `CR_ROLLBACK`, `CR_COMMIT`, `CR_THROW_EXCEPTION` or `CR_RETURN_NULL`.
+    pub consume_result: String,
+    /// The listener consumes in order.
+    pub order: bool,
+    /// What went wrong.
+    pub remark: Option<String>,
+    /// Milliseconds in the listener.
+    pub spent_time_mills: i64,
+}

@@ -1,0 +1,55 @@
+//! Lists the name server answers with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::BrokerData;
+
+/// The answer to `GET_BROKER_CLUSTER_INFO` (`org.apache.rocketmq.remoting.protocol.body.ClusterInfo`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterInfo {
+    /// Broker groups by name.
+    pub broker_addr_table: BTreeMap<String, BrokerData>,
+    /// Names of the broker groups of each cluster.
+    pub cluster_addr_table: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// The members of one broker group (`org.apache.rocketmq.remoting.protocol.body.BrokerMemberGroup`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BrokerMemberGroup {
+    /// Address by broker id.
+    pub broker_addrs: BTreeMap<i64, String>,
+    /// Name of the group.
+    pub broker_name: String,
+    /// Cluster of the group.
+    pub cluster: String,
+}
+
+/// The answer to `GET_BROKER_MEMBER_GROUP` (`GetBrokerMemberGroupResponseBody`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BrokerMemberGroupBody {
+    /// The group; without addresses if the name server does not know it.
+    pub broker_member_group: BrokerMemberGroup,
+}
+
+/// A list of topic names (`org.apache.rocketmq.remoting.protocol.body.TopicList`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TopicList {
+    /// Some broker address; only in the answer to `GET_SYSTEM_TOPIC_LIST_FROM_NS`.
+    pub broker_addr: Option<String>,
+    /// Topic names.
+    pub topic_list: Vec<String>,
+}
+
+/// Keys and values (`org.apache.rocketmq.remoting.protocol.body.KVTable`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KvTable {
+    /// Value by key.
+    pub table: BTreeMap<String, String>,
+}

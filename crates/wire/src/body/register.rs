@@ -1,0 +1,144 @@
+//! The body of a broker's registration, as JSON and in the packed layout that is deflated.
+//!
+//! Packed layout (`RegisterBrokerBody.encode` with compression; integers big-endian):
+//!
+//! | part | layout |
+//! |---|---|
+//! | data version | `int length`, JSON |
+//! | topics | `int count`, then per topic `int length`, text of [`TopicConfig`]'s `Display` |
+//! | filter servers | `int length`, JSON array |
+//! | mappings, from version [`MAPPING_VERSION_MIN`] on | `int count`, then per topic `int length`, JSON |
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicQueueMapping};
+use crate::json::{self, JsonError};
+
+/// The first version (V5_0_0) whose packed body ends with the static-topic mappings.
+pub const MAPPING_VERSION_MIN: i32 = 413;
+
+/// What a broker tells the name server (`org.apache.rocketmq.remoting.protocol.body.RegisterBrokerBody`).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RegisterBrokerBody {
+    /// Legacy filter servers; absent leaves the stored list alone.
+    pub filter_server_list: Option<Vec<String>>,
+    /// Topics and mappings with their versions.
+    pub topic_config_serialize_wrapper: TopicConfigSerializeWrapper,
+}
+
+/// Why a packed registration cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PackedError {
+    /// A length points behind the end of the body, or is negative.
+    #[error("packed registration: expected {expected} at byte {position}, found the end of the body")]
+    Truncated {
+        /// What should stand there.
+        expected: &'static str,
+        /// Byte offset into the inflated body.
+        position: usize,
+    },
+    /// A topic's text has fewer than five words or a word that is no number.
+    #[error("packed registration: expected a topic of at least five words, found `{text}`")]
+    Topic {
+        /// The text found.
+        text: String,
+    },
+    /// A JSON part is malformed.
+    #[error("packed registration: {0}")]
+    Json(#[from] JsonError),
+}
+
+impl RegisterBrokerBody {
+    /// Reads the inflated packed layout sent with a request of `version`.
+    ///
+    /// # Errors
+    /// The body is truncated or a part of it is malformed.
+    pub fn from_packed(packed: &[u8], version: i32) -> Result<Self, PackedError> {
+        let mut unpack = Unpack { bytes: packed, position: 0 };
+        let mut body = Self::default();
+        let wrapper = &mut body.topic_config_serialize_wrapper;
+        wrapper.data_version = unpack.json("a data version")?;
+        let topics = unpack.number("a count of topics")?;
+        for _ in 0..topics {
+            let text = String::from_utf8_lossy(unpack.part("a topic")?);
+            let topic = TopicConfig::from_words(&text);
+            let topic = topic.ok_or_else(|| PackedError::Topic { text: text.into_owned() })?;
+            wrapper.topic_config_table.insert(topic.topic_name.clone(), topic);
+        }
+        body.filter_server_list = Some(unpack.json("a list of filter servers")?);
+        if version >= MAPPING_VERSION_MIN {
+            let mappings = unpack.number("a count of mappings")?;
+            for _ in 0..mappings {
+                let mapping: TopicQueueMapping = unpack.json("a mapping")?;
+                wrapper.topic_queue_mapping_info_map.insert(mapping.topic.clone(), mapping);
+            }
+        }
+        Ok(body)
+    }
+
+    /// Writes the packed layout for a request of `version`, not yet deflated.
+    ///
+    /// # Panics
+    /// Never: a part beyond 2 GiB does not fit a frame.
+    pub fn to_packed(&self, version: i32) -> Vec<u8> {
+        let wrapper = &self.topic_config_serialize_wrapper;
+        let mut packed = Vec::new();
+        put_part(&mut packed, &json::to_vec::<DataVersion>(&wrapper.data_version));
+        put_number(&mut packed, wrapper.topic_config_table.len());
+        for topic in wrapper.topic_config_table.values() {
+            put_part(&mut packed, topic.to_string().as_bytes());
+        }
+        put_part(&mut packed, &json::to_vec(self.filter_server_list.as_deref().unwrap_or_default()));
+        if version >= MAPPING_VERSION_MIN {
+            let mappings: &BTreeMap<String, TopicQueueMapping> = &wrapper.topic_queue_mapping_info_map;
+            put_number(&mut packed, mappings.len());
+            for mapping in mappings.values() {
+                put_part(&mut packed, &json::to_vec(mapping));
+            }
+        }
+        packed
+    }
+}
+
+fn put_number(packed: &mut Vec<u8>, number: usize) {
+    let number = u32::try_from(number).expect("a frame holds less than 2 GiB");
+    packed.extend_from_slice(&number.to_be_bytes());
+}
+
+fn put_part(packed: &mut Vec<u8>, part: &[u8]) {
+    put_number(packed, part.len());
+    packed.extend_from_slice(part);
+}
+
+struct Unpack<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Unpack<'a> {
+    fn take(&mut self, length: usize, expected: &'static str) -> Result<&'a [u8], PackedError> {
+        let taken = self.position.checked_add(length).and_then(|end| self.bytes.get(self.position..end));
+        let taken = taken.ok_or(PackedError::Truncated { expected, position: self.position })?;
+        self.position += length;
+        Ok(taken)
+    }
+
+    fn number(&mut self, expected: &'static str) -> Result<usize, PackedError> {
+        let position = self.position;
+        let bytes = self.take(4, expected)?.try_into().expect("four bytes were taken");
+        usize::try_from(i32::from_be_bytes(bytes)).map_err(|_| PackedError::Truncated { expected, position })
+    }
+
+    fn part(&mut self, expected: &'static str) -> Result<&'a [u8], PackedError> {
+        let length = self.number(expected)?;
+        self.take(length, expected)
+    }
+
+    fn json<T: DeserializeOwned>(&mut self, expected: &'static str) -> Result<T, PackedError> {
+        Ok(json::from_slice(self.part(expected)?)?)
+    }
+}

@@ -1,0 +1,191 @@
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::*;
+use crate::json::{self, Dialect};
+
+const JAVA_5_3_3: &[u8] = include_bytes!("golden/json-5.3.3.txt");
+const JAVA_5_5_0: &[u8] = include_bytes!("golden/json-5.5.0.txt");
+
+/// The line after `## name`, or the rest of the line that begins with `name `.
+fn golden(file: &[u8], name: &str) -> String {
+    let text = String::from_utf8_lossy(file);
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.strip_prefix("## ").is_some_and(|title| title == name) {
+            return lines.next().unwrap().to_owned();
+        }
+        if let Some(rest) = line.strip_prefix(&format!("{name} ")) {
+            return rest.to_owned();
+        }
+    }
+    panic!("no golden text `{name}`");
+}
+
+/// Java's text is read and written back byte for byte; returns the value.
+fn check<T: DeserializeOwned + Serialize + Debug + PartialEq>(name: &str) -> T {
+    for file in [JAVA_5_3_3, JAVA_5_5_0] {
+        let text = golden(file, name);
+        let value: T = json::from_str(&text).unwrap();
+        assert_eq!(String::from_utf8(json::to_vec(&value)).unwrap(), text, "{name}");
+    }
+    json::from_str(&golden(JAVA_5_5_0, name)).unwrap()
+}
+
+fn check_route(name: &str, dialect: Dialect, file: &[u8]) {
+    let text = golden(file, name);
+    let route = TopicRouteData::decode(text.as_bytes()).unwrap();
+    assert_eq!(String::from_utf8(route.encode(dialect)).unwrap(), text, "{name}");
+}
+
+#[test]
+fn routes_are_byte_exact_in_both_dialects() {
+    check_route("route plain", Dialect::Plain, JAVA_5_3_3);
+    check_route("route plain w mapping", Dialect::Plain, JAVA_5_3_3);
+    check_route("route plain w mapping", Dialect::Plain, JAVA_5_5_0);
+    check_route("route standard(fastjson1)", Dialect::Standard, JAVA_5_3_3);
+    check_route("route standard(fastjson2)", Dialect::Standard, JAVA_5_5_0);
+}
+
+#[test]
+fn name_server_bodies_are_byte_exact() {
+    let cluster: ClusterInfo = check("clusterinfo");
+    assert_eq!(cluster.broker_addr_table["broker-a"].broker_addrs[&0], "127.0.0.1:10911");
+    check::<BrokerMemberGroupBody>("membergroup");
+    check::<TopicList>("topiclist");
+    check::<KvTable>("kvtable");
+    check::<DataVersion>("dataversion");
+    let body: RegisterBrokerBody = check("regbody json");
+    assert_eq!(body.topic_config_serialize_wrapper.topic_config_table["T1"].topic_sys_flag, 1);
+    check::<TopicConfigSerializeWrapper>("topicconfigwrapper");
+}
+
+#[test]
+fn client_bodies_are_byte_exact() {
+    let heartbeat: HeartbeatData = check("heartbeat");
+    assert_eq!(heartbeat.consumer_data_set[0].consume_type, ConsumeType::ConsumePassively);
+    check::<LockBatchBody>("lockreq");
+    check::<LockBatchBody>("unlock");
+    check::<LockBatchResponseBody>("lockresp");
+    check::<ConsumerListByGroup>("consumerlist");
+    check::<QueryAssignmentBody>("qassign");
+    check::<QueryAssignmentResponseBody>("qassignresp");
+    check::<BatchAckBody>("batchack");
+    check::<DirectConsumption>("direct");
+    let reset: ResetOffsetBody = check("resetoffset");
+    assert_eq!(reset.offset_table[&MessageQueue::new("T", "broker-a", 4)], 6);
+    check::<ResetOffsetBodyForC>("resetC");
+    check::<ConsumerStatus>("consumerstatus");
+}
+
+#[test]
+fn admin_bodies_are_byte_exact() {
+    check::<TopicStats>("topicstats");
+    check::<ConsumeStats>("consumestats");
+    check::<ConsumerRunningInfo>("runninginfo");
+    check::<ConsumerConnection>("consumerconn");
+    check::<GroupList>("grouplist");
+    check::<TopicConfig>("topiccfg");
+    check::<SubscriptionGroupConfig>("subgroup");
+}
+
+#[test]
+fn the_packed_registration_is_byte_exact() {
+    let hex = golden(JAVA_5_5_0, "hex");
+    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    let packed: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+    let body = RegisterBrokerBody::from_packed(&packed, MAPPING_VERSION_MIN).unwrap();
+    let topics = &body.topic_config_serialize_wrapper.topic_config_table;
+    assert_eq!(topics["T2"].to_string(), golden(JAVA_5_5_0, "topicconfig encode"));
+    assert_eq!(topics["T2"].attributes["message.type"], "FIFO");
+    assert_eq!(body.to_packed(MAPPING_VERSION_MIN), packed);
+    let older = &packed[..packed.len() - 4];
+    assert_eq!(RegisterBrokerBody::from_packed(older, 353).unwrap(), body);
+    for end in 0..packed.len() {
+        RegisterBrokerBody::from_packed(&packed[..end], MAPPING_VERSION_MIN).unwrap_err();
+    }
+}
+
+#[test]
+fn code_sets_of_the_go_client_are_read() {
+    let text =
+        r#"{"topic":"T","subString":"TagA","codeSet":["2598919"],"tagsSet":["TagA"],"expressionType":null}"#;
+    let subscription: SubscriptionData = json::from_str(text).unwrap();
+    assert_eq!(subscription.code_set.into_iter().collect::<Vec<_>>(), [2598919]);
+}
+
+#[test]
+fn registrations_of_old_brokers_take_defaults() {
+    let text = r#"{"topicConfigTable":{"T":{"topicName":"T"}},"dataVersion":{"counter":"3","timestatmp":1,"timestamp":7}}"#;
+    let wrapper: TopicConfigSerializeWrapper = json::from_str(text).unwrap();
+    assert_eq!(wrapper.data_version, DataVersion { counter: 3, state_version: 0, timestamp: 7 });
+    assert_eq!(wrapper.topic_config_table["T"], TopicConfig::new("T", 16, 6));
+}
+
+/// A file of Java's is read, written by us, and reads the same again.
+fn check_file<T: DeserializeOwned + Serialize + Debug + PartialEq>(text: &[u8]) -> T {
+    let value: T = json::from_slice(text).unwrap();
+    let strict = json::to_vec_as(&value, Dialect::Standard);
+    let untyped: serde_json::Value = serde_json::from_slice(&strict).unwrap();
+    assert_eq!(untyped, json::from_slice::<serde_json::Value>(text).unwrap());
+    assert_eq!(json::from_slice::<T>(&strict).unwrap(), value);
+    value
+}
+
+#[test]
+fn config_files_of_java_survive_a_rewrite() {
+    let topics: TopicTable = check_file(include_bytes!("golden/topics.json"));
+    assert_eq!(topics.topic_config_table["DefaultCluster"].perm, 7);
+    let groups: SubscriptionGroupTable = check_file(include_bytes!("golden/subscriptionGroup.json"));
+    assert_eq!(groups.subscription_group_table["GID_2"].retry_max_times, 3);
+    let offsets: ConsumerOffsetTable = check_file(include_bytes!("golden/consumerOffset.json"));
+    assert_eq!(offsets.offset_table["TopicN@GID_1"], BTreeMap::from([(0, 4), (1, 4)]));
+    assert!(offsets.extra.contains_key("groupTopicMap"));
+    let delays: DelayOffsetTable = check_file(include_bytes!("golden/delayOffset.json"));
+    assert_eq!(delays.offset_table, BTreeMap::from([(2, 1)]));
+}
+
+#[test]
+fn unknown_members_of_config_files_are_kept() {
+    let text =
+        r#"{"dataVersion":{},"topicConfigTable":{"T":{"topicName":"T","newer":{0:[1]}}},"more":{"a":{1:2}}}"#;
+    let topics: TopicTable = json::from_str(text).unwrap();
+    assert_eq!(topics.extra["more"], serde_json::json!({"a": {"1": 2}}));
+    assert_eq!(topics.topic_config_table["T"].extra["newer"], serde_json::json!({"0": [1]}));
+}
+
+#[test]
+fn queues_sort_by_topic_broker_and_id() {
+    let queue = MessageQueue::new;
+    let sorted = [queue("A", "a", 9), queue("A", "b", 0), queue("A", "b", 10), queue("B", "a", 0)];
+    assert!(sorted.is_sorted());
+    let version = |state_version, counter, timestamp| DataVersion { counter, state_version, timestamp };
+    assert!([version(0, 9, 9), version(1, 0, 5), version(1, 0, 6), version(1, 1, 0)].is_sorted());
+}
+
+proptest! {
+    #[test]
+    fn damaged_bodies_never_panic(cut in 0usize..2000, at in 0usize..2000, byte in any::<u8>()) {
+        for name in ["route plain w mapping", "regbody json", "heartbeat", "resetoffset", "runninginfo"] {
+            let mut text = golden(JAVA_5_5_0, name).into_bytes();
+            let length = text.len();
+            text[at % length] = byte;
+            text.truncate(length - cut % length);
+            let _ = json::from_slice::<TopicRouteData>(&text);
+            let _ = json::from_slice::<RegisterBrokerBody>(&text);
+            let _ = json::from_slice::<HeartbeatData>(&text);
+            let _ = json::from_slice::<ResetOffsetBody>(&text);
+            let _ = json::from_slice::<ConsumerRunningInfo>(&text);
+            let _ = RegisterBrokerBody::from_packed(&text, MAPPING_VERSION_MIN);
+        }
+    }
+
+    #[test]
+    fn random_packed_registrations_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        let _ = RegisterBrokerBody::from_packed(&bytes, MAPPING_VERSION_MIN);
+    }
+}
