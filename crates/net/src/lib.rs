@@ -1,1 +1,14 @@
-//! Connections: framing, batching, back-pressure, correlation.
+//! Connections that carry remoting commands: framing, batching, back-pressure, correlation, shutdown.
+//!
+//! - [`Workers`]: threads with a single-threaded runtime each; a connection stays on its worker.
+//! - [`Service`]: what one side does with the commands of a wake-up.
+//! - [`Peer`]: the handle of one connection, usable from any thread.
+
+mod connection;
+mod peer;
+mod service;
+mod worker;
+
+pub use peer::{CallError, Gone, Peer, Reply};
+pub use service::{Limits, Service};
+pub use worker::Workers;

@@ -1,0 +1,292 @@
+//! The task of one connection.
+//!
+//! Bytes are read into a buffer shared by all connections of the worker, decoded there and answered into another
+//! shared buffer that leaves in one write. A connection owns memory only for what could not be finished: a frame
+//! that is not complete, or answers the socket did not take. So ten thousand idle connections cost next to nothing.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+use wire::frame::{Command, FrameError, frame_length};
+
+use crate::{Limits, Peer, Service};
+
+/// Bytes of the shared read buffer; larger frames are collected in the connection's own memory.
+const SCRATCH_BYTES: usize = 512 << 10;
+
+/// Capacity above which an answer buffer is given back to the allocator.
+const OUTPUT_BYTES_KEPT: usize = 2 << 20;
+
+/// Reads of one poll before other connections of the worker get their turn.
+const READS_PER_POLL: usize = 4;
+
+/// Buffers all connections of a worker share.
+pub(crate) struct Scratch {
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self { input: vec![0; SCRATCH_BYTES], output: Vec::with_capacity(64 << 10) }
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the other side closed it")]
+    Remote,
+    #[error("closed by us")]
+    Local,
+    #[error("no traffic for {0:?}")]
+    Idle(std::time::Duration),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("it let {0} bytes of answers pile up")]
+    TooSlow(usize),
+}
+
+pub(crate) struct Connection<S: Service> {
+    pub stream: TcpStream,
+    pub peer: Arc<Peer>,
+    pub service: Arc<S>,
+    pub turn: Rc<RefCell<S::Turn>>,
+    pub scratch: Rc<RefCell<Scratch>>,
+    pub limits: Limits,
+}
+
+/// What a connection keeps between wake-ups.
+struct State<S: Service> {
+    link: Connection<S>,
+    /// Start of a frame that is not complete, or frames held back while answers pile up.
+    partial: Vec<u8>,
+    /// Answers the socket did not take yet.
+    unsent: Vec<u8>,
+    sent: usize,
+    /// A malformed frame arrived: the connection ends once the answers before it are written.
+    broken: Option<FrameError>,
+    idle: Pin<Box<Sleep>>,
+    last_traffic: Instant,
+}
+
+impl<S: Service> Connection<S> {
+    /// Serves the connection until it ends.
+    pub(crate) async fn run(self) {
+        let mut state = State {
+            partial: Vec::new(),
+            unsent: Vec::new(),
+            sent: 0,
+            broken: None,
+            idle: Box::pin(tokio::time::sleep(self.limits.idle)),
+            last_traffic: Instant::now(),
+            link: self,
+        };
+        let link = &state.link;
+        link.service.opened(&link.peer, &mut state.unsent);
+        let end = std::future::poll_fn(|cx| state.poll(cx)).await;
+        let peer = &state.link.peer;
+        match end {
+            End::Remote | End::Local => tracing::debug!(remote = %peer.remote(), %end, "connection ended"),
+            _ => tracing::info!(remote = %peer.remote(), %end, "connection ended"),
+        }
+        peer.mark_closed();
+        state.link.service.closed(peer);
+    }
+}
+
+impl<S: Service> State<S> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        match self.progress(cx) {
+            Poll::Pending => self.poll_idle(cx),
+            Poll::Ready(end) => Poll::Ready(end),
+        }
+    }
+
+    fn progress(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        for _ in 0..READS_PER_POLL {
+            self.compact();
+            let closing = self.link.peer.take_pushed(&mut self.unsent, cx.waker());
+            let written = match self.poll_write(cx) {
+                Poll::Ready(Err(error)) => return Poll::Ready(End::Socket(error)),
+                written => written,
+            };
+            let closing = closing || self.broken.is_some();
+            if closing && written.is_ready() {
+                return Poll::Ready(self.broken.take().map_or(End::Local, End::Frame));
+            }
+            let waiting = self.unsent.len() - self.sent;
+            if waiting > self.link.limits.unsent_bytes_max {
+                return Poll::Ready(End::TooSlow(waiting));
+            }
+            if waiting > self.link.limits.unsent_bytes_high || closing {
+                return Poll::Pending;
+            }
+            if let Err(end) = ready!(self.poll_turn(cx)) {
+                return Poll::Ready(end);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Drops what was sent, so that pushed frames can follow it.
+    fn compact(&mut self) {
+        if self.sent == self.unsent.len() {
+            self.unsent.clear();
+        } else {
+            self.unsent.drain(..self.sent);
+        }
+        self.sent = 0;
+        if self.unsent.is_empty() && self.unsent.capacity() > 0 {
+            // The memory goes back to the worker, so that an idle connection holds none.
+            let output = &mut self.link.scratch.borrow_mut().output;
+            if output.capacity() < self.unsent.capacity() {
+                std::mem::swap(output, &mut self.unsent);
+            }
+            if output.capacity() > OUTPUT_BYTES_KEPT {
+                *output = Vec::new();
+            }
+            self.unsent = Vec::new();
+        }
+    }
+
+    /// Writes what is unsent; pending while the socket takes no more.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent < self.unsent.len() {
+            let stream = Pin::new(&mut self.link.stream);
+            match stream.poll_write(cx, &self.unsent[self.sent..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => {
+                    self.sent += count;
+                    self.last_traffic = Instant::now();
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// One turn: frames held back, else one read and the frames it completes.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let scratch = self.link.scratch.clone();
+        let mut scratch = scratch.borrow_mut();
+        let Scratch { input, output } = &mut *scratch;
+        if complete(&self.partial) {
+            let mut held = std::mem::take(&mut self.partial);
+            let used = self.serve(&mut held, output);
+            held.drain(..used);
+            self.partial = held;
+            return Poll::Ready(Ok(()));
+        }
+        if self.partial.len() > SCRATCH_BYTES / 2 {
+            return self.poll_large(cx, output);
+        }
+        let kept = self.partial.len();
+        let mut buffer = ReadBuf::new(&mut input[kept..]);
+        ready!(Pin::new(&mut self.link.stream).poll_read(cx, &mut buffer)).map_err(End::from)?;
+        let count = buffer.filled().len();
+        if count == 0 {
+            return Poll::Ready(Err(End::Remote));
+        }
+        input[..kept].copy_from_slice(&self.partial);
+        let filled = kept + count;
+        let used = self.serve(&mut input[..filled], output);
+        self.partial.clear();
+        self.partial.extend_from_slice(&input[used..filled]);
+        if self.partial.is_empty() && self.partial.capacity() > 4096 {
+            self.partial = Vec::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Collects a large frame in the connection's own memory, which grows only as bytes arrive.
+    fn poll_large(&mut self, cx: &mut Context<'_>, output: &mut Vec<u8>) -> Poll<Result<(), End>> {
+        let kept = self.partial.len();
+        let frame = frame_length(&self.partial).map_err(End::from)?.unwrap_or(kept);
+        self.partial.resize((kept + SCRATCH_BYTES).min(frame.max(kept + 1)), 0);
+        let mut buffer = ReadBuf::new(&mut self.partial[kept..]);
+        let polled = Pin::new(&mut self.link.stream).poll_read(cx, &mut buffer);
+        let count = buffer.filled().len();
+        self.partial.truncate(kept + count);
+        ready!(polled).map_err(End::from)?;
+        if count == 0 {
+            return Poll::Ready(Err(End::Remote));
+        }
+        self.last_traffic = Instant::now();
+        if !complete(&self.partial) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut whole = std::mem::take(&mut self.partial);
+        let used = self.serve(&mut whole, output);
+        self.partial.extend_from_slice(&whole[used..]);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Gives the complete frames of `bytes` to the service and takes their answers. Returns the bytes used: fewer
+    /// than are complete when the answers reached the turn's bound.
+    fn serve(&mut self, bytes: &mut [u8], output: &mut Vec<u8>) -> usize {
+        let Connection { peer, service, turn, limits, .. } = &self.link;
+        let turn = &mut *turn.borrow_mut();
+        self.last_traffic = Instant::now();
+        let mut used = 0;
+        while output.len() < limits.turn_bytes {
+            let rest = &mut bytes[used..];
+            let length = match frame_length(rest) {
+                Ok(Some(length)) if length <= rest.len() => length,
+                Ok(_) => break,
+                Err(error) => {
+                    self.broken = Some(error);
+                    break;
+                }
+            };
+            match Command::decode(&mut rest[..length]) {
+                Ok(command) if command.is_response() && peer.answer(&command) => {}
+                Ok(command) => service.frame(turn, peer, command, output),
+                Err(error) => {
+                    self.broken = Some(error);
+                    break;
+                }
+            }
+            used += length;
+        }
+        service.end(turn, peer, output);
+        if self.unsent.is_empty() {
+            std::mem::swap(&mut self.unsent, output);
+        } else {
+            self.unsent.append(output);
+        }
+        used
+    }
+
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        let limit = self.link.limits.idle;
+        while self.idle.as_mut().poll(cx).is_ready() {
+            if self.last_traffic.elapsed() >= limit {
+                return Poll::Ready(End::Idle(limit));
+            }
+            let next = self.last_traffic + limit;
+            self.idle.as_mut().reset(next);
+        }
+        Poll::Pending
+    }
+}
+
+/// True when `bytes` starts with a whole frame, or with one that is refused.
+fn complete(bytes: &[u8]) -> bool {
+    match frame_length(bytes) {
+        Ok(Some(length)) => length <= bytes.len(),
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}

@@ -1,0 +1,252 @@
+//! The handle of one connection: push frames, make calls, close.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+
+/// The connection ended; nothing was sent.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the connection to {0} is closed")]
+pub struct Gone(pub SocketAddr);
+
+/// Why a call has no answer. Whether the other side performed it is unknown.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CallError {
+    /// The connection ended before the answer came.
+    #[error("the connection to {0} was closed before the answer came")]
+    Closed(SocketAddr),
+    /// No answer within the time given.
+    #[error("no answer from {0} within {1:?}")]
+    TimedOut(SocketAddr, Duration),
+}
+
+/// An answer, detached from the receive buffer.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    /// Response code.
+    pub code: i32,
+    /// Version ordinal of the other side.
+    pub version: i32,
+    /// Text for humans.
+    pub remark: Option<String>,
+    /// Header fields.
+    pub fields: Vec<(String, String)>,
+    /// Body; empty when there is none.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// The value of a header field.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.fields.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    fn detach(command: &Command<'_>) -> Self {
+        let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            code: command.code,
+            version: command.version,
+            remark: command.remark.map(str::to_owned),
+            fields: command.fields.iter().map(|(key, value)| (owned(key), owned(value))).collect(),
+            body: command.body.to_vec(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Outbox {
+    bytes: Vec<u8>,
+    waker: Option<Waker>,
+    closing: bool,
+}
+
+/// One connection. Frames pushed from any thread are written by the connection's own task, coalesced.
+pub struct Peer {
+    id: u64,
+    remote: SocketAddr,
+    local: SocketAddr,
+    unsent_bytes_max: usize,
+    outbox: Mutex<Outbox>,
+    closed: AtomicBool,
+    next_opaque: AtomicI32,
+    calls: Mutex<HashMap<i32, oneshot::Sender<Reply>>>,
+    /// Number of entries of `calls`, so that the hot path does not lock.
+    waiting: AtomicUsize,
+}
+
+impl Peer {
+    pub(crate) fn new(id: u64, remote: SocketAddr, local: SocketAddr, unsent_bytes_max: usize) -> Self {
+        Self {
+            id,
+            remote,
+            local,
+            unsent_bytes_max,
+            outbox: Mutex::default(),
+            closed: AtomicBool::new(false),
+            next_opaque: AtomicI32::new(0),
+            calls: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Number of the connection, unique in this process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Address of the other side.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Our address on this connection.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// True once the connection ended.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Id for a request we make on this connection.
+    pub fn next_opaque(&self) -> i32 {
+        self.next_opaque.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Queues whole frames; the connection's task writes them. A peer that reads too slowly is disconnected.
+    pub fn push(&self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Gone> {
+        let waker = {
+            let mut outbox = self.outbox();
+            if self.is_closed() || outbox.closing {
+                return Err(Gone(self.remote));
+            }
+            write(&mut outbox.bytes);
+            if outbox.bytes.len() > self.unsent_bytes_max {
+                outbox.closing = true;
+                outbox.bytes.clear();
+            }
+            outbox.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Asks the connection's task to end once what was pushed before is written.
+    pub fn close(&self) {
+        let waker = {
+            let mut outbox = self.outbox();
+            outbox.closing = true;
+            outbox.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Sends a request and waits for its answer. `write` adds fields and finishes the frame. Needs a tokio runtime
+    /// with a timer; any runtime of the process will do.
+    pub fn call<'p, W: FnOnce(FrameWriter<'_>)>(
+        &'p self,
+        encoding: Encoding,
+        code: i32,
+        timeout: Duration,
+        write: W,
+    ) -> impl Future<Output = Result<Reply, CallError>> + Send + use<'p, W> {
+        let opaque = self.next_opaque();
+        let (sender, receiver) = oneshot::channel();
+        self.calls().insert(opaque, sender);
+        self.waiting.fetch_add(1, Ordering::Release);
+        let pushed = self.push(|out| write(FrameWriter::begin(out, Head::request(encoding, code, opaque))));
+        let pending = Pending { peer: self, opaque };
+        async move {
+            let _pending = pending;
+            pushed.map_err(|Gone(remote)| CallError::Closed(remote))?;
+            match tokio::time::timeout(timeout, receiver).await {
+                Ok(Ok(reply)) => Ok(reply),
+                Ok(Err(_)) => Err(CallError::Closed(self.remote)),
+                Err(_) => Err(CallError::TimedOut(self.remote, timeout)),
+            }
+        }
+    }
+
+    /// Gives an answer to the call that waits for it; false when nobody does.
+    pub(crate) fn answer(&self, command: &Command<'_>) -> bool {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let Some(sender) = self.forget(command.opaque) else { return false };
+        // A caller that stopped waiting drops its receiver; its answer is not an error.
+        let _ = sender.send(Reply::detach(command));
+        true
+    }
+
+    fn forget(&self, opaque: i32) -> Option<oneshot::Sender<Reply>> {
+        let sender = self.calls().remove(&opaque);
+        if sender.is_some() {
+            self.waiting.fetch_sub(1, Ordering::Release);
+        }
+        sender
+    }
+
+    /// Moves what was pushed into `unsent` and remembers who to wake for more; true when the connection shall end.
+    pub(crate) fn take_pushed(&self, unsent: &mut Vec<u8>, waker: &Waker) -> bool {
+        let mut outbox = self.outbox();
+        if unsent.is_empty() {
+            std::mem::swap(unsent, &mut outbox.bytes);
+        } else {
+            unsent.append(&mut outbox.bytes);
+        }
+        if !outbox.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            outbox.waker = Some(waker.clone());
+        }
+        outbox.closing
+    }
+
+    pub(crate) fn mark_closed(&self) {
+        self.closed.store(true, Ordering::Release);
+        *self.outbox() = Outbox { closing: true, ..Outbox::default() };
+        self.calls().clear();
+        self.waiting.store(0, Ordering::Release);
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        // A panic while frames are pushed leaves whole frames or a torn one at the end; the connection ends then.
+        self.outbox.lock().unwrap_or_else(|poisoned| {
+            let mut outbox = poisoned.into_inner();
+            outbox.closing = true;
+            outbox
+        })
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<i32, oneshot::Sender<Reply>>> {
+        self.calls.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Peer").field("id", &self.id).field("remote", &self.remote).finish_non_exhaustive()
+    }
+}
+
+/// Forgets a call whose caller stops waiting.
+struct Pending<'a> {
+    peer: &'a Peer,
+    opaque: i32,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.peer.forget(self.opaque);
+    }
+}

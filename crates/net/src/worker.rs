@@ -1,0 +1,303 @@
+//! Worker threads: each runs a single-threaded runtime, and a connection lives on one of them for good.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{LocalSet, spawn_local};
+
+use crate::connection::{Connection, Scratch};
+use crate::{Limits, Peer, Service};
+
+/// How long a connection attempt may take (Java client: 3 s).
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long connections may take to write what is queued at shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
+
+type Job = Box<dyn FnOnce(&Rc<Context>) + Send>;
+
+/// What the tasks of one worker share.
+struct Context {
+    scratch: Rc<RefCell<Scratch>>,
+    peers: RefCell<HashMap<u64, Arc<Peer>>>,
+    connections: Arc<AtomicUsize>,
+    limits: Limits,
+    stop: watch::Receiver<bool>,
+}
+
+struct Worker {
+    jobs: mpsc::UnboundedSender<Job>,
+    connections: Arc<AtomicUsize>,
+}
+
+/// The threads that carry connections. Cheap to clone; [`Workers::shutdown`] ends all of them.
+#[derive(Clone)]
+pub struct Workers {
+    workers: Arc<[Worker]>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    stop: Arc<watch::Sender<bool>>,
+}
+
+impl Workers {
+    /// Starts `count` threads named `name-0`, `name-1`, ...
+    pub fn start(name: &str, count: usize, limits: Limits) -> io::Result<Self> {
+        assert!(count > 0, "at least one worker");
+        let (stop, stopped) = watch::channel(false);
+        let mut workers = Vec::new();
+        let mut threads = Vec::new();
+        for index in 0..count {
+            let (jobs, queue) = mpsc::unbounded_channel();
+            let connections = Arc::new(AtomicUsize::new(0));
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (load, stop) = (connections.clone(), stopped.clone());
+            let thread = std::thread::Builder::new().name(format!("{name}-{index}")).spawn(move || {
+                let context = Rc::new(Context {
+                    scratch: Rc::new(RefCell::new(Scratch::new())),
+                    peers: RefCell::default(),
+                    connections: load,
+                    limits,
+                    stop,
+                });
+                LocalSet::new().block_on(&runtime, work(context, queue));
+            })?;
+            workers.push(Worker { jobs, connections });
+            threads.push(thread);
+        }
+        Ok(Self { workers: workers.into(), threads: Arc::new(Mutex::new(threads)), stop: Arc::new(stop) })
+    }
+
+    /// Number of worker threads.
+    pub fn count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Listens on `address` (port 0: any free port) and returns the address bound.
+    pub fn listen<S: Service>(&self, address: SocketAddr, service: Arc<S>) -> io::Result<SocketAddr> {
+        let listener = bind(address)?;
+        let local = listener.local_addr()?;
+        let mut targets = Vec::new();
+        for worker in self.workers.iter() {
+            let (sender, streams) = mpsc::unbounded_channel();
+            let service = service.clone();
+            self.submit(worker, move |context| {
+                spawn_local(adopt(context.clone(), service, streams));
+            })?;
+            targets.push((sender, worker.connections.clone()));
+        }
+        self.submit(&self.workers[0], move |context| {
+            spawn_local(accept(listener, targets, context.stop.clone()));
+        })?;
+        Ok(local)
+    }
+
+    /// Connects to `address` on the worker with the fewest connections.
+    pub async fn dial<S: Service>(&self, address: SocketAddr, service: Arc<S>) -> io::Result<Arc<Peer>> {
+        let load = |worker: &Worker| worker.connections.load(Ordering::Relaxed);
+        let index = (0..self.count()).min_by_key(|index| load(&self.workers[*index])).unwrap_or(0);
+        self.dial_on(index, address, service).await
+    }
+
+    /// Connects to `address` on worker `index` (modulo the number of workers).
+    pub async fn dial_on<S: Service>(
+        &self,
+        index: usize,
+        address: SocketAddr,
+        service: Arc<S>,
+    ) -> io::Result<Arc<Peer>> {
+        let (sender, receiver) = oneshot::channel();
+        self.submit(&self.workers[index % self.count()], move |context| {
+            spawn_local(dial(context.clone(), address, service, sender));
+        })?;
+        receiver.await.map_err(|_| stopping())?
+    }
+
+    /// Runs a future on worker `index` (modulo the number of workers) until it ends or the workers stop.
+    pub fn spawn<F: Future<Output = ()> + 'static>(
+        &self,
+        index: usize,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> io::Result<()> {
+        self.submit(&self.workers[index % self.count()], move |context| {
+            let mut stop = context.stop.clone();
+            let future = make();
+            spawn_local(async move {
+                tokio::select! {
+                    () = future => {}
+                    _ = stop.wait_for(|stop| *stop) => {}
+                }
+            });
+        })
+    }
+
+    /// Stops accepting, lets connections write what is queued, closes them and joins the threads.
+    pub fn shutdown(&self) {
+        self.stop.send_replace(true);
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|p| p.into_inner()));
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+                tracing::error!("a worker thread panicked");
+            }
+        }
+    }
+
+    fn submit(&self, worker: &Worker, job: impl FnOnce(&Rc<Context>) + Send + 'static) -> io::Result<()> {
+        worker.jobs.send(Box::new(job)).map_err(|_| stopping())
+    }
+}
+
+fn stopping() -> io::Error {
+    io::Error::other("the connection workers have stopped")
+}
+
+/// The main task of a worker: starts jobs until the stop signal, then drains.
+async fn work(context: Rc<Context>, mut queue: mpsc::UnboundedReceiver<Job>) {
+    let mut stop = context.stop.clone();
+    loop {
+        tokio::select! {
+            job = queue.recv() => match job {
+                Some(job) => job(&context),
+                None => break,
+            },
+            _ = stop.wait_for(|stop| *stop) => break,
+        }
+    }
+    for peer in context.peers.borrow().values() {
+        peer.close();
+    }
+    let drained = async {
+        while !context.peers.borrow().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
+        tracing::warn!(connections = context.peers.borrow().len(), "connections did not drain in time");
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, 1024)?;
+    Ok(std::net::TcpListener::from(socket))
+}
+
+/// Accepts connections and hands each to the worker that has the fewest.
+async fn accept(
+    listener: std::net::TcpListener,
+    targets: Vec<(mpsc::UnboundedSender<std::net::TcpStream>, Arc<AtomicUsize>)>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "cannot accept connections"),
+    };
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        let target = targets.iter().min_by_key(|(_, load)| load.load(Ordering::Relaxed));
+        match accepted.and_then(|(stream, _)| stream.into_std()) {
+            Ok(stream) => {
+                if let Some((sender, load)) = target {
+                    load.fetch_add(1, Ordering::Relaxed);
+                    if sender.send(stream).is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection; raise the open file limit if it is reached");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Serves the connections one listener assigned to this worker.
+async fn adopt<S: Service>(
+    context: Rc<Context>,
+    service: Arc<S>,
+    mut streams: mpsc::UnboundedReceiver<std::net::TcpStream>,
+) {
+    let turn = Rc::new(RefCell::new(service.turn()));
+    while let Some(stream) = streams.recv().await {
+        let opened = TcpStream::from_std(stream).and_then(|stream| open(&context, stream));
+        match opened {
+            Ok((stream, peer)) => {
+                spawn_local(serve(context.clone(), stream, peer, service.clone(), turn.clone()));
+            }
+            Err(error) => {
+                context.connections.fetch_sub(1, Ordering::Relaxed);
+                tracing::debug!(%error, "a connection ended before it was served");
+            }
+        }
+    }
+}
+
+async fn dial<S: Service>(
+    context: Rc<Context>,
+    address: SocketAddr,
+    service: Arc<S>,
+    sender: oneshot::Sender<io::Result<Arc<Peer>>>,
+) {
+    let connected = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+        Ok(connected) => connected,
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no connection to {address} within {CONNECT_TIMEOUT:?}"),
+        )),
+    };
+    match connected.and_then(|stream| open(&context, stream)) {
+        Ok((stream, peer)) => {
+            context.connections.fetch_add(1, Ordering::Relaxed);
+            let turn = Rc::new(RefCell::new(service.turn()));
+            // Whoever dialed may have given up; then the connection simply idles out.
+            let _ = sender.send(Ok(peer.clone()));
+            serve(context, stream, peer, service, turn).await;
+        }
+        Err(error) => {
+            let _ = sender.send(Err(error));
+        }
+    }
+}
+
+fn open(context: &Context, stream: TcpStream) -> io::Result<(TcpStream, Arc<Peer>)> {
+    stream.set_nodelay(true)?;
+    let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
+    let limit = context.limits.unsent_bytes_max;
+    let peer = Arc::new(Peer::new(id, stream.peer_addr()?, stream.local_addr()?, limit));
+    context.peers.borrow_mut().insert(id, peer.clone());
+    Ok((stream, peer))
+}
+
+async fn serve<S: Service>(
+    context: Rc<Context>,
+    stream: TcpStream,
+    peer: Arc<Peer>,
+    service: Arc<S>,
+    turn: Rc<RefCell<S::Turn>>,
+) {
+    let id = peer.id();
+    let scratch = context.scratch.clone();
+    let limits = context.limits;
+    Connection { stream, peer, service, turn, scratch, limits }.run().await;
+    context.peers.borrow_mut().remove(&id);
+    context.connections.fetch_sub(1, Ordering::Relaxed);
+}
