@@ -1,5 +1,7 @@
 //! Connections over loopback: batching, answers out of order, calls both ways, hostile bytes, back-pressure.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
