@@ -1,0 +1,100 @@
+//! What a handler says: an answer that can be written at once, or a refusal with RocketMQ's code.
+
+use std::borrow::Cow;
+
+use wire::codes::response;
+use wire::fields::FieldError;
+use wire::frame::{Command, FrameWriter};
+
+/// Suffix of remarks that point the user to the public FAQ (`FAQUrl.suggestTodo`).
+pub const FAQ: &str = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
+
+/// An answer of a request off the message paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Response code.
+    pub code: i32,
+    /// Text for humans.
+    pub remark: Option<Cow<'static, str>>,
+    /// Header fields.
+    pub fields: Vec<(&'static str, String)>,
+    /// Body; empty when there is none.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// Code 0 with nothing else.
+    pub fn success() -> Self {
+        Self::default()
+    }
+
+    /// Adds a header field.
+    pub fn field(mut self, key: &'static str, value: impl ToString) -> Self {
+        self.fields.push((key, value.to_string()));
+        self
+    }
+
+    /// Sets the body.
+    pub fn body(mut self, body: Vec<u8>) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// Sets the remark.
+    pub fn remark(mut self, remark: impl Into<Cow<'static, str>>) -> Self {
+        self.remark = Some(remark.into());
+        self
+    }
+
+    /// Writes the answer to `command`, unless nobody waits for one.
+    pub fn write(&self, command: &Command<'_>, out: &mut Vec<u8>) {
+        if command.is_one_way() {
+            return;
+        }
+        let head = command.reply(self.code);
+        let head = self.remark.as_deref().map_or(head, |remark| head.remark(remark));
+        let writer = FrameWriter::begin(out, head);
+        let writer = self.fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value));
+        writer.finish(&self.body);
+    }
+}
+
+/// Why a request is not performed. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {remark}")]
+pub struct Refusal {
+    /// Response code.
+    pub code: i32,
+    /// Text for humans: what was expected and what was found.
+    pub remark: Cow<'static, str>,
+}
+
+impl Refusal {
+    /// A refusal with `code`.
+    pub fn new(code: i32, remark: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, remark: remark.into() }
+    }
+
+    /// Code 1, for malformed requests.
+    pub fn error(remark: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(response::SYSTEM_ERROR, remark)
+    }
+}
+
+impl From<FieldError> for Refusal {
+    fn from(error: FieldError) -> Self {
+        Self::error(error.to_string())
+    }
+}
+
+impl From<wire::json::JsonError> for Refusal {
+    fn from(error: wire::json::JsonError) -> Self {
+        Self::error(format!("the request body is not the JSON expected: {error}"))
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        Self { code: refusal.code, remark: Some(refusal.remark), ..Self::default() }
+    }
+}
