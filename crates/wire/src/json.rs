@@ -20,8 +20,7 @@ mod read;
 mod scan;
 mod write;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// The deepest nesting of objects and arrays the reader follows.
 pub const DEPTH_MAX: u32 = 64;
@@ -50,7 +49,7 @@ pub enum Dialect {
 ///
 /// # Errors
 /// The text is malformed, too deep, or a value cannot be converted to the type asked for.
-pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<T, JsonError> {
+pub fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, JsonError> {
     let text = std::str::from_utf8(text).map_err(|error| JsonError {
         position: error.valid_up_to(),
         reason: "expected utf-8 text".to_owned(),
@@ -62,7 +61,7 @@ pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<T, JsonError> {
 ///
 /// # Errors
 /// The text is malformed, too deep, or a value cannot be converted to the type asked for.
-pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
+pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, JsonError> {
     let mut cursor = scan::Cursor::new(text);
     let value = T::deserialize(&mut cursor).map_err(|error| cursor.locate(error))?;
     cursor.end()?;

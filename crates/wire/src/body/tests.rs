@@ -189,3 +189,39 @@ proptest! {
         let _ = RegisterBrokerBody::from_packed(&bytes, MAPPING_VERSION_MIN);
     }
 }
+
+fn check_properties(text: &str, expected: &[(&str, &str)]) {
+    let expected: BTreeMap<_, _> =
+        expected.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    assert_eq!(parse_key_values(text.as_bytes()).unwrap(), expected, "{text:?}");
+    assert_eq!(parse_key_values(format_key_values(&expected).as_bytes()).unwrap(), expected, "{text:?}");
+}
+
+#[test]
+fn properties_parse_like_in_java() {
+    check_properties("a=1\nb: 2\r\nc 3\n  d  =  4 \n", &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4 ")]);
+    check_properties("#a=1\n!b=2\n\n \t\nc=#x!\n", &[("c", "#x!")]);
+    check_properties("a=1,\\\n   2\\\n,3\nb=x\\\\\nc=y", &[("a", "1,2,3"), ("b", "x\\"), ("c", "y")]);
+    check_properties("a\\=b\\ c=1\nd=\\u4e2d\\ud83d\\ude00\\t\\q", &[("a=b c", "1"), ("d", "中😀\tq")]);
+    check_properties("a=1\na=2\nb\n=x", &[("a", "2"), ("b", ""), ("", "x")]);
+    check_properties("a=1\\", &[("a", "1")]);
+    assert_eq!(parse_key_values(b"a=1\n\nb=\\u12").unwrap_err(), KeyValuesError { line: 3 });
+    assert_eq!(parse_key_values(b"a=\xe9").unwrap()["a"], "é");
+}
+
+#[test]
+fn properties_keep_comments_when_rewritten() {
+    let text = b"# ours\na=1\n\n# twice\nb=2\\\n  3\nb=4\nc=5";
+    let changes = BTreeMap::from([("b".to_owned(), "9".to_owned()), ("d".to_owned(), " x\\".to_owned())]);
+    let rewritten = rewrite_key_values(text, &changes).unwrap();
+    assert_eq!(rewritten, "# ours\na=1\n\n# twice\nb=9\nc=5\nd=\\ x\\\\\n");
+}
+
+proptest! {
+    #[test]
+    fn properties_never_panic_and_round_trip(text in ".{0,60}", key in "\\PC{1,8}", value in any::<String>()) {
+        let _ = parse_key_values(text.as_bytes());
+        let values = BTreeMap::from([(key, value)]);
+        prop_assert_eq!(parse_key_values(format_key_values(&values).as_bytes()).unwrap(), values);
+    }
+}
