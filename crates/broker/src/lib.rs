@@ -1,5 +1,7 @@
 //! The broker: what RocketMQ does with messages, groups and offsets.
 
 mod answer;
+mod names;
+mod persist;
 
 pub use answer::{Answer, FAQ, Refusal};

@@ -1,0 +1,120 @@
+//! Configuration files that are replaced as a whole: a crash at any moment leaves the old or the new content
+//! (`ConfigManager`, with one difference: a broken file is set aside instead of deleted).
+//!
+//! | step of a write | what a crash after it leaves |
+//! |---|---|
+//! | `<file>.tmp` is written and flushed | the old file; Java ignores the other |
+//! | `<file>` becomes `<file>.bak` | the old content under the name that reading falls back to |
+//! | `<file>.tmp` becomes `<file>` | the new file |
+//! | the directory is flushed | the same, durable |
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::json::{self, Dialect, JsonError};
+
+/// Why a configuration file could not be read or written. The text names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum PersistError {
+    /// The disk's.
+    #[error("cannot {action} {path}: {error}")]
+    Disk {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The file and its copy hold something else than expected.
+    #[error("{path} is not readable: {error}; repair or remove it to start")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        error: JsonError,
+    },
+}
+
+/// Reads `path`, or its copy `<file>.bak` when it is missing, empty or broken; `None` when there is neither.
+///
+/// # Errors
+/// The copy is needed and broken, the file is broken and has no copy, or the disk fails. Nothing was changed.
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PersistError> {
+    let broken = match read_one(path)? {
+        Content::Value(value) => return Ok(Some(value)),
+        Content::Nothing => None,
+        Content::Broken(error) => Some(error),
+    };
+    let copy = beside(path, ".bak");
+    let value = match (read_one(&copy)?, broken) {
+        (Content::Value(value), broken) => {
+            tracing::warn!(path = %copy.display(), "config file is read from its copy");
+            if let Some(error) = broken {
+                let aside = beside(path, ".broken");
+                tracing::warn!(path = %path.display(), kept_as = %aside.display(), %error, "config file is broken");
+                rename(path, &aside)?;
+            }
+            value
+        }
+        (Content::Broken(error), _) => return Err(PersistError::Content { path: copy, error }),
+        (Content::Nothing, Some(error)) => return Err(PersistError::Content { path: path.to_owned(), error }),
+        (Content::Nothing, None) => return Ok(None),
+    };
+    Ok(Some(value))
+}
+
+/// Replaces the content of `path`, keeping the previous one as `<file>.bak`. Durable when it returns.
+///
+/// # Errors
+/// The disk fails; the previous content is still there.
+pub fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), PersistError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(|error| failed("create", folder, error))?;
+    let new = beside(path, ".tmp");
+    let flushed = File::create(&new).and_then(|mut file| {
+        file.write_all(&json::to_vec_as(value, Dialect::Standard))?;
+        file.sync_all()
+    });
+    flushed.map_err(|error| failed("write", &new, error))?;
+    if path.exists() {
+        rename(path, &beside(path, ".bak"))?;
+    }
+    rename(&new, path)?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("flush", folder, error))
+}
+
+enum Content<T> {
+    Value(T),
+    Nothing,
+    Broken(JsonError),
+}
+
+fn read_one<T: DeserializeOwned>(path: &Path) -> Result<Content<T>, PersistError> {
+    match fs::read(path) {
+        Ok(text) if text.trim_ascii().is_empty() => Ok(Content::Nothing),
+        Ok(text) => Ok(json::from_slice(&text).map_or_else(Content::Broken, Content::Value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Content::Nothing),
+        Err(error) => Err(failed("read", path, error)),
+    }
+}
+
+fn rename(source: &Path, target: &Path) -> Result<(), PersistError> {
+    fs::rename(source, target).map_err(|error| failed("rename", source, error))
+}
+
+fn failed(action: &'static str, path: &Path, error: io::Error) -> PersistError {
+    PersistError::Disk { action, path: path.to_owned(), error }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests;
