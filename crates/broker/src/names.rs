@@ -74,7 +74,10 @@ pub fn check_topic(topic: &str) -> Result<(), Refusal> {
     if is_retry_topic(topic) || is_dlq_topic(topic) {
         if topic.len() > DERIVED_TOPIC_LENGTH_MAX {
             let rule = format!("and it's longer than topic max length: {DERIVED_TOPIC_LENGTH_MAX}");
-            return Err(illegal(format!("The specified topic is DLQ or Retry topic: {}, {rule}", short(topic))));
+            return Err(illegal(format!(
+                "The specified topic is DLQ or Retry topic: {}, {rule}",
+                short(topic)
+            )));
         }
     } else if topic.len() > TOPIC_LENGTH_MAX {
         let rule = format!("is longer than topic max length: {TOPIC_LENGTH_MAX}");

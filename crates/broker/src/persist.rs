@@ -12,13 +12,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::json::{self, Dialect, JsonError};
+use wire::json::{self, JsonError};
 
 /// Why a configuration file could not be read or written. The text names the file.
 #[derive(Debug, thiserror::Error)]
-pub enum PersistError {
+pub enum Error {
     /// The disk's.
     #[error("cannot {action} {path}: {error}")]
     Disk {
@@ -43,7 +42,7 @@ pub enum PersistError {
 ///
 /// # Errors
 /// The copy is needed and broken, the file is broken and has no copy, or the disk fails. Nothing was changed.
-pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PersistError> {
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let broken = match read_one(path)? {
         Content::Value(value) => return Ok(Some(value)),
         Content::Nothing => None,
@@ -60,23 +59,23 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PersistError>
             }
             value
         }
-        (Content::Broken(error), _) => return Err(PersistError::Content { path: copy, error }),
-        (Content::Nothing, Some(error)) => return Err(PersistError::Content { path: path.to_owned(), error }),
+        (Content::Broken(error), _) => return Err(Error::Content { path: copy, error }),
+        (Content::Nothing, Some(error)) => return Err(Error::Content { path: path.to_owned(), error }),
         (Content::Nothing, None) => return Ok(None),
     };
     Ok(Some(value))
 }
 
-/// Replaces the content of `path`, keeping the previous one as `<file>.bak`. Durable when it returns.
+/// Replaces the content of `path` by a JSON text, keeping the previous one as `<file>.bak`. Durable when it returns.
 ///
 /// # Errors
 /// The disk fails; the previous content is still there.
-pub fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), PersistError> {
+pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(|error| failed("create", folder, error))?;
     let new = beside(path, ".tmp");
     let flushed = File::create(&new).and_then(|mut file| {
-        file.write_all(&json::to_vec_as(value, Dialect::Standard))?;
+        file.write_all(text)?;
         file.sync_all()
     });
     flushed.map_err(|error| failed("write", &new, error))?;
@@ -87,13 +86,20 @@ pub fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), PersistError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("flush", folder, error))
 }
 
+impl Error {
+    /// A table lost what was just written to the file at `path`.
+    pub fn lost(path: &Path) -> Self {
+        failed("find what was written to", path, io::ErrorKind::NotFound.into())
+    }
+}
+
 enum Content<T> {
     Value(T),
     Nothing,
     Broken(JsonError),
 }
 
-fn read_one<T: DeserializeOwned>(path: &Path) -> Result<Content<T>, PersistError> {
+fn read_one<T: DeserializeOwned>(path: &Path) -> Result<Content<T>, Error> {
     match fs::read(path) {
         Ok(text) if text.trim_ascii().is_empty() => Ok(Content::Nothing),
         Ok(text) => Ok(json::from_slice(&text).map_or_else(Content::Broken, Content::Value)),
@@ -102,12 +108,12 @@ fn read_one<T: DeserializeOwned>(path: &Path) -> Result<Content<T>, PersistError
     }
 }
 
-fn rename(source: &Path, target: &Path) -> Result<(), PersistError> {
+fn rename(source: &Path, target: &Path) -> Result<(), Error> {
     fs::rename(source, target).map_err(|error| failed("rename", source, error))
 }
 
-fn failed(action: &'static str, path: &Path, error: io::Error) -> PersistError {
-    PersistError::Disk { action, path: path.to_owned(), error }
+fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {
+    Error::Disk { action, path: path.to_owned(), error }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -96,6 +96,21 @@ impl Peer {
         }
     }
 
+    /// A handle without a connection: what is pushed stays for [`Peer::pushed`]. For tests and simulations.
+    pub fn detached(id: u64, remote: SocketAddr) -> Self {
+        Self::new(id, remote, remote, usize::MAX)
+    }
+
+    /// Takes the bytes pushed and not yet written.
+    pub fn pushed(&self) -> Vec<u8> {
+        std::mem::take(&mut self.outbox().bytes)
+    }
+
+    /// True once [`Peer::close`] was called or the connection ended.
+    pub fn is_closing(&self) -> bool {
+        self.outbox().closing
+    }
+
     /// Number of the connection, unique in this process.
     pub fn id(&self) -> u64 {
         self.id

@@ -22,8 +22,9 @@ fn line_4_topic_names_are_checked_with_the_remarks_of_java() {
     check(check_topic("主题"), &format!("The specified topic: 主题{illegal}"));
     check(check_topic("a.b"), &format!("The specified topic: a.b{illegal}"));
     check(check_topic(&long), &format!("The specified topic: {long}, is longer than topic max length: 127"));
-    let remark =
-        format!("The specified topic is DLQ or Retry topic: {retry}, and it's longer than topic max length: 255");
+    let remark = format!(
+        "The specified topic is DLQ or Retry topic: {retry}, and it's longer than topic max length: 255"
+    );
     check(check_topic(&retry), &remark);
 }
 
@@ -54,7 +55,8 @@ fn derived_names_lead_back_to_their_group() {
 
 #[test]
 fn line_4_only_the_topics_of_the_list_are_closed_to_clients() {
-    for topic in ["SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC"] {
+    for topic in ["SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC"]
+    {
         assert!(is_forbidden_to_send(topic) && is_system_topic(topic), "{topic}");
     }
     for topic in ["TBW102", "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "rmq_sys_wheel_timer"] {

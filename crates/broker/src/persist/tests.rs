@@ -8,6 +8,10 @@ fn table(offset: i64) -> Table {
     BTreeMap::from([("T@g".to_owned(), BTreeMap::from([(0, offset)]))])
 }
 
+fn write(path: &Path, table: &Table) -> Result<(), Error> {
+    super::write(path, &json::to_vec_as(table, json::Dialect::Standard))
+}
+
 /// What is read from a folder holding the given files; `Err` with the error's text.
 fn check(files: &[(&str, &str)], expected: Result<Option<Table>, &str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

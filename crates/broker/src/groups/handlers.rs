@@ -1,0 +1,104 @@
+//! Requests about groups: 200, 201, 207, 352 (`AdminBrokerProcessor`).
+
+use std::collections::BTreeMap;
+
+use wire::body::SubscriptionGroupConfig;
+use wire::codes::response;
+use wire::frame::Command;
+use wire::json;
+
+use super::{GroupError, Groups};
+use crate::{Answer, Refusal, names};
+
+/// `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP` (200).
+pub(crate) fn update_group(groups: &Groups, command: &Command<'_>, now_ms: i64) -> Result<Answer, Refusal> {
+    let mut config: SubscriptionGroupConfig = json::from_slice(command.body)?;
+    let name = config.group_name.clone().unwrap_or_default();
+    names::check_group(&name)?;
+    check_numbers(&name, &config)?;
+    let known = groups.find(&name).map(|known| known.attributes.clone()).unwrap_or_default();
+    config.attributes = altered(known, &config.attributes)?;
+    groups.put(config, now_ms)?;
+    Ok(Answer::success())
+}
+
+/// `GET_SUBSCRIPTIONGROUP_CONFIG` (352).
+pub(crate) fn get_group(groups: &Groups, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let name = command.fields.need("group")?;
+    let config = groups
+        .find(name)
+        .ok_or_else(|| Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker"))?;
+    Ok(Answer::success().body(json::to_vec(&*config)))
+}
+
+/// `GET_ALL_SUBSCRIPTIONGROUP_CONFIG` (201): all of them, or a page when the request names its size.
+pub(crate) fn all_groups(groups: &Groups, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let first: usize = command.fields.number_or("groupSeq", 0)?;
+    let count: i64 = command.fields.number_or("maxGroupNum", -1)?;
+    let mut table = groups.snapshot();
+    let total = table.subscription_group_table.len();
+    if let Ok(count) = usize::try_from(count) {
+        let all = std::mem::take(&mut table.subscription_group_table);
+        table.subscription_group_table = all.into_iter().skip(first).take(count).collect();
+        table.forbidden_table.retain(|group, _| table.subscription_group_table.contains_key(group));
+    }
+    Ok(Answer::success().field("totalGroupNum", total).body(json::to_vec(&table)))
+}
+
+/// `DELETE_SUBSCRIPTIONGROUP` (207). `forget_offsets` is called with the group when the request asks for it.
+pub(crate) fn delete_group(
+    groups: &Groups,
+    command: &Command<'_>,
+    now_ms: i64,
+    forget_offsets: impl FnOnce(&str),
+) -> Result<Answer, Refusal> {
+    let name = command.fields.need("groupName")?;
+    groups.remove(name, now_ms)?;
+    if command.fields.flag_or("cleanOffset", false) {
+        forget_offsets(name);
+    }
+    Ok(Answer::success())
+}
+
+fn check_numbers(name: &str, config: &SubscriptionGroupConfig) -> Result<(), Refusal> {
+    const QUEUES_MAX: i32 = 65_535;
+    let refuse = |member: &str, value: i32, range: &str| {
+        let remark = format!("group[{name}] {member} is {value}, expected {range}");
+        Err(Refusal::new(response::INVALID_PARAMETER, remark))
+    };
+    if !(0..=QUEUES_MAX).contains(&config.retry_queue_nums) {
+        return refuse("retryQueueNums", config.retry_queue_nums, "0 to 65535");
+    }
+    // Java takes -1 for the default of its clients.
+    if config.retry_max_times < -1 {
+        return refuse("retryMaxTimes", config.retry_max_times, "-1 or more");
+    }
+    Ok(())
+}
+
+/// Attributes after the changes of a request: `+name` sets, `-name` removes (`AttributeUtil.alterCurrentAttributes`).
+/// A name without a sign sets, which Java refuses; the files hold names in this form.
+fn altered(
+    mut known: BTreeMap<String, String>,
+    changes: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, Refusal> {
+    for (change, value) in changes {
+        let name = change.strip_prefix(['+', '-']).unwrap_or(change);
+        if name.is_empty() {
+            let remark = format!("attribute name {change:?} is empty, expected +name or -name");
+            return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+        }
+        if change.starts_with('-') {
+            known.remove(name);
+        } else {
+            known.insert(name.to_owned(), value.clone());
+        }
+    }
+    Ok(known)
+}
+
+impl From<GroupError> for Refusal {
+    fn from(error: GroupError) -> Self {
+        Self::error(format!("the group is not changed: {error}"))
+    }
+}

@@ -1,0 +1,171 @@
+use wire::codes::request;
+use wire::frame::{Encoding, FrameWriter, Head};
+
+use super::*;
+use crate::{Answer, Refusal};
+
+const JAVA: &[u8] = include_bytes!("../golden/subscriptionGroup.json");
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("subscriptionGroup.json")
+    }
+
+    fn open(&self) -> Groups {
+        Groups::load(self.path()).unwrap()
+    }
+}
+
+/// Gives a request to a handler.
+fn ask(
+    code: i32,
+    fields: &[(&str, &str)],
+    body: &[u8],
+    handler: impl FnOnce(&Command<'_>) -> Result<Answer, Refusal>,
+) -> Result<Answer, Refusal> {
+    let mut bytes = Vec::new();
+    let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
+    fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
+    handler(&Command::decode(&mut bytes).unwrap())
+}
+
+use wire::frame::Command;
+
+fn refusal(result: Result<Answer, Refusal>) -> (i32, String) {
+    let refusal = result.unwrap_err();
+    (refusal.code, refusal.remark.into_owned())
+}
+
+#[test]
+fn a_new_broker_has_the_system_groups() {
+    let folder = Folder::new();
+    let groups = folder.open();
+    for name in names::SYSTEM_GROUPS {
+        assert_eq!(*groups.find(name).unwrap(), SubscriptionGroupConfig::new(name));
+    }
+    assert!(!folder.path().exists(), "nothing was changed");
+}
+
+#[test]
+fn a_file_of_java_loads_and_survives_a_change() {
+    let folder = Folder::new();
+    std::fs::write(folder.path(), JAVA).unwrap();
+    let groups = folder.open();
+    assert_eq!(groups.find("GID_2").unwrap().retry_max_times, 3);
+    assert_eq!(groups.snapshot(), json::from_slice(JAVA).unwrap());
+    groups.find_or_create("new", true, 77).unwrap();
+    let mut expected: SubscriptionGroupTable = json::from_slice(JAVA).unwrap();
+    expected.data_version.advance(0, 77);
+    expected.subscription_group_table.insert("new".to_owned(), SubscriptionGroupConfig::new("new"));
+    assert_eq!(folder.open().snapshot(), expected);
+    assert_eq!((expected.data_version.counter, expected.data_version.timestamp), (4, 77));
+}
+
+#[test]
+fn unknown_members_are_kept_over_changes() {
+    let folder = Folder::new();
+    let text = r#"{"dataVersion":{},"newTable":{"x":1},"subscriptionGroupTable":{"g":{"groupName":"g","newMember":[1]}}}"#;
+    std::fs::write(folder.path(), text).unwrap();
+    folder.open().find_or_create("h", true, 1).unwrap();
+    let table = folder.open().snapshot();
+    assert_eq!(table.extra["newTable"], serde_json::json!({"x": 1}));
+    assert_eq!(table.subscription_group_table["g"].extra["newMember"], serde_json::json!([1]));
+}
+
+#[test]
+fn groups_are_created_on_demand_when_it_is_allowed_and_the_name_is_legal() {
+    let folder = Folder::new();
+    let groups = folder.open();
+    let exists = |name, auto_create| groups.find_or_create(name, auto_create, 5).is_some();
+    assert!(!exists("g", false));
+    assert!(exists("g", true) && exists("g", false));
+    assert!(exists("CID_RMQ_SYS_NEW", false));
+    assert!(!exists("bad name", true) && !exists("", true) && !exists(&"g".repeat(121), true));
+    assert_eq!(groups.snapshot().data_version.counter, 2);
+    assert_eq!(groups.find("g").unwrap().retry_max_times, 16);
+}
+
+#[test]
+fn nothing_changes_when_the_file_cannot_be_written() {
+    let folder = Folder::new();
+    let groups = folder.open();
+    std::fs::create_dir(folder.0.path().join("subscriptionGroup.json.tmp")).unwrap();
+    assert!(groups.find_or_create("g", true, 5).is_none());
+    let error = groups.put(SubscriptionGroupConfig::new("g"), 5).unwrap_err();
+    assert!(error.to_string().contains("subscriptionGroup.json.tmp"), "{error}");
+    assert!(groups.find("g").is_none());
+    assert_eq!(groups.snapshot().data_version.counter, 0);
+}
+
+#[test]
+fn groups_are_updated_shown_listed_and_deleted() {
+    let folder = Folder::new();
+    let groups = folder.open();
+    let update = |body: &str| {
+        ask(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &[], body.as_bytes(), |c| {
+            update_group(&groups, c, 9)
+        })
+    };
+    update(r#"{"groupName":"g","retryMaxTimes":3,"attributes":{"+a":"1","+b":"2"}}"#).unwrap();
+    update(r#"{"groupName":"g","retryMaxTimes":4,"attributes":{"-a":""}}"#).unwrap();
+    let get =
+        |name| ask(request::GET_SUBSCRIPTIONGROUP_CONFIG, &[("group", name)], b"", |c| get_group(&groups, c));
+    let shown: SubscriptionGroupConfig = json::from_slice(&get("g").unwrap().body).unwrap();
+    assert_eq!(shown.retry_max_times, 4);
+    assert_eq!(shown.attributes, BTreeMap::from([("b".to_owned(), "2".to_owned())]));
+    assert_eq!(refusal(get("h")), (26, "No group in this broker".to_owned()));
+
+    let all = |fields: &[(&str, &str)]| {
+        let answer =
+            ask(request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG, fields, b"", |c| all_groups(&groups, c)).unwrap();
+        assert_eq!(answer.fields, [("totalGroupNum", "9".to_owned())]);
+        json::from_slice::<SubscriptionGroupTable>(&answer.body).unwrap().subscription_group_table.len()
+    };
+    assert_eq!(all(&[]), 9);
+    assert_eq!(all(&[("groupSeq", "8"), ("maxGroupNum", "5")]), 1);
+
+    let mut forgotten = Vec::new();
+    let mut delete = |fields: &[(&str, &str)]| {
+        ask(request::DELETE_SUBSCRIPTIONGROUP, fields, b"", |c| {
+            delete_group(&groups, c, 9, |group| forgotten.push(group.to_owned()))
+        })
+    };
+    delete(&[("groupName", "g")]).unwrap();
+    delete(&[("groupName", "h"), ("cleanOffset", "true")]).unwrap();
+    assert_eq!(forgotten, ["h"]);
+    assert!(folder.open().find("g").is_none());
+}
+
+#[test]
+fn bad_groups_are_refused_with_the_value_and_the_limit() {
+    let folder = Folder::new();
+    let groups = folder.open();
+    let check = |body: &str, expected: (i32, &str)| {
+        let result = ask(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &[], body.as_bytes(), |c| {
+            update_group(&groups, c, 9)
+        });
+        let (code, remark) = refusal(result);
+        assert!(code == expected.0 && remark.contains(expected.1), "{code} {remark}");
+    };
+    check("{}", (29, "The specified group is blank."));
+    check(r#"{"groupName":"a b"}"#, (29, "The specified group: a b, contains illegal characters"));
+    check(r#"{"groupName":"g","retryQueueNums":-2}"#, (29, "retryQueueNums is -2, expected 0 to 65535"));
+    check(r#"{"groupName":"g","retryMaxTimes":-2}"#, (29, "retryMaxTimes is -2, expected -1 or more"));
+    check(r#"{"groupName":"g","attributes":{"+":"1"}}"#, (29, "attribute name \"+\" is empty"));
+    check("{", (1, "the request body is not the JSON expected"));
+}
+
+#[test]
+fn a_topic_is_closed_for_a_group_by_its_mask() {
+    let folder = Folder::new();
+    std::fs::write(folder.path(), r#"{"forbiddenTable":{"g":{"T":4,"U":2}}}"#).unwrap();
+    let groups = folder.open();
+    assert!(groups.is_read_forbidden("g", "T"));
+    assert!(!groups.is_read_forbidden("g", "U") && !groups.is_read_forbidden("h", "T"));
+}
