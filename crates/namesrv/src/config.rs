@@ -1,0 +1,327 @@
+//! Settings, and the one table that knows their names in `namesrv.conf`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use wire::body::{KeyValuesError, format_key_values, parse_key_values};
+
+/// What the name server is told at start (`NamesrvConfig`, `NettyServerConfig`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Address to listen on.
+    pub bind_address: String,
+    /// Port to listen on; 0 takes any free one.
+    pub listen_port: u16,
+    /// File of the key-value settings.
+    pub kv_config_path: PathBuf,
+    /// File that changed settings are written to.
+    pub config_store_path: PathBuf,
+    /// Home directory of the installation; only shown.
+    pub rocketmq_home: String,
+    /// Keys that no request may change, separated by `;`.
+    pub config_black_list: String,
+    /// Milliseconds between looks for silent brokers.
+    pub scan_interval_ms: u64,
+    /// Departures that may wait to be processed.
+    pub departures_max: usize,
+    /// Show the smallest slave of a group without master under id 0.
+    pub support_acting_master: bool,
+    /// Tell brokers when the smallest id of their group changes.
+    pub notify_min_broker_id_changed: bool,
+    /// A full registration removes the topics it does not name.
+    pub delete_topic_with_broker_registration: bool,
+    /// Answer `GET_ALL_TOPIC_LIST_FROM_NAMESERVER`.
+    pub enable_all_topic_list: bool,
+    /// Answer the other topic lists.
+    pub enable_topic_list: bool,
+    /// Give no routes until brokers had time to register.
+    pub need_wait_for_service: bool,
+    /// That time, seconds.
+    pub wait_seconds_for_service: u64,
+    /// Answer registrations with the order configuration of topics.
+    pub return_order_topic_config_to_broker: bool,
+    /// Show the order configuration of topics in routes.
+    pub order_message_enable: bool,
+    /// Seconds without traffic after which a connection is closed.
+    pub idle_seconds: u64,
+    /// Look for unknown topics in another environment: not supported.
+    pub cluster_test: bool,
+    /// Name of that environment.
+    pub product_env_name: String,
+    /// Run a controller in this process: not supported yet.
+    pub enable_controller_in_namesrv: bool,
+    /// Java's pool size for all requests but routes; no effect.
+    pub default_thread_pool_nums: u32,
+    /// Java's pool size for routes; no effect.
+    pub client_request_thread_pool_nums: u32,
+    /// Java's queue size for all requests but routes; no effect.
+    pub default_thread_pool_queue_capacity: u32,
+    /// Java's queue size for routes; no effect.
+    pub client_request_thread_pool_queue_capacity: u32,
+    /// Keys this version does not know, kept for whoever asks for the configuration.
+    pub unknown: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// The defaults of an installation whose files lie under `home` (Java: the user's home directory).
+    pub fn new(home: &Path) -> Self {
+        Self {
+            bind_address: "0.0.0.0".to_owned(),
+            listen_port: 9876,
+            kv_config_path: home.join("namesrv/kvConfig.json"),
+            config_store_path: home.join("namesrv/namesrv.properties"),
+            rocketmq_home: String::new(),
+            config_black_list: "configBlackList;configStorePath;kvConfigPath".to_owned(),
+            scan_interval_ms: 5000,
+            departures_max: 3000,
+            support_acting_master: false,
+            notify_min_broker_id_changed: false,
+            delete_topic_with_broker_registration: false,
+            enable_all_topic_list: true,
+            enable_topic_list: true,
+            need_wait_for_service: false,
+            wait_seconds_for_service: 45,
+            return_order_topic_config_to_broker: true,
+            order_message_enable: false,
+            idle_seconds: 120,
+            cluster_test: false,
+            product_env_name: "center".to_owned(),
+            enable_controller_in_namesrv: false,
+            default_thread_pool_nums: 16,
+            client_request_thread_pool_nums: 8,
+            default_thread_pool_queue_capacity: 10_000,
+            client_request_thread_pool_queue_capacity: 50_000,
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// Reads a properties text over these settings; what has no effect or no meaning comes back as warnings.
+    ///
+    /// # Errors
+    /// The text itself is malformed. A value of the wrong type is only a warning and leaves the setting as it was.
+    pub fn read(&mut self, text: &[u8]) -> Result<Vec<Warning>, KeyValuesError> {
+        let mut warnings = Vec::new();
+        for (key, value) in parse_key_values(text)? {
+            match property(&key) {
+                None => {
+                    self.unknown.insert(key.clone(), value);
+                    warnings.push(Warning::Unknown(key));
+                }
+                Some(property) => {
+                    if let Err(error) = (property.set)(self, value.trim()) {
+                        warnings.push(Warning::Invalid(ConfigError { key, value, expected: error }));
+                    } else if property.effect == Effect::Unsupported
+                        && value.trim() != property.default_text()
+                    {
+                        warnings.push(Warning::Unsupported(key));
+                    }
+                }
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// Changes one known setting.
+    ///
+    /// # Errors
+    /// The value is not of the setting's type.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<bool, ConfigError> {
+        if let Some(kept) = self.unknown.get_mut(key) {
+            value.clone_into(kept);
+            return Ok(true);
+        }
+        let Some(property) = property(key) else { return Ok(false) };
+        (property.set)(self, value.trim()).map(|()| true).map_err(|expected| ConfigError {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            expected,
+        })
+    }
+
+    /// Every key with its value, unknown ones included.
+    pub fn entries(&self) -> BTreeMap<String, String> {
+        let known = PROPERTIES.iter().map(|property| (property.name.to_owned(), (property.get)(self)));
+        self.unknown.clone().into_iter().chain(known).collect()
+    }
+
+    /// Every key as properties text.
+    pub fn text(&self) -> String {
+        format_key_values(&self.entries())
+    }
+
+    /// The key if no request may change it (`Configuration.blackList` and `NamesrvConfig.configBlackList`).
+    pub fn is_locked(&self, key: &str) -> bool {
+        key == "rocketmqHome" || self.config_black_list.split(';').any(|locked| locked.trim() == key)
+    }
+
+    /// [`Config::idle_seconds`] as a duration.
+    pub fn idle(&self) -> Duration {
+        Duration::from_secs(self.idle_seconds)
+    }
+}
+
+/// A value that is not of its setting's type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("setting {key} is `{value}`, expected {expected}")]
+pub struct ConfigError {
+    /// Name of the setting.
+    pub key: String,
+    /// What was found.
+    pub value: String,
+    /// What it must hold.
+    pub expected: &'static str,
+}
+
+/// Something in a configuration file the operator should know about.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Warning {
+    /// No setting has this name.
+    #[error("unknown setting {0}: it has no effect")]
+    Unknown(String),
+    /// The value does not fit; the default stays.
+    #[error("{0}; the default stays")]
+    Invalid(ConfigError),
+    /// RocketMQ has this setting, we do not.
+    #[error("setting {0} has no effect here")]
+    Unsupported(String),
+}
+
+/// When a changed setting acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// At once.
+    Live,
+    /// After a restart.
+    Restart,
+    /// Never: Java's threads and queues have no counterpart here.
+    None,
+    /// Never, and an operator who sets it should be told.
+    Unsupported,
+}
+
+/// One setting as files and requests know it.
+pub struct Property {
+    /// Key.
+    pub name: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+    /// When a change acts.
+    pub effect: Effect,
+    get: fn(&Config) -> String,
+    set: fn(&mut Config, &str) -> Result<(), &'static str>,
+}
+
+impl Property {
+    /// Its value in `config`.
+    pub fn value(&self, config: &Config) -> String {
+        (self.get)(config)
+    }
+
+    fn default_text(&self) -> String {
+        (self.get)(&Config::new(Path::new("")))
+    }
+}
+
+fn property(key: &str) -> Option<&'static Property> {
+    PROPERTIES.iter().find(|property| property.name == key)
+}
+
+/// A type a setting may have.
+trait Setting: Sized {
+    fn parse(text: &str) -> Result<Self, &'static str>;
+    fn show(&self) -> String;
+}
+
+impl Setting for bool {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        Ok(text.eq_ignore_ascii_case("true"))
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for String {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        Ok(text.to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Setting for PathBuf {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        Ok(text.into())
+    }
+
+    fn show(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty: $expected:literal),*) => {$(
+        impl Setting for $type {
+            fn parse(text: &str) -> Result<Self, &'static str> {
+                text.parse().map_err(|_| $expected)
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+numbers! {
+    u16: "a port number of 0 to 65535", u32: "a number of 0 or more", u64: "a number of 0 or more",
+    usize: "a number of 0 or more"
+}
+
+macro_rules! properties {
+    ($($name:literal, $effect:ident, $field:ident, $doc:literal;)*) => {
+        /// Every setting of `namesrv.conf`.
+        pub const PROPERTIES: &[Property] = &[$(Property {
+            name: $name,
+            doc: $doc,
+            effect: Effect::$effect,
+            get: |config| config.$field.show(),
+            set: |config, text| Setting::parse(text).map(|value| config.$field = value),
+        }),*];
+    };
+}
+
+properties! {
+    "bindAddress", Restart, bind_address, "address to listen on";
+    "listenPort", Restart, listen_port, "port to listen on";
+    "kvConfigPath", Restart, kv_config_path, "file of the key-value settings";
+    "configStorePath", Restart, config_store_path, "file that changed settings are written to";
+    "rocketmqHome", None, rocketmq_home, "home directory of the installation";
+    "configBlackList", Restart, config_black_list, "keys that no request may change, separated by ;";
+    "scanNotActiveBrokerInterval", Restart, scan_interval_ms, "milliseconds between looks for silent brokers";
+    "unRegisterBrokerQueueCapacity", Live, departures_max, "departures that may wait to be processed";
+    "supportActingMaster", Live, support_acting_master, "show the smallest slave of a group without master as its master";
+    "notifyMinBrokerIdChanged", Live, notify_min_broker_id_changed, "tell brokers when the smallest id of their group changes";
+    "deleteTopicWithBrokerRegistration", Live, delete_topic_with_broker_registration, "a registration removes the topics it does not name";
+    "enableAllTopicList", Live, enable_all_topic_list, "answer requests for the list of all topics";
+    "enableTopicList", Live, enable_topic_list, "answer requests for the other topic lists";
+    "needWaitForService", Live, need_wait_for_service, "give no routes until brokers had time to register";
+    "waitSecondsForService", Live, wait_seconds_for_service, "seconds brokers have for that";
+    "returnOrderTopicConfigToBroker", Live, return_order_topic_config_to_broker, "answer registrations with the order configuration";
+    "orderMessageEnable", Live, order_message_enable, "show the order configuration in routes";
+    "serverChannelMaxIdleTimeSeconds", Restart, idle_seconds, "seconds without traffic after which a connection is closed";
+    "clusterTest", Unsupported, cluster_test, "look for unknown topics in another environment";
+    "productEnvName", Unsupported, product_env_name, "name of that environment";
+    "enableControllerInNamesrv", Unsupported, enable_controller_in_namesrv, "run a controller in this process";
+    "defaultThreadPoolNums", None, default_thread_pool_nums, "Java's pool size for all requests but routes";
+    "clientRequestThreadPoolNums", None, client_request_thread_pool_nums, "Java's pool size for routes";
+    "defaultThreadPoolQueueCapacity", None, default_thread_pool_queue_capacity, "Java's queue size for all requests but routes";
+    "clientRequestThreadPoolQueueCapacity", None, client_request_thread_pool_queue_capacity, "Java's queue size for routes";
+}
+
+#[cfg(test)]
+mod tests;

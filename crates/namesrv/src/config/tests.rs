@@ -1,0 +1,46 @@
+use super::*;
+
+#[test]
+fn every_property_reads_back_what_it_shows() {
+    let default = Config::new(Path::new("/home"));
+    let mut read = Config::new(Path::new("/elsewhere"));
+    assert_eq!(read.read(default.text().as_bytes()).unwrap(), []);
+    assert_eq!(read, default);
+}
+
+#[test]
+fn a_file_sets_what_it_names() {
+    let mut config = Config::new(Path::new("/home"));
+    let text = b"# ours\nlistenPort = 19876\nsupportActingMaster=TRUE\nkvConfigPath=/kv.json\n";
+    assert_eq!(config.read(text).unwrap(), []);
+    assert_eq!((config.listen_port, config.support_acting_master), (19876, true));
+    assert_eq!(config.kv_config_path, Path::new("/kv.json"));
+    assert_eq!(config.scan_interval_ms, 5000);
+}
+
+#[test]
+fn odd_keys_and_values_are_warnings() {
+    let mut config = Config::new(Path::new("/home"));
+    let warnings =
+        config.read(b"listenPort=abc\nnew=1\nclusterTest=true\ndefaultThreadPoolNums=4\n").unwrap();
+    let texts: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "setting clusterTest has no effect here",
+            "setting listenPort is `abc`, expected a port number of 0 to 65535; the default stays",
+            "unknown setting new: it has no effect",
+        ]
+    );
+    assert_eq!(config.listen_port, 9876);
+    assert!(config.text().contains("\nnew=1\n"));
+}
+
+#[test]
+fn locked_keys_are_those_of_the_black_list_and_the_home() {
+    let config = Config::new(Path::new("/home"));
+    for key in ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"] {
+        assert!(config.is_locked(key), "{key}");
+    }
+    assert!(!config.is_locked("listenPort"));
+}

@@ -1,0 +1,83 @@
+use super::*;
+
+#[test]
+fn check_15_settings_are_kept_across_a_restart() {
+    let office = Office::new();
+    let item = |key| json!({"namespace": "ns", "key": key});
+    let answer = office.ask(101, item("k"), "");
+    assert_eq!((answer.code, answer.remark.as_str()), (22, "No config item, Namespace: ns Key: k"));
+    let answer = office.ask(219, json!({"namespace": "ns"}), "");
+    assert_eq!((answer.code, answer.remark.as_str()), (22, "No config item, Namespace: ns"));
+    for key in ["k", "l"] {
+        assert_eq!(office.ask(100, json!({"namespace": "ns", "key": key, "value": "v"}), "").code, 0);
+    }
+    assert_eq!(office.ask(102, item("l"), "").code, 0);
+    assert_eq!(office.ask(102, item("m"), "").code, 0);
+    let office = office.reopen();
+    assert_eq!(office.ask(101, item("k"), "").fields["value"], "v");
+    assert_eq!(office.ask(101, item("l"), "").code, 22);
+    assert_eq!(office.ask(219, json!({"namespace": "ns"}), "").body, r#"{"table":{"k":"v"}}"#);
+}
+
+#[test]
+fn settings_need_namespace_key_and_value() {
+    let office = Office::new();
+    for fields in [json!({"key": "k", "value": "v"}), json!({"namespace": "n", "value": "v"})] {
+        let answer = office.ask(100, fields, "");
+        assert_eq!((answer.code, answer.remark.as_str()), (1, "namespace or key is null"));
+    }
+    let answer = office.ask(100, json!({"namespace": "n", "key": "k"}), "");
+    assert_eq!(answer.remark, "the request header has no field value, which is required");
+}
+
+#[test]
+fn settings_that_cannot_be_written_are_refused() {
+    let office = Office::new();
+    std::fs::write(office.home.path().join("namesrv"), "a file in the way").unwrap();
+    let answer = office.ask(100, json!({"namespace": "n", "key": "k", "value": "v"}), "");
+    assert_eq!(answer.code, 1);
+    assert_eq!(office.ask(101, json!({"namespace": "n", "key": "k"}), "").code, 22);
+    let answer = office.ask(318, json!({}), "orderMessageEnable=true");
+    assert!(answer.remark.starts_with("cannot write "), "{}", answer.remark);
+    assert!(office.ask(319, json!({}), "").body.contains("\norderMessageEnable=false\n"));
+}
+
+#[test]
+fn check_17_locked_keys_cannot_be_changed() {
+    let office = Office::new();
+    let before = office.ask(319, json!({}), "").body;
+    for key in ["kvConfigPath", "configStorePath", "configBlackList", "rocketmqHome"] {
+        let answer = office.ask(318, json!({}), &format!("orderMessageEnable=true\n{key}=x"));
+        assert_eq!(
+            (answer.code, answer.remark.as_str()),
+            (16, "Can not update config in black list."),
+            "{key}"
+        );
+    }
+    assert_eq!(office.ask(319, json!({}), "").body, before);
+}
+
+#[test]
+fn the_configuration_is_changed_in_its_file_too() {
+    let office = Office::new();
+    let path = office.home.path().join("namesrv/namesrv.properties");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "# ours\nlistenPort=9876\nfuture=1\n").unwrap();
+    assert_eq!(office.ask(318, json!({}), "listenPort=19876\nenableTopicList=false\nno.such.key=1").code, 0);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, "# ours\nlistenPort=19876\nfuture=1\nenableTopicList=false\n");
+    let body = office.ask(319, json!({}), "").body;
+    assert!(body.contains("\nlistenPort=19876\n") && !body.contains("no.such.key"), "{body}");
+    assert_eq!(office.ask(224, json!({"cluster": "C"}), "").remark, "disable");
+}
+
+#[test]
+fn changes_that_cannot_be_read_change_nothing() {
+    let office = Office::new();
+    let answer = office.ask(318, json!({}), "a=\\u12");
+    assert_eq!((answer.code, answer.remark.as_str()), (1, "string2Properties error"));
+    let answer = office.ask(318, json!({}), "enableTopicList=false\nwaitSecondsForService=soon");
+    assert_eq!(answer.remark, "setting waitSecondsForService is `soon`, expected a number of 0 or more");
+    assert_eq!(office.ask(224, json!({"cluster": "C"}), "").code, 0);
+    assert_eq!(office.ask(318, json!({}), "").code, 0);
+}

@@ -1,0 +1,166 @@
+//! Key-value settings by namespace, kept in `kvConfig.json` (`KVConfigManager`).
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use wire::json::{self, JsonError};
+
+/// Namespace of the order configurations: topic to `broker-a:8;broker-b:8`.
+pub(crate) const ORDER_TOPIC_CONFIG: &str = "ORDER_TOPIC_CONFIG";
+
+type Table = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The form of the file (`KVConfigSerializeWrapper`).
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Stored {
+    config_table: Table,
+}
+
+/// Why the settings cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum KvError {
+    /// The file system refused.
+    #[error("cannot access {path}: {error}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+    /// The file is no JSON of the expected form.
+    #[error("cannot read {path}: {error}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where it is wrong.
+        error: JsonError,
+    },
+}
+
+/// The settings and their file. A change is on disk before it is visible.
+#[derive(Debug)]
+pub struct KvStore {
+    table: Table,
+    path: PathBuf,
+}
+
+impl KvStore {
+    /// Reads the file; an absent or empty one holds nothing.
+    ///
+    /// # Errors
+    /// The file exists and cannot be read.
+    pub fn open(path: &Path) -> Result<Self, KvError> {
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(KvError::File { path: path.to_owned(), error }),
+        };
+        let stored: Stored = if text.trim_ascii().is_empty() {
+            Stored::default()
+        } else {
+            json::from_slice(&text).map_err(|error| KvError::Malformed { path: path.to_owned(), error })?
+        };
+        Ok(Self { table: stored.config_table, path: path.to_owned() })
+    }
+
+    /// The value of a key.
+    pub fn get(&self, namespace: &str, key: &str) -> Option<&str> {
+        self.namespace(namespace)?.get(key).map(String::as_str)
+    }
+
+    /// All keys of a namespace.
+    pub fn namespace(&self, namespace: &str) -> Option<&BTreeMap<String, String>> {
+        self.table.get(namespace)
+    }
+
+    /// Sets a key.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing changed.
+    pub fn put(&mut self, namespace: &str, key: &str, value: &str) -> Result<(), KvError> {
+        let mut table = self.table.clone();
+        table.entry(namespace.to_owned()).or_default().insert(key.to_owned(), value.to_owned());
+        self.replace(table)
+    }
+
+    /// Removes a key; its namespace stays, as in Java.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing changed.
+    pub fn delete(&mut self, namespace: &str, key: &str) -> Result<(), KvError> {
+        if self.get(namespace, key).is_none() {
+            return Ok(());
+        }
+        let mut table = self.table.clone();
+        if let Some(keys) = table.get_mut(namespace) {
+            keys.remove(key);
+        }
+        self.replace(table)
+    }
+
+    fn replace(&mut self, table: Table) -> Result<(), KvError> {
+        let stored = Stored { config_table: table };
+        write_atomically(&self.path, &json::to_vec(&stored))
+            .map_err(|error| KvError::File { path: self.path.clone(), error })?;
+        self.table = stored.config_table;
+        Ok(())
+    }
+}
+
+/// Replaces a file so that a crash leaves either the old or the new content.
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    let temporary = directory.join(name);
+    let mut file = File::create(&temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_reopening() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("namesrv/kvConfig.json");
+        let mut store = KvStore::open(&path).unwrap();
+        store.put("ns", "a", "1").unwrap();
+        store.put("ns", "b", "中\"").unwrap();
+        store.delete("ns", "a").unwrap();
+        store.delete("other", "a").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), r#"{"configTable":{"ns":{"b":"中\""}}}"#);
+        let store = KvStore::open(&path).unwrap();
+        assert_eq!((store.get("ns", "a"), store.get("ns", "b")), (None, Some("中\"")));
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_and_an_empty_one_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("kvConfig.json");
+        fs::write(&path, " \n").unwrap();
+        assert!(KvStore::open(&path).unwrap().namespace("ns").is_none());
+        fs::write(&path, "{\"configTable\":{").unwrap();
+        let error = KvStore::open(&path).unwrap_err().to_string();
+        assert!(error.ends_with("bad json at byte 16: expected text, found the end of the text"), "{error}");
+    }
+
+    #[test]
+    fn a_failed_write_changes_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("file/kvConfig.json");
+        fs::write(home.path().join("file"), "not a directory").unwrap();
+        let mut store = KvStore { table: Table::new(), path };
+        assert!(matches!(store.put("ns", "a", "1"), Err(KvError::File { .. })));
+        assert_eq!(store.get("ns", "a"), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! The tables: which brokers there are, and which queues of which topics they have (`RouteInfoManager`).
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | topics | topic | queues by broker name, sorted |
+//! | groups | broker name | cluster, address by broker id |
+//! | clusters | cluster | broker names |
+//! | live | cluster, address | last sign of life, data version, connection |
+//! | filters | cluster, address | legacy filter servers |
+//! | mappings | topic | static-topic mapping by broker name |
+//!
+//! A broker registers into all of them at once and leaves all of them at once; between two calls they agree:
+//! every name in `clusters` is in `groups` and the reverse, no group is without address, no topic without queues.
+
+mod change;
+mod leave;
+mod lists;
+mod register;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use wire::body::{DataVersion, PERM_READ, PERM_WRITE, TopicQueueMapping};
+
+pub use leave::Departure;
+pub use lists::{ClusterView, MemberView, SystemTopics, Units};
+pub use register::{Content, Master, Registered, Registration};
+pub use view::{BrokerView, Lens, QueueView, RouteView};
+
+/// The id of a master.
+const MASTER: i64 = 0;
+
+/// The queues of a topic on one broker group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TopicQueues {
+    /// Permission bits.
+    pub perm: i32,
+    /// Queues consumers read.
+    pub read_queue_nums: i32,
+    /// Bit 0: unit topic, bit 1: unit subscription.
+    #[serde(alias = "topicSynFlag")]
+    pub topic_sys_flag: i32,
+    /// Queues producers write.
+    pub write_queue_nums: i32,
+}
+
+impl Default for TopicQueues {
+    fn default() -> Self {
+        Self { perm: PERM_READ | PERM_WRITE, read_queue_nums: 16, topic_sys_flag: 0, write_queue_nums: 16 }
+    }
+}
+
+/// The queues of a topic by broker name, sorted: few entries, looked up by scanning.
+type Placement = Vec<(Box<str>, TopicQueues)>;
+
+fn place(placement: &mut Placement, broker: &str, queues: TopicQueues) {
+    match placement.binary_search_by(|(name, _)| (**name).cmp(broker)) {
+        Ok(at) => placement[at].1 = queues,
+        Err(at) => placement.insert(at, (broker.into(), queues)),
+    }
+}
+
+fn placed<'a>(placement: &'a Placement, broker: &str) -> Option<&'a TopicQueues> {
+    let at = placement.binary_search_by(|(name, _)| (**name).cmp(broker)).ok()?;
+    Some(&placement[at].1)
+}
+
+/// A replica group. Invariant: `addresses` is not empty.
+#[derive(Debug, Clone, Default)]
+struct Group {
+    cluster: String,
+    addresses: BTreeMap<i64, String>,
+    acting_master: bool,
+    zone: Option<String>,
+}
+
+impl Group {
+    fn smallest(&self) -> Option<(i64, &str)> {
+        self.addresses.first_key_value().map(|(id, address)| (*id, address.as_str()))
+    }
+}
+
+/// A broker process: cluster and address.
+type Member = (String, String);
+
+fn member(cluster: &str, address: &str) -> Member {
+    (cluster.to_owned(), address.to_owned())
+}
+
+/// A registered broker process.
+#[derive(Debug, Clone)]
+pub struct Live {
+    /// Last registration or sign of life.
+    pub seen: Instant,
+    /// Silence after which it counts as lost.
+    pub timeout: Duration,
+    /// Version of the topics it registered.
+    pub version: DataVersion,
+    /// The connection it registered on.
+    pub connection: u64,
+    /// Where slaves fetch the log.
+    pub ha_address: String,
+}
+
+/// Whom to tell that the smallest broker id of a group changed (`NOTIFY_MIN_BROKER_ID_CHANGE`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MinBrokerNotice {
+    /// The smallest id now.
+    pub id: i64,
+    /// Its address.
+    pub address: String,
+    /// The address that left, if one did.
+    pub offline_address: Option<String>,
+    /// Where to fetch the log from, if a broker came.
+    pub ha_address: Option<String>,
+    /// Addresses of the brokers to tell.
+    pub recipients: Vec<String>,
+}
+
+impl MinBrokerNotice {
+    fn new(group: &Group, offline_address: Option<&str>, ha_address: Option<&str>) -> Option<Self> {
+        let (id, address) = group.smallest()?;
+        let tell_all = offline_address.is_some() || group.addresses.len() == 1;
+        let told = group.addresses.iter().filter(|(other, _)| tell_all || **other != id);
+        Some(Self {
+            id,
+            address: address.to_owned(),
+            offline_address: offline_address.map(str::to_owned),
+            ha_address: ha_address.map(str::to_owned),
+            recipients: told.map(|(_, address)| address.clone()).collect(),
+        })
+    }
+}
+
+/// All tables.
+#[derive(Debug, Default)]
+pub struct Routes {
+    topics: HashMap<Box<str>, Placement>,
+    groups: BTreeMap<String, Group>,
+    clusters: BTreeMap<String, BTreeSet<String>>,
+    live: BTreeMap<Member, Live>,
+    filters: BTreeMap<Member, Vec<String>>,
+    mappings: HashMap<Box<str>, BTreeMap<String, TopicQueueMapping>>,
+}
+
+impl Routes {
+    /// Empty tables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is known about a broker process.
+    pub fn live(&self, cluster: &str, address: &str) -> Option<&Live> {
+        self.live.get(&member(cluster, address))
+    }
+
+    /// Takes a sign of life; a broker that is not registered stays unknown (`updateBrokerInfoUpdateTimestamp`).
+    pub fn touch(&mut self, now: Instant, cluster: &str, address: &str) {
+        if let Some(live) = self.live.get_mut(&member(cluster, address)) {
+            live.seen = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

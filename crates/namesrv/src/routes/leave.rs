@@ -1,0 +1,133 @@
+//! Departure of brokers: by request, with their connection, or by silence.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use wire::body::PERM_WRITE;
+
+use super::{MASTER, Member, MinBrokerNotice, Placement, Routes, member};
+
+/// A broker that is to leave the tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// Its cluster.
+    pub cluster: String,
+    /// Name of its group.
+    pub broker: String,
+    /// Its address.
+    pub address: String,
+    /// Its id in the group.
+    pub id: i64,
+    /// Set if it is lost rather than unregistered: it stays if it has registered on another connection since.
+    pub connection: Option<u64>,
+}
+
+impl Routes {
+    /// The broker that registered on a connection (`onChannelDestroy`); the first if several did.
+    pub fn owner(&self, connection: u64) -> Option<Departure> {
+        let (key, _) = self.live.iter().find(|(_, live)| live.connection == connection)?;
+        Some(self.lost(key, connection))
+    }
+
+    /// Brokers that were silent for longer than they may be (`scanNotActiveBroker`).
+    pub fn silent(&self, now: Instant) -> Vec<Departure> {
+        let silent =
+            self.live.iter().filter(|(_, live)| now.saturating_duration_since(live.seen) > live.timeout);
+        silent.map(|(key, live)| self.lost(key, live.connection)).collect()
+    }
+
+    fn lost(&self, (cluster, address): &Member, connection: u64) -> Departure {
+        let mut found = self.groups.iter().flat_map(|(broker, group)| {
+            let held =
+                group.addresses.iter().filter(|(_, held)| *held == address && group.cluster == *cluster);
+            held.map(move |(id, _)| (broker, *id))
+        });
+        let (broker, id) = found.next().map_or((String::new(), MASTER), |(broker, id)| (broker.clone(), id));
+        Departure {
+            cluster: cluster.clone(),
+            broker,
+            address: address.clone(),
+            id,
+            connection: Some(connection),
+        }
+    }
+
+    /// Removes brokers, and the queues of groups that have no broker left (`unRegisterBroker`). Groups whose
+    /// smallest broker left and that want an acting master are to be told so.
+    pub fn unregister(&mut self, departures: &[Departure]) -> Vec<MinBrokerNotice> {
+        let mut removed = BTreeSet::new();
+        let mut reduced = BTreeSet::new();
+        let mut offline = Vec::new();
+        for departure in departures {
+            let Departure { cluster, broker, address, id, connection } = departure;
+            let key = member(cluster, address);
+            if let (Some(connection), Some(live)) = (connection, self.live.get(&key))
+                && live.connection != *connection
+            {
+                continue;
+            }
+            self.live.remove(&key);
+            self.filters.remove(&key);
+            let Some(group) = self.groups.get_mut(broker) else { continue };
+            let is_smallest = group.smallest().is_some_and(|(smallest, _)| smallest == *id);
+            group.addresses.retain(|_, held| held != address);
+            if group.addresses.is_empty() {
+                self.remove_group(broker);
+                removed.insert(broker.as_str());
+                reduced.remove(broker.as_str());
+                continue;
+            }
+            reduced.insert(broker.as_str());
+            if is_smallest {
+                offline.push((broker, address));
+            }
+        }
+        self.withdraw_queues(&removed, &reduced);
+        let notice = |(broker, address): (&String, &String)| {
+            let group = self.groups.get(broker).filter(|group| group.acting_master)?;
+            MinBrokerNotice::new(group, Some(address), None)
+        };
+        offline.into_iter().filter_map(notice).collect()
+    }
+
+    fn remove_group(&mut self, broker: &str) {
+        self.groups.remove(broker);
+        // A group that changed its cluster is in both.
+        self.clusters.retain(|_, brokers| {
+            brokers.remove(broker);
+            !brokers.is_empty()
+        });
+    }
+
+    /// Drops the queues of removed groups; where an acting master stands in, its queues can only be read.
+    fn withdraw_queues(&mut self, removed: &BTreeSet<&str>, reduced: &BTreeSet<&str>) {
+        let has_no_writer = |broker: &&&str| {
+            let group = self.groups.get(**broker);
+            group.is_some_and(|group| group.acting_master && !group.addresses.contains_key(&MASTER))
+        };
+        let read_only: BTreeSet<&str> = reduced.iter().filter(has_no_writer).copied().collect();
+        if removed.is_empty() && read_only.is_empty() {
+            return;
+        }
+        self.retain_topics(|_, placement| {
+            placement.retain(|(broker, _)| !removed.contains(&**broker));
+            for (broker, queues) in placement {
+                if read_only.contains(&**broker) {
+                    queues.perm &= !PERM_WRITE;
+                }
+            }
+        });
+    }
+
+    /// Changes the placement of every topic; topics left without queues disappear with their mappings.
+    pub(super) fn retain_topics(&mut self, mut change: impl FnMut(&str, &mut Placement)) {
+        let mappings = &mut self.mappings;
+        self.topics.retain(|topic, placement| {
+            change(topic, placement);
+            if placement.is_empty() {
+                mappings.remove(topic);
+            }
+            !placement.is_empty()
+        });
+    }
+}

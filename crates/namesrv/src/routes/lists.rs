@@ -1,0 +1,116 @@
+//! Lists of what the tables hold.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{BrokerView, Routes};
+
+/// Bit of `topicSysFlag`: unit topic.
+const UNIT: i32 = 1;
+/// Bit of `topicSysFlag`: unit subscription.
+const UNIT_SUB: i32 = 2;
+
+/// All groups and clusters; the shape of `wire::body::ClusterInfo`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterView<'a> {
+    /// Groups by name.
+    pub broker_addr_table: BTreeMap<&'a str, BrokerView<'a>>,
+    /// Names of the groups by cluster.
+    pub cluster_addr_table: &'a BTreeMap<String, BTreeSet<String>>,
+}
+
+/// One group; the shape of `wire::body::BrokerMemberGroup`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberView<'a> {
+    /// Address by id.
+    pub broker_addrs: Cow<'a, BTreeMap<i64, String>>,
+    /// Name of the group.
+    pub broker_name: &'a str,
+    /// The cluster that was asked for.
+    pub cluster: &'a str,
+}
+
+/// Names that are topics of every broker, and a broker to ask; the shape of `wire::body::TopicList`.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct SystemTopics<'a> {
+    /// Address of some broker.
+    pub broker_addr: Option<&'a str>,
+    /// Clusters and groups by name.
+    pub topic_list: BTreeSet<&'a str>,
+}
+
+/// Which unit topics to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Units {
+    /// Unit topics.
+    Unit,
+    /// Topics with unit subscriptions.
+    Subscribed,
+    /// Topics with unit subscriptions that are no unit topics.
+    SubscribedOnly,
+}
+
+impl Routes {
+    /// All groups and clusters.
+    pub fn clusters(&self) -> ClusterView<'_> {
+        let groups = self.groups.iter();
+        ClusterView {
+            broker_addr_table: groups
+                .map(|(name, group)| (name.as_str(), BrokerView::new(name, group)))
+                .collect(),
+            cluster_addr_table: &self.clusters,
+        }
+    }
+
+    /// One group by name; without addresses if it is unknown.
+    pub fn members<'a>(&'a self, cluster: &'a str, broker: &'a str) -> MemberView<'a> {
+        let addresses = self.groups.get(broker).map(|group| Cow::Borrowed(&group.addresses));
+        MemberView { broker_addrs: addresses.unwrap_or_default(), broker_name: broker, cluster }
+    }
+
+    /// All topics, sorted.
+    pub fn topics(&self) -> Vec<&str> {
+        sorted(self.topics.keys().map(|topic| &**topic))
+    }
+
+    /// The topics of a cluster, sorted; empty if it is unknown.
+    pub fn topics_of(&self, cluster: &str) -> Vec<&str> {
+        let Some(brokers) = self.clusters.get(cluster) else { return Vec::new() };
+        let is_there =
+            |placement: &super::Placement| placement.iter().any(|(broker, _)| brokers.contains(&**broker));
+        sorted(self.topics.iter().filter(|(_, placement)| is_there(placement)).map(|(topic, _)| &**topic))
+    }
+
+    /// The topics whose queues on their first broker have the unit flags asked for, sorted.
+    pub fn unit_topics(&self, units: Units) -> Vec<&str> {
+        let has = |flags: i32| match units {
+            Units::Unit => flags & UNIT != 0,
+            Units::Subscribed => flags & UNIT_SUB != 0,
+            Units::SubscribedOnly => flags & (UNIT | UNIT_SUB) == UNIT_SUB,
+        };
+        let first = |placement: &super::Placement| {
+            placement.first().is_some_and(|(_, queues)| has(queues.topic_sys_flag))
+        };
+        sorted(self.topics.iter().filter(|(_, placement)| first(placement)).map(|(topic, _)| &**topic))
+    }
+
+    /// The names of clusters and groups, which are topics of every broker.
+    pub fn system_topics(&self) -> SystemTopics<'_> {
+        let brokers = self.clusters.values().flatten();
+        SystemTopics {
+            broker_addr: self.groups.values().find_map(|group| group.smallest()).map(|(_, address)| address),
+            topic_list: self.clusters.keys().chain(brokers).map(String::as_str).collect(),
+        }
+    }
+}
+
+fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names
+}

@@ -1,0 +1,167 @@
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use wire::body::{DataVersion, QueueData};
+
+use super::*;
+
+/// One step of a random history over two clusters, three groups and four addresses.
+#[derive(Debug, Clone)]
+enum Step {
+    Register {
+        cluster: u8,
+        broker: u8,
+        address: u8,
+        id: i64,
+        state_version: i64,
+        topics: Vec<u8>,
+        acting: Option<bool>,
+    },
+    Unregister {
+        cluster: u8,
+        broker: u8,
+        address: u8,
+        id: i64,
+    },
+    Lose {
+        connection: u64,
+    },
+    Expire {
+        seconds: u64,
+    },
+    Delete {
+        topic: u8,
+        cluster: Option<u8>,
+    },
+    Add {
+        topic: u8,
+        brokers: Vec<u8>,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let acting = prop_oneof![Just(None), Just(Some(true)), Just(Some(false))];
+    let topics = prop::collection::vec(0..5u8, 0..4);
+    prop_oneof![
+        6 => (0..2u8, 0..3u8, 0..4u8, 0..3i64, 0..3i64, topics, acting).prop_map(
+            |(cluster, broker, address, id, state_version, topics, acting)| Step::Register {
+                cluster, broker, address, id, state_version, topics, acting
+            }
+        ),
+        3 => (0..2u8, 0..3u8, 0..4u8, 0..3i64)
+            .prop_map(|(cluster, broker, address, id)| Step::Unregister { cluster, broker, address, id }),
+        2 => (0..8u64).prop_map(|connection| Step::Lose { connection }),
+        1 => (0..200u64).prop_map(|seconds| Step::Expire { seconds }),
+        1 => (0..5u8, prop::option::of(0..2u8)).prop_map(|(topic, cluster)| Step::Delete { topic, cluster }),
+        1 => (0..5u8, prop::collection::vec(0..3u8, 0..3)).prop_map(|(topic, brokers)| Step::Add { topic, brokers }),
+    ]
+}
+
+fn name(kind: &str, number: u8) -> String {
+    format!("{kind}{number}")
+}
+
+fn apply(routes: &mut Routes, now: &mut Instant, step: &Step) {
+    match step {
+        Step::Register { cluster, broker, address, id, state_version, topics, acting } => {
+            let topic = |topic: &u8| (name("t", *topic), TopicQueues::default());
+            let registration = Registration {
+                cluster: &name("c", *cluster),
+                broker: &name("b", *broker),
+                address: &name("a", *address),
+                id: *id,
+                ha_address: "ha",
+                zone: None,
+                acting_master: *acting,
+                timeout: Duration::from_secs(120),
+                connection: u64::from(*cluster) * 4 + u64::from(*address),
+                content: Content {
+                    version: DataVersion { state_version: *state_version, ..DataVersion::default() },
+                    topics: topics.iter().map(topic).collect(),
+                    ..Content::default()
+                },
+            };
+            routes.register(*now, &registration, topics.len() == 3);
+        }
+        Step::Unregister { cluster, broker, address, id } => {
+            let departure = Departure {
+                cluster: name("c", *cluster),
+                broker: name("b", *broker),
+                address: name("a", *address),
+                id: *id,
+                connection: None,
+            };
+            routes.unregister(&[departure]);
+        }
+        Step::Lose { connection } => {
+            let lost = routes.owner(*connection);
+            routes.unregister(lost.as_slice());
+        }
+        Step::Expire { seconds } => {
+            *now += Duration::from_secs(*seconds);
+            let silent = routes.silent(*now);
+            routes.unregister(&silent);
+            assert_eq!(routes.silent(*now), []);
+        }
+        Step::Delete { topic, cluster } => {
+            routes.delete_topic(&name("t", *topic), cluster.map(|cluster| name("c", cluster)).as_deref());
+        }
+        Step::Add { topic, brokers } => {
+            let data = |broker: &u8| QueueData { broker_name: name("b", *broker), ..QueueData::default() };
+            routes.add_topic(&name("t", *topic), &brokers.iter().map(data).collect::<Vec<_>>());
+        }
+    }
+}
+
+fn check_agreement(routes: &Routes) {
+    let clustered: BTreeSet<&String> = routes.clusters.values().flatten().collect();
+    assert_eq!(clustered, routes.groups.keys().collect());
+    assert!(routes.clusters.values().all(|brokers| !brokers.is_empty()));
+    for group in routes.groups.values() {
+        let distinct: BTreeSet<&String> = group.addresses.values().collect();
+        assert!(!distinct.is_empty() && distinct.len() == group.addresses.len());
+    }
+    for (topic, placement) in &routes.topics {
+        assert!(!placement.is_empty() && placement.is_sorted_by(|(one, _), (two, _)| one < two));
+        assert!(placement.iter().all(|(broker, _)| routes.groups.contains_key(&**broker)));
+        assert!(routes.route(topic, Lens::default()).is_some());
+    }
+    assert!(routes.mappings.keys().all(|topic| routes.topics.contains_key(topic)));
+}
+
+proptest! {
+    #[test]
+    fn the_tables_agree_after_any_history(steps in prop::collection::vec(step(), 1..40)) {
+        let mut routes = Routes::new();
+        let mut now = Instant::now();
+        for step in &steps {
+            apply(&mut routes, &mut now, step);
+            check_agreement(&routes);
+        }
+    }
+}
+
+#[test]
+fn departures_of_one_batch_leave_together() {
+    let mut routes = Routes::new();
+    let mut now = Instant::now();
+    for (broker, address) in [(0, 0), (0, 1), (1, 2)] {
+        let acting = Some(true);
+        let step = Step::Register {
+            cluster: 0,
+            broker,
+            address,
+            id: i64::from(address),
+            state_version: 0,
+            topics: vec![0, 1],
+            acting,
+        };
+        apply(&mut routes, &mut now, &step);
+    }
+    let departures: Vec<_> = [0, 1].into_iter().filter_map(|connection| routes.owner(connection)).collect();
+    assert_eq!(departures.len(), 2);
+    let notices = routes.unregister(&departures);
+    assert_eq!(notices, []);
+    assert_eq!(routes.topics_of("c0"), ["t0", "t1"]);
+    assert_eq!(routes.clusters().broker_addr_table.keys().collect::<Vec<_>>(), [&"b1"]);
+}

@@ -1,0 +1,204 @@
+//! The shell: listens, gives requests to the [`Desk`], removes brokers that are gone, sends notices.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use net::{Limits, Peer, Service, Workers};
+use tokio::sync::Notify;
+use wire::codes::request;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+
+use crate::{Config, Desk, KvError, KvStore, MinBrokerNotice};
+
+/// Threads: a large registration is read on one while the other answers routes.
+const WORKERS: usize = 2;
+
+/// How long a broker has to accept the connection a notice is sent on (`notifyMinBrokerIdChanged`).
+const NOTICE_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Why the name server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address to listen on is none.
+    #[error("bindAddress is `{0}`, expected an ip address")]
+    Address(String),
+    /// The address cannot be used.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// The key-value settings cannot be read.
+    #[error(transparent)]
+    Kv(#[from] KvError),
+}
+
+/// A running name server.
+pub struct NameServer {
+    workers: Workers,
+    address: SocketAddr,
+    desk: Arc<Desk>,
+}
+
+impl NameServer {
+    /// Reads the key-value settings, listens, and serves on threads of its own.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        let ip: IpAddr =
+            config.bind_address.parse().map_err(|_| StartError::Address(config.bind_address.clone()))?;
+        let address = SocketAddr::new(ip, config.listen_port);
+        let limits = Limits { idle: config.idle(), ..Limits::default() };
+        let scan_interval = Duration::from_millis(config.scan_interval_ms.max(1));
+        let kv = KvStore::open(&config.kv_config_path)?;
+        let desk = Arc::new(Desk::new(config, kv, Instant::now()));
+        let front =
+            Arc::new(Front { desk: desk.clone(), brokers: Mutex::default(), unsettled: Notify::new() });
+        let workers = Workers::start("namesrv", WORKERS, limits).map_err(StartError::Thread)?;
+        let listening = workers.listen(address, front.clone()).and_then(|local| {
+            let keeper = workers.clone();
+            workers.spawn(0, move || keep(keeper, front, scan_interval))?;
+            Ok(local)
+        });
+        match listening {
+            Ok(address) => Ok(Self { workers, address, desk }),
+            Err(error) => {
+                workers.shutdown();
+                Err(StartError::Listen { address, error })
+            }
+        }
+    }
+
+    /// The address clients reach it at; its port is the one taken if the configuration said 0.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The tables, for callers in the same process.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// Closes all connections and joins the threads.
+    pub fn shutdown(&self) {
+        self.workers.shutdown();
+    }
+}
+
+/// What connections talk to.
+struct Front {
+    desk: Arc<Desk>,
+    /// Connections that brokers registered on, to close those of silent brokers.
+    brokers: Mutex<HashMap<u64, Arc<Peer>>>,
+    /// Wakes [`keep`] when the desk is unsettled.
+    unsettled: Notify,
+}
+
+impl Front {
+    fn brokers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Peer>>> {
+        self.brokers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Service for Front {
+    type Turn = ();
+
+    fn turn(&self) {}
+
+    fn frame(&self, _turn: &mut (), peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+        if command.is_response() {
+            return;
+        }
+        if command.code == request::REGISTER_BROKER {
+            self.brokers().insert(peer.id(), peer.clone());
+        }
+        self.desk.answer(Instant::now(), peer.id(), &command, out);
+    }
+
+    fn end(&self, _turn: &mut (), _peer: &Arc<Peer>, _out: &mut Vec<u8>) {
+        if self.desk.is_unsettled() {
+            self.unsettled.notify_one();
+        }
+    }
+
+    fn closed(&self, peer: &Arc<Peer>) {
+        if self.brokers().remove(&peer.id()).is_some() && self.desk.disconnected(peer.id()) {
+            self.unsettled.notify_one();
+        }
+    }
+}
+
+/// Removes brokers that left, looks for silent ones, sends notices.
+async fn keep(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
+    let mut scan = tokio::time::interval(scan_interval);
+    scan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = front.unsettled.notified() => {}
+            _ = scan.tick() => {
+                for connection in front.desk.expire(Instant::now()) {
+                    let peer = front.brokers().get(&connection).cloned();
+                    if let Some(peer) = peer {
+                        peer.close();
+                    }
+                }
+            }
+        }
+        for notice in front.desk.settle() {
+            let notice = Arc::new(notice);
+            for recipient in &notice.recipients {
+                let sending = send(workers.clone(), recipient.clone(), notice.clone());
+                if workers.spawn(0, move || sending).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Sends one notice on a connection of its own; a broker that cannot be reached asks by itself later.
+async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>) {
+    let sent = tokio::time::timeout(NOTICE_TIMEOUT, async {
+        let mut addresses = tokio::net::lookup_host(recipient.as_str()).await?;
+        let address = addresses.next().ok_or_else(|| io::Error::other("the name has no address"))?;
+        let peer = workers.dial(address, Arc::new(Deaf)).await?;
+        let pushed = peer.push(|out| {
+            let opaque = peer.next_opaque();
+            let head = Head::one_way(Encoding::Json, request::NOTIFY_MIN_BROKER_ID_CHANGE, opaque);
+            FrameWriter::begin(out, head)
+                .number("minBrokerId", notice.id)
+                .text("minBrokerAddr", &notice.address)
+                .maybe("offlineBrokerAddr", notice.offline_address.as_deref())
+                .maybe("haBrokerAddr", notice.ha_address.as_deref())
+                .finish(&[]);
+        });
+        peer.close();
+        pushed.map_err(io::Error::other)
+    });
+    let failure = match sent.await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no connection within {NOTICE_TIMEOUT:?}"),
+    };
+    tracing::warn!(recipient, failure, "a broker was not told that the smallest id of its group changed");
+}
+
+/// The other end of a notice: nothing is expected back.
+struct Deaf;
+
+impl Service for Deaf {
+    type Turn = ();
+
+    fn turn(&self) {}
+
+    fn frame(&self, _turn: &mut (), _peer: &Arc<Peer>, _command: Command<'_>, _out: &mut Vec<u8>) {}
+}

@@ -1,0 +1,203 @@
+//! The name server over real sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use namesrv::{Config, NameServer, StartError};
+use tempfile::TempDir;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+
+/// How long a test waits for an answer before it fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn serve(properties: &str) -> (NameServer, TempDir) {
+    let home = tempfile::tempdir().unwrap();
+    let mut config = Config::new(home.path());
+    config.read(format!("bindAddress=127.0.0.1\nlistenPort=0\n{properties}").as_bytes()).unwrap();
+    (NameServer::start(config).unwrap(), home)
+}
+
+struct Client(TcpStream);
+
+impl Client {
+    fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(stream)
+    }
+
+    /// Reads one frame; empty at the end of the stream.
+    fn read(&mut self) -> Vec<u8> {
+        let mut frame = vec![0; 4];
+        match self.0.read_exact(&mut frame) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer in time"),
+            Err(_) => return Vec::new(),
+        }
+        let length = u32::from_be_bytes(frame[..4].try_into().unwrap());
+        frame.resize(4 + length as usize, 0);
+        self.0.read_exact(&mut frame[4..]).unwrap();
+        frame
+    }
+
+    /// Makes a call; returns code, remark and body.
+    fn call(
+        &mut self,
+        encoding: Encoding,
+        code: i32,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> (i32, String, String) {
+        let mut out = Vec::new();
+        let writer = FrameWriter::begin(&mut out, Head::request(encoding, code, 5));
+        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
+        self.0.write_all(&out).unwrap();
+        let mut frame = self.read();
+        let answer = Command::decode(&mut frame).unwrap();
+        assert_eq!((answer.opaque, answer.encoding, answer.is_response()), (5, encoding, true));
+        let body = String::from_utf8(answer.body.to_vec()).unwrap();
+        (answer.code, answer.remark.unwrap_or_default().to_owned(), body)
+    }
+
+    fn register(&mut self, broker: &str, id: &str, address: &str) {
+        let fields = [
+            ("brokerName", broker),
+            ("brokerAddr", address),
+            ("clusterName", "C"),
+            ("haServerAddr", "h:1"),
+            ("brokerId", id),
+            ("enableActingMaster", "true"),
+        ];
+        let body =
+            br#"{"topicConfigSerializeWrapper":{"topicConfigTable":{"T1":{"perm":6},"T2":{"perm":6}}}}"#;
+        assert_eq!(self.call(Encoding::Json, 103, &fields, body).0, 0);
+    }
+
+    fn route_code(&mut self, topic: &str) -> i32 {
+        self.call(Encoding::Json, 105, &[("topic", topic)], b"").0
+    }
+}
+
+#[test]
+fn both_encodings_are_answered_in_kind() {
+    let (server, _home) = serve("");
+    let mut client = Client::connect(server.local_addr());
+    client.register("broker-a", "0", "127.0.0.1:10911");
+    for encoding in [Encoding::Json, Encoding::Binary] {
+        let (code, _, body) = client.call(encoding, 105, &[("topic", "T1")], b"");
+        assert_eq!(code, 0);
+        assert!(body.starts_with(r#"{"brokerDatas":[{"brokerAddrs":{"0":"127.0.0.1:10911"},"#), "{body}");
+        let (code, remark, _) = client.call(encoding, 9999, &[], b"");
+        assert_eq!((code, remark.as_str()), (3, " request type 9999 not supported"));
+    }
+    server.shutdown();
+}
+
+#[test]
+fn a_killed_connection_takes_its_broker_along() {
+    let (server, _home) = serve("");
+    let mut client = Client::connect(server.local_addr());
+    let mut broker = Client::connect(server.local_addr());
+    broker.register("broker-a", "0", "127.0.0.1:10911");
+    assert_eq!(client.route_code("T1"), 0);
+    drop(broker);
+    while client.route_code("T1") == 0 {}
+    assert_eq!(client.route_code("T1"), 17);
+    server.shutdown();
+}
+
+#[test]
+fn a_silent_broker_is_removed_and_disconnected() {
+    let (server, _home) = serve("scanNotActiveBrokerInterval=10");
+    let mut broker = Client::connect(server.local_addr());
+    let fields = [
+        ("brokerName", "broker-a"),
+        ("brokerAddr", "127.0.0.1:10911"),
+        ("clusterName", "C"),
+        ("brokerId", "0"),
+        ("heartbeatTimeoutMillis", "1"),
+    ];
+    assert_eq!(broker.call(Encoding::Json, 103, &fields, b"").0, 0);
+    assert_eq!(broker.read(), b"");
+    let (_, _, body) = Client::connect(server.local_addr()).call(Encoding::Json, 106, &[], b"");
+    assert_eq!(body, r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#);
+    server.shutdown();
+}
+
+#[test]
+fn unregistered_brokers_are_gone_soon() {
+    let (server, _home) = serve("");
+    let mut broker = Client::connect(server.local_addr());
+    broker.register("broker-a", "0", "127.0.0.1:10911");
+    let fields = [
+        ("brokerName", "broker-a"),
+        ("brokerAddr", "127.0.0.1:10911"),
+        ("clusterName", "C"),
+        ("brokerId", "0"),
+    ];
+    assert_eq!(broker.call(Encoding::Json, 104, &fields, b"").0, 0);
+    while broker.route_code("T1") == 0 {}
+    server.shutdown();
+}
+
+#[test]
+fn brokers_are_told_of_a_new_smallest_id() {
+    let (server, _home) = serve("notifyMinBrokerIdChanged=true");
+    let slave = TcpListener::bind("127.0.0.1:0").unwrap();
+    let slave_address = slave.local_addr().unwrap().to_string();
+    let mut broker = Client::connect(server.local_addr());
+    broker.register("broker-a", "1", &slave_address);
+    broker.register("broker-a", "0", "127.0.0.1:1");
+    let (stream, _) = slave.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut frame = Client(stream).read();
+    let notice = Command::decode(&mut frame).unwrap();
+    assert_eq!((notice.code, notice.is_one_way()), (905, true));
+    let field = |key| notice.fields.text(key);
+    assert_eq!((field("minBrokerId"), field("minBrokerAddr")), (Some("0"), Some("127.0.0.1:1")));
+    assert_eq!((field("haBrokerAddr"), field("offlineBrokerAddr")), (Some("h:1"), None));
+    server.shutdown();
+}
+
+#[test]
+fn hostile_bytes_end_their_connection_only() {
+    let (server, _home) = serve("");
+    let mut client = Client::connect(server.local_addr());
+    client.register("broker-a", "0", "127.0.0.1:10911");
+    let hostile: [&[u8]; 5] = [
+        b"\xff\xff\xff\xff",
+        b"\x01\x00\x00\x00\x00\x00\x00\x00",
+        b"\x00\x00\x00\x08\x00\xff\xff\xff{}{}",
+        b"\x00\x00\x00\x08\x07\x00\x00\x04\x00\x00\x00\x00",
+        b"\x00\x00\x00\x08\x00\x00\x00\x04nope",
+    ];
+    for bytes in hostile {
+        let mut enemy = Client::connect(server.local_addr());
+        enemy.0.write_all(bytes).unwrap();
+        assert_eq!(enemy.read(), b"", "{bytes:?}");
+    }
+    assert_eq!(client.route_code("T1"), 0);
+    server.shutdown();
+}
+
+#[test]
+fn a_taken_port_and_a_bad_address_are_named() {
+    let (server, home) = serve("");
+    let start = |properties: String| {
+        let mut config = Config::new(home.path());
+        config.read(properties.as_bytes()).unwrap();
+        NameServer::start(config).err().unwrap()
+    };
+    let port = server.local_addr().port();
+    let error = start(format!("bindAddress=127.0.0.1\nlistenPort={port}"));
+    assert!(matches!(&error, StartError::Listen { address, .. } if address.port() == port), "{error}");
+    assert_eq!(
+        start("bindAddress=here".to_owned()).to_string(),
+        "bindAddress is `here`, expected an ip address"
+    );
+    server.shutdown();
+    assert!(TcpStream::connect(server.local_addr()).is_err());
+}
