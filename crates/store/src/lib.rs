@@ -1,1 +1,54 @@
-//! The log: append, flush, read, queue index, checkpoint, recovery.
+//! The log: append, flush, read, queue index, checkpoint and recovery, in RocketMQ's file formats.
+//!
+//! One commit log holds every message; per queue an index of 20-byte units says where its messages lie.
+//! One appender writes; everybody else reads the two watermarks `appended` and `flushed`. The store has its
+//! own named threads and no async; files are reached only through [`Disk`].
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use store::{Config, Message, RealDisk, Store};
+//! # let message: Message<'_> = unreachable!();
+//! # let now_ms = 0;
+//! let store = Store::open(Config::new("/data/store"), Arc::new(RealDisk))?;
+//! let queue = store.queue("TopicA", 3)?; // cheap, no file yet; keep the handle
+//! let mut batch = store.batch(); // keep it: its buffer is reused
+//! let index = batch.push(&queue, &message)?;
+//! store.append(&mut batch, now_ms)?;
+//! let placed = batch.placed(index); // log offset, queue offset, size
+//! store.when_flushed(batch.end(), Box::new(|outcome| drop(outcome)));
+//!
+//! let mut units = Vec::new();
+//! queue.units(queue.min(), 32, &mut units)?;
+//! let mut bytes = Vec::new();
+//! store.read_units(&units, &mut bytes)?; // records one behind the other, as a pull answers them
+//! store.close()?;
+//! # Ok(()) }
+//! ```
+
+mod append;
+mod batch;
+mod checkpoint;
+mod config;
+mod disk;
+mod error;
+mod fence;
+mod flush;
+mod log;
+mod prepare;
+mod queue;
+mod read;
+mod recover;
+mod store;
+mod wake;
+
+pub use batch::{Batch, Message, Placed, delivery_delays};
+pub use checkpoint::Checkpoint;
+pub use config::{Config, FlushMode};
+pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space};
+pub use error::{AppendError, OpenError, PushError, ReadError};
+pub use flush::FlushOutcome;
+pub use queue::{Queue, Unit};
+pub use read::{Boundary, Read};
+pub use recover::Recovered;
+pub use store::Store;

@@ -1,0 +1,200 @@
+//! Appending a batch: the one place that gives out positions, queue offsets and store times.
+
+use crate::batch::{Batch, Item};
+use crate::error::AppendError;
+use crate::log::Segment;
+use crate::queue::Unit;
+use crate::store::Shared;
+use crate::wake::lock;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wire::record::{self, BLANK_BYTES, Placement};
+use wire::units::LogOffset;
+
+/// What only the holder of the appender's lock may touch.
+#[derive(Default)]
+pub(crate) struct Appender {
+    /// Store time of the newest record: store times never go back.
+    pub(crate) store_timestamp: i64,
+    /// Start of the newest record.
+    pub(crate) last_record: u64,
+    pub(crate) closed: bool,
+    /// The file of the last write, to spare looking it up.
+    segment: Option<Arc<Segment>>,
+}
+
+/// A stretch of the batch that lies in one file.
+struct Run {
+    /// Bytes of the batch.
+    from: usize,
+    end: usize,
+    /// Where they go.
+    at: u64,
+    /// Where a blank record comes first, because this run did not fit behind it.
+    blank: Option<u64>,
+}
+
+impl Shared {
+    pub(crate) fn append(&self, batch: &mut Batch, now_ms: i64) -> Result<(), AppendError> {
+        assert!(!batch.appended, "a batch is appended once");
+        // Held across the write: the order in the log is the order of queue offsets, and the write lands in
+        // the page cache, paced by early write-back.
+        let mut appender = lock(&self.appender);
+        self.refuse(&appender)?;
+        if batch.is_empty() {
+            batch.end = LogOffset::new(self.appended.load(Ordering::Relaxed));
+            batch.store_timestamp = appender.store_timestamp;
+            batch.appended = true;
+            return Ok(());
+        }
+        let start = self.appended.load(Ordering::Relaxed);
+        let (runs, end) = self.lay_out(batch, start)?;
+        let store_timestamp = now_ms.max(appender.store_timestamp);
+        self.fill_in(batch, store_timestamp);
+        for run in &runs {
+            self.write_run(&mut appender, run, &batch.bytes)?;
+        }
+        appender.store_timestamp = store_timestamp;
+        appender.last_record = batch.items.last().map_or(0, |item| item.log_offset.get());
+        self.index(batch, store_timestamp);
+        batch.end = LogOffset::new(end);
+        batch.store_timestamp = store_timestamp;
+        batch.appended = true;
+        // Sequentially consistent with the idle flags: a thread that sets its flag and then sees the old end
+        // is seen below, one that sees the new end does not go to sleep.
+        self.appended.store(end, Ordering::SeqCst);
+        drop(appender);
+        self.after_append(start, end);
+        Ok(())
+    }
+
+    fn refuse(&self, appender: &Appender) -> Result<(), AppendError> {
+        if let Some(reason) = self.fence.reason() {
+            return Err(AppendError::Fenced(reason));
+        }
+        if appender.closed {
+            return Err(AppendError::Closed);
+        }
+        let waiting = self.queues.unwritten_units.load(Ordering::Relaxed);
+        let limit = self.config.unwritten_units_max;
+        if waiting > limit { Err(AppendError::Busy { waiting, limit }) } else { Ok(()) }
+    }
+
+    /// Decides where each record goes and makes sure that there are files for all of them; nothing else has
+    /// happened when that fails.
+    fn lay_out(&self, batch: &mut Batch, start: u64) -> Result<(Vec<Run>, u64), AppendError> {
+        let segment_bytes = self.config.segment_bytes;
+        let mut runs = vec![Run { from: 0, end: 0, at: start, blank: None }];
+        let mut at = start;
+        let mut index = 0;
+        while index < batch.items.len() {
+            let mut next = index + 1;
+            while batch.items.get(next).is_some_and(|item| item.joined) {
+                next += 1;
+            }
+            let group = &mut batch.items[index..next];
+            let bytes: u64 = group.iter().map(|item| u64::from(item.size)).sum();
+            let left = segment_bytes - at % segment_bytes;
+            if bytes + BLANK_BYTES as u64 > left {
+                let blank = Some(at);
+                at += left;
+                runs.push(Run { from: group[0].start, end: group[0].start, at, blank });
+            }
+            for item in group {
+                item.log_offset = LogOffset::new(at);
+                at += u64::from(item.size);
+                let run = runs.last_mut().expect("there is one from the start");
+                run.end = item.start + item.size as usize;
+            }
+            index = next;
+        }
+        for run in &runs {
+            self.log.ensure(run.at / segment_bytes * segment_bytes).map_err(AppendError::NoSpace)?;
+        }
+        Ok((runs, at))
+    }
+
+    /// Gives out queue offsets and completes the records.
+    fn fill_in(&self, batch: &mut Batch, store_timestamp: i64) {
+        let crc_property = batch.crc_property;
+        for item in &mut batch.items {
+            if item.queued {
+                item.queue_offset = item.queue.take_next();
+            }
+            let record = &mut batch.bytes[item.start..item.start + item.size as usize];
+            let &mut Item { queue_offset, log_offset, .. } = item;
+            record::place(record, &Placement { queue_offset, log_offset, store_timestamp });
+            if crc_property {
+                record::seal_crc_property(record);
+            }
+        }
+    }
+
+    fn write_run(&self, appender: &mut Appender, run: &Run, bytes: &[u8]) -> Result<(), AppendError> {
+        let segment_bytes = self.config.segment_bytes;
+        if let Some(at) = run.blank {
+            let left = segment_bytes - at % segment_bytes;
+            let left = u32::try_from(left).expect("less than a record and eight bytes");
+            self.write_at(appender, &record::encode_blank(left), at)?;
+        }
+        self.write_at(appender, &bytes[run.from..run.end], run.at)
+    }
+
+    fn write_at(&self, appender: &mut Appender, bytes: &[u8], at: u64) -> Result<(), AppendError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let base = at / self.config.segment_bytes * self.config.segment_bytes;
+        let segment = match &appender.segment {
+            Some(segment) if segment.base == base => segment,
+            _ => {
+                let segment = self.log.segment_of(at).expect("made while the batch was laid out");
+                appender.segment.insert(segment)
+            }
+        };
+        let (from, end) = (at - base, at - base + bytes.len() as u64);
+        if self.writes_ahead() && segment.written_ahead.load(Ordering::Acquire) < end {
+            self.prepare.wake();
+            if !self.log.wait_written_ahead(segment, end, || self.fence.is_up()) {
+                return Err(AppendError::Fenced(self.fence.reason().unwrap_or_default()));
+            }
+        }
+        segment.file.write_at(bytes, from).map_err(|error| {
+            let reason = format!("writing {} bytes at {at} of the commit log: {error}", bytes.len());
+            self.put_up_fence(&reason);
+            AppendError::Fenced(reason)
+        })
+    }
+
+    /// Puts the units of a written batch into the tails of their queues.
+    fn index(&self, batch: &Batch, store_timestamp: i64) {
+        let mut count = 0;
+        for item in batch.items.iter().filter(|item| item.queued) {
+            let tags_code = item.tags.at(store_timestamp);
+            let unit = Unit { log_offset: item.log_offset, size: item.size, tags_code };
+            item.queue.push(unit, &self.queues.unwritten);
+            count += 1;
+        }
+        let waiting = self.queues.unwritten_units.fetch_add(count, Ordering::Relaxed) + count;
+        if waiting > self.config.unwritten_units_max / 2 {
+            self.checkpoint.wake();
+        }
+    }
+
+    /// Wakes the threads that have something to do now.
+    fn after_append(&self, start: u64, end: u64) {
+        let passed = |step: u64| start / step != end / step;
+        if self.flush_idle.load(Ordering::SeqCst) || passed(self.config.write_back_bytes.max(1)) {
+            self.flush_idle.store(false, Ordering::Relaxed);
+            self.flush.wake.wake();
+        }
+        if self.checkpoint_idle.load(Ordering::SeqCst) {
+            self.checkpoint_idle.store(false, Ordering::Relaxed);
+            self.checkpoint.wake();
+        }
+        let ahead = if self.writes_ahead() { (self.config.written_ahead_bytes / 4).max(1) } else { u64::MAX };
+        if passed((self.config.segment_bytes / 4).max(1)) || passed(ahead) {
+            self.prepare.wake();
+        }
+    }
+}

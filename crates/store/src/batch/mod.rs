@@ -1,0 +1,239 @@
+//! Messages on their way into the log: encoded once into a reusable buffer, before the appender's lock is
+//! taken. Under the lock only positions, queue offsets and the store time are put in.
+
+pub(crate) mod tags;
+
+pub use tags::delivery_delays;
+
+use crate::error::PushError;
+use crate::queue::Queue;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use tags::{Delays, Tags};
+use wire::record::{self, Fields, sys_flag};
+use wire::units::{LogOffset, QueueOffset};
+
+/// A buffer that grew beyond this is given back by [`Batch::clear`].
+const KEPT_BYTES: usize = 1 << 20;
+
+/// What the sender of a message chooses; topic and queue come from the queue handle.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The body as it will be stored.
+    pub body: &'a [u8],
+    /// The properties string as it will be stored.
+    pub properties: &'a [u8],
+    /// [`sys_flag`] bits; the two host bits are set from the addresses.
+    pub sys_flag: i32,
+    /// The user's flag.
+    pub flag: i32,
+    /// The sender's clock, ms.
+    pub born_timestamp: i64,
+    /// The sender's address.
+    pub born_host: SocketAddr,
+    /// This broker's address.
+    pub store_host: SocketAddr,
+    /// How often the message was consumed before.
+    pub reconsume_times: i32,
+    /// Position of the half message of a committed one, else zero.
+    pub prepared_transaction_offset: i64,
+}
+
+/// Where a message of an appended batch went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Position of its record.
+    pub log_offset: LogOffset,
+    /// Its number in its queue; zero when it takes no place there (half and rolled-back messages).
+    pub queue_offset: QueueOffset,
+    /// Size of its record.
+    pub size: u32,
+}
+
+/// One encoded record of a batch.
+pub(crate) struct Item {
+    pub(crate) queue: Arc<Queue>,
+    /// Where its bytes begin in the buffer.
+    pub(crate) start: usize,
+    pub(crate) size: u32,
+    pub(crate) tags: Tags,
+    /// Whether it takes a place in its queue.
+    pub(crate) queued: bool,
+    /// Whether it must lie directly behind the record before it, in the same file.
+    pub(crate) joined: bool,
+    pub(crate) log_offset: LogOffset,
+    pub(crate) queue_offset: QueueOffset,
+}
+
+/// A reusable collection of messages that are appended together. Made by [`crate::Store::batch`].
+pub struct Batch {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) end: LogOffset,
+    pub(crate) store_timestamp: i64,
+    pub(crate) appended: bool,
+    delays: Arc<Delays>,
+    record_bytes_max: usize,
+    group_bytes_max: usize,
+    pub(crate) crc_property: bool,
+}
+
+impl Batch {
+    pub(crate) fn new(
+        delays: Arc<Delays>,
+        record_bytes_max: usize,
+        segment_bytes: u64,
+        crc_property: bool,
+    ) -> Self {
+        let in_segment = segment_bytes - record::BLANK_BYTES as u64;
+        Self {
+            bytes: Vec::new(),
+            items: Vec::new(),
+            end: LogOffset::ZERO,
+            store_timestamp: 0,
+            appended: false,
+            delays,
+            record_bytes_max,
+            group_bytes_max: usize::try_from(in_segment).unwrap_or(usize::MAX),
+            crc_property,
+        }
+    }
+
+    /// Adds one message and answers its index.
+    ///
+    /// # Errors
+    /// When its record would break a limit; the batch is then as it was.
+    pub fn push(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
+        assert!(!self.appended, "an appended batch is cleared before it is filled again");
+        let fields = Fields {
+            topic: queue.topic(),
+            queue_id: queue.queue_id(),
+            flag: message.flag,
+            sys_flag: message.sys_flag,
+            born_timestamp: message.born_timestamp,
+            born_host: message.born_host,
+            store_host: message.store_host,
+            reconsume_times: message.reconsume_times,
+            prepared_transaction_offset: message.prepared_transaction_offset,
+            body: message.body,
+            properties: message.properties,
+            crc_property: self.crc_property,
+        };
+        let (found, limit) = (record::size_of(&fields), self.record_bytes_max.min(self.group_bytes_max));
+        if found > limit {
+            return Err(PushError::TooLarge { found, limit });
+        }
+        let start = self.bytes.len();
+        let size = record::encode(&fields, &mut self.bytes)?;
+        self.items.push(Item {
+            queue: queue.clone(), // The record must find its queue when the batch is appended later.
+            start,
+            size: u32::try_from(size).expect("a record's size fits its 4-byte field"),
+            tags: Tags::of(queue.is_schedule(), message.properties, &self.delays),
+            queued: is_indexed(message.sys_flag),
+            joined: false,
+            log_offset: LogOffset::ZERO,
+            queue_offset: QueueOffset::ZERO,
+        });
+        Ok(self.items.len() - 1)
+    }
+
+    /// Adds the messages of a client batch: one behind the other in one file, with consecutive queue offsets.
+    /// Answers their indexes.
+    ///
+    /// # Errors
+    /// When a record, or all together, would break a limit; the batch is then as it was.
+    pub fn push_group<'a>(
+        &mut self,
+        queue: &Arc<Queue>,
+        messages: impl IntoIterator<Item = Message<'a>>,
+    ) -> Result<Range<usize>, PushError> {
+        let (first, start) = (self.items.len(), self.bytes.len());
+        for message in messages {
+            if let Err(error) = self.push(queue, &message) {
+                self.truncate(first, start);
+                return Err(error);
+            }
+        }
+        let (found, limit) = (self.bytes.len() - start, self.group_bytes_max);
+        if found > limit {
+            self.truncate(first, start);
+            return Err(PushError::TooLarge { found, limit });
+        }
+        self.items.iter_mut().skip(first + 1).for_each(|item| item.joined = true);
+        Ok(first..self.items.len())
+    }
+
+    fn truncate(&mut self, items: usize, bytes: usize) {
+        self.items.truncate(items);
+        self.bytes.truncate(bytes);
+    }
+
+    /// Number of messages.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is nothing to append.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Bytes of the encoded records.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Where a message went. Only after a successful append.
+    #[must_use]
+    pub fn placed(&self, index: usize) -> Placed {
+        assert!(self.appended, "only an appended batch knows where its messages are");
+        let Item { log_offset, queue_offset, size, .. } = self.items[index];
+        Placed { log_offset, queue_offset, size }
+    }
+
+    /// The queue a message was pushed to, for instance to wake those who wait on it.
+    #[must_use]
+    pub fn queue(&self, index: usize) -> &Arc<Queue> {
+        &self.items[index].queue
+    }
+
+    /// The tags code of a message's queue unit. Only after a successful append.
+    #[must_use]
+    pub fn tags_code(&self, index: usize) -> i64 {
+        assert!(self.appended, "only an appended batch knows its store time");
+        self.items[index].tags.at(self.store_timestamp)
+    }
+
+    /// End of the last record: what has to be flushed for the whole batch. Only after a successful append.
+    #[must_use]
+    pub fn end(&self) -> LogOffset {
+        assert!(self.appended, "only an appended batch has an end");
+        self.end
+    }
+
+    /// The store time of all its messages, ms. Only after a successful append.
+    #[must_use]
+    pub fn store_timestamp(&self) -> i64 {
+        assert!(self.appended, "only an appended batch has a store time");
+        self.store_timestamp
+    }
+
+    /// Empties the batch for the next round.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.appended = false;
+    }
+}
+
+/// Whether a record with this flag gets a unit in its queue: none of a transaction or committed, and not an
+/// inner batch, whose queues have another format.
+pub(crate) fn is_indexed(flags: i32) -> bool {
+    sys_flag::is_queued(flags) && flags & sys_flag::INNER_BATCH == 0
+}

@@ -1,0 +1,60 @@
+//! The tags code of a queue unit (`CommitLog.checkMessageAndReturnSize`): the tag's hash, or for delayed
+//! messages the time they are due.
+
+use wire::hash::tags_code;
+use wire::properties::{self, key};
+
+/// `messageDelayLevel` in milliseconds, level 1 first.
+pub(crate) type Delays = [i64];
+
+/// What is known of a tags code before the store time is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tags {
+    /// The code itself.
+    Code(i64),
+    /// So many milliseconds after the store time.
+    AfterStore(i64),
+}
+
+impl Tags {
+    /// From a message's properties; `is_schedule` says that its topic is the one of delayed messages.
+    pub(crate) fn of(is_schedule: bool, stored: &[u8], delays: &Delays) -> Self {
+        if is_schedule
+            && let Some(level) =
+                properties::get_str(stored, key::DELAY).and_then(|level| level.parse::<usize>().ok())
+            && level > 0
+        {
+            // A level above the table is the last one; without a table a second, as for an unknown level.
+            let delay = delays.get(level.min(delays.len()).wrapping_sub(1));
+            return Self::AfterStore(delay.copied().unwrap_or(1000));
+        }
+        Self::Code(tags_code(properties::get(stored, key::TAGS)))
+    }
+
+    /// The code of a record stored at this time.
+    pub(crate) fn at(self, store_timestamp: i64) -> i64 {
+        match self {
+            Self::Code(code) => code,
+            Self::AfterStore(delay) => store_timestamp.saturating_add(delay),
+        }
+    }
+}
+
+/// Reads `messageDelayLevel`: numbers with the unit `s`, `m`, `h` or `d`, separated by blanks; `None` when
+/// one of them is something else.
+#[must_use]
+pub fn delivery_delays(text: &str) -> Option<Vec<i64>> {
+    text.split_whitespace()
+        .map(|level| {
+            let (number, unit) = level.split_at_checked(level.len() - 1)?;
+            let unit_ms = match unit {
+                "s" => 1000,
+                "m" => 60_000,
+                "h" => 3_600_000,
+                "d" => 86_400_000,
+                _ => return None,
+            };
+            number.parse::<i64>().ok()?.checked_mul(unit_ms)
+        })
+        .collect()
+}

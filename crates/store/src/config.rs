@@ -1,0 +1,76 @@
+//! What a store is opened with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whether an answer waits for the disk (`flushDiskType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushMode {
+    /// Flushed every [`Config::flush_interval`].
+    Async,
+    /// Flushed as soon as somebody waits, everybody behind one flush at once.
+    Sync,
+}
+
+/// Everything a store is told at opening.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `storePathRootDir`.
+    pub root: PathBuf,
+    /// `storePathCommitLog`.
+    pub commit_log: PathBuf,
+    /// `mappedFileSizeCommitLog`: size of a commit log file. Must stay the same for the life of a store.
+    pub segment_bytes: u64,
+    /// `mappedFileSizeConsumeQueue`: size of a queue file; rounded up to whole units.
+    pub queue_file_bytes: u64,
+    /// `flushDiskType`.
+    pub flush: FlushMode,
+    /// `flushIntervalCommitLog`: longest time an appended byte stays unflushed.
+    pub flush_interval: Duration,
+    /// `syncFlushTimeout`: a waiter is told [`crate::FlushOutcome::TimedOut`] after this time.
+    pub flush_timeout: Duration,
+    /// How often queue tails go to their files and the checkpoint is written.
+    pub checkpoint_interval: Duration,
+    /// Write-back to the disk starts whenever so many bytes were appended.
+    pub write_back_bytes: u64,
+    /// With [`FlushMode::Sync`] so many bytes are written ahead with zeros.
+    pub written_ahead_bytes: u64,
+    /// Largest record in bytes (`maxMessageSize` + 65,536).
+    pub record_bytes_max: usize,
+    /// `messageDelayLevel` in milliseconds, level 1 first.
+    pub delay_levels_ms: Vec<i64>,
+    /// `enabledAppendPropCRC`.
+    pub crc_property: bool,
+    /// Queue files kept open.
+    pub open_queue_files: usize,
+    /// Queue units that may wait in memory for their files; beyond it appends are refused as busy.
+    pub unwritten_units_max: u64,
+}
+
+impl Config {
+    /// RocketMQ's defaults for a store at `root`.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        Self {
+            commit_log: root.join("commitlog"),
+            root,
+            segment_bytes: 1 << 30,
+            queue_file_bytes: 6_000_000,
+            flush: FlushMode::Async,
+            flush_interval: Duration::from_millis(500),
+            flush_timeout: Duration::from_secs(5),
+            checkpoint_interval: Duration::from_secs(1),
+            write_back_bytes: 2 << 20,
+            written_ahead_bytes: 64 << 20,
+            record_bytes_max: (4 << 20) + 65_536,
+            delay_levels_ms: crate::delivery_delays(
+                "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+            )
+            .expect("the default text is well formed"),
+            crc_property: false,
+            open_queue_files: 512,
+            unwritten_units_max: 8 << 20,
+        }
+    }
+}

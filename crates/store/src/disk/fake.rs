@@ -1,0 +1,354 @@
+//! An in-memory disk with faults, for tests and simulation. It knows for every page whether it was synced;
+//! [`FakeDisk::power_cut`] keeps what was, and of the rest an arbitrary subset chosen by a seed. Names
+//! behave as on a journaling file system: of the unsynced renames, creations and removals a prefix survives.
+
+use super::{Disk, DiskFile, Entry, Space};
+use crate::wake::lock;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// What goes wrong. All off by default; changed with [`FakeDisk::faults`].
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Writes that still succeed; the next one writes half of its bytes and fails.
+    pub writes_left: Option<u64>,
+    /// Syncs that still succeed; the next one fails and drops the dirty pages' state, as Linux does.
+    pub syncs_left: Option<u64>,
+    /// Bytes that can still be reserved for new files.
+    pub space_left: Option<u64>,
+    /// Reads through [`DiskFile::read_resident`] find nothing in memory.
+    pub nothing_resident: bool,
+}
+
+type Names = BTreeMap<PathBuf, Arc<FakeFile>>;
+
+/// A change of names that is not durable yet.
+enum Change {
+    Link(PathBuf, Arc<FakeFile>),
+    Unlink(PathBuf),
+    Rename(PathBuf, PathBuf),
+}
+
+impl Change {
+    fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Link(path, _) | Self::Unlink(path) | Self::Rename(_, path) => path.parent(),
+        }
+    }
+
+    fn apply(&self, names: &mut Names) {
+        match self {
+            Self::Link(path, file) => drop(names.insert(path.clone(), file.clone())),
+            Self::Unlink(path) => drop(names.remove(path)),
+            Self::Rename(source, target) => {
+                if let Some(file) = names.remove(source) {
+                    names.insert(target.clone(), file);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    names: Names,
+    durable: Names,
+    changes: Vec<Change>,
+    directories: BTreeSet<PathBuf>,
+    locked: BTreeSet<PathBuf>,
+}
+
+/// The disk. Clones are handles to the same one.
+#[derive(Clone)]
+pub struct FakeDisk {
+    page_bytes: usize,
+    state: Arc<Mutex<State>>,
+    faults: Arc<Mutex<Faults>>,
+}
+
+impl FakeDisk {
+    /// An empty disk that loses data in pages of this size.
+    #[must_use]
+    pub fn new(page_bytes: usize) -> Self {
+        Self { page_bytes, state: Arc::default(), faults: Arc::default() }
+    }
+
+    /// Changes what goes wrong from now on.
+    pub fn faults(&self, change: impl FnOnce(&mut Faults)) {
+        change(&mut lock(&self.faults));
+    }
+
+    /// The disk as it is found after the power went away now. This one stays as it is, so a store that is
+    /// still running on it does no harm.
+    #[must_use]
+    pub fn power_cut(&self, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let state = lock(&self.state);
+        let mut names = Names::new();
+        let mut copies: BTreeMap<*const FakeFile, Arc<FakeFile>> = BTreeMap::new();
+        let mut survivors = state.durable.clone();
+        let kept = random.below(state.changes.len() + 1);
+        for change in &state.changes[..kept] {
+            change.apply(&mut survivors);
+        }
+        let faults: Arc<Mutex<Faults>> = Arc::default();
+        for (path, file) in &survivors {
+            let copy = copies
+                .entry(Arc::as_ptr(file))
+                .or_insert_with(|| Arc::new(file.after_power_cut(&mut random, faults.clone())));
+            names.insert(path.clone(), copy.clone());
+        }
+        let directories = state.directories.clone();
+        let state = State { durable: names.clone(), names, directories, ..State::default() };
+        Self { page_bytes: self.page_bytes, state: Arc::new(Mutex::new(state)), faults }
+    }
+
+    /// The disk as another process finds it after this one was killed: nothing written is lost.
+    #[must_use]
+    pub fn killed(&self) -> Self {
+        let state = lock(&self.state);
+        let faults: Arc<Mutex<Faults>> = Arc::default();
+        let copy = |names: &Names| -> Names {
+            names.iter().map(|(path, file)| (path.clone(), Arc::new(file.copy(faults.clone())))).collect()
+        };
+        let names = copy(&state.names);
+        let directories = state.directories.clone();
+        let state = State { durable: names.clone(), names, directories, ..State::default() };
+        Self { page_bytes: self.page_bytes, state: Arc::new(Mutex::new(state)), faults }
+    }
+}
+
+/// A small generator (xorshift64*), enough to choose surviving pages.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).expect("below a usize")
+    }
+}
+
+impl Disk for FakeDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        state.directories.extend(path.ancestors().map(Path::to_owned));
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        let state = lock(&self.state);
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let inside = |entry: &Path| entry.parent() == Some(path);
+        let directories = state.directories.iter().filter(|entry| inside(entry));
+        let mut list: Vec<Entry> =
+            directories.map(|entry| Entry { name: name(entry), is_dir: true, length: 0 }).collect();
+        let files = state.names.iter().filter(|(entry, _)| inside(entry));
+        list.extend(files.map(|(entry, file)| Entry {
+            name: name(entry),
+            is_dir: false,
+            length: lock(&file.data).current.len() as u64,
+        }));
+        list.sort();
+        Ok(list)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        match lock(&self.state).names.get(path) {
+            Some(file) => Ok(file.clone()),
+            None => Err(ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>> {
+        if space == Space::Reserved
+            && let Some(left) = &mut lock(&self.faults).space_left
+        {
+            *left = left.checked_sub(length).ok_or(io::Error::from(ErrorKind::StorageFull))?;
+        }
+        let length = usize::try_from(length).map_err(|_| io::Error::from(ErrorKind::StorageFull))?;
+        let mut state = lock(&self.state);
+        let file = match state.names.get(path) {
+            Some(file) => file.clone(),
+            None => {
+                let file = Arc::new(FakeFile::new(self.page_bytes, self.faults.clone()));
+                state.names.insert(path.to_owned(), file.clone());
+                state.changes.push(Change::Link(path.to_owned(), file.clone()));
+                file
+            }
+        };
+        let mut data = lock(&file.data);
+        data.current.resize(length, 0);
+        data.durable.resize(length, 0);
+        drop(data);
+        Ok(file)
+    }
+
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        if !state.names.contains_key(source) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        let change = Change::Rename(source.to_owned(), target.to_owned());
+        change.apply(&mut state.names);
+        state.changes.push(change);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        if state.names.remove(path).is_some() {
+            state.changes.push(Change::Unlink(path.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let state = &mut *lock(&self.state);
+        let (done, rest) = std::mem::take(&mut state.changes)
+            .into_iter()
+            .partition(|change| change.directory() == Some(path));
+        state.changes = rest;
+        done.iter().for_each(|change: &Change| change.apply(&mut state.durable));
+        Ok(())
+    }
+
+    fn sync_all(&self, _path: &Path) -> io::Result<()> {
+        let files: Vec<_> = lock(&self.state).names.values().cloned().collect();
+        files.iter().try_for_each(|file| file.sync())?;
+        let state = &mut *lock(&self.state);
+        std::mem::take(&mut state.changes).iter().for_each(|change| change.apply(&mut state.durable));
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
+        struct Held(FakeDisk, PathBuf);
+        impl Drop for Held {
+            fn drop(&mut self) {
+                lock(&self.0.state).locked.remove(&self.1);
+            }
+        }
+        if !lock(&self.state).locked.insert(path.to_owned()) {
+            return Err(io::Error::new(ErrorKind::WouldBlock, "another store in this test"));
+        }
+        Ok(Box::new(Held(self.clone(), path.to_owned())))
+    }
+}
+
+struct Data {
+    current: Vec<u8>,
+    durable: Vec<u8>,
+    dirty: BTreeSet<usize>,
+}
+
+struct FakeFile {
+    page_bytes: usize,
+    data: Mutex<Data>,
+    faults: Arc<Mutex<Faults>>,
+}
+
+impl FakeFile {
+    fn new(page_bytes: usize, faults: Arc<Mutex<Faults>>) -> Self {
+        let data = Data { current: Vec::new(), durable: Vec::new(), dirty: BTreeSet::new() };
+        Self { page_bytes, data: Mutex::new(data), faults }
+    }
+
+    fn with_content(&self, content: Vec<u8>, faults: Arc<Mutex<Faults>>) -> Self {
+        let data = Data { current: content.clone(), durable: content, dirty: BTreeSet::new() };
+        Self { page_bytes: self.page_bytes, data: Mutex::new(data), faults }
+    }
+
+    fn copy(&self, faults: Arc<Mutex<Faults>>) -> Self {
+        self.with_content(lock(&self.data).current.clone(), faults)
+    }
+
+    fn after_power_cut(&self, random: &mut Random, faults: Arc<Mutex<Faults>>) -> Self {
+        let data = lock(&self.data);
+        let mut content = data.durable.clone();
+        // Per cut rather few or rather many pages survive, so that both long holes and single ones occur.
+        let chance = random.below(101);
+        for page in &data.dirty {
+            if random.below(100) < chance {
+                let range = page * self.page_bytes..((page + 1) * self.page_bytes).min(content.len());
+                content[range.clone()].copy_from_slice(&data.current[range]);
+            }
+        }
+        self.with_content(content, faults)
+    }
+
+    fn put(&self, source: &[u8], at: usize) -> io::Result<()> {
+        let mut data = lock(&self.data);
+        let end = at + source.len();
+        if end > data.current.len() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "the store never writes past a file's end"));
+        }
+        data.current[at..end].copy_from_slice(source);
+        if !source.is_empty() {
+            data.dirty.extend(at / self.page_bytes..=(end - 1) / self.page_bytes);
+        }
+        Ok(())
+    }
+}
+
+fn position(at: u64) -> usize {
+    usize::try_from(at).expect("test files fit memory")
+}
+
+impl DiskFile for FakeFile {
+    fn read_at(&self, target: &mut [u8], at: u64) -> io::Result<()> {
+        let data = lock(&self.data);
+        let source = data.current.get(position(at)..position(at) + target.len());
+        target.copy_from_slice(source.ok_or(io::Error::from(ErrorKind::UnexpectedEof))?);
+        Ok(())
+    }
+
+    fn read_resident(&self, target: &mut [u8], at: u64) -> io::Result<bool> {
+        if lock(&self.faults).nothing_resident {
+            return Ok(false);
+        }
+        self.read_at(target, at).map(|()| true)
+    }
+
+    fn write_at(&self, source: &[u8], at: u64) -> io::Result<()> {
+        if let Some(left) = &mut lock(&self.faults).writes_left {
+            let Some(fewer) = left.checked_sub(1) else {
+                self.put(&source[..source.len() / 2], position(at))?;
+                return Err(io::Error::other("injected write error"));
+            };
+            *left = fewer;
+        }
+        self.put(source, position(at))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if let Some(left) = &mut lock(&self.faults).syncs_left {
+            let Some(fewer) = left.checked_sub(1) else {
+                // Linux marks the pages clean after a failed write-back: a second sync would succeed.
+                lock(&self.data).dirty.clear();
+                return Err(io::Error::other("injected sync error"));
+            };
+            *left = fewer;
+        }
+        let data = &mut *lock(&self.data);
+        for page in std::mem::take(&mut data.dirty) {
+            let range = page * self.page_bytes..((page + 1) * self.page_bytes).min(data.current.len());
+            data.durable[range.clone()].copy_from_slice(&data.current[range]);
+        }
+        Ok(())
+    }
+
+    fn start_write_back(&self, _at: u64, _length: u64) {}
+
+    fn zero(&self, at: u64, length: u64) -> io::Result<()> {
+        self.put(&vec![0; position(length)], position(at))
+    }
+}

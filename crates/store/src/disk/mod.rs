@@ -1,0 +1,127 @@
+//! The one seam to files: a real disk and an in-memory one with faults.
+
+mod fake;
+mod lock;
+mod real;
+
+pub use fake::{FakeDisk, Faults};
+pub use real::RealDisk;
+
+use std::any::Any;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// Length in bytes; zero for directories.
+    pub length: u64,
+}
+
+/// How the space of a new file is provided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Reserved on the disk now, so that writing into it cannot run out of space.
+    Reserved,
+    /// A hole, filled as it is written.
+    Sparse,
+}
+
+/// Files by path. Paths are absolute or relative to the process, as the configuration gives them.
+pub trait Disk: Send + Sync + 'static {
+    /// Makes a directory and its parents; fine when it exists.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+
+    /// What a directory holds, sorted by name; empty when it does not exist.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
+
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// The disk's; `NotFound` when it does not exist.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Makes a file of this size that reads as zeros, or opens and resizes an existing one.
+    ///
+    /// # Errors
+    /// The disk's; `StorageFull` when the space cannot be reserved.
+    fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Renames a file, replacing the target.
+    ///
+    /// # Errors
+    /// The disk's; `CrossesDevices` when the two are on different file systems.
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()>;
+
+    /// Removes a file; fine when it does not exist.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the entries of a directory durable.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes everything on the file system of `path` durable.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn sync_all(&self, path: &Path) -> io::Result<()>;
+
+    /// Takes the exclusive lock Java's `FileLock` takes. It is held until the value is dropped.
+    ///
+    /// # Errors
+    /// `WouldBlock` with the holder as text when it is taken.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
+}
+
+/// An open file. All positions are absolute; nothing has a cursor.
+pub trait DiskFile: Send + Sync {
+    /// Fills `target` from position `at`.
+    ///
+    /// # Errors
+    /// The disk's; `UnexpectedEof` past the end.
+    fn read_at(&self, target: &mut [u8], at: u64) -> io::Result<()>;
+
+    /// [`Self::read_at`] only as far as no disk is needed: `false` when some of it is not in memory, and
+    /// then `target` is unspecified.
+    ///
+    /// # Errors
+    /// As [`Self::read_at`].
+    fn read_resident(&self, target: &mut [u8], at: u64) -> io::Result<bool>;
+
+    /// Writes all of `source` at position `at`.
+    ///
+    /// # Errors
+    /// The disk's; part of it may have been written.
+    fn write_at(&self, source: &[u8], at: u64) -> io::Result<()>;
+
+    /// Makes the written data durable (`fdatasync`). Must not be repeated after an error.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Starts writing a range to the disk without waiting for it. A hint; errors surface in [`Self::sync`].
+    fn start_write_back(&self, at: u64, length: u64);
+
+    /// Turns a range into zeros without changing the length.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn zero(&self, at: u64, length: u64) -> io::Result<()>;
+}

@@ -1,0 +1,159 @@
+//! The operating system's files. Positional reads and writes only: a writable mapping would turn a full
+//! disk or a bad sector into SIGBUS, a write returns an error.
+
+use super::{Disk, DiskFile, Entry, Space, lock};
+use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync, syncfs};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use std::any::Any;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The operating system's file systems.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        let entries = match fs::read_dir(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut list = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            let is_dir = metadata.is_dir();
+            let length = if is_dir { 0 } else { metadata.len() };
+            list.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), is_dir, length });
+        }
+        list.sort();
+        Ok(list)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(RealFile(File::options().read(true).write(true).open(path)?)))
+    }
+
+    fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>> {
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        if space == Space::Reserved {
+            match fallocate(&file, FallocateFlags::empty(), 0, length) {
+                // Some file systems cannot reserve; they get a hole and may run full while writing.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Err(error) => {
+                    drop(file);
+                    // The half-made file would only hold space; that it cannot go is the smaller problem.
+                    let _ = fs::remove_file(path);
+                    return Err(error.into());
+                }
+            }
+        }
+        file.set_len(length)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+        fs::rename(source, target)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        Ok(fsync(File::open(path)?)?)
+    }
+
+    fn sync_all(&self, path: &Path) -> io::Result<()> {
+        Ok(syncfs(File::open(path)?)?)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
+        lock::lock(path)
+    }
+}
+
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn read_at(&self, target: &mut [u8], at: u64) -> io::Result<()> {
+        self.0.read_exact_at(target, at)
+    }
+
+    fn read_resident(&self, target: &mut [u8], at: u64) -> io::Result<bool> {
+        let mut done = 0;
+        while done < target.len() {
+            let mut slices = [IoSliceMut::new(&mut target[done..])];
+            match preadv2(&self.0, &mut slices, at + done as u64, ReadWriteFlags::NOWAIT) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(false),
+                // Not every file system can say what is resident (tmpfs always is): then just read.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    return self.0.read_exact_at(&mut target[done..], at + done as u64).map(|()| true);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    fn write_at(&self, source: &[u8], at: u64) -> io::Result<()> {
+        self.0.write_all_at(source, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(fdatasync(&self.0)?)
+    }
+
+    fn start_write_back(&self, at: u64, length: u64) {
+        let (Ok(at), Ok(length)) = (i64::try_from(at), i64::try_from(length)) else { return };
+        start_write_back(&self.0, at, length);
+    }
+
+    fn zero(&self, at: u64, length: u64) -> io::Result<()> {
+        if length == 0 {
+            return Ok(());
+        }
+        let keep = FallocateFlags::KEEP_SIZE;
+        if fallocate(&self.0, FallocateFlags::ZERO_RANGE | keep, at, length).is_ok() {
+            return Ok(());
+        }
+        if fallocate(&self.0, FallocateFlags::PUNCH_HOLE | keep, at, length).is_ok() {
+            return Ok(());
+        }
+        let zeros = vec![0; 1 << 20];
+        let mut done = 0;
+        while done < length {
+            let step = usize::try_from(length - done).map_or(zeros.len(), |left| left.min(zeros.len()));
+            self.0.write_all_at(&zeros[..step], at + done)?;
+            done += step as u64;
+        }
+        Ok(())
+    }
+}
+
+#[allow(unsafe_code)]
+fn start_write_back(file: &File, at: i64, length: i64) {
+    const SYNC_FILE_RANGE_WRITE: u32 = 2;
+    unsafe extern "C" {
+        fn sync_file_range(fd: i32, offset: i64, length: i64, flags: u32) -> i32;
+    }
+    // SAFETY: the C library's function takes plain integers and touches no memory of ours; the descriptor is
+    // open for as long as `file` is borrowed. Its result is not needed: a failed write surfaces in fdatasync.
+    unsafe {
+        sync_file_range(file.as_raw_fd(), at, length, SYNC_FILE_RANGE_WRITE);
+    }
+}

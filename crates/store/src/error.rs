@@ -1,0 +1,138 @@
+//! What can go wrong, by operation.
+
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+use wire::record::EncodeError;
+use wire::units::LogOffset;
+
+/// Why a store does not open. Nothing was changed unless the text says so.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Another process (or another store in this one) uses the directory.
+    #[error("the store {root} is in use by {holder}")]
+    Locked {
+        /// The store's root.
+        root: PathBuf,
+        /// Who holds it, as far as it can be told.
+        holder: String,
+    },
+    /// A file of a fixed-size kind has another size.
+    #[error(
+        "{path} is {found} bytes long, expected {expected}: the configured file size must be the one the store was written with"
+    )]
+    FileSize {
+        /// The file.
+        path: PathBuf,
+        /// The configured size.
+        expected: u64,
+        /// Its length.
+        found: u64,
+    },
+    /// A file whose name is not its start offset.
+    #[error("{path} is not named by a start offset of 20 digits; move it out of the store")]
+    FileName {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The commit log misses a file.
+    #[error("the commit log misses the file that starts at {expected}; the next one is {found}")]
+    Gap {
+        /// Where a file should start.
+        expected: u64,
+        /// The file found instead.
+        found: PathBuf,
+    },
+    /// The configuration cannot work.
+    #[error("{0}")]
+    Config(String),
+    /// The disk refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The disk's error.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
+
+/// Why a message cannot be put into a batch. The batch is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PushError {
+    /// A part is longer than its length field.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// The record is larger than allowed, or than a commit log file holds.
+    #[error("record is {found} bytes long, the limit is {limit}")]
+    TooLarge {
+        /// Its size.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A queue cannot have this name or number: they become directories.
+    #[error("topic {topic:?} with queue id {queue_id} cannot be a queue")]
+    Queue {
+        /// The topic.
+        topic: String,
+        /// The queue id.
+        queue_id: i32,
+    },
+}
+
+/// Why a batch was not appended. Except for [`AppendError::Fenced`] nothing was written and the store goes on.
+#[derive(Debug, Error)]
+pub enum AppendError {
+    /// The next commit log file could not be allocated.
+    #[error("no space for the next commit log file: {0}")]
+    NoSpace(io::Error),
+    /// A write or flush failed earlier or now; whether the batch is stored is unknown.
+    #[error("the store is fenced until it is reopened: {0}")]
+    Fenced(String),
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// Too many queue units wait for the disk.
+    #[error("{waiting} queue units wait for the disk, the limit is {limit}")]
+    Busy {
+        /// How many wait.
+        waiting: u64,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+/// Why bytes were not read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// Outside of what the log holds.
+    #[error("log range {from}+{length} is outside of {min}..{appended}")]
+    Range {
+        /// Start asked for.
+        from: LogOffset,
+        /// Length asked for.
+        length: usize,
+        /// First byte held.
+        min: LogOffset,
+        /// End of what was appended.
+        appended: LogOffset,
+    },
+    /// What lies there is not the record expected.
+    #[error("no record at log offset {at}: {source}")]
+    Record {
+        /// Where.
+        at: LogOffset,
+        /// What is wrong.
+        source: wire::record::RecordError,
+    },
+    /// The disk refused.
+    #[error("reading the store: {0}")]
+    Io(#[from] io::Error),
+}

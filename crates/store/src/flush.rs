@@ -1,0 +1,190 @@
+//! The flusher: one thread that makes the log durable and answers everybody who waited for it. While
+//! somebody waits it flushes without pause, so that one flush answers all that came during the one before.
+
+use crate::store::Shared;
+use crate::wake::{Wake, lock};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use wire::units::LogOffset;
+
+/// What became of the bytes somebody waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlushOutcome {
+    /// They are durable.
+    Flushed,
+    /// They are not durable yet after [`crate::Config::flush_timeout`]; they may become so
+    /// (`FLUSH_DISK_TIMEOUT`).
+    TimedOut,
+    /// The store is fenced or closed; they may or may not be durable. The text says why.
+    Failed(String),
+}
+
+/// Called once, on a thread of the store: it must be quick.
+type Done = Box<dyn FnOnce(FlushOutcome) + Send>;
+
+struct Waiter {
+    end: u64,
+    deadline: Instant,
+    done: Done,
+}
+
+/// Who waits, and what wakes the threads that look after them.
+#[derive(Default)]
+pub(crate) struct Flush {
+    pub(crate) wake: Wake,
+    waiters: Mutex<Waiters>,
+    pub(crate) deadline_wake: Wake,
+    deadline_idle: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiters {
+    /// In the order they came, hence by deadline.
+    list: VecDeque<Waiter>,
+    /// The flusher is gone; nobody would answer.
+    closed: bool,
+}
+
+impl Flush {
+    fn take(&self, ready: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
+        let mut waiters = lock(&self.waiters);
+        if waiters.list.iter().all(&ready) {
+            return std::mem::take(&mut waiters.list).into();
+        }
+        let (taken, kept): (Vec<_>, _) =
+            std::mem::take(&mut waiters.list).into_iter().partition(|waiter| ready(waiter));
+        waiters.list = kept.into();
+        taken
+    }
+
+    fn answer(&self, ready: impl Fn(&Waiter) -> bool, outcome: &FlushOutcome) {
+        // Called without the lock: a callback may wait for something again.
+        for waiter in self.take(ready) {
+            (waiter.done)(outcome.clone());
+        }
+    }
+
+    fn someone_waits(&self) -> bool {
+        !lock(&self.waiters).list.is_empty()
+    }
+}
+
+impl Shared {
+    pub(crate) fn when_flushed(&self, end: LogOffset, done: Done) {
+        if self.flushed.load(Ordering::Acquire) >= end.get() {
+            return done(FlushOutcome::Flushed);
+        }
+        let refusal = {
+            let mut waiters = lock(&self.flush.waiters);
+            if waiters.closed {
+                "the store is closed".to_owned()
+            } else if let Some(reason) = self.fence.reason() {
+                reason
+            } else {
+                let deadline = Instant::now() + self.config.flush_timeout;
+                waiters.list.push_back(Waiter { end: end.get(), deadline, done });
+                drop(waiters);
+                self.flush.wake.wake();
+                if self.flush.deadline_idle.swap(false, Ordering::AcqRel) {
+                    self.flush.deadline_wake.wake();
+                }
+                return;
+            }
+        };
+        done(FlushOutcome::Failed(refusal));
+    }
+
+    /// The flusher's thread.
+    pub(crate) fn run_flusher(&self) {
+        let mut written_back = self.flushed.load(Ordering::Acquire);
+        let mut dirty_since: Option<Instant> = None;
+        loop {
+            let stopping = self.flusher_stops.load(Ordering::Acquire);
+            if let Some(reason) = self.fence.reason() {
+                self.flush.answer(|_| true, &FlushOutcome::Failed(reason));
+                if stopping {
+                    break;
+                }
+                self.flush.wake.sleep(None);
+                continue;
+            }
+            let (flushed, appended) =
+                (self.flushed.load(Ordering::Acquire), self.appended.load(Ordering::SeqCst));
+            if flushed == appended {
+                self.flush.answer(|waiter| waiter.end <= flushed, &FlushOutcome::Flushed);
+                if stopping {
+                    break;
+                }
+                dirty_since = None;
+                self.flush_idle.store(true, Ordering::SeqCst);
+                if self.appended.load(Ordering::SeqCst) == flushed {
+                    self.flush.wake.sleep(None);
+                }
+                continue;
+            }
+            let due = *dirty_since.get_or_insert_with(Instant::now) + self.config.flush_interval;
+            if stopping || self.flush.someone_waits() || Instant::now() >= due {
+                self.flush_to(flushed, appended);
+                written_back = appended;
+                dirty_since = None;
+            } else {
+                written_back = self.start_write_back(written_back, appended);
+                self.flush.wake.sleep(Some(due));
+            }
+        }
+        let left = {
+            let mut waiters = lock(&self.flush.waiters);
+            waiters.closed = true;
+            std::mem::take(&mut waiters.list)
+        };
+        left.into_iter()
+            .for_each(|waiter| (waiter.done)(FlushOutcome::Failed("the store is closed".to_owned())));
+    }
+
+    fn flush_to(&self, flushed: u64, end: u64) {
+        match self.log.sync(flushed, end) {
+            Ok(()) => {
+                self.flushed.store(end, Ordering::Release);
+                self.flush.answer(|waiter| waiter.end <= end, &FlushOutcome::Flushed);
+            }
+            // Never again: a second flush may succeed although the data is gone.
+            Err(error) => self.put_up_fence(&format!("flushing the commit log {flushed}..{end}: {error}")),
+        }
+    }
+
+    /// Lets the kernel start on whole steps, so that it never holds so many dirty pages that it stops writers.
+    fn start_write_back(&self, from: u64, end: u64) -> u64 {
+        if end - from < self.config.write_back_bytes {
+            return from;
+        }
+        for segment in self.log.segments_in(from, end) {
+            let first = from.max(segment.base) - segment.base;
+            let last = (end - segment.base).min(self.config.segment_bytes);
+            segment.file.start_write_back(first, last - first);
+        }
+        end
+    }
+
+    /// The thread that tells waiters that their time is over, also while the flusher hangs in the disk.
+    pub(crate) fn run_deadlines(&self) {
+        while !self.flusher_stops.load(Ordering::Acquire) {
+            let now = Instant::now();
+            self.flush.answer(|waiter| waiter.deadline <= now, &FlushOutcome::TimedOut);
+            self.flush.deadline_idle.store(true, Ordering::SeqCst);
+            let next = lock(&self.flush.waiters).list.front().map(|waiter| waiter.deadline);
+            if next.is_some() {
+                self.flush.deadline_idle.store(false, Ordering::SeqCst);
+            }
+            self.flush.deadline_wake.sleep(next);
+        }
+    }
+
+    /// Fences the store and wakes everybody who waits for something that will not come.
+    pub(crate) fn put_up_fence(&self, reason: &str) {
+        self.fence.put_up(reason);
+        self.log.publish_written_ahead(None);
+        self.flush.wake.wake();
+    }
+}

@@ -1,0 +1,166 @@
+//! The commit log's files: fixed size, named by their start, made ahead of need.
+
+use crate::disk::{Disk, DiskFile, Space};
+use crate::queue::files::file_name;
+use crate::wake::lock;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
+
+/// One file of the log.
+pub(crate) struct Segment {
+    pub(crate) base: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn DiskFile>,
+    /// Position in the file up to which zeros were written ahead; the appender stays below it when the
+    /// store writes ahead. Only grows. Pairs with the condition of [`Log`].
+    pub(crate) written_ahead: AtomicU64,
+}
+
+/// The files, ascending and without gaps.
+pub(crate) struct Log {
+    pub(crate) directory: PathBuf,
+    pub(crate) segment_bytes: u64,
+    disk: Arc<dyn Disk>,
+    segments: RwLock<Vec<Arc<Segment>>>,
+    /// Held while a file is made, so that the appender and the preparing thread do not both do it.
+    making: Mutex<()>,
+    ahead: (Mutex<()>, Condvar),
+}
+
+impl Log {
+    pub(crate) fn new(directory: PathBuf, segment_bytes: u64, disk: Arc<dyn Disk>) -> Self {
+        Self {
+            directory,
+            segment_bytes,
+            disk,
+            segments: RwLock::default(),
+            making: Mutex::default(),
+            ahead: Default::default(),
+        }
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Arc<Segment>>> {
+        self.segments.read().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Arc<Segment>>> {
+        self.segments.write().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// First byte held.
+    pub(crate) fn min(&self) -> u64 {
+        self.read().first().map_or(0, |segment| segment.base)
+    }
+
+    /// End of the last file, used or not.
+    pub(crate) fn capacity_end(&self) -> u64 {
+        self.read().last().map_or(0, |segment| segment.base + self.segment_bytes)
+    }
+
+    /// The file that holds a position.
+    pub(crate) fn segment_of(&self, offset: u64) -> Option<Arc<Segment>> {
+        let segments = self.read();
+        let first = segments.first()?.base;
+        let index = usize::try_from(offset.checked_sub(first)? / self.segment_bytes).ok()?;
+        segments.get(index).cloned()
+    }
+
+    /// The files that overlap a range.
+    pub(crate) fn segments_in(&self, from: u64, end: u64) -> Vec<Arc<Segment>> {
+        let overlaps =
+            |segment: &&Arc<Segment>| segment.base < end && from < segment.base + self.segment_bytes;
+        self.read().iter().filter(overlaps).cloned().collect()
+    }
+
+    /// Adds a file found at opening. The caller has checked its size and place.
+    pub(crate) fn adopt(&self, base: u64, path: PathBuf, file: Arc<dyn DiskFile>) {
+        let written_ahead = AtomicU64::new(self.segment_bytes);
+        self.write().push(Arc::new(Segment { base, path, file, written_ahead }));
+    }
+
+    /// The file that starts at `base`, made if it is not there. It must be the next one, or any multiple of
+    /// the file size when there is none.
+    pub(crate) fn ensure(&self, base: u64) -> io::Result<Arc<Segment>> {
+        if let Some(segment) = self.segment_of(base) {
+            return Ok(segment);
+        }
+        let _making = lock(&self.making);
+        if let Some(segment) = self.segment_of(base) {
+            return Ok(segment);
+        }
+        let end = self.capacity_end();
+        assert!(base.is_multiple_of(self.segment_bytes), "files start at multiples of their size");
+        assert!(base == end || self.read().is_empty(), "files are made in order");
+        let path = self.directory.join(file_name(base));
+        let file = self.make(&path)?;
+        let segment = Arc::new(Segment { base, path, file, written_ahead: AtomicU64::new(0) });
+        self.write().push(segment.clone());
+        Ok(segment)
+    }
+
+    /// Makes a file under another name beside the directory and renames it when it has its full size: a
+    /// power cut in between must not leave a file of a wrong size, with which nobody would open the store.
+    fn make(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let mut beside = self.directory.clone().into_os_string();
+        beside.push(".next");
+        let beside = PathBuf::from(beside);
+        self.disk.remove(&beside)?;
+        let file = self.disk.create(&beside, self.segment_bytes, Space::Reserved)?;
+        // Its length must be durable before its name is.
+        file.sync()?;
+        let file = match self.disk.rename(&beside, path) {
+            // The directory is a file system of its own.
+            Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+                self.disk.remove(&beside)?;
+                self.disk.create(path, self.segment_bytes, Space::Reserved)?
+            }
+            done => done.map(|()| file)?,
+        };
+        self.disk.sync_dir(&self.directory)?;
+        Ok(file)
+    }
+
+    /// Removes the files that start at or behind `end`.
+    pub(crate) fn remove_from(&self, end: u64) -> io::Result<()> {
+        let mut segments = self.write();
+        let kept = segments.iter().take_while(|segment| segment.base < end).count();
+        let removed = segments.split_off(kept);
+        drop(segments);
+        // The last one first: what is left has no gap at any moment.
+        for segment in removed.iter().rev() {
+            self.disk.remove(&segment.path)?;
+        }
+        if removed.is_empty() { Ok(()) } else { self.disk.sync_dir(&self.directory) }
+    }
+
+    /// Makes `from..end` durable.
+    pub(crate) fn sync(&self, from: u64, end: u64) -> io::Result<()> {
+        self.segments_in(from, end).iter().try_for_each(|segment| segment.file.sync())
+    }
+
+    /// Waits until zeros were written ahead up to `end` of the segment; `false` when `give_up` says so.
+    pub(crate) fn wait_written_ahead(&self, segment: &Segment, end: u64, give_up: impl Fn() -> bool) -> bool {
+        if segment.written_ahead.load(Ordering::Acquire) >= end {
+            return true;
+        }
+        let mut guard = lock(&self.ahead.0);
+        while segment.written_ahead.load(Ordering::Acquire) < end {
+            if give_up() {
+                return false;
+            }
+            guard = self.ahead.1.wait(guard).unwrap_or_else(|poison| poison.into_inner());
+        }
+        true
+    }
+
+    /// Publishes that zeros were written ahead up to `end`, or only wakes those who wait when it is `None`.
+    pub(crate) fn publish_written_ahead(&self, segment_end: Option<(&Segment, u64)>) {
+        let _guard = lock(&self.ahead.0);
+        if let Some((segment, end)) = segment_end {
+            segment.written_ahead.store(end, Ordering::Release);
+        }
+        self.ahead.1.notify_all();
+    }
+}

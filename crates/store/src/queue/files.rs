@@ -1,0 +1,266 @@
+//! The files of one queue: opened on demand, made when the first unit reaches them.
+
+use super::{Extent, UNIT_BYTES, Unit};
+use crate::disk::{Disk, DiskFile, Space};
+use crate::error::OpenError;
+use crate::read::Read;
+use crate::wake::lock;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use wire::units::LogOffset;
+
+/// Queue files open at this moment, over all queues; at the limit the one opened first is closed.
+pub(crate) struct OpenFiles {
+    disk: Arc<dyn Disk>,
+    limit: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    files: HashMap<PathBuf, Arc<dyn DiskFile>>,
+    /// The same, the one opened first in front.
+    order: VecDeque<PathBuf>,
+}
+
+impl OpenFiles {
+    pub(crate) fn new(disk: Arc<dyn Disk>, limit: usize) -> Self {
+        Self { disk, limit: limit.max(1), kept: Mutex::default() }
+    }
+
+    fn get(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        if let Some(file) = lock(&self.kept).files.get(path) {
+            return Ok(file.clone());
+        }
+        let file = self.disk.open(path)?;
+        self.keep(path, &file);
+        Ok(file)
+    }
+
+    fn keep(&self, path: &Path, file: &Arc<dyn DiskFile>) {
+        let Kept { files, order } = &mut *lock(&self.kept);
+        if files.insert(path.to_owned(), file.clone()).is_none() {
+            order.push_back(path.to_owned());
+        }
+        while order.len() > self.limit {
+            if let Some(oldest) = order.pop_front() {
+                files.remove(&oldest);
+            }
+        }
+    }
+
+    fn forget(&self, path: &Path) {
+        let Kept { files, order } = &mut *lock(&self.kept);
+        if files.remove(path).is_some() {
+            order.retain(|kept| kept != path);
+        }
+    }
+}
+
+/// Files written since the last sync, and directories whose entries changed.
+#[derive(Default)]
+pub(crate) struct Touched {
+    pub(crate) files: BTreeMap<PathBuf, Arc<dyn DiskFile>>,
+    pub(crate) directories: BTreeSet<PathBuf>,
+}
+
+impl Touched {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.directories.is_empty()
+    }
+}
+
+/// The files of one queue.
+pub(crate) struct QueueFiles {
+    directory: PathBuf,
+    file_bytes: u64,
+    open: Arc<OpenFiles>,
+}
+
+/// The name of the file that starts at this byte.
+pub(crate) fn file_name(start: u64) -> String {
+    format!("{start:020}")
+}
+
+impl QueueFiles {
+    pub(crate) fn new(directory: PathBuf, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
+        assert!(file_bytes.is_multiple_of(UNIT_BYTES) && file_bytes > 0, "queue files hold whole units");
+        Self { directory, file_bytes, open }
+    }
+
+    fn file_units(&self) -> u64 {
+        self.file_bytes / UNIT_BYTES
+    }
+
+    fn path_of(&self, unit: u64) -> PathBuf {
+        self.directory.join(file_name(unit / self.file_units() * self.file_bytes))
+    }
+
+    /// Appends units `from..end` to `out`.
+    pub(crate) fn read(
+        &self,
+        mut from: u64,
+        end: u64,
+        out: &mut Vec<Unit>,
+        resident: bool,
+    ) -> io::Result<Read> {
+        let mut bytes = Vec::new();
+        while from < end {
+            let in_file = from % self.file_units();
+            let count = (end - from).min(self.file_units() - in_file);
+            bytes.resize(usize::try_from(count * UNIT_BYTES).map_err(io::Error::other)?, 0);
+            let file = self.open.get(&self.path_of(from))?;
+            if !resident {
+                file.read_at(&mut bytes, in_file * UNIT_BYTES)?;
+            } else if !file.read_resident(&mut bytes, in_file * UNIT_BYTES)? {
+                return Ok(Read::NotResident);
+            }
+            let missing = || io::Error::new(ErrorKind::InvalidData, "queue file has a hole");
+            for unit in bytes.chunks_exact(20) {
+                out.push(Unit::from_bytes(unit).ok_or_else(missing)?);
+            }
+            from += count;
+        }
+        Ok(Read::Done)
+    }
+
+    /// Writes units from number `from` on.
+    pub(crate) fn write(&self, mut from: u64, mut units: &[Unit], touched: &mut Touched) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        while !units.is_empty() {
+            let in_file = from % self.file_units();
+            let room = usize::try_from(self.file_units() - in_file).unwrap_or(usize::MAX);
+            let (now, later) = units.split_at(units.len().min(room));
+            bytes.clear();
+            now.iter().for_each(|unit| bytes.extend_from_slice(&unit.to_bytes()));
+            let path = self.path_of(from);
+            let file = match touched.files.get(&path) {
+                Some(file) => file.clone(),
+                None => self.open_or_create(&path, in_file, touched)?,
+            };
+            file.write_at(&bytes, in_file * UNIT_BYTES)?;
+            touched.files.insert(path, file);
+            from += now.len() as u64;
+            units = later;
+        }
+        Ok(())
+    }
+
+    fn open_or_create(
+        &self,
+        path: &Path,
+        in_file: u64,
+        touched: &mut Touched,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        match self.open.get(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            found => return found,
+        }
+        let disk = &self.open.disk;
+        disk.create_dir_all(&self.directory)?;
+        let file = disk.create(path, self.file_bytes, Space::Sparse)?;
+        // Only a queue's first file can begin in its middle.
+        if in_file > 0 {
+            let blank =
+                Unit::PRE_BLANK.to_bytes().repeat(usize::try_from(in_file).map_err(io::Error::other)?);
+            file.write_at(&blank, 0)?;
+        }
+        self.open.keep(path, &file);
+        touched.directories.extend(self.directory.ancestors().take(3).map(Path::to_owned));
+        Ok(file)
+    }
+
+    /// Looks at the files of a store that is being opened. Keeps the units before the first one that is
+    /// missing or points at or behind `limit`; what follows is wiped, or else an old unit might be taken for
+    /// a new one later. `wipe` says whether anything may lie there (after a crash). What was wiped or removed
+    /// is added to `touched`: it has to be durable before the next checkpoint says it is past.
+    pub(crate) fn load(
+        &self,
+        limit: LogOffset,
+        wipe: bool,
+        touched: &mut Touched,
+    ) -> Result<Loaded, OpenError> {
+        let mut starts = self.list()?;
+        let Some(first) = starts.first().copied() else { return Ok(Loaded::default()) };
+        let mut bytes = [0u8; 20];
+        let mut unit_at =
+            |file: &Arc<dyn DiskFile>, path: &Path, index: u64| -> Result<Option<Unit>, OpenError> {
+                file.read_at(&mut bytes, index * UNIT_BYTES).map_err(OpenError::io(path))?;
+                Ok(Unit::from_bytes(&bytes).filter(|unit| unit.log_offset < limit))
+            };
+        while let Some(start) = starts.pop() {
+            let path = self.directory.join(file_name(start));
+            let file = self.open.disk.open(&path).map_err(OpenError::io(&path))?;
+            let (mut low, mut high) = (0, self.file_units());
+            while low < high {
+                let middle = low + (high - low) / 2;
+                match unit_at(&file, &path, middle)? {
+                    Some(_) => low = middle + 1,
+                    None => high = middle,
+                }
+            }
+            if low == 0 {
+                self.open.forget(&path);
+                self.open.disk.remove(&path).map_err(OpenError::io(&path))?;
+                touched.directories.insert(self.directory.clone());
+                continue;
+            }
+            let end = low * UNIT_BYTES;
+            let dirty = wipe || (low < self.file_units() && self.holds_data(&file, &path, end)?);
+            if dirty && end < self.file_bytes {
+                file.zero(end, self.file_bytes - end).map_err(OpenError::io(&path))?;
+                touched.files.insert(path.clone(), file.clone());
+            }
+            let last = unit_at(&file, &path, low - 1)?.filter(|unit| !unit.is_blank());
+            let first_unit = if start == first {
+                unit_at(&file, &path, 0)?
+            } else {
+                let path = self.directory.join(file_name(first));
+                unit_at(&self.open.disk.open(&path).map_err(OpenError::io(&path))?, &path, 0)?
+            };
+            let extent = Extent { min: first / UNIT_BYTES, max: start / UNIT_BYTES + low };
+            return Ok(Loaded { extent, first: first_unit, last });
+        }
+        Ok(Loaded::default())
+    }
+
+    /// Whether the unit place at `end` is not empty: something was cut off here.
+    fn holds_data(&self, file: &Arc<dyn DiskFile>, path: &Path, end: u64) -> Result<bool, OpenError> {
+        let mut bytes = [0u8; 20];
+        file.read_at(&mut bytes, end).map_err(OpenError::io(path))?;
+        Ok(bytes != [0; 20])
+    }
+
+    /// Start positions of the files, ascending. A last file of length zero was never used and is removed, as
+    /// Java does.
+    fn list(&self) -> Result<Vec<u64>, OpenError> {
+        let disk = &self.open.disk;
+        let entries = disk.list(&self.directory).map_err(OpenError::io(&self.directory))?;
+        let files: Vec<_> = entries.into_iter().filter(|entry| !entry.is_dir).collect();
+        let mut starts = Vec::with_capacity(files.len());
+        for (index, entry) in files.iter().enumerate() {
+            let path = self.directory.join(&entry.name);
+            let start = entry.name.parse::<u64>().ok().filter(|start| start.is_multiple_of(self.file_bytes));
+            if entry.length == 0 && index + 1 == files.len() {
+                disk.remove(&path).map_err(OpenError::io(&path))?;
+            } else if entry.length != self.file_bytes {
+                return Err(OpenError::FileSize { path, expected: self.file_bytes, found: entry.length });
+            } else {
+                starts.push(start.ok_or(OpenError::FileName { path })?);
+            }
+        }
+        Ok(starts)
+    }
+}
+
+/// What was found by [`QueueFiles::load`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loaded {
+    pub(crate) extent: Extent,
+    /// The unit at the start of the first file.
+    pub(crate) first: Option<Unit>,
+    /// The last unit kept, unless it is blank.
+    pub(crate) last: Option<Unit>,
+}

@@ -1,0 +1,95 @@
+//! All queues of a store, by topic and number.
+
+use super::files::{OpenFiles, QueueFiles};
+use super::{Extent, Queue};
+use crate::error::PushError;
+use crate::wake::lock;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, RwLock};
+
+type ByTopic = HashMap<Box<str>, BTreeMap<i32, Arc<Queue>>>;
+
+/// The queues, and those of them whose tails wait for their files.
+pub(crate) struct Queues {
+    pub(crate) directory: PathBuf,
+    pub(crate) file_bytes: u64,
+    pub(crate) open: Arc<OpenFiles>,
+    by_topic: RwLock<ByTopic>,
+    pub(crate) unwritten: Mutex<Vec<Arc<Queue>>>,
+    /// Units in the tails that are in no file yet.
+    pub(crate) unwritten_units: AtomicU64,
+}
+
+/// Whether a topic and queue id can name directories. RocketMQ's own topic rule is stricter.
+fn is_path_name(topic: &str, queue_id: i32) -> bool {
+    let plain = !topic.is_empty() && topic.len() <= 255 && !topic.contains(['/', '\0']);
+    plain && topic != "." && topic != ".." && queue_id >= 0
+}
+
+impl Queues {
+    pub(crate) fn new(directory: PathBuf, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
+        Self {
+            directory,
+            file_bytes,
+            open,
+            by_topic: RwLock::default(),
+            unwritten: Mutex::default(),
+            unwritten_units: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn find(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
+        let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
+        by_topic.get(topic)?.get(&queue_id).cloned()
+    }
+
+    pub(crate) fn find_or_create(&self, topic: &str, queue_id: i32) -> Result<Arc<Queue>, PushError> {
+        if let Some(queue) = self.find(topic, queue_id) {
+            return Ok(queue);
+        }
+        if !is_path_name(topic, queue_id) {
+            return Err(PushError::Queue { topic: topic.to_owned(), queue_id });
+        }
+        let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
+        let topics = by_topic.entry(topic.into()).or_default();
+        Ok(topics
+            .entry(queue_id)
+            .or_insert_with(|| Arc::new(self.make(topic, queue_id, Extent::default())))
+            .clone())
+    }
+
+    fn make(&self, topic: &str, queue_id: i32, extent: Extent) -> Queue {
+        Queue::new(topic, queue_id, self.files_of(topic, queue_id), extent)
+    }
+
+    pub(crate) fn files_of(&self, topic: &str, queue_id: i32) -> QueueFiles {
+        let directory = self.directory.join(topic).join(queue_id.to_string());
+        QueueFiles::new(directory, self.file_bytes, self.open.clone())
+    }
+
+    /// Puts a loaded queue in.
+    pub(crate) fn insert(&self, topic: &str, queue_id: i32, extent: Extent) -> Arc<Queue> {
+        let queue = Arc::new(self.make(topic, queue_id, extent));
+        let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
+        by_topic.entry(topic.into()).or_default().insert(queue_id, queue.clone());
+        queue
+    }
+
+    /// Forgets all queues, before they are loaded once more.
+    pub(crate) fn forget_all(&self) {
+        self.by_topic.write().unwrap_or_else(|poison| poison.into_inner()).clear();
+    }
+
+    /// Every queue there is.
+    pub(crate) fn all(&self) -> Vec<Arc<Queue>> {
+        let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
+        by_topic.values().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// Takes the list of queues with unwritten units.
+    pub(crate) fn take_unwritten(&self) -> Vec<Arc<Queue>> {
+        std::mem::take(&mut *lock(&self.unwritten))
+    }
+}

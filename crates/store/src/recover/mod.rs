@@ -1,0 +1,260 @@
+//! Opening a store. A crash is a normal start: the same steps run after a clean stop and after a power cut,
+//! they only begin at another position.
+//!
+//! 1. The checkpoint says up to where everything is durable. Queue units at or behind that position are
+//!    dropped; the end of the last record that still has a unit is where reading begins.
+//! 2. From there the log is read; every record that is whole (magic, lengths, checksum, its own position)
+//!    is indexed again.
+//! 3. The first place without such a record is the end. What lies behind it is wiped and later files are
+//!    removed: were it left, an old record could come to lie exactly behind a new one and rise from the dead.
+//!
+//! Without a checkpoint that helps, the queue files of a cleanly stopped store are believed, and after a crash
+//! nothing is: then, and when the queues' newest record is not in the log, everything is rebuilt.
+
+mod scan;
+
+use crate::checkpoint::Checkpoint;
+use crate::disk::Space;
+use crate::error::OpenError;
+use crate::queue::Unit;
+use crate::queue::files::{Touched, file_name};
+use crate::store::Shared;
+use crate::wake::lock;
+use scan::Scan;
+use std::sync::atomic::Ordering;
+use wire::record::{RecordView, peek};
+use wire::units::LogOffset;
+
+/// What opening found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// The store was not closed cleanly.
+    pub after_crash: bool,
+    /// Where reading the log began.
+    pub from: u64,
+    /// End of the last whole record: where the next one goes.
+    pub end: u64,
+    /// Records read and indexed again.
+    pub records: u64,
+    /// Why reading ended, when it was not at empty space.
+    pub cut: Option<String>,
+    /// Whole records behind the cut, which are lost with it. Only counted when there was a cut.
+    pub lost_behind_cut: u64,
+}
+
+impl Shared {
+    /// Brings files, queues and watermarks into a consistent state.
+    pub(crate) fn recover(&self) -> Result<Recovered, OpenError> {
+        let root = &self.config.root;
+        let after_crash =
+            self.disk.list(root).map_err(OpenError::io(root))?.iter().any(|entry| entry.name == "abort");
+        let path = root.join("checkpoint");
+        let mut page = Checkpoint::load(&*self.disk, &path).map_err(OpenError::io(path))?;
+        self.load_segments()?;
+        // From here on something may be changed: a crash in between must be seen as one.
+        self.mark_running()?;
+        let newest = self.load_queues(&mut page, after_crash)?;
+        let from = newest.map_or(0, |unit| unit.end().get()).max(self.log.min());
+        let scan = self.scan(from)?;
+        self.cut(&scan, after_crash)?;
+        if page.logics_physical_offset > scan.end.cast_signed() {
+            self.take_back(&mut page, from)?;
+        }
+        self.set_state(&scan, newest, page)?;
+        let Scan { end, records, reason, lost_behind_cut, .. } = scan;
+        let recovered = Recovered { after_crash, from, end, records, cut: reason, lost_behind_cut };
+        self.report(&recovered);
+        Ok(recovered)
+    }
+
+    fn report(&self, recovered: &Recovered) {
+        let Recovered { after_crash, from, end, records, cut, lost_behind_cut } = recovered;
+        tracing::info!(after_crash, from, end, records, "store opened");
+        if let Some(reason) = cut {
+            tracing::warn!(at = end, reason, lost_behind_cut, "cut the log behind the last whole record");
+        }
+    }
+
+    fn load_segments(&self) -> Result<(), OpenError> {
+        let directory = &self.log.directory;
+        let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
+        let files: Vec<_> = entries.into_iter().filter(|entry| !entry.is_dir).collect();
+        for (index, entry) in files.iter().enumerate() {
+            let path = directory.join(&entry.name);
+            let expected = self.log.segment_bytes;
+            if entry.length == 0 && index + 1 == files.len() {
+                self.disk.remove(&path).map_err(OpenError::io(&path))?;
+                continue;
+            }
+            let base = entry.name.parse::<u64>().ok().filter(|base| file_name(*base) == entry.name);
+            let base = base.ok_or(OpenError::FileName { path: path.clone() })?;
+            if entry.length != expected {
+                return Err(OpenError::FileSize { path, expected, found: entry.length });
+            }
+            let end = self.log.capacity_end();
+            if !base.is_multiple_of(expected) || (index > 0 && base != end) {
+                return Err(OpenError::Gap { expected: end, found: path });
+            }
+            let file = self.disk.open(&path).map_err(OpenError::io(&path))?;
+            self.log.adopt(base, path, file);
+        }
+        Ok(())
+    }
+
+    /// Loads the queues as far as they can be believed and answers the unit whose record lies last.
+    fn load_queues(&self, page: &mut Checkpoint, after_crash: bool) -> Result<Option<Unit>, OpenError> {
+        let held = self.log.capacity_end();
+        let claimed = u64::try_from(page.logics_physical_offset).unwrap_or(0);
+        let limit = match (claimed, after_crash) {
+            (0, true) => 0,
+            (0, false) => held,
+            (claimed, _) => claimed.min(held),
+        };
+        let newest = self.load_queues_below(limit, after_crash)?;
+        let Some(unit) = newest else { return Ok(None) };
+        if !self.is_record(unit)? {
+            tracing::warn!(at = %unit.log_offset, "the queues' newest record is not in the log; rebuilding all queues");
+            self.take_back(page, 0)?;
+            return self.load_queues_below(0, true);
+        }
+        if self.is_plausible_start(unit.end().get())? {
+            return Ok(newest);
+        }
+        // Either the next record is torn, or that is not where one begins: a look at the whole file tells.
+        let base = unit.log_offset.get() / self.log.segment_bytes * self.log.segment_bytes;
+        tracing::warn!(at = %unit.end(), base, "no record begins behind the newest indexed one; reading its file again");
+        self.take_back(page, base)?;
+        self.load_queues_below(base, true)
+    }
+
+    /// Lets the checkpoint say less, before what it speaks of is taken apart: after a crash in between the
+    /// half-rebuilt queues must not be believed.
+    fn take_back(&self, page: &mut Checkpoint, offset: u64) -> Result<(), OpenError> {
+        page.logics_physical_offset = offset.cast_signed();
+        let path = self.config.root.join("checkpoint");
+        page.save(&*self.disk, &path).map_err(OpenError::io(path))
+    }
+
+    fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
+        let directory = &self.queues.directory;
+        let log_min = LogOffset::new(self.log.min());
+        let mut touched = Touched::default();
+        let mut newest: Option<Unit> = None;
+        self.queues.forget_all();
+        for topic in self.disk.list(directory).map_err(OpenError::io(directory))? {
+            let directory = directory.join(&topic.name);
+            for entry in self.disk.list(&directory).map_err(OpenError::io(&directory))? {
+                let Some(queue_id) = entry.name.parse::<i32>().ok().filter(|id| *id >= 0 && entry.is_dir)
+                else {
+                    continue;
+                };
+                let files = self.queues.files_of(&topic.name, queue_id);
+                let loaded = files.load(LogOffset::new(limit), wipe, &mut touched)?;
+                let queue = self.queues.insert(&topic.name, queue_id, loaded.extent);
+                if loaded.first.is_some_and(|unit| unit.is_blank() || unit.log_offset < log_min) {
+                    queue.correct_min(log_min).map_err(|error| OpenError::Io {
+                        path: directory.join(&entry.name),
+                        source: std::io::Error::other(error),
+                    })?;
+                }
+                newest = [newest, loaded.last].into_iter().flatten().max_by_key(Unit::end);
+            }
+        }
+        let mut held = lock(&self.touched);
+        held.files.extend(touched.files);
+        held.directories.extend(touched.directories);
+        Ok(newest)
+    }
+
+    /// Whether the log holds the record a unit speaks of.
+    fn is_record(&self, unit: Unit) -> Result<bool, OpenError> {
+        let Some(segment) = self.log.segment_of(unit.log_offset.get()) else {
+            // Older than the log: the queues know nothing of what it holds.
+            return Ok(false);
+        };
+        let at = unit.log_offset.get() - segment.base;
+        if at + u64::from(unit.size) > self.log.segment_bytes {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; unit.size as usize];
+        segment.file.read_at(&mut bytes, at).map_err(OpenError::io(&segment.path))?;
+        Ok(RecordView::parse(&bytes).is_ok_and(|view| {
+            view.log_offset() == Some(unit.log_offset)
+                && view.size() == bytes.len()
+                && view.check_crc().is_ok()
+        }))
+    }
+
+    /// Whether a record, a blank one, empty space or a file's end lies at this position.
+    fn is_plausible_start(&self, at: u64) -> Result<bool, OpenError> {
+        let Some(segment) = self.log.segment_of(at) else { return Ok(true) };
+        let position = at - segment.base;
+        if position + 8 > self.log.segment_bytes {
+            return Ok(false);
+        }
+        let mut head = [0; 8];
+        segment.file.read_at(&mut head, position).map_err(OpenError::io(&segment.path))?;
+        let magic = peek(&head).map_or(0, |(_, magic)| magic);
+        Ok(head == [0; 8]
+            || [wire::record::MAGIC_V1, wire::record::MAGIC_V2, wire::record::MAGIC_BLANK].contains(&magic))
+    }
+
+    /// Wipes what lies behind the end, and makes what lies before it durable.
+    fn cut(&self, scan: &Scan, after_crash: bool) -> Result<(), OpenError> {
+        let end = scan.end;
+        if let Some(segment) = self.log.segment_of(end) {
+            let at = end - segment.base;
+            let left = self.log.segment_bytes - at;
+            let mut head = [0; 8];
+            let look = usize::try_from(left.min(8)).unwrap_or(8);
+            segment.file.read_at(&mut head[..look], at).map_err(OpenError::io(&segment.path))?;
+            if at > 0 && (after_crash || head != [0; 8]) {
+                segment.file.zero(at, left).map_err(OpenError::io(&segment.path))?;
+                segment.file.sync().map_err(OpenError::io(&segment.path))?;
+            }
+            if self.writes_ahead() {
+                segment.written_ahead.store(at, Ordering::Release);
+            }
+        }
+        let directory = &self.log.directory;
+        // After a kill the records are in the page cache only.
+        self.log.sync(scan.from, end).map_err(OpenError::io(directory))?;
+        self.log.remove_from(end.max(1)).map_err(OpenError::io(directory))
+    }
+
+    fn set_state(&self, scan: &Scan, newest: Option<Unit>, page: Checkpoint) -> Result<(), OpenError> {
+        let mut store_timestamp = scan.store_timestamp;
+        let mut last_record = scan.last_record;
+        if let (None, Some(unit)) = (last_record, newest) {
+            // Nothing was read: the newest indexed record is the newest of all that matter.
+            last_record = Some(unit.log_offset.get());
+            let mut bytes = vec![0; unit.size as usize];
+            if let Some(segment) = self.log.segment_of(unit.log_offset.get()) {
+                let at = unit.log_offset.get() - segment.base;
+                segment.file.read_at(&mut bytes, at).map_err(OpenError::io(&segment.path))?;
+                store_timestamp = RecordView::parse(&bytes).map_or(0, |view| view.store_timestamp());
+            }
+        }
+        let mut appender = lock(&self.appender);
+        appender.store_timestamp = store_timestamp;
+        appender.last_record = last_record.unwrap_or(0);
+        self.appended.store(scan.end, Ordering::Release);
+        self.flushed.store(scan.end, Ordering::Release);
+        *lock(&self.page) = page;
+        Ok(())
+    }
+
+    /// Leaves the mark that tells the next start of a crash, as Java does: a file with the process id.
+    fn mark_running(&self) -> Result<(), OpenError> {
+        let root = &self.config.root;
+        let path = root.join("abort");
+        let process = std::process::id().to_string();
+        let file =
+            self.disk.create(&path, process.len() as u64, Space::Reserved).map_err(OpenError::io(&path))?;
+        let written = file.write_at(process.as_bytes(), 0).and_then(|()| file.sync());
+        written.and_then(|()| self.disk.sync_dir(root)).map_err(OpenError::io(path))
+    }
+}
+
+#[cfg(test)]
+mod tests;

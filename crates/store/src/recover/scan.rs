@@ -1,0 +1,232 @@
+//! Reading the log from a position to its end, indexing every record.
+
+use crate::batch::is_indexed;
+use crate::batch::tags::Tags;
+use crate::error::OpenError;
+use crate::log::Segment;
+use crate::queue::Unit;
+use crate::store::Shared;
+use crate::wake::lock;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, peek};
+use wire::units::LogOffset;
+
+/// Bytes read at once.
+const WINDOW_BYTES: usize = 4 << 20;
+/// Units kept in memory before they go to the queue files.
+const UNITS_MAX: u64 = 1 << 19;
+/// Places a queue may miss before a record's queue offset is taken for damaged.
+const GAP_MAX: u64 = 1 << 20;
+
+/// What reading the log found.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    pub(super) from: u64,
+    pub(super) end: u64,
+    pub(super) records: u64,
+    pub(super) last_record: Option<u64>,
+    pub(super) store_timestamp: i64,
+    /// Why it ended, unless at empty space.
+    pub(super) reason: Option<String>,
+    pub(super) lost_behind_cut: u64,
+}
+
+/// A piece of a segment in memory that follows the reader.
+struct Window {
+    segment: Arc<Segment>,
+    segment_bytes: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    fn new(segment: Arc<Segment>, segment_bytes: u64) -> Self {
+        Self { segment, segment_bytes, start: 0, bytes: Vec::new() }
+    }
+
+    /// `length` bytes at a position of the segment; the caller stays within it.
+    fn get(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
+        let held = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
+        let held = held.filter(|skip| skip + length <= self.bytes.len());
+        let skip = match held {
+            Some(skip) => skip,
+            None => {
+                let left = usize::try_from(self.segment_bytes - at).unwrap_or(usize::MAX);
+                self.bytes.resize(length.max(WINDOW_BYTES).min(left), 0);
+                self.start = at;
+                self.segment.file.read_at(&mut self.bytes, at)?;
+                0
+            }
+        };
+        Ok(&self.bytes[skip..skip + length])
+    }
+}
+
+/// What lies at a position.
+enum Found {
+    Record(usize),
+    /// The rest of the file is blank.
+    Roll,
+    Nothing,
+    Damage(String),
+}
+
+impl Shared {
+    /// Reads from `from` to the end of whole records.
+    pub(super) fn scan(&self, from: u64) -> Result<Scan, OpenError> {
+        let mut scan = Scan { from, end: from, ..Scan::default() };
+        while let Some(segment) = self.log.segment_of(scan.end) {
+            let path = segment.path.clone();
+            let mut window = Window::new(segment, self.log.segment_bytes);
+            let rolled = self.scan_segment(&mut window, &mut scan).map_err(OpenError::io(&path))?;
+            if !rolled {
+                if scan.reason.is_some() {
+                    let at = scan.end - window.segment.base;
+                    scan.lost_behind_cut = count_behind(&mut window, at).map_err(OpenError::io(&path))?;
+                }
+                break;
+            }
+            scan.end = window.segment.base + self.log.segment_bytes;
+        }
+        Ok(scan)
+    }
+
+    /// Reads one file; `true` when it ended in a blank record.
+    fn scan_segment(&self, window: &mut Window, scan: &mut Scan) -> io::Result<bool> {
+        loop {
+            let at = scan.end - window.segment.base;
+            match find(window, at)? {
+                Found::Record(size) => {
+                    let offset = scan.end;
+                    let view = RecordView::parse(window.get(at, size)?).map_err(io::Error::other)?;
+                    self.index_record(&view, offset);
+                    scan.records += 1;
+                    scan.last_record = Some(offset);
+                    scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());
+                    scan.end += size as u64;
+                }
+                Found::Roll => return Ok(true),
+                Found::Nothing => return Ok(false),
+                Found::Damage(reason) => {
+                    scan.reason = Some(reason);
+                    return Ok(false);
+                }
+            }
+            if self.queues.unwritten_units.load(Ordering::Relaxed) > UNITS_MAX {
+                self.spill_tails()?;
+            }
+        }
+    }
+
+    /// Adds a stored record to its queue, as appending it did.
+    fn index_record(&self, view: &RecordView<'_>, offset: u64) {
+        if !is_indexed(view.sys_flag()) {
+            return;
+        }
+        let queue =
+            view.topic_str().and_then(|topic| self.queues.find_or_create(topic, view.queue_id()).ok());
+        let Some(queue) = queue else {
+            tracing::error!(
+                offset,
+                queue_id = view.queue_id(),
+                "a record's topic cannot be a queue; it is passed over"
+            );
+            return;
+        };
+        let (wanted, next) = (view.queue_offset().get(), queue.max().get());
+        if wanted < next {
+            return;
+        }
+        if wanted > next {
+            if queue.min() == queue.max() {
+                queue.start_at(wanted);
+            } else if wanted - next > GAP_MAX {
+                tracing::error!(
+                    offset,
+                    ?queue,
+                    wanted,
+                    "a record's queue offset is far ahead; it is passed over"
+                );
+                return;
+            } else {
+                tracing::warn!(offset, ?queue, wanted, "a queue misses messages; their places stay blank");
+            }
+        }
+        let tags = Tags::of(queue.is_schedule(), view.properties(), self.delays());
+        let tags_code = tags.at(view.store_timestamp());
+        let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
+        let unit = Unit { log_offset: LogOffset::new(offset), size, tags_code };
+        for place in queue.max().get()..=wanted {
+            queue.take_next();
+            queue.push(if place == wanted { unit } else { Unit::PRE_BLANK }, &self.queues.unwritten);
+            self.queues.unwritten_units.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes the tails to the queue files so that rebuilding a big store needs little memory.
+    fn spill_tails(&self) -> io::Result<()> {
+        let written = self.write_tails(&mut lock(&self.touched));
+        match written {
+            Ok(queues) => queues.iter().for_each(|queue| queue.trim_tail(true)),
+            Err(crate::checkpoint::Interrupted::NoSpace(error)) => return Err(error),
+            Err(crate::checkpoint::Interrupted::Fenced) => {
+                return Err(io::Error::other(self.fence.reason().unwrap_or_default()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find(window: &mut Window, at: u64) -> io::Result<Found> {
+    let left = window.segment_bytes - at;
+    if left < 8 {
+        return Ok(Found::Damage(format!("{left} bytes are left in the file, a blank record needs 8")));
+    }
+    let base = window.segment.base;
+    let Some((size, magic)) = peek(window.get(at, 8)?) else { return Ok(Found::Nothing) };
+    match magic {
+        0 if size == 0 => return Ok(Found::Nothing),
+        MAGIC_BLANK if u64::from(size) == left => return Ok(Found::Roll),
+        MAGIC_V1 | MAGIC_V2 if u64::from(size) <= left => {}
+        _ => {
+            return Ok(Found::Damage(format!(
+                "magic {magic:#010x} with size {size} where {left} bytes are left"
+            )));
+        }
+    }
+    let size = size as usize;
+    let bytes = window.get(at, size)?;
+    Ok(match RecordView::parse(bytes).and_then(|view| view.check_crc().map(|()| view)) {
+        Err(error) => Found::Damage(error.to_string()),
+        Ok(view) if view.log_offset() != Some(LogOffset::new(base + at)) => {
+            Found::Damage(format!("the record says it lies at {:?}", view.log_offset()))
+        }
+        Ok(_) => Found::Record(size),
+    })
+}
+
+/// Counts whole records behind damage in the same file, by their magic and position: what the cut loses.
+fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
+    let mut count = 0;
+    let mut at = from + 1;
+    while at + RECORD_BYTES_MIN as u64 <= window.segment_bytes {
+        let step = usize::try_from(window.segment_bytes - at).unwrap_or(usize::MAX).min(WINDOW_BYTES / 2);
+        let bytes = window.get(at, step)?;
+        let magic = |head: &[u8]| matches!(peek(head), Some((_, MAGIC_V1 | MAGIC_V2)));
+        let Some(skip) = bytes.windows(8).position(magic) else {
+            at += step as u64 - 7;
+            continue;
+        };
+        at += skip as u64;
+        at += match find(window, at)? {
+            Found::Record(size) => {
+                count += 1;
+                size as u64
+            }
+            _ => 1,
+        };
+    }
+    Ok(count)
+}

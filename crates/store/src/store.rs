@@ -1,0 +1,385 @@
+//! The store as its users see it, and what its threads share.
+
+use crate::append::Appender;
+use crate::batch::{Batch, Message};
+use crate::checkpoint::{Checkpoint, Interrupted};
+use crate::config::Config;
+use crate::disk::Disk;
+use crate::error::{AppendError, OpenError, PushError, ReadError};
+use crate::fence::Fence;
+use crate::flush::{Flush, FlushOutcome};
+use crate::log::Log;
+use crate::queue::files::{OpenFiles, Touched};
+use crate::queue::registry::Queues;
+use crate::queue::{Queue, UNIT_BYTES, Unit};
+use crate::read::{Boundary, Read};
+use crate::recover::Recovered;
+use crate::wake::{Wake, lock};
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use wire::units::{LogOffset, QueueOffset};
+
+/// What the appender, the readers and the store's threads share.
+///
+/// Locks, in the order they may be taken: checkpointing, appender, touched, page, a queue's tail, the list of unwritten
+/// queues. Watermarks: `flushed <= appended`; both only grow.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) log: Log,
+    pub(crate) queues: Queues,
+    pub(crate) appender: Mutex<Appender>,
+    /// End of what was written and indexed.
+    pub(crate) appended: AtomicU64,
+    /// End of what is durable.
+    pub(crate) flushed: AtomicU64,
+    pub(crate) fence: Fence,
+    pub(crate) flush: Flush,
+    pub(crate) checkpoint: Wake,
+    pub(crate) prepare: Wake,
+    /// Set by the two threads while they sleep because nothing is dirty. Pairs with `appended`.
+    pub(crate) flush_idle: AtomicBool,
+    pub(crate) checkpoint_idle: AtomicBool,
+    pub(crate) stopping: AtomicBool,
+    pub(crate) flusher_stops: AtomicBool,
+    /// The checkpoint file's content.
+    pub(crate) page: Mutex<Checkpoint>,
+    /// Held for the time of a checkpoint.
+    pub(crate) checkpointing: Mutex<()>,
+    /// Queue files that must be synced before the next checkpoint.
+    pub(crate) touched: Mutex<Touched>,
+    delays: Arc<[i64]>,
+}
+
+/// An open store. All methods take `&self`; share it in an `Arc`.
+///
+/// Dropping it without [`Store::close`] stops its threads and leaves the files as a crash would.
+pub struct Store {
+    shared: Arc<Shared>,
+    recovered: Recovered,
+    workers: Mutex<Workers>,
+    /// Held as long as the store is open.
+    store_lock: Mutex<Option<Box<dyn Any + Send + Sync>>>,
+}
+
+#[derive(Default)]
+struct Workers {
+    flushers: Vec<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+    closed: bool,
+}
+
+impl Store {
+    /// Opens or makes the store at `config.root`, recovering whatever state it was left in.
+    ///
+    /// # Errors
+    /// When it is in use, has files of other sizes than configured, or the disk fails.
+    pub fn open(mut config: Config, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
+        config.queue_file_bytes = config.queue_file_bytes.next_multiple_of(UNIT_BYTES);
+        if config.queue_file_bytes == 0 || !(256..=1 << 31).contains(&config.segment_bytes) {
+            let (segment, queue) = (config.segment_bytes, config.queue_file_bytes);
+            let text = format!(
+                "a commit log file of {segment} bytes with a queue file of {queue} bytes cannot work: expected 256 to 2147483648 and at least 20"
+            );
+            return Err(OpenError::Config(text));
+        }
+        let root = config.root.clone();
+        for directory in [&root, &config.commit_log, &root.join("consumequeue")] {
+            disk.create_dir_all(directory).map_err(OpenError::io(directory))?;
+        }
+        let store_lock = disk.lock(&root.join("lock")).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => {
+                OpenError::Locked { root: root.clone(), holder: error.to_string() }
+            }
+            _ => OpenError::Io { path: root.join("lock"), source: error },
+        })?;
+        let shared = Arc::new(Shared::new(config, disk));
+        let recovered = shared.recover()?;
+        let workers = shared.clone().start().map_err(OpenError::io(root))?;
+        let store_lock = Mutex::new(Some(store_lock));
+        Ok(Self { shared, recovered, workers: Mutex::new(workers), store_lock })
+    }
+
+    /// What opening found and did.
+    #[must_use]
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// The configuration the store runs with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// The queue's handle; made if there is none. A queue without messages costs a map entry and no file.
+    ///
+    /// # Errors
+    /// When topic or number cannot be a directory name.
+    pub fn queue(&self, topic: &str, queue_id: i32) -> Result<Arc<Queue>, PushError> {
+        self.shared.queues.find_or_create(topic, queue_id)
+    }
+
+    /// The queue's handle if there is one.
+    #[must_use]
+    pub fn find_queue(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
+        self.shared.queues.find(topic, queue_id)
+    }
+
+    /// The handles of all queues, in no order.
+    #[must_use]
+    pub fn queues(&self) -> Vec<Arc<Queue>> {
+        self.shared.queues.all()
+    }
+
+    /// An empty batch. Keep it and [`Batch::clear`] it: its buffer is reused.
+    #[must_use]
+    pub fn batch(&self) -> Batch {
+        let config = &self.shared.config;
+        Batch::new(
+            self.shared.delays.clone(),
+            config.record_bytes_max,
+            config.segment_bytes,
+            config.crc_property,
+        )
+    }
+
+    /// Appends the whole batch; afterwards it says where each message went. Blocks for the time of one write
+    /// to the page cache. `now_ms` is the wall clock; store times never go back even if it does.
+    ///
+    /// # Errors
+    /// See [`AppendError`]. After [`AppendError::Fenced`] it is unknown whether the batch is stored.
+    pub fn append(&self, batch: &mut Batch, now_ms: i64) -> Result<(), AppendError> {
+        self.shared.append(batch, now_ms)
+    }
+
+    /// First byte held by the log.
+    #[must_use]
+    pub fn min(&self) -> LogOffset {
+        LogOffset::new(self.shared.log.min())
+    }
+
+    /// End of what was appended, and visible to readers.
+    #[must_use]
+    pub fn appended(&self) -> LogOffset {
+        LogOffset::new(self.shared.appended.load(Ordering::Acquire))
+    }
+
+    /// End of what is durable.
+    #[must_use]
+    pub fn flushed(&self) -> LogOffset {
+        LogOffset::new(self.shared.flushed.load(Ordering::Acquire))
+    }
+
+    /// Calls `done` once everything before `end` is durable, or when that fails or takes longer than
+    /// [`Config::flush_timeout`]. It is called at once, on this thread, when that is already known, else on a
+    /// thread of the store, and must be quick. Somebody who waits makes the flusher start at once.
+    pub fn when_flushed(&self, end: LogOffset, done: Box<dyn FnOnce(FlushOutcome) + Send>) {
+        self.shared.when_flushed(end, done);
+    }
+
+    /// Writes the queue files and the checkpoint now instead of at the next interval, and waits for it.
+    ///
+    /// # Errors
+    /// When the disk is full (then nothing is lost) or the store is fenced.
+    pub fn checkpoint(&self) -> Result<(), AppendError> {
+        self.shared.checkpoint_now().map(|_| ()).map_err(|interrupted| self.shared.explain(interrupted))
+    }
+
+    /// Why nothing can be written any more, if so.
+    #[must_use]
+    pub fn fenced(&self) -> Option<String> {
+        self.shared.fence.reason()
+    }
+
+    /// Appends `length` bytes of the log to `out` if they are in memory. The range lies in one file.
+    ///
+    /// # Errors
+    /// When the range is not held, or the disk fails; `out` is then as it was.
+    pub fn read(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<Read, ReadError> {
+        self.shared.read(from, length, out, true)
+    }
+
+    /// [`Self::read`] that waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_blocking(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        self.shared.read(from, length, out, false).map(|_| ())
+    }
+
+    /// Appends the records of these units to `out`, one behind the other as a pull answers them, if they are
+    /// in memory. Blank units are passed over.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_units(&self, units: &[Unit], out: &mut Vec<u8>) -> Result<Read, ReadError> {
+        self.shared.read_units(units, out, true)
+    }
+
+    /// [`Self::read_units`] that waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_units_blocking(&self, units: &[Unit], out: &mut Vec<u8>) -> Result<(), ReadError> {
+        self.shared.read_units(units, out, false).map(|_| ())
+    }
+
+    /// Appends the record that begins at this position to `out`. Waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and when no record begins there.
+    pub fn record_at(&self, at: LogOffset, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        self.shared.record_at(at, out, false).map(|_| ())
+    }
+
+    /// Store time in ms of the message at a queue offset; `None` when there is none (any more). Waits for
+    /// the disk.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
+        self.shared.store_time(queue, offset)
+    }
+
+    /// The queue offset for a time, between the queue's min and max, as RocketMQ's
+    /// `SEARCH_OFFSET_BY_TIMESTAMP` defines it. Waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn offset_by_time(
+        &self,
+        queue: &Queue,
+        time_ms: i64,
+        boundary: Boundary,
+    ) -> Result<QueueOffset, ReadError> {
+        self.shared.offset_by_time(queue, time_ms, boundary)
+    }
+
+    /// Makes everything durable, writes the checkpoint, removes what was only prepared and ends the threads.
+    /// Appends are refused from now on. A second call does nothing.
+    ///
+    /// # Errors
+    /// When something could not be made durable; the next opening then recovers as after a crash.
+    pub fn close(&self) -> Result<(), AppendError> {
+        let mut workers = lock(&self.workers);
+        if std::mem::replace(&mut workers.closed, true) {
+            return Ok(());
+        }
+        lock(&self.shared.appender).closed = true;
+        self.stop_others(&mut workers);
+        let done = self.shared.checkpoint_now();
+        self.stop_flushers(&mut workers);
+        let result = match done {
+            Ok(_) => self.shared.leave_clean(),
+            Err(interrupted) => Err(self.shared.explain(interrupted)),
+        };
+        drop(lock(&self.store_lock).take());
+        result
+    }
+
+    fn stop_others(&self, workers: &mut Workers) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.checkpoint.wake();
+        self.shared.prepare.wake();
+        workers.others.drain(..).for_each(|worker| drop(worker.join()));
+    }
+
+    fn stop_flushers(&self, workers: &mut Workers) {
+        self.shared.flusher_stops.store(true, Ordering::Release);
+        self.shared.flush.wake.wake();
+        self.shared.flush.deadline_wake.wake();
+        workers.flushers.drain(..).for_each(|worker| drop(worker.join()));
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let mut workers = lock(&self.workers);
+        lock(&self.shared.appender).closed = true;
+        self.stop_others(&mut workers);
+        self.stop_flushers(&mut workers);
+    }
+}
+
+impl Shared {
+    fn new(config: Config, disk: Arc<dyn Disk>) -> Self {
+        let open = Arc::new(OpenFiles::new(disk.clone(), config.open_queue_files));
+        Self {
+            log: Log::new(config.commit_log.clone(), config.segment_bytes, disk.clone()),
+            queues: Queues::new(config.root.join("consumequeue"), config.queue_file_bytes, open),
+            delays: config.delay_levels_ms.clone().into(),
+            config,
+            disk,
+            appender: Mutex::default(),
+            appended: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
+            fence: Fence::default(),
+            flush: Flush::default(),
+            checkpoint: Wake::default(),
+            prepare: Wake::default(),
+            flush_idle: AtomicBool::new(false),
+            checkpoint_idle: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            flusher_stops: AtomicBool::new(false),
+            page: Mutex::default(),
+            checkpointing: Mutex::default(),
+            touched: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn delays(&self) -> &[i64] {
+        &self.delays
+    }
+
+    /// Starts the threads.
+    fn start(self: Arc<Self>) -> std::io::Result<Workers> {
+        let spawn = |name: &str, run: fn(&Self)| {
+            let shared = self.clone();
+            thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))
+        };
+        let flushers =
+            vec![spawn("store-flush", Self::run_flusher)?, spawn("store-deadline", Self::run_deadlines)?];
+        let others =
+            vec![spawn("store-check", Self::run_checkpoints)?, spawn("store-prepare", Self::run_prepare)?];
+        Ok(Workers { flushers, others, closed: false })
+    }
+
+    fn explain(&self, interrupted: Interrupted) -> AppendError {
+        match (interrupted, self.fence.reason()) {
+            (Interrupted::NoSpace(error), _) => AppendError::NoSpace(error),
+            (Interrupted::Fenced, Some(reason)) => AppendError::Fenced(reason),
+            (Interrupted::Fenced, None) => AppendError::Closed,
+        }
+    }
+
+    /// The last steps of a clean stop: files that were only prepared go, and then the crash mark.
+    fn leave_clean(&self) -> Result<(), AppendError> {
+        let root = &self.config.root;
+        let done = self.log.remove_from(self.appended.load(Ordering::Acquire).max(1));
+        let done = done.and_then(|()| self.disk.remove(&root.join("abort")));
+        done.and_then(|()| self.disk.sync_dir(root))
+            .map_err(|error| AppendError::Fenced(format!("leaving the store {}: {error}", root.display())))
+    }
+}
+
+/// The message of a record, for storing it once more.
+impl<'a> Message<'a> {
+    /// Takes over everything a sender chose from a stored record.
+    #[must_use]
+    pub fn of(record: &wire::record::RecordView<'a>) -> Self {
+        Self {
+            body: record.body(),
+            properties: record.properties(),
+            sys_flag: record.sys_flag(),
+            flag: record.flag(),
+            born_timestamp: record.born_timestamp(),
+            born_host: record.born_host(),
+            store_host: record.store_host(),
+            reconsume_times: record.reconsume_times(),
+            prepared_transaction_offset: record.prepared_transaction_offset(),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The store through its public face.
+// The whole binary is tests, also its functions that are not marked so.
+#![allow(clippy::unwrap_used)]
+
+mod basic;
+mod tool;
