@@ -1,6 +1,7 @@
 //! The broker: what RocketMQ does with messages, groups and offsets.
 
 mod answer;
+mod clients;
 mod groups;
 mod names;
 mod persist;

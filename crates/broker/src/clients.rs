@@ -1,0 +1,348 @@
+//! Who is connected: producers and consumers by group, and what consumers subscribe to
+//! (`ProducerManager`, `ConsumerManager`, `ConsumerGroupInfo`).
+//!
+//! A client registers with heartbeats and is forgotten when it unregisters, its connection ends, or it is silent for
+//! [`SILENCE_MAX_MS`]. The table is bounded by the connections and by [`GROUPS_PER_CLIENT_MAX`]: a heartbeat that
+//! names more groups is refused whole. The subscriptions of a group are those of its newest heartbeat, bounded by a
+//! frame.
+
+mod handlers;
+mod notify;
+mod subscription;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use net::Peer;
+use wire::body::{Connection, ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, SubscriptionData};
+use wire::codes::Language;
+
+pub(crate) use handlers::{
+    Desk, check_client, consumer_connections, consumer_list, heartbeat, producer_connections, unregister,
+};
+pub(crate) use notify::{Change, notify};
+pub(crate) use subscription::Subscription;
+
+/// A client without heartbeat for this long is forgotten and disconnected (`channelExpiredTimeout`).
+pub(crate) const SILENCE_MAX_MS: i64 = 120_000;
+
+/// Most producer and consumer groups of one connection.
+pub(crate) const GROUPS_PER_CLIENT_MAX: usize = 4096;
+
+/// The clients of a broker.
+#[derive(Default)]
+pub(crate) struct Clients {
+    tables: RwLock<Tables>,
+}
+
+#[derive(Default)]
+struct Tables {
+    consumers: HashMap<String, ConsumerGroup>,
+    producers: HashMap<String, Members>,
+    /// Groups by connection. Invariant: a connection is a member of exactly these groups.
+    joined: HashMap<u64, Joined>,
+}
+
+#[derive(Default)]
+struct Joined {
+    consumers: HashSet<String>,
+    producers: HashSet<String>,
+}
+
+/// Members of a group by connection.
+type Members = HashMap<u64, Member>;
+
+/// A client as it introduced itself.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub client_id: String,
+    pub language: Option<Language>,
+    /// Version ordinal.
+    pub version: i32,
+    pub peer: Arc<Peer>,
+    /// Time of the last heartbeat.
+    pub seen_ms: i64,
+}
+
+#[derive(Default)]
+struct ConsumerGroup {
+    members: Members,
+    subscriptions: HashMap<String, Arc<Subscription>>,
+    consume_type: ConsumeType,
+    message_model: MessageModel,
+    consume_from_where: ConsumeFromWhere,
+    /// Fingerprint of the last heartbeat; 0 from clients that send none.
+    fingerprint: Option<i32>,
+}
+
+/// What a broker knows of a consumer group (`GET_CONSUMER_CONNECTION_LIST`).
+pub(crate) struct ConsumerView {
+    pub members: Vec<Member>,
+    pub subscriptions: Vec<Arc<Subscription>>,
+    pub consume_type: ConsumeType,
+    pub message_model: MessageModel,
+    pub consume_from_where: ConsumeFromWhere,
+}
+
+/// How a heartbeat states subscriptions.
+#[derive(Clone, Copy)]
+pub(crate) struct Beat {
+    /// Hash of the client's subscriptions; 0 from clients that send none.
+    pub fingerprint: i32,
+    /// The client left its subscriptions out because the broker has them.
+    pub without_subscriptions: bool,
+}
+
+impl Clients {
+    /// True when the connection may be a member of these groups besides those it is in.
+    pub(crate) fn has_room<'a>(
+        &self,
+        peer_id: u64,
+        consumers: impl Iterator<Item = &'a str>,
+        producers: impl Iterator<Item = &'a str>,
+    ) -> bool {
+        let tables = self.read();
+        let joined = tables.joined.get(&peer_id);
+        let is_new = |known: fn(&Joined) -> &HashSet<String>, group: &str| {
+            !joined.is_some_and(|joined| known(joined).contains(group))
+        };
+        let known = joined.map_or(0, |joined| joined.consumers.len() + joined.producers.len());
+        let more = consumers.filter(|group| is_new(|joined| &joined.consumers, group)).count()
+            + producers.filter(|group| is_new(|joined| &joined.producers, group)).count();
+        known + more <= GROUPS_PER_CLIENT_MAX
+    }
+
+    /// Registers a producer (`ProducerManager.registerProducer`).
+    pub(crate) fn join_producer(&self, group: &str, member: Member) {
+        let mut tables = self.write();
+        let tables = &mut *tables;
+        tables.joined.entry(member.peer.id()).or_default().producers.insert(group.to_owned());
+        entry(&mut tables.producers, group).insert(member.peer.id(), member);
+    }
+
+    /// Registers a consumer; the subscriptions it states replace those of the group (`ConsumerManager.registerConsumer`,
+    /// `registerConsumerWithoutSub`). Returns the change of membership or topics, and whether the client must state its
+    /// subscriptions the next time.
+    pub(crate) fn join_consumer(
+        &self,
+        data: &ConsumerData,
+        member: Member,
+        beat: Beat,
+    ) -> (Option<Change>, bool) {
+        let mut tables = self.write();
+        let group = tables.admit(&data.group_name, member.peer.id());
+        group.consume_type = data.consume_type;
+        group.message_model = data.message_model;
+        group.consume_from_where = data.consume_from_where;
+        let is_new = group.meet(member);
+        let topics_changed = !beat.without_subscriptions && group.subscribe(&data.subscription_data_set);
+        let known = group.fingerprint.replace(beat.fingerprint);
+        let differs = known.is_some_and(|known| known != beat.fingerprint);
+        // Java forgets this after a restart and then refuses the pulls of clients that trust it.
+        let lost = beat.without_subscriptions && group.subscriptions.is_empty();
+        ((is_new || topics_changed).then(|| group.change(&data.group_name)), differs || lost)
+    }
+
+    /// Removes a producer from a group.
+    pub(crate) fn leave_producer(&self, group: &str, peer_id: u64) {
+        self.write().leave_producer(group, peer_id);
+    }
+
+    /// Removes a consumer from a group.
+    pub(crate) fn leave_consumer(&self, group: &str, peer_id: u64) -> Option<Change> {
+        self.write().leave_consumer(group, peer_id)
+    }
+
+    /// Forgets a connection that ended.
+    pub(crate) fn closed(&self, peer_id: u64) -> Vec<Change> {
+        self.write().leave_all(peer_id)
+    }
+
+    /// Forgets and disconnects clients that were silent too long; to be called every 10 s
+    /// (`ClientHousekeepingService`).
+    pub(crate) fn expire(&self, now_ms: i64) -> Vec<Change> {
+        let mut tables = self.write();
+        let oldest_ms = now_ms.saturating_sub(SILENCE_MAX_MS);
+        let members = tables.consumers.values().map(|group| &group.members).chain(tables.producers.values());
+        let mut heard: HashMap<u64, (i64, Arc<Peer>)> = HashMap::new();
+        for member in members.flat_map(HashMap::values) {
+            let (seen_ms, _) = heard.entry(member.peer.id()).or_insert((i64::MIN, member.peer.clone()));
+            *seen_ms = member.seen_ms.max(*seen_ms);
+        }
+        let mut changes = Vec::new();
+        for (peer_id, (_, peer)) in heard.iter().filter(|(_, (seen_ms, _))| *seen_ms < oldest_ms) {
+            tracing::info!(client = %peer.remote(), "a client without heartbeat is disconnected");
+            changes.extend(tables.leave_all(*peer_id));
+            peer.close();
+        }
+        // A live connection may have stopped to speak for one of its groups.
+        changes.extend(tables.leave_silent(oldest_ms));
+        changes
+    }
+
+    /// How a group consumes; `None` when nobody of it is connected.
+    pub(crate) fn message_model(&self, group: &str) -> Option<MessageModel> {
+        self.read().consumers.get(group).map(|group| group.message_model)
+    }
+
+    /// What a group wants of a topic.
+    pub(crate) fn subscription(&self, group: &str, topic: &str) -> Option<Arc<Subscription>> {
+        self.read().consumers.get(group)?.subscriptions.get(topic).cloned()
+    }
+
+    /// Client ids of a group, sorted, each once.
+    pub(crate) fn client_ids(&self, group: &str) -> BTreeSet<String> {
+        let tables = self.read();
+        let members = tables.consumers.get(group).into_iter().flat_map(|group| group.members.values());
+        members.map(|member| member.client_id.clone()).collect()
+    }
+
+    /// A consumer group; `None` when nobody of it is connected.
+    pub(crate) fn consumers(&self, group: &str) -> Option<ConsumerView> {
+        self.read().consumers.get(group).map(|group| ConsumerView {
+            members: group.members.values().cloned().collect(),
+            subscriptions: group.subscriptions.values().cloned().collect(),
+            consume_type: group.consume_type,
+            message_model: group.message_model,
+            consume_from_where: group.consume_from_where,
+        })
+    }
+
+    /// The members of a producer group; `None` when nobody of it is connected.
+    pub(crate) fn producers(&self, group: &str) -> Option<Vec<Member>> {
+        self.read().producers.get(group).map(|members| members.values().cloned().collect())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Member {
+    /// The client as admin answers show it.
+    pub(crate) fn connection(&self) -> Connection {
+        Connection {
+            client_addr: self.peer.remote().to_string(),
+            client_id: self.client_id.clone(),
+            language: self.language.unwrap_or(Language::Other).name().to_owned(),
+            version: self.version,
+        }
+    }
+}
+
+impl ConsumerGroup {
+    /// Notes a heartbeat; true when the connection is new to the group.
+    fn meet(&mut self, member: Member) -> bool {
+        self.members.insert(member.peer.id(), member).is_none()
+    }
+
+    /// Takes over the subscriptions of a heartbeat; true when a topic came or went
+    /// (`ConsumerGroupInfo.updateSubscription`).
+    fn subscribe(&mut self, wanted: &[SubscriptionData]) -> bool {
+        let mut changed = false;
+        for data in wanted {
+            match self.subscriptions.get_mut(&data.topic) {
+                Some(known) if data.sub_version <= known.sub_version => {}
+                Some(known) => *known = Arc::new(Subscription::from_heartbeat(data)),
+                None => {
+                    let subscription = Arc::new(Subscription::from_heartbeat(data));
+                    self.subscriptions.insert(data.topic.clone(), subscription);
+                    changed = true;
+                }
+            }
+        }
+        let topics: HashSet<&str> = wanted.iter().map(|data| data.topic.as_str()).collect();
+        let known = self.subscriptions.len();
+        self.subscriptions.retain(|topic, _| topics.contains(topic.as_str()));
+        changed || self.subscriptions.len() != known
+    }
+
+    fn change(&self, name: &str) -> Change {
+        Change {
+            group: name.to_owned(),
+            message_model: self.message_model,
+            peers: self.members.values().map(|member| member.peer.clone()).collect(),
+        }
+    }
+}
+
+impl Tables {
+    /// The group a connection becomes a member of.
+    fn admit(&mut self, group: &str, peer_id: u64) -> &mut ConsumerGroup {
+        self.joined.entry(peer_id).or_default().consumers.insert(group.to_owned());
+        entry(&mut self.consumers, group)
+    }
+
+    fn leave_all(&mut self, peer_id: u64) -> Vec<Change> {
+        let Some(joined) = self.joined.remove(&peer_id) else { return Vec::new() };
+        for group in &joined.producers {
+            self.leave_producer(group, peer_id);
+        }
+        joined.consumers.iter().filter_map(|group| self.leave_consumer(group, peer_id)).collect()
+    }
+
+    fn leave_silent(&mut self, oldest_ms: i64) -> Vec<Change> {
+        let silent = |name: &String, members: &Members| {
+            let silent = members.values().filter(|member| member.seen_ms < oldest_ms);
+            silent.map(|member| (name.clone(), member.peer.id())).collect::<Vec<_>>()
+        };
+        let producers: Vec<_> =
+            self.producers.iter().flat_map(|(name, members)| silent(name, members)).collect();
+        let consumers: Vec<_> =
+            self.consumers.iter().flat_map(|(name, group)| silent(name, &group.members)).collect();
+        for (group, peer_id) in producers {
+            self.leave_producer(&group, peer_id);
+        }
+        consumers.iter().filter_map(|(group, peer_id)| self.leave_consumer(group, *peer_id)).collect()
+    }
+
+    fn leave_producer(&mut self, group: &str, peer_id: u64) {
+        if let Some(members) = self.producers.get_mut(group) {
+            members.remove(&peer_id);
+            if members.is_empty() {
+                self.producers.remove(group);
+            }
+        }
+        self.left(peer_id, |joined| {
+            joined.producers.remove(group);
+        });
+    }
+
+    /// The change is `None` when the connection was no member.
+    fn leave_consumer(&mut self, name: &str, peer_id: u64) -> Option<Change> {
+        let group = self.consumers.get_mut(name)?;
+        group.members.remove(&peer_id)?;
+        let change = group.change(name);
+        if group.members.is_empty() {
+            self.consumers.remove(name);
+        }
+        self.left(peer_id, |joined| {
+            joined.consumers.remove(name);
+        });
+        Some(change)
+    }
+
+    fn left(&mut self, peer_id: u64, forget: impl FnOnce(&mut Joined)) {
+        if let Some(joined) = self.joined.get_mut(&peer_id) {
+            forget(joined);
+            if joined.consumers.is_empty() && joined.producers.is_empty() {
+                self.joined.remove(&peer_id);
+            }
+        }
+    }
+}
+
+/// The value of a key, made when it is missing; allocates the key only then.
+fn entry<'t, V: Default>(table: &'t mut HashMap<String, V>, key: &str) -> &'t mut V {
+    if !table.contains_key(key) {
+        table.insert(key.to_owned(), V::default());
+    }
+    table.get_mut(key).expect("inserted on the line above when it was missing")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Requests of and about clients: 34, 35, 38, 46, 203, 204 (`ClientManageProcessor`, `ConsumerManageProcessor`,
+//! `AdminBrokerProcessor`).
+
+use std::sync::Arc;
+
+use net::Peer;
+use wire::body::{
+    CheckClientBody, ConsumerConnection, ConsumerData, ConsumerListByGroup, HeartbeatData, ProducerConnection,
+};
+use wire::codes::response;
+use wire::frame::Command;
+use wire::json;
+
+use super::subscription::is_tag;
+use super::{Beat, Change, Clients, GROUPS_PER_CLIENT_MAX, Member, notify};
+use crate::groups::Groups;
+use crate::{Answer, Refusal};
+
+/// What the requests of clients are served with.
+#[derive(Clone, Copy)]
+pub(crate) struct Desk<'a> {
+    pub clients: &'a Clients,
+    pub groups: &'a Groups,
+    /// `autoCreateSubscriptionGroup`.
+    pub auto_create_groups: bool,
+    /// `notifyConsumerIdsChangedEnable` of the broker.
+    pub notify: bool,
+    /// Wall clock, milliseconds.
+    pub now_ms: i64,
+}
+
+/// `HEART_BEAT` (34), with and without subscriptions. `ensure_retry_topic` is called with every group that is
+/// registered and the queues its retry topic shall have.
+pub(crate) fn heartbeat(
+    desk: &Desk<'_>,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    mut ensure_retry_topic: impl FnMut(&ConsumerData, i32),
+) -> Result<Answer, Refusal> {
+    let data: HeartbeatData = json::from_slice(command.body)?;
+    check_room(desk.clients, peer.id(), &data)?;
+    let member = Member {
+        client_id: data.client_id,
+        language: command.language,
+        version: command.version,
+        peer: peer.clone(),
+        seen_ms: desk.now_ms,
+    };
+    let fingerprint = data.heartbeat_fingerprint;
+    let beat = Beat { fingerprint, without_subscriptions: fingerprint != 0 && data.without_sub };
+    let mut is_sub_change = fingerprint == 0;
+    let mut changes = Vec::new();
+    for consumer in &data.consumer_data_set {
+        let found = desk.groups.find_or_create(&consumer.group_name, desk.auto_create_groups, desk.now_ms);
+        let Some(group) = found else {
+            // Java skips a group it does not have; its pulls are refused with a reason.
+            tracing::debug!(group = consumer.group_name, "a heartbeat names a group that may not be created");
+            is_sub_change = true;
+            continue;
+        };
+        ensure_retry_topic(consumer, group.retry_queue_nums);
+        let (change, differs) = desk.clients.join_consumer(consumer, member.clone(), beat);
+        is_sub_change |= differs;
+        changes.extend(change);
+    }
+    for producer in &data.producer_data_set {
+        desk.clients.join_producer(&producer.group_name, member.clone());
+    }
+    desk.announce(&changes);
+    Ok(Answer::success().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", is_sub_change))
+}
+
+/// `UNREGISTER_CLIENT` (35).
+pub(crate) fn unregister(desk: &Desk<'_>, peer: &Peer, command: &Command<'_>) -> Result<Answer, Refusal> {
+    if let Some(group) = command.fields.text("producerGroup") {
+        desk.clients.leave_producer(group, peer.id());
+    }
+    if let Some(group) = command.fields.text("consumerGroup") {
+        desk.announce(desk.clients.leave_consumer(group, peer.id()).as_slice());
+    }
+    Ok(Answer::success())
+}
+
+/// `GET_CONSUMER_LIST_BY_GROUP` (38).
+pub(crate) fn consumer_list(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let group = command.fields.need("consumerGroup")?;
+    let ids = clients.client_ids(group);
+    if ids.is_empty() {
+        return Err(Refusal::error(format!("no consumer for this group, {group}")));
+    }
+    let list = ConsumerListByGroup { consumer_id_list: ids.into_iter().collect() };
+    Ok(Answer::success().body(json::to_vec(&list)))
+}
+
+/// `CHECK_CLIENT_CONFIG` (46): consumers do not start unless this succeeds.
+pub(crate) fn check_client(command: &Command<'_>) -> Result<Answer, Refusal> {
+    let body: CheckClientBody = json::from_slice(command.body)?;
+    let kind = &body.subscription_data.expression_type;
+    if !is_tag(kind) {
+        let remark = format!("The broker does not support consumer to filter message by {kind}");
+        return Err(Refusal::error(remark));
+    }
+    Ok(Answer::success())
+}
+
+/// `GET_CONSUMER_CONNECTION_LIST` (203).
+pub(crate) fn consumer_connections(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let group = command.fields.need("consumerGroup")?;
+    let view = clients.consumers(group).ok_or_else(|| {
+        let remark = format!("the consumer group[{group}] not online");
+        Refusal::new(response::CONSUMER_NOT_ONLINE, remark)
+    })?;
+    let subscription = |subscription: &Arc<super::Subscription>| {
+        let data = subscription.data().clone();
+        (data.topic.clone(), data)
+    };
+    let body = ConsumerConnection {
+        connection_set: view.members.iter().map(Member::connection).collect(),
+        consume_from_where: Some(view.consume_from_where),
+        consume_type: Some(view.consume_type),
+        message_model: Some(view.message_model),
+        subscription_table: view.subscriptions.iter().map(subscription).collect(),
+    };
+    Ok(Answer::success().body(json::to_vec(&body)))
+}
+
+/// `GET_PRODUCER_CONNECTION_LIST` (204).
+pub(crate) fn producer_connections(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let group = command.fields.need("producerGroup")?;
+    let members = clients
+        .producers(group)
+        .ok_or_else(|| Refusal::error(format!("the producer group[{group}] not exist")))?;
+    let body = ProducerConnection { connection_set: members.iter().map(Member::connection).collect() };
+    Ok(Answer::success().body(json::to_vec(&body)))
+}
+
+impl Desk<'_> {
+    fn announce(&self, changes: &[Change]) {
+        if self.notify {
+            notify(self.groups, changes);
+        }
+    }
+}
+
+fn check_room(clients: &Clients, peer_id: u64, data: &HeartbeatData) -> Result<(), Refusal> {
+    let consumers = data.consumer_data_set.iter().map(|consumer| consumer.group_name.as_str());
+    let producers = data.producer_data_set.iter().map(|producer| producer.group_name.as_str());
+    if clients.has_room(peer_id, consumers, producers) {
+        return Ok(());
+    }
+    let named = data.consumer_data_set.len() + data.producer_data_set.len();
+    Err(Refusal::error(format!(
+        "the heartbeat of {:?} names {named} groups; one connection may be in {GROUPS_PER_CLIENT_MAX}",
+        data.client_id
+    )))
+}
