@@ -1,0 +1,45 @@
+# make run    builds and starts name server and broker on embedded defaults, data in ./data
+# make test   installs what the tests need and runs all of them, real clients included
+# make bench  Vostok beside Apache RocketMQ and two limit servers; make bench-quick: under 3 minutes
+
+CARGO ?= cargo
+DATA ?= ./data
+
+.PHONY: run build test unit lint licences interop powercut bench bench-quick fuzz clean
+
+run: build
+	./target/release/vostok serve --data $(DATA)
+
+build:
+	$(CARGO) build --release --locked
+
+test: lint unit build
+	tests/tools/run-all
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit:
+	$(CARGO) test --workspace --locked
+
+licences:
+	tests/tools/licences
+
+interop: build
+	interop/run --against vostok
+
+# Power cuts of a loop-mounted file system under load; needs root. make powercut N=5000 for more.
+N ?= 100
+powercut: build
+	tests/tools/powercut --cuts $(N)
+
+bench: build
+	bench/run
+
+bench-quick: build
+	bench/run --quick
+
+# Coverage-guided fuzzing of every codec, one minute each; needs a nightly toolchain and cargo-fuzz.
+fuzz:
+	tests/tools/fuzz
