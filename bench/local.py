@@ -1,0 +1,37 @@
+"""Ports on this machine."""
+import socket
+import time
+
+
+def listening(port):
+    with socket.socket() as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def await_ports(process, ports, seconds, log):
+    """Waits until every port answers; raises with the end of the log if the process ends first or time is up."""
+    end = time.monotonic() + seconds
+    while not all(listening(port) for port in ports):
+        if process.poll() is not None or time.monotonic() > end:
+            tail = log.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"no answer on ports {ports} (exit code {process.poll()}):\n{tail}")
+        time.sleep(0.01)
+
+
+def free_ports():
+    """A port for the name server, and one for the broker whose neighbours (-2, +1) are free too."""
+    while True:
+        sockets = [socket.socket() for _ in range(4)]
+        try:
+            sockets[0].bind(("127.0.0.1", 0))
+            sockets[1].bind(("127.0.0.1", 0))
+            broker = sockets[1].getsockname()[1]
+            sockets[2].bind(("127.0.0.1", broker - 2))
+            sockets[3].bind(("127.0.0.1", broker + 1))
+            return sockets[0].getsockname()[1], broker
+        except OSError:
+            continue
+        finally:
+            for one in sockets:
+                one.close()

@@ -1,0 +1,82 @@
+"""What a server process costs while the lab loads it."""
+import json
+import mmap
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from servers import VOSTOK
+
+TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
+DISK_FREE_MIN = 12 << 30
+
+
+def touch_memory(limit):
+    """First touch of guest memory costs 8 us per 4 KiB page on virtual machines, so it is done before anyone is measured."""
+    started = time.monotonic()
+    available = int(next(line.split()[1] for line in open("/proc/meminfo") if line.startswith("MemAvailable"))) << 10
+    share = min(int(available * 0.85), limit) // 2 & ~0xFFFFF
+    children = []
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            mmap.mmap(-1, share, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+    return 2 * share, time.monotonic() - started
+
+
+def counters(pid):
+    """CPU time in microseconds, context switches of all threads, and resident memory in bytes."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    cpu = (int(fields[11]) + int(fields[12])) * TICK_US
+    switches = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            for line in (thread / "status").read_text().splitlines():
+                if "ctxt_switches" in line:
+                    switches += int(line.split()[1])
+        except OSError:
+            pass  # the thread ended meanwhile
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    resident = {key: int(status[key].split()[0]) << 10 for key in ("VmRSS", "RssAnon", "RssFile") if key in status}
+    return cpu, switches, resident
+
+
+def load(server, cell, seconds, directory, cpus):
+    """One run of the lab; returns its JSON result."""
+    file = directory / "lab.json"
+    file.unlink(missing_ok=True)
+    pin = ["taskset", "-c", cpus] if cpus else []
+    arguments = [*pin, VOSTOK, "lab", "producer", "-n", f"127.0.0.1:{server.namesrv_port}", "-t", cell.get("topic", "bench"),
+                 "-w", str(cell["w"]), "-s", str(cell["size"]), "--queues", "8", "--duration", str(seconds), "--json", file]
+    arguments += ["--rate", str(cell["rate"])] if "rate" in cell else []
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds + 60)
+    if done.returncode != 0 or not file.exists():
+        raise RuntimeError(f"the lab failed against {server.name} with code {done.returncode}:\n{done.stdout[-2000:]}")
+    return json.loads(file.read_text())
+
+
+def measure(server, cell, seconds, directory, cpus):
+    """A short run that is not counted, then the measured one."""
+    free = shutil.disk_usage(directory).free
+    if free < DISK_FREE_MIN:
+        raise RuntimeError(f"only {free >> 30} GB of disk are free, {DISK_FREE_MIN >> 30} are needed")
+    load(server, {key: value for key, value in cell.items() if key != "rate"}, 1, directory, cpus)
+    cpu, switches, _ = counters(server.pid)
+    started = time.monotonic()
+    result = load(server, cell, seconds, directory, cpus)
+    wall = time.monotonic() - started
+    cpu_after, switches_after, resident = counters(server.pid)
+    messages = max(1, result["messages"])
+    return {
+        "server": server.name, "sync": server.sync, **cell, **result, "wall_seconds": wall,
+        "cpu_us_per_message": (cpu_after - cpu) / messages,
+        "cpu_share": (cpu_after - cpu) / (wall * 1e6),
+        "switches_per_message": max(0, switches_after - switches) / messages,
+        "rss_bytes": resident,
+    }
