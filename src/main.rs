@@ -1,2 +1,39 @@
-//! The `vostok` binary.
-fn main() {}
+//! The `vostok` binary: arguments, configuration, roles, run.
+
+mod address;
+mod roles;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A drop-in replacement for Apache RocketMQ in one binary.
+#[derive(Parser)]
+#[command(name = "vostok", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start the name server and the broker, or some of the roles.
+    Serve(serve::Serve),
+    /// Generate load and measure, against Vostok or any Apache RocketMQ cluster.
+    Lab(lab::command::Lab),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Serve(serve) => serve::run(serve).map_err(|error| error.to_string()),
+        Command::Lab(lab) => lab::run(lab).map_err(|error| error.to_string()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("vostok: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,9 +1,27 @@
 //! The broker: what RocketMQ does with messages, groups and offsets.
 
+mod admin;
 mod answer;
+mod back;
+mod broker;
 mod clients;
+mod cold;
+mod config;
+mod front;
 mod groups;
+mod held;
+mod locks;
+mod lookup;
 mod names;
+mod offsets;
 mod persist;
+mod pull;
+mod register;
+mod schedule;
+mod send;
+mod start;
+mod topics;
 
 pub use answer::{Answer, FAQ, Refusal};
+pub use config::Config;
+pub use start::{RunningBroker, StartError};

@@ -1,0 +1,89 @@
+//! Topics and configuration as administrators see them: requests 17, 21, 26, 28, 215 and 351.
+
+use wire::body::topic::{TopicConfig, TopicConfigSerializeWrapper};
+use wire::codes::response;
+use wire::frame::Command;
+use wire::json;
+
+use crate::broker::Broker;
+use crate::topics::QUEUES_MAX;
+use crate::{Answer, FAQ, Refusal, names};
+
+/// 17 `UPDATE_AND_CREATE_TOPIC`.
+pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let fields = &command.fields;
+    let name = fields.need("topic")?;
+    names::check_topic(name)?;
+    if names::is_system_topic(name) {
+        let remark = format!("The topic[{name}] is conflict with system topic.");
+        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    }
+    let queues = |key| {
+        let count: i32 = fields.need_number(key)?;
+        if (0..=QUEUES_MAX).contains(&count) {
+            return Ok(count);
+        }
+        let remark = format!("{key} is {count}, expected 0 to {QUEUES_MAX}");
+        Err(Refusal::new(response::INVALID_PARAMETER, remark))
+    };
+    let known = broker.topics.find(name).map(|topic| topic.config.clone()).unwrap_or_default();
+    let config = TopicConfig {
+        topic_name: name.to_owned(),
+        read_queue_nums: queues("readQueueNums")?,
+        write_queue_nums: queues("writeQueueNums")?,
+        perm: fields.need_number("perm")?,
+        topic_filter_type: fields.text("topicFilterType").unwrap_or("SINGLE_TAG").to_owned(),
+        topic_sys_flag: fields.number_or("topicSysFlag", 0)?,
+        order: fields.flag_or("order", false),
+        attributes: known.attributes,
+        extra: known.extra,
+    };
+    broker.topics.put(config, broker.now_ms())?;
+    tracing::info!(topic = name, "topic created or changed");
+    Ok(Answer::success())
+}
+
+/// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten; its messages age out with the log.
+pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let name = command.fields.need("topic")?;
+    if names::is_system_topic(name) {
+        let remark = format!("The topic[{name}] is conflict with system topic.");
+        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    }
+    if broker.topics.remove(name, broker.now_ms())? {
+        tracing::info!(topic = name, "topic deleted");
+    }
+    Ok(Answer::success())
+}
+
+/// 21 `GET_ALL_TOPIC_CONFIG`.
+pub(crate) fn all_topics(broker: &Broker) -> Result<Answer, Refusal> {
+    let (data_version, topic_config_table) = broker.topics.snapshot();
+    let body = TopicConfigSerializeWrapper { data_version, topic_config_table, ..Default::default() };
+    Ok(Answer::success().body(json::to_vec(&body)))
+}
+
+/// 351 `GET_TOPIC_CONFIG`.
+pub(crate) fn topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let name = command.fields.need("topic")?;
+    match broker.topics.find(name) {
+        Some(topic) => Ok(Answer::success().body(json::to_vec(&topic.config))),
+        None => {
+            let remark = format!("No topic in this broker. topic: {name}{FAQ}");
+            Err(Refusal::new(response::TOPIC_NOT_EXIST, remark))
+        }
+    }
+}
+
+/// 26 `GET_BROKER_CONFIG`.
+pub(crate) fn config(broker: &Broker) -> Result<Answer, Refusal> {
+    let (version, _) = broker.topics.snapshot();
+    let version = String::from_utf8_lossy(&json::to_vec(&version)).into_owned();
+    Ok(Answer::success().field("version", version).body(broker.config.to_properties().into_bytes()))
+}
+
+/// 28 `GET_BROKER_RUNTIME_INFO`.
+pub(crate) fn runtime(broker: &Broker) -> Result<Answer, Refusal> {
+    let body = serde_json::json!({ "table": broker.status() });
+    Ok(Answer::success().body(body.to_string().into_bytes()))
+}

@@ -1,0 +1,97 @@
+//! 36 `CONSUMER_SEND_MSG_BACK`: a consumer could not process a message and wants it again later.
+
+use store::Message;
+use wire::codes::{VERSION_3_4_9, response};
+use wire::frame::Command;
+use wire::id::OffsetId;
+use wire::properties::{self, key};
+use wire::record::RecordView;
+use wire::units::LogOffset;
+
+use crate::broker::Broker;
+use crate::send::message::delayed;
+use crate::send::not_stored;
+use crate::{Answer, FAQ, Refusal, names};
+
+/// Stores a copy of the message in the retry topic of the group, delayed by its level, or in the dead letters
+/// (`AbstractSendMessageProcessor.consumerSendMsgBack`).
+pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let fields = &command.fields;
+    let group = fields.need("group")?;
+    let offset: i64 = fields.need_number("offset")?;
+    let delay_level: i32 = fields.need_number("delayLevel")?;
+    let asked_max: Option<i32> = match fields.bytes("maxReconsumeTimes") {
+        Some(_) => Some(fields.need_number("maxReconsumeTimes")?),
+        None => None,
+    };
+    let config = broker.group(group).ok_or_else(|| {
+        let remark = format!("subscription group not exist, {group} {FAQ}");
+        Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    })?;
+    if !broker.is_writable() {
+        let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    if config.retry_queue_nums <= 0 {
+        return Ok(Answer::success());
+    }
+    let retry = broker.retry_topic(group, config.retry_queue_nums)?;
+    if !retry.is_writable() {
+        let remark = format!("the topic[{}] sending message is forbidden", retry.name());
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    let missing = || Refusal::error(format!("look message by offset failed, {offset}"));
+    let mut bytes = Vec::new();
+    let at = LogOffset::from_i64(offset).ok_or_else(missing)?;
+    broker.store.record_at(at, &mut bytes).map_err(|_| missing())?;
+    let record = RecordView::parse(&bytes).map_err(|_| missing())?;
+    let times_max = asked_max.filter(|_| command.version >= VERSION_3_4_9).unwrap_or(config.retry_max_times);
+    let dead = record.reconsume_times() >= times_max || delay_level < 0;
+    let (topic, queue_id) = if dead {
+        (broker.dead_letter_topic(group)?, 0)
+    } else {
+        let queue_id = broker.spread(config.retry_queue_nums);
+        (retry, queue_id)
+    };
+    let level = if delay_level == 0 { 3 + record.reconsume_times() } else { delay_level };
+    let level = (!dead).then(|| level.clamp(1, broker.delay_levels()));
+    put_copy(broker, &record, at, topic.name(), queue_id, level)?;
+    Ok(Answer::success())
+}
+
+/// Appends the copy. It waits for no flush (`WAIT=false`), as in Java.
+fn put_copy(
+    broker: &Broker,
+    record: &RecordView<'_>,
+    at: LogOffset,
+    topic: &str,
+    queue_id: i32,
+    level: Option<i32>,
+) -> Result<(), Refusal> {
+    let mut copied = Vec::new();
+    let original = record.properties();
+    let id = OffsetId { store_host: record.store_host(), log_offset: at }.to_string();
+    let origin = properties::get(original, key::ORIGIN_MESSAGE_ID).unwrap_or(id.as_bytes());
+    let source = properties::get(original, key::RETRY_TOPIC).unwrap_or(record.topic());
+    let dropped = [key::DELAY, key::REAL_TOPIC, key::REAL_QUEUE_ID, key::WAIT_STORE_MSG_OK];
+    let added = [(key::RETRY_TOPIC, source), (key::ORIGIN_MESSAGE_ID, origin)];
+    properties::rewrite(&mut copied, original, &dropped, &added);
+    let (topic, queue_id) = match level {
+        Some(level) => {
+            delayed(&mut copied, level, topic, queue_id);
+            (names::SCHEDULE_TOPIC, level - 1)
+        }
+        None => (topic, queue_id),
+    };
+    let message = Message {
+        properties: &copied,
+        store_host: broker.store_host,
+        reconsume_times: record.reconsume_times() + 1,
+        prepared_transaction_offset: 0,
+        ..Message::of(record)
+    };
+    broker.put(topic, queue_id, &message).map_err(|error| match error {
+        crate::broker::PutError::Append(error) => not_stored(&error),
+        error => Refusal::error(error.to_string()),
+    })
+}

@@ -1,0 +1,304 @@
+//! The broker's shared state and what its handlers have in common.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use store::{AppendError, Batch, FlushMode, Message, PushError, ReadError, Store, Unit};
+use wire::body::group::SubscriptionGroupConfig;
+use wire::body::topic::{PERM_READ, PERM_WRITE};
+use wire::id::UniqKeys;
+use wire::properties::{self, key};
+
+use crate::clients::Clients;
+use crate::cold::ColdReaders;
+use crate::config::Config;
+use crate::groups::Groups;
+use crate::held::{Deadlines, HeldPull};
+use crate::locks::Locks;
+use crate::offsets::Offsets;
+use crate::schedule::Schedule;
+use crate::topics::{Queue, Topic, Topics};
+use crate::{Refusal, names, pull};
+
+/// Milliseconds of the longest month, the span of the time in unique keys.
+const MONTH_MS: u128 = 31 * 24 * 3_600_000;
+
+/// Log that counts as "in memory" for a group that starts without an offset. Java takes 40 % of the machine's memory;
+/// a fixed size keeps the answer the same on every machine.
+const YOUNG_LOG_BYTES: u64 = 8 << 30;
+
+/// Everything the handlers share.
+pub struct Broker {
+    pub(crate) config: Config,
+    pub(crate) store: Arc<Store>,
+    pub(crate) topics: Topics,
+    pub(crate) groups: Groups,
+    pub(crate) clients: Clients,
+    pub(crate) offsets: Offsets,
+    pub(crate) locks: Locks,
+    pub(crate) schedule: Schedule,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) cold: ColdReaders,
+    /// Address written into records and message ids; clients reach the broker there.
+    pub(crate) store_host: SocketAddr,
+    /// The pairs every sent message gets: region, trace switch, cluster.
+    pub(crate) sent_properties: Vec<u8>,
+    /// The broker is stopping: newer clients are told to go elsewhere.
+    pub(crate) draining: AtomicBool,
+    unique_keys: UniqKeys,
+    unique_counter: AtomicU32,
+    spread_counter: AtomicU32,
+    me: std::sync::Weak<Broker>,
+}
+
+/// Why the broker could not store a message of its own making.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PutError {
+    #[error(transparent)]
+    Push(#[from] PushError),
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("{0}")]
+    Topic(#[from] Refusal),
+}
+
+/// The parts of a broker that are loaded from files.
+pub(crate) struct Loaded {
+    pub config: Config,
+    pub store: Arc<Store>,
+    pub topics: Topics,
+    pub groups: Groups,
+    pub offsets: Offsets,
+    pub schedule: Schedule,
+    pub cold: ColdReaders,
+}
+
+impl Broker {
+    pub(crate) fn new(loaded: Loaded, ip: IpAddr, port: u16) -> Arc<Self> {
+        let Loaded { config, store, topics, groups, offsets, schedule, cold } = loaded;
+        let mut sent_properties = Vec::new();
+        properties::append(&mut sent_properties, key::MSG_REGION, config.region_id.as_bytes());
+        let trace: &[u8] = if config.trace_on { b"true" } else { b"false" };
+        properties::append(&mut sent_properties, key::TRACE_SWITCH, trace);
+        properties::append(&mut sent_properties, key::CLUSTER, config.broker_cluster_name.as_bytes());
+        let process_id = std::process::id() as u16;
+        Arc::new_cyclic(|me| Self {
+            store_host: SocketAddr::new(ip, port),
+            sent_properties,
+            clients: Clients::default(),
+            locks: Locks::default(),
+            deadlines: Deadlines::default(),
+            draining: AtomicBool::new(false),
+            unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
+            unique_counter: AtomicU32::new(0),
+            spread_counter: AtomicU32::new(0),
+            me: me.clone(),
+            config,
+            store,
+            topics,
+            groups,
+            offsets,
+            schedule,
+            cold,
+        })
+    }
+
+    /// The shared handle of this broker.
+    pub(crate) fn handle(&self) -> Arc<Self> {
+        self.me.upgrade().expect("a broker is only ever made inside an Arc, which the caller's reference keeps alive")
+    }
+
+    /// Wall clock, milliseconds.
+    pub(crate) fn now_ms(&self) -> i64 {
+        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.config.broker_permission & PERM_WRITE != 0
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        self.config.broker_permission & PERM_READ != 0
+    }
+
+    /// True when a send that waits is answered after the disk has it.
+    pub(crate) fn flushes_before_answer(&self) -> bool {
+        self.config.store.flush == FlushMode::Sync
+    }
+
+    /// Some queue of `count`, each equally often.
+    pub(crate) fn spread(&self, count: i32) -> i32 {
+        let next = self.spread_counter.fetch_add(1, Ordering::Relaxed);
+        let count = u32::try_from(count).unwrap_or(0).max(1);
+        (next % count) as i32
+    }
+
+    /// Appends a unique key for a message whose producer set none.
+    pub(crate) fn unique_key(&self, out: &mut Vec<u8>) {
+        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let month_ms = (elapsed.as_millis() % MONTH_MS) as u32;
+        let counter = self.unique_counter.fetch_add(1, Ordering::Relaxed) as u16;
+        self.unique_keys.append_to(out, month_ms, counter);
+    }
+
+    /// Number of delay levels.
+    pub(crate) fn delay_levels(&self) -> i32 {
+        self.config.store.delay_levels_ms.len() as i32
+    }
+
+    /// Delay of a level, milliseconds.
+    pub(crate) fn delay_ms(&self, level: i32) -> i64 {
+        let index = usize::try_from(level - 1).unwrap_or(0);
+        self.config.store.delay_levels_ms.get(index).copied().unwrap_or(1000)
+    }
+
+    /// A group's settings, made with defaults when that is allowed.
+    pub(crate) fn group(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
+        self.groups.find_or_create(name, self.config.auto_create_subscription_group, self.now_ms())
+    }
+
+    /// The topic of delayed messages.
+    pub(crate) fn schedule_topic(&self) -> Result<Arc<Topic>, Refusal> {
+        let levels = self.delay_levels();
+        Ok(self.topics.ensure(names::SCHEDULE_TOPIC, levels, PERM_READ | PERM_WRITE, self.now_ms())?)
+    }
+
+    /// The retry topic of a group, made on first use.
+    pub(crate) fn retry_topic(&self, group: &str, queues: i32) -> Result<Arc<Topic>, Refusal> {
+        let name = names::retry_topic(group);
+        Ok(self.topics.ensure(&name, queues, PERM_READ | PERM_WRITE, self.now_ms())?)
+    }
+
+    /// The dead letter topic of a group, made on first use.
+    pub(crate) fn dead_letter_topic(&self, group: &str) -> Result<Arc<Topic>, Refusal> {
+        let name = names::dlq_topic(group);
+        Ok(self.topics.ensure(&name, 1, PERM_READ | PERM_WRITE, self.now_ms())?)
+    }
+
+    /// A queue of an existing topic.
+    pub(crate) fn log_queue(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
+        self.topics.find(topic)?.queue(&self.store, queue_id).cloned()
+    }
+
+    /// True when a queue still has its first message, or none yet, and the log is young: a new group starts at 0.
+    pub(crate) fn is_young(&self, topic: &str, queue_id: i32) -> bool {
+        self.log_queue(topic, queue_id).is_none_or(|queue| {
+            queue.log.min().get() == 0 && self.store.appended().since(self.store.min()) < YOUNG_LOG_BYTES
+        })
+    }
+
+    /// End of what consumers may see: under sync flush only what is on disk.
+    pub(crate) fn visible_end(&self, queue: &Queue) -> i64 {
+        let max = queue.log.max();
+        if !self.flushes_before_answer() {
+            return max.to_i64();
+        }
+        let flushed = self.store.flushed();
+        let mut units: Vec<Unit> = Vec::new();
+        let on_disk = |end: u64, units: &mut Vec<Unit>| {
+            units.clear();
+            let last = wire::units::QueueOffset::new(end - 1);
+            let read = queue.log.units_blocking(last, 1, units);
+            read.is_ok() && units.first().is_none_or(|unit| unit.end() <= flushed)
+        };
+        let mut low = queue.log.min().get();
+        let mut high = max.get();
+        if high <= low || on_disk(high, &mut units) {
+            return max.to_i64();
+        }
+        // Invariant: everything before `low` is on disk, the unit before `high` is not.
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            if on_disk(middle, &mut units) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low.cast_signed()
+    }
+
+    /// Stores one message of the broker's own making and wakes who waits for it.
+    pub(crate) fn put(&self, topic: &str, queue_id: i32, message: &Message<'_>) -> Result<(), PutError> {
+        let now_ms = self.now_ms();
+        let found = self
+            .topics
+            .ensure(topic, queue_id.max(0) + 1, PERM_READ | PERM_WRITE, now_ms)
+            .map_err(Refusal::from)?;
+        let queue = found.queue(&self.store, queue_id).or_else(|| found.queue(&self.store, 0));
+        let queue = queue.ok_or_else(|| Refusal::error(format!("topic[{topic}] has no queue {queue_id}")))?;
+        let mut batch: Batch = self.store.batch();
+        batch.push(&queue.log, message)?;
+        self.store.append(&mut batch, now_ms)?;
+        if self.flushes_before_answer() {
+            let (broker, queue) = (self.handle(), queue.clone());
+            self.store.when_flushed(batch.end(), Box::new(move |_| broker.wake(&queue)));
+        } else {
+            self.wake(queue);
+        }
+        Ok(())
+    }
+
+    /// Runs the pulls that wait at a queue after it grew.
+    pub(crate) fn wake(&self, queue: &Arc<Queue>) {
+        if queue.delayed {
+            self.schedule.added.notify_one();
+        }
+        if !queue.held.is_waited_on() {
+            return;
+        }
+        let broker = self.handle();
+        for held in queue.held.take() {
+            broker.run_held(held);
+        }
+    }
+
+    /// Runs a pull taken out of its list; puts it back when nothing matched.
+    fn run_held(self: &Arc<Self>, mut held: HeldPull) {
+        let (deadline_ms, id) = (held.deadline_ms, held.id);
+        let queue = held.pull.queue.clone();
+        while let Some(waiting) = pull::resume(self, held, false) {
+            let examined = waiting.pull.offset;
+            queue.held.add(waiting);
+            if self.visible_end(&queue) <= examined {
+                return;
+            }
+            match queue.held.take_one(id) {
+                Some(again) => held = again,
+                None => return,
+            }
+        }
+        self.deadlines.forget(deadline_ms, id);
+    }
+
+    /// Answers the pulls whose time has passed.
+    pub(crate) fn answer_expired(self: &Arc<Self>) {
+        for held in self.deadlines.expired(self.now_ms()) {
+            pull::resume(self, held, true);
+        }
+    }
+
+    /// Writes what changed of offsets and delivery positions.
+    pub(crate) fn save(&self) {
+        let now_ms = self.now_ms();
+        let saved = [self.offsets.save(now_ms), self.schedule.save(now_ms)];
+        for error in saved.into_iter().filter_map(Result::err) {
+            tracing::error!(%error, "a configuration file could not be written; it is tried again");
+        }
+    }
+
+    /// What the running broker holds, for its status answer.
+    pub(crate) fn status(&self) -> BTreeMap<&'static str, String> {
+        BTreeMap::from([
+            ("appended", self.store.appended().to_string()),
+            ("flushed", self.store.flushed().to_string()),
+            ("topics", self.topics.all().len().to_string()),
+        ])
+    }
+}

@@ -1,0 +1,153 @@
+//! The remoting front of the broker: which handler serves which request code.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use net::{Peer, Service};
+use wire::codes::{VERSION_5_3_1, request, response};
+use wire::frame::Command;
+
+use crate::broker::Broker;
+use crate::pull::PullTurn;
+use crate::send::SendTurn;
+use crate::clients::Desk;
+use crate::{Answer, Refusal, admin, back, clients, groups, locks, lookup, offsets, pull, send};
+
+/// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
+const NOT_ON_FAST_PORT: [i32; 2] = [request::PULL_MESSAGE, request::LITE_PULL_MESSAGE];
+
+/// Serves the connections of one listening port.
+pub(crate) struct Front {
+    pub broker: Arc<Broker>,
+    /// The port two below the broker's own (VIP channel).
+    pub fast: bool,
+}
+
+/// Scratch of one wake-up.
+pub(crate) struct Turn {
+    send: SendTurn,
+    pull: PullTurn,
+}
+
+impl Service for Front {
+    type Turn = Turn;
+
+    fn turn(&self) -> Turn {
+        Turn { send: SendTurn::new(self.broker.store.batch()), pull: PullTurn::default() }
+    }
+
+    fn frame(&self, turn: &mut Turn, peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+        if command.is_response() {
+            // An answer that came after its call gave up.
+            return;
+        }
+        let broker = &self.broker;
+        if broker.draining.load(Ordering::Relaxed) && command.version > VERSION_5_3_1 {
+            return Answer::from(Refusal::new(response::GO_AWAY, "please go away")).write(&command, out);
+        }
+        match command.code {
+            request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
+                send::stage(broker, &mut turn.send, peer, &command, out);
+            }
+            code if self.fast && NOT_ON_FAST_PORT.contains(&code) => {
+                Answer::from(not_supported(code)).write(&command, out);
+            }
+            request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => {
+                pull::serve(broker, &mut turn.pull, peer, &command, out);
+            }
+            _ => serve(broker, peer, &command).unwrap_or_else(Answer::from).write(&command, out),
+        }
+    }
+
+    fn end(&self, turn: &mut Turn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
+        send::commit(&self.broker, &mut turn.send, peer, out);
+    }
+
+    fn closed(&self, peer: &Arc<Peer>) {
+        let changes = self.broker.clients.closed(peer.id());
+        clients::notify(&self.broker.groups, &changes);
+    }
+}
+
+/// Serves a request off the message paths.
+fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
+    match command.code {
+        request::CONSUMER_SEND_MSG_BACK => back::send_back(broker, command),
+        request::GET_MAX_OFFSET => lookup::max_offset(broker, command),
+        request::GET_MIN_OFFSET => lookup::min_offset(broker, command),
+        request::GET_EARLIEST_MSG_STORETIME => lookup::earliest_time(broker, command),
+        request::SEARCH_OFFSET_BY_TIMESTAMP => lookup::search(broker, command),
+        request::VIEW_MESSAGE_BY_ID => lookup::view(broker, command),
+        request::UPDATE_AND_CREATE_TOPIC => admin::put_topic(broker, command),
+        request::DELETE_TOPIC_IN_BROKER => admin::delete_topic(broker, command),
+        request::GET_ALL_TOPIC_CONFIG => admin::all_topics(broker),
+        request::GET_TOPIC_CONFIG => admin::topic(broker, command),
+        request::GET_BROKER_CONFIG => admin::config(broker),
+        request::GET_BROKER_RUNTIME_INFO => admin::runtime(broker),
+        _ => serve_clients(broker, peer, command),
+    }
+}
+
+/// Serves requests of and about clients, groups and offsets.
+fn serve_clients(
+    broker: &Arc<Broker>,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+) -> Result<Answer, Refusal> {
+    let now_ms = broker.now_ms();
+    let desk = Desk {
+        clients: &broker.clients,
+        groups: &broker.groups,
+        auto_create_groups: broker.config.auto_create_subscription_group,
+        notify: broker.config.notify_consumer_ids_changed_enable,
+        now_ms,
+    };
+    match command.code {
+        request::HEART_BEAT => clients::heartbeat(&desk, peer, command, |consumer, queues| {
+            if let Err(refusal) = broker.retry_topic(&consumer.group_name, queues) {
+                tracing::error!(group = consumer.group_name, %refusal, "the retry topic cannot be created");
+            }
+        }),
+        request::UNREGISTER_CLIENT => clients::unregister(&desk, peer, command),
+        request::GET_CONSUMER_LIST_BY_GROUP => clients::consumer_list(desk.clients, command),
+        request::CHECK_CLIENT_CONFIG => clients::check_client(command),
+        request::GET_CONSUMER_CONNECTION_LIST => clients::consumer_connections(desk.clients, command),
+        request::GET_PRODUCER_CONNECTION_LIST => clients::producer_connections(desk.clients, command),
+        request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => groups::update_group(desk.groups, command, now_ms),
+        request::GET_SUBSCRIPTIONGROUP_CONFIG => groups::get_group(desk.groups, command),
+        request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(desk.groups, command),
+        request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(desk.groups, command, now_ms, |group| {
+            broker.offsets.forget_group(group);
+        }),
+        _ => serve_offsets(broker, command),
+    }
+}
+
+/// Serves requests about consumer offsets and locks of queues.
+fn serve_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let queues = |topic: &str| {
+        let config = &broker.topics.find(topic)?.config;
+        Some(config.read_queue_nums.max(config.write_queue_nums))
+    };
+    match command.code {
+        request::QUERY_CONSUMER_OFFSET => {
+            offsets::query(&broker.offsets, command, |topic, queue_id| broker.is_young(topic, queue_id))
+        }
+        request::UPDATE_CONSUMER_OFFSET => {
+            offsets::update(&broker.offsets, command, |group| broker.group(group).is_some(), queues)
+        }
+        request::INVOKE_BROKER_TO_RESET_OFFSET => lookup::reset(broker, command),
+        request::LOCK_BATCH_MQ => locks::lock(&broker.locks, command, broker.now_ms()),
+        request::UNLOCK_BATCH_MQ => locks::unlock(&broker.locks, command),
+        code => Err(not_supported(code)),
+    }
+}
+
+/// Code 3 with Java's text, and for requests Vostok knows but does not serve yet the name beside it.
+fn not_supported(code: i32) -> Refusal {
+    let remark = match request::name(code) {
+        Some(name) => format!(" request type {code} not supported: {name} is not served here"),
+        None => format!(" request type {code} not supported"),
+    };
+    Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, remark)
+}

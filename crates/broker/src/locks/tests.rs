@@ -1,0 +1,82 @@
+use wire::codes::request;
+use wire::frame::{Encoding, FrameWriter, Head};
+
+use super::*;
+
+fn queues(ids: &[i32]) -> Vec<MessageQueue> {
+    ids.iter().map(|id| MessageQueue::new("T", "b", *id)).collect()
+}
+
+/// What a client asks for and gets: ids of queues.
+fn check(locks: &Locks, client_id: &str, now_ms: i64, asked: &[i32], got: &[i32]) {
+    let body = LockBatchBody {
+        client_id: client_id.to_owned(),
+        consumer_group: "g".to_owned(),
+        mq_set: queues(asked),
+        only_this_broker: false,
+    };
+    let mut bytes = Vec::new();
+    let head = Head::request(Encoding::Json, request::LOCK_BATCH_MQ, 1);
+    FrameWriter::begin(&mut bytes, head).finish(&json::to_vec(&body));
+    let answer = lock(locks, &Command::decode(&mut bytes).unwrap(), now_ms).unwrap();
+    let held: LockBatchResponseBody = json::from_slice(&answer.body).unwrap();
+    assert_eq!(held.lock_ok_mq_set, queues(got), "{client_id} at {now_ms}");
+}
+
+fn free(locks: &Locks, client_id: &str, ids: &[i32]) {
+    let body = LockBatchBody {
+        client_id: client_id.to_owned(),
+        consumer_group: "g".to_owned(),
+        mq_set: queues(ids),
+        only_this_broker: true,
+    };
+    let mut bytes = Vec::new();
+    let head = Head::one_way(Encoding::Json, request::UNLOCK_BATCH_MQ, 1);
+    FrameWriter::begin(&mut bytes, head).finish(&json::to_vec(&body));
+    assert_eq!(unlock(locks, &Command::decode(&mut bytes).unwrap()).unwrap(), Answer::success());
+}
+
+#[test]
+fn line_21_a_second_client_waits_for_the_end_of_the_lock() {
+    let locks = Locks::default();
+    check(&locks, "a", 0, &[0, 1], &[0, 1]);
+    check(&locks, "b", 1, &[0, 1], &[]);
+    check(&locks, "a", 20_000, &[0], &[0]);
+    check(&locks, "b", 60_000, &[0, 1], &[]);
+    check(&locks, "b", 60_001, &[0, 1], &[1]);
+    check(&locks, "b", 80_000, &[0], &[]);
+    check(&locks, "b", 80_001, &[0], &[0]);
+    check(&locks, "a", 80_002, &[0, 1], &[]);
+}
+
+#[test]
+fn line_21_an_unlock_frees_only_what_the_client_holds() {
+    let locks = Locks::default();
+    check(&locks, "a", 0, &[0, 1], &[0, 1]);
+    free(&locks, "b", &[0, 1]);
+    check(&locks, "b", 1, &[0, 1], &[]);
+    free(&locks, "a", &[0, 7]);
+    check(&locks, "b", 2, &[0, 1], &[0]);
+    free(&locks, "a", &[1]);
+    free(&locks, "b", &[0]);
+    assert_eq!((locks.table().count, locks.table().groups.len()), (0, 0));
+}
+
+#[test]
+fn a_group_is_ordered_while_any_lock_of_it_lives() {
+    let locks = Locks::default();
+    assert!(!locks.is_locked_by_anyone("g", 0));
+    check(&locks, "a", 0, &[0], &[0]);
+    check(&locks, "a", 10, &[1], &[1]);
+    assert!(locks.is_locked_by_anyone("g", 60_010) && !locks.is_locked_by_anyone("h", 0));
+    assert!(!locks.is_locked_by_anyone("g", 60_011));
+}
+
+#[test]
+fn at_the_bound_expired_locks_make_room_and_live_ones_do_not() {
+    let locks = Locks::default();
+    check(&locks, "a", 0, &[0, 1], &[0, 1]);
+    check(&locks, "a", 50_000, &[2, 3, 4], &[2, 3]);
+    check(&locks, "b", 60_001, &[5, 6, 7], &[5, 6]);
+    assert_eq!(locks.table().count, 4);
+}

@@ -1,0 +1,87 @@
+//! Offsets and single messages: requests 29 to 33.
+
+use std::sync::Arc;
+
+use store::Boundary;
+use wire::codes::response;
+use wire::frame::Command;
+use wire::units::LogOffset;
+
+use crate::broker::Broker;
+use crate::offsets::{self, ResetDesk};
+use crate::topics::Queue;
+use crate::{Answer, Refusal};
+
+/// 30 `GET_MAX_OFFSET`: the offset the next message gets; 0 for a queue without messages.
+pub(crate) fn max_offset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
+    let offset = queue.map_or(0, |queue| queue.log.max().to_i64());
+    Ok(Answer::success().field("offset", offset))
+}
+
+/// 31 `GET_MIN_OFFSET`.
+pub(crate) fn min_offset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
+    let offset = queue.map_or(0, |queue| queue.log.min().to_i64());
+    Ok(Answer::success().field("offset", offset))
+}
+
+/// 32 `GET_EARLIEST_MSG_STORETIME`: -1 when there is no message.
+pub(crate) fn earliest_time(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
+    let first = |queue: Arc<Queue>| broker.store.store_time(&queue.log, queue.log.min()).ok().flatten();
+    let time = queue.and_then(first).unwrap_or(-1);
+    Ok(Answer::success().field("timestamp", time))
+}
+
+/// 29 `SEARCH_OFFSET_BY_TIMESTAMP`.
+pub(crate) fn search(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let fields = &command.fields;
+    let queue = broker.log_queue(fields.need("topic")?, fields.need_number("queueId")?);
+    let time: i64 = fields.need_number("timestamp")?;
+    let upper = fields.text("boundaryType").is_some_and(|kind| kind.eq_ignore_ascii_case("UPPER"));
+    let boundary = if upper { Boundary::Upper } else { Boundary::Lower };
+    let offset = match queue {
+        Some(queue) => by_time(broker, &queue, time, boundary)?,
+        None => 0,
+    };
+    Ok(Answer::success().field("offset", offset))
+}
+
+/// 222 `INVOKE_BROKER_TO_RESET_OFFSET`: a group goes on elsewhere with its next pull.
+pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let desk = ResetDesk {
+        offsets: &broker.offsets,
+        groups: &broker.groups,
+        broker_name: &broker.config.broker_name,
+        read_queues: &|topic| Some(broker.topics.find(topic)?.config.read_queue_nums),
+        bounds: &|topic, queue_id| match broker.log_queue(topic, queue_id) {
+            Some(queue) => (queue.log.min().to_i64(), queue.log.max().to_i64()),
+            None => (0, 0),
+        },
+        search: &|topic, queue_id, time| {
+            let queue = broker.log_queue(topic, queue_id);
+            queue.map_or(Ok(0), |queue| by_time(broker, &queue, time, Boundary::Lower))
+        },
+    };
+    offsets::reset(&desk, command)
+}
+
+fn by_time(broker: &Broker, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {
+    let found = broker.store.offset_by_time(&queue.log, time, boundary);
+    let unread = |error| Refusal::error(format!("the queue cannot be searched: {error}"));
+    found.map(|offset| offset.to_i64()).map_err(unread)
+}
+
+/// 33 `VIEW_MESSAGE_BY_ID`: one record by its log offset.
+pub(crate) fn view(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let offset: i64 = command.fields.need_number("offset")?;
+    let mut record = Vec::new();
+    LogOffset::from_i64(offset)
+        .and_then(|offset| broker.store.record_at(offset, &mut record).ok())
+        .map(|()| Answer::success().body(record))
+        .ok_or_else(|| {
+            let remark = format!("can not find message by the offset, {offset}");
+            Refusal::new(response::SYSTEM_ERROR, remark)
+        })
+}

@@ -1,0 +1,90 @@
+//! `consumerOffset.json`: `topic@group` to queue to offset.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use wire::body::ConsumerOffsetTable;
+use wire::json::{self, Dialect};
+
+use super::{Offsets, lock};
+use crate::persist;
+
+/// Topics by group; Java derives it from the other tables and so do we.
+const TOPICS_BY_GROUP: &str = "groupTopicMap";
+
+type Table = BTreeMap<String, BTreeMap<i32, i64>>;
+
+impl Offsets {
+    /// Writes the file when something changed since the last time. A commit during the write counts for the next one.
+    pub(crate) fn save(&self, now_ms: i64) -> Result<(), persist::Error> {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.changed.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let mut version = book.version;
+        version.advance(0, now_ms);
+        let mut file = self.table();
+        file.data_version = version;
+        file.extra.extend(book.extra.clone());
+        let written = persist::write(&self.path, &json::to_vec_as(&file, Dialect::Standard));
+        match &written {
+            Ok(()) => book.version = version,
+            Err(_) => self.changed.store(true, Ordering::Release),
+        }
+        written
+    }
+
+    /// All positions, as the file holds them.
+    pub(crate) fn table(&self) -> ConsumerOffsetTable {
+        let mut file = ConsumerOffsetTable::default();
+        let mut topics_by_group = BTreeMap::new();
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        for (group, topics) in groups.iter() {
+            let mut committed_topics = Vec::new();
+            for (topic, queues) in topics {
+                let key = || format!("{topic}@{group}");
+                let queues = lock(queues).clone();
+                let committed: BTreeMap<i32, i64> =
+                    queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
+                let pulled: BTreeMap<i32, i64> =
+                    queues.iter().filter_map(|(queue, it)| Some((*queue, it.pulled?))).collect();
+                if !committed.is_empty() {
+                    committed_topics.push(topic.clone());
+                    file.offset_table.insert(key(), committed);
+                }
+                if !pulled.is_empty() {
+                    file.pull_offset_table.insert(key(), pulled);
+                }
+            }
+            if !committed_topics.is_empty() {
+                committed_topics.sort_unstable();
+                topics_by_group.insert(group.clone(), committed_topics);
+            }
+        }
+        file.extra.insert(TOPICS_BY_GROUP.to_owned(), serde_json::json!(topics_by_group));
+        file
+    }
+
+    /// Takes over what a file holds.
+    pub(super) fn fill(&self, file: ConsumerOffsetTable) {
+        self.fill_table(file.offset_table, |position, offset| position.committed = Some(offset));
+        self.fill_table(file.pull_offset_table, |position, offset| position.pulled = Some(offset));
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.version = file.data_version;
+        book.extra = file.extra;
+        book.extra.remove(TOPICS_BY_GROUP);
+    }
+
+    fn fill_table(&self, table: Table, set: impl Fn(&mut super::Position, i64)) {
+        for (key, queues) in table {
+            let Some((topic, group)) = key.split_once('@') else {
+                tracing::warn!(key, "an entry of the offset table is not topic@group and is left out");
+                continue;
+            };
+            for (queue_id, offset) in queues {
+                self.change(group, topic, queue_id, |position| set(position, offset));
+            }
+        }
+    }
+}

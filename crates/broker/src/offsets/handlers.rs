@@ -1,0 +1,136 @@
+//! Requests about offsets: 14, 15, 222 (`ConsumerManageProcessor`, `AdminBrokerProcessor`).
+
+use wire::body::{MessageQueue, ResetOffsetBody};
+use wire::codes::response;
+use wire::frame::Command;
+use wire::json;
+
+use super::Offsets;
+use crate::groups::Groups;
+use crate::{Answer, Refusal};
+
+/// `QUERY_CONSUMER_OFFSET` (14). `is_young` says whether the queue still has its first message and that is in memory;
+/// a new group then starts from the beginning.
+pub(crate) fn query(
+    offsets: &Offsets,
+    command: &Command<'_>,
+    is_young: impl FnOnce(&str, i32) -> bool,
+) -> Result<Answer, Refusal> {
+    let fields = &command.fields;
+    let (group, topic) = (fields.need("consumerGroup")?, fields.need("topic")?);
+    let queue_id: i32 = fields.need_number("queueId")?;
+    let known = offsets.pending_reset(group, topic, queue_id).or_else(|| offsets.committed(group, topic, queue_id));
+    let offset = match known {
+        Some(offset) => offset,
+        None if !fields.flag_or("setZeroIfNotFound", true) => {
+            let remark = "Not found, do not set to zero, maybe this group boot first";
+            return Err(Refusal::new(response::QUERY_NOT_FOUND, remark));
+        }
+        None if is_young(topic, queue_id) => 0,
+        None => {
+            let remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
+            return Err(Refusal::new(response::QUERY_NOT_FOUND, remark));
+        }
+    };
+    Ok(Answer::success().field("offset", offset))
+}
+
+/// `UPDATE_CONSUMER_OFFSET` (15). `group_exists` may create the group; `queues` gives the number of queues of a topic
+/// and `None` when it does not exist.
+pub(crate) fn update(
+    offsets: &Offsets,
+    command: &Command<'_>,
+    group_exists: impl FnOnce(&str) -> bool,
+    queues: impl FnOnce(&str) -> Option<i32>,
+) -> Result<Answer, Refusal> {
+    let invalid = |remark: String| Refusal::new(response::INVALID_PARAMETER, remark);
+    let fields = &command.fields;
+    let (group, topic) = (fields.need("consumerGroup")?, fields.need("topic")?);
+    if !group_exists(group) {
+        let remark = format!("Group {group} not exist!");
+        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    }
+    let Some(queues) = queues(topic) else {
+        return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("Topic {topic} not exist!")));
+    };
+    if fields.bytes("queueId").is_none() {
+        return Err(invalid(format!("QueueId is null, topic is {topic}")));
+    }
+    if fields.bytes("commitOffset").is_none() {
+        return Err(invalid(format!("Offset is null, topic is {topic}")));
+    }
+    let queue_id: i32 = fields.need_number("queueId")?;
+    let offset: i64 = fields.need_number("commitOffset")?;
+    if !(0..queues).contains(&queue_id) {
+        return Err(invalid(format!("QueueId is {queue_id}, topic {topic} has {queues} queues")));
+    }
+    if offset < 0 {
+        return Err(invalid(format!("Offset is {offset}, expected 0 or more, topic is {topic}")));
+    }
+    if offsets.commit(group, topic, queue_id, offset) {
+        Ok(Answer::success())
+    } else {
+        Ok(Answer::success().remark("Offset has been previously reset"))
+    }
+}
+
+/// What a reset asks of the topics and queues: closures over the broker's tables.
+pub(crate) struct ResetDesk<'a> {
+    pub offsets: &'a Offsets,
+    pub groups: &'a Groups,
+    pub broker_name: &'a str,
+    /// Queues that can be read, `None` when the topic does not exist.
+    pub read_queues: &'a dyn Fn(&str) -> Option<i32>,
+    /// Smallest and next offset of a queue.
+    pub bounds: &'a dyn Fn(&str, i32) -> (i64, i64),
+    /// First offset stored at or after a time in milliseconds.
+    pub search: &'a dyn Fn(&str, i32, i64) -> Result<i64, Refusal>,
+}
+
+/// `INVOKE_BROKER_TO_RESET_OFFSET` (222), on the server's side (`useServerSideResetOffset`).
+pub(crate) fn reset(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let fields = &command.fields;
+    let (group, topic) = (fields.need("group")?, fields.need("topic")?);
+    let queue_id: i32 = fields.number_or("queueId", -1)?;
+    let timestamp_ms: i64 = fields.need_number("timestamp")?;
+    let target: i64 = fields.number_or("offset", -1)?;
+    let Some(queues) = (desk.read_queues)(topic) else {
+        return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("Topic {topic} does not exist")));
+    };
+    if desk.groups.find(group).is_none() {
+        let remark = format!("Group {group} does not exist");
+        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    }
+    if queue_id >= queues {
+        let remark = format!("QueueId is {queue_id}, topic {topic} has {queues} queues to read");
+        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    }
+    let chosen = if queue_id >= 0 { queue_id..queue_id + 1 } else { 0..queues };
+    let mut targets = Vec::new();
+    for queue in chosen {
+        let offset = match target {
+            _ if queue_id < 0 || target == -1 => by_time(desk, topic, queue, timestamp_ms)?,
+            _ => in_bounds(desk, topic, queue, target)?,
+        };
+        targets.push((queue, offset));
+    }
+    let mut body = ResetOffsetBody::default();
+    for (queue, offset) in targets {
+        desk.offsets.set_reset(group, topic, queue, offset);
+        body.offset_table.insert(MessageQueue::new(topic, desk.broker_name, queue), offset);
+    }
+    tracing::info!(group, topic, queue_id, timestamp_ms, "offsets are reset");
+    Ok(Answer::success().body(json::to_vec(&body)))
+}
+
+fn by_time(desk: &ResetDesk<'_>, topic: &str, queue: i32, timestamp_ms: i64) -> Result<i64, Refusal> {
+    if timestamp_ms < 0 { Ok((desk.bounds)(topic, queue).1) } else { (desk.search)(topic, queue, timestamp_ms) }
+}
+
+fn in_bounds(desk: &ResetDesk<'_>, topic: &str, queue: i32, target: i64) -> Result<i64, Refusal> {
+    let (min, max) = (desk.bounds)(topic, queue);
+    if (min..=max.saturating_add(1)).contains(&target) {
+        return Ok(target);
+    }
+    Err(Refusal::error(format!("Target offset {target} not in consume queue range [{min}-{max}]")))
+}

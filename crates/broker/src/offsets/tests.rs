@@ -1,0 +1,294 @@
+use proptest::prelude::*;
+use wire::body::{ConsumerOffsetTable, MessageQueue, ResetOffsetBody};
+use wire::codes::request;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::json;
+
+use super::*;
+use crate::groups::Groups;
+use crate::{Answer, Refusal};
+
+const JAVA: &[u8] = include_bytes!("../golden/consumerOffset.json");
+
+/// A broker with group g, and topic T of two queues that hold offsets 3 to 9.
+struct Scene {
+    folder: tempfile::TempDir,
+    offsets: Offsets,
+    groups: Groups,
+    young: bool,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let offsets = Offsets::load(folder.path().join("consumerOffset.json")).unwrap();
+        let groups = Groups::load(folder.path().join("subscriptionGroup.json")).unwrap();
+        groups.find_or_create("g", true, 1).unwrap();
+        Self { folder, offsets, groups, young: true }
+    }
+
+    fn reopened(&self) -> Offsets {
+        Offsets::load(self.folder.path().join("consumerOffset.json")).unwrap()
+    }
+
+    fn ask(&self, code: i32, fields: &[(&str, &str)]) -> Result<Answer, Refusal> {
+        let mut bytes = Vec::new();
+        let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
+        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
+        let command = Command::decode(&mut bytes).unwrap();
+        let queues = |topic: &str| (topic == "T").then_some(2);
+        match code {
+            request::QUERY_CONSUMER_OFFSET => query(&self.offsets, &command, |_, _| self.young),
+            request::UPDATE_CONSUMER_OFFSET => {
+                update(&self.offsets, &command, |group| self.groups.find(group).is_some(), queues)
+            }
+            _ => {
+                let desk = ResetDesk {
+                    offsets: &self.offsets,
+                    groups: &self.groups,
+                    broker_name: "b",
+                    read_queues: &queues,
+                    bounds: &|_, _| (3, 9),
+                    search: &|_, queue, timestamp_ms| Ok(timestamp_ms + i64::from(queue)),
+                };
+                reset(&desk, &command)
+            }
+        }
+    }
+
+    fn query(&self, group: &str) -> String {
+        let fields = [("consumerGroup", group), ("topic", "T"), ("queueId", "0")];
+        shown(self.ask(request::QUERY_CONSUMER_OFFSET, &fields))
+    }
+
+    fn update(&self, offset: &str) -> String {
+        self.update_with(&[("consumerGroup", "g"), ("topic", "T"), ("queueId", "0"), ("commitOffset", offset)])
+    }
+
+    fn update_with(&self, fields: &[(&str, &str)]) -> String {
+        shown(self.ask(request::UPDATE_CONSUMER_OFFSET, fields))
+    }
+
+    fn reset(&self, fields: &[(&str, &str)]) -> Result<BTreeMap<MessageQueue, i64>, String> {
+        let known = [("group", "g"), ("topic", "T"), ("timestamp", "4"), ("isForce", "true")];
+        let missing = known.iter().filter(|(key, _)| !fields.iter().any(|(given, _)| given == key));
+        let fields: Vec<_> = fields.iter().chain(missing).copied().collect();
+        let answer = self.ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &fields).map_err(|error| error.to_string())?;
+        Ok(json::from_slice::<ResetOffsetBody>(&answer.body).unwrap().offset_table)
+    }
+}
+
+/// An answer as `code remark offset`.
+fn shown(result: Result<Answer, Refusal>) -> String {
+    let answer = result.unwrap_or_else(Answer::from);
+    let offset = answer.fields.iter().map(|(_, value)| value.as_str());
+    let words: Vec<_> = answer.remark.as_deref().into_iter().chain(offset).collect();
+    format!("{} {}", answer.code, words.join(" ")).trim().to_owned()
+}
+
+#[test]
+fn line_18_a_new_group_on_a_young_queue_starts_from_the_beginning() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.query("new"), "0 0");
+    let fields = [("consumerGroup", "new"), ("topic", "T"), ("queueId", "0"), ("setZeroIfNotFound", "false")];
+    assert_eq!(
+        shown(scene.ask(request::QUERY_CONSUMER_OFFSET, &fields)),
+        "22 Not found, do not set to zero, maybe this group boot first"
+    );
+    scene.young = false;
+    assert_eq!(scene.query("new"), "22 Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first");
+    assert_eq!(scene.update("7"), "0");
+    assert_eq!(scene.query("g"), "0 7");
+    assert_eq!(scene.update("2"), "0");
+    assert_eq!(scene.query("g"), "0 2");
+}
+
+#[test]
+fn updates_are_refused_with_the_texts_of_java() {
+    let scene = Scene::new();
+    let check = |fields: &[(&str, &str)], expected: &str| assert_eq!(scene.update_with(fields), expected);
+    let (group, topic, queue) = (("consumerGroup", "g"), ("topic", "T"), ("queueId", "0"));
+    check(&[("consumerGroup", "h"), topic, queue, ("commitOffset", "1")], "26 Group h not exist!");
+    check(&[group, ("topic", "U"), queue, ("commitOffset", "1")], "17 Topic U not exist!");
+    check(&[group, topic, ("commitOffset", "1")], "29 QueueId is null, topic is T");
+    check(&[group, topic, queue], "29 Offset is null, topic is T");
+    check(&[group, topic, ("queueId", "2"), ("commitOffset", "1")], "29 QueueId is 2, topic T has 2 queues");
+    check(&[group, topic, ("queueId", "-1"), ("commitOffset", "1")], "29 QueueId is -1, topic T has 2 queues");
+    check(&[group, topic, queue, ("commitOffset", "-1")], "29 Offset is -1, expected 0 or more, topic is T");
+    assert!(scene.offsets.of_topic("g", "T").is_empty());
+}
+
+#[test]
+fn line_22_a_reset_is_delivered_exactly_once_and_blocks_updates_until_then() {
+    let scene = Scene::new();
+    scene.update("7");
+    assert_eq!(scene.offsets.take_reset("g", "T", 0), None);
+    let moved = scene.reset(&[("queueId", "0"), ("offset", "5")]).unwrap();
+    assert_eq!(moved, BTreeMap::from([(MessageQueue::new("T", "b", 0), 5)]));
+    assert_eq!(scene.query("g"), "0 5");
+    assert_eq!(scene.update("8"), "0 Offset has been previously reset");
+    assert!(!scene.offsets.commit("g", "T", 0, 8) && scene.offsets.commit("g", "T", 1, 8));
+    assert_eq!(scene.offsets.committed("g", "T", 0), Some(5), "it counts for a group that is offline");
+    assert_eq!(scene.offsets.take_reset("g", "T", 0), Some(5));
+    assert_eq!(scene.offsets.take_reset("g", "T", 0), None);
+    assert_eq!(scene.update("6"), "0");
+    assert_eq!(scene.query("g"), "0 6");
+}
+
+#[test]
+fn resets_go_to_a_time_to_the_end_or_to_an_offset() {
+    let scene = Scene::new();
+    let queue = |id| MessageQueue::new("T", "b", id);
+    let check = |fields: &[(&str, &str)], expected: Result<&[(i32, i64)], &str>| {
+        let expected = expected.map(|all| all.iter().map(|(id, at)| (queue(*id), *at)).collect());
+        assert_eq!(scene.reset(fields), expected.map_err(str::to_owned), "{fields:?}");
+    };
+    check(&[], Ok(&[(0, 4), (1, 5)]));
+    check(&[("timestamp", "-1")], Ok(&[(0, 9), (1, 9)]));
+    check(&[("queueId", "1"), ("offset", "-1")], Ok(&[(1, 5)]));
+    check(&[("queueId", "1"), ("offset", "10")], Ok(&[(1, 10)]));
+    check(
+        &[("queueId", "1"), ("offset", "11")],
+        Err("1: Target offset 11 not in consume queue range [3-9]"),
+    );
+    check(&[("queueId", "1"), ("offset", "2")], Err("1: Target offset 2 not in consume queue range [3-9]"));
+    check(&[("queueId", "2")], Err("29: QueueId is 2, topic T has 2 queues to read"));
+    check(&[("topic", "U")], Err("17: Topic U does not exist"));
+    check(&[("group", "h")], Err("26: Group h does not exist"));
+}
+
+#[test]
+fn a_file_of_java_loads_and_survives_a_rewrite() {
+    let scene = Scene::new();
+    std::fs::write(scene.folder.path().join("consumerOffset.json"), JAVA).unwrap();
+    let offsets = scene.reopened();
+    assert_eq!(offsets.committed("GID_1", "TopicN", 1), Some(4));
+    assert_eq!(offsets.pulled("GID_1", "TopicN", 0), Some(4));
+    let java: ConsumerOffsetTable = json::from_slice(JAVA).unwrap();
+    assert_eq!(offsets.table().offset_table, java.offset_table);
+    assert_eq!(offsets.table().pull_offset_table, java.pull_offset_table);
+    assert_eq!(offsets.table().extra, java.extra, "the topics by group are derived as in Java");
+    offsets.commit("GID_1", "TopicN", 1, 9);
+    offsets.save(77).unwrap();
+    let rewritten: ConsumerOffsetTable = persist::read(&scene.folder.path().join("consumerOffset.json")).unwrap().unwrap();
+    assert_eq!(rewritten.offset_table["TopicN@GID_1"], BTreeMap::from([(0, 4), (1, 9)]));
+    assert_eq!((rewritten.data_version.counter, rewritten.data_version.timestamp), (1, 77));
+}
+
+#[test]
+fn an_idle_broker_does_not_rewrite_its_file() {
+    let scene = Scene::new();
+    let path = scene.folder.path().join("consumerOffset.json");
+    scene.offsets.save(1).unwrap();
+    assert!(!path.exists());
+    scene.offsets.commit("g", "T", 0, 5);
+    scene.offsets.save(2).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    scene.offsets.commit("g", "T", 0, 5);
+    scene.offsets.note_pull("g", "T", 1, 6);
+    scene.offsets.save(3).unwrap();
+    assert!(path.exists(), "a pull moved");
+    std::fs::remove_file(&path).unwrap();
+    scene.offsets.commit("g", "T", 0, 5);
+    scene.offsets.note_pull("g", "T", 1, 6);
+    scene.offsets.save(4).unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_failed_save_is_tried_again() {
+    let scene = Scene::new();
+    let obstacle = scene.folder.path().join("consumerOffset.json.tmp");
+    std::fs::create_dir(&obstacle).unwrap();
+    scene.offsets.commit("g", "T", 0, 5);
+    assert!(scene.offsets.save(1).unwrap_err().to_string().contains("consumerOffset.json.tmp"));
+    std::fs::remove_dir(&obstacle).unwrap();
+    scene.offsets.save(2).unwrap();
+    assert_eq!(scene.reopened().committed("g", "T", 0), Some(5));
+}
+
+#[test]
+fn deleted_groups_and_topics_are_forgotten() {
+    let scene = Scene::new();
+    for (group, topic) in [("g", "T"), ("g", "U"), ("h", "T")] {
+        scene.offsets.set_reset(group, topic, 0, 5);
+    }
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(scene.offsets.topics_of("g"), set(&["T", "U"]));
+    assert_eq!(scene.offsets.groups_of("T"), set(&["g", "h"]));
+    scene.offsets.forget_group("g");
+    assert_eq!(scene.offsets.groups_of("T"), set(&["h"]));
+    assert_eq!(scene.offsets.take_reset("g", "U", 0), None);
+    assert_eq!(scene.offsets.pending_reset("h", "T", 0), Some(5));
+    scene.offsets.forget_topic("T");
+    assert!(scene.offsets.groups_of("T").is_empty());
+    assert_eq!(scene.offsets.resets.load(Ordering::Relaxed), 0);
+    scene.offsets.save(1).unwrap();
+    assert!(scene.reopened().table().offset_table.is_empty());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Commit(u8, u8, i32, i64),
+    Reset(u8, u8, i32, i64),
+    Pull(u8, u8, i32),
+    ForgetGroup(u8),
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = (0..3u8, 0..3u8, 0..3i32, 0..100i64);
+    prop_oneof![
+        4 => place.clone().prop_map(|(g, t, q, o)| Step::Commit(g, t, q, o)),
+        1 => place.clone().prop_map(|(g, t, q, o)| Step::Reset(g, t, q, o)),
+        2 => place.prop_map(|(g, t, q, _)| Step::Pull(g, t, q)),
+        1 => (0..3u8).prop_map(Step::ForgetGroup),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn positions_behave_like_two_maps(steps in prop::collection::vec(step(), 0..60)) {
+        let scene = Scene::new();
+        let mut offsets = scene.reopened();
+        let mut committed: BTreeMap<(u8, u8, i32), i64> = BTreeMap::new();
+        let mut resets: BTreeMap<(u8, u8, i32), i64> = BTreeMap::new();
+        let name = |prefix: char, number: u8| format!("{prefix}{number}");
+        for (now_ms, step) in (0..).zip(steps) {
+            match step {
+                Step::Commit(g, t, q, o) => {
+                    let stored = offsets.commit(&name('g', g), &name('t', t), q, o);
+                    prop_assert_eq!(stored, !resets.contains_key(&(g, t, q)));
+                    if stored {
+                        committed.insert((g, t, q), o);
+                    }
+                }
+                Step::Reset(g, t, q, o) => {
+                    offsets.set_reset(&name('g', g), &name('t', t), q, o);
+                    committed.insert((g, t, q), o);
+                    resets.insert((g, t, q), o);
+                }
+                Step::Pull(g, t, q) => {
+                    let taken = offsets.take_reset(&name('g', g), &name('t', t), q);
+                    prop_assert_eq!(taken, resets.remove(&(g, t, q)));
+                }
+                Step::ForgetGroup(group) => {
+                    offsets.forget_group(&name('g', group));
+                    committed.retain(|(g, _, _), _| *g != group);
+                    resets.retain(|(g, _, _), _| *g != group);
+                }
+                Step::Reopen => {
+                    offsets.save(now_ms).unwrap();
+                    offsets = scene.reopened();
+                    resets.clear();
+                }
+            }
+            for (g, t, q) in (0..3).flat_map(|g| (0..3).flat_map(move |t| (0..3).map(move |q| (g, t, q)))) {
+                let found = offsets.committed(&name('g', g), &name('t', t), q);
+                prop_assert_eq!(found, committed.get(&(g, t, q)).copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Pulling: requests 11 and 361.
+//!
+//! A pull is answered at once when messages are there and resident, by a cold reader when the disk must be asked, and
+//! later when there is nothing to return ([`crate::held`]). All three run [`answer`].
+
+mod check;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use net::Peer;
+use store::{Read, ReadError, Unit};
+use wire::codes::response;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::header::{PullHeader, PullReply, pull_flag};
+
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::clients::Subscription;
+use crate::held::HeldPull;
+use crate::topics::{Queue, Topic};
+pub(crate) use scan::Scan;
+
+/// Scratch of the pulls of one wake-up.
+#[derive(Default)]
+pub(crate) struct PullTurn {
+    units: Vec<Unit>,
+}
+
+/// A pull after its checks.
+#[derive(Clone)]
+pub(crate) struct Pull {
+    pub topic: Arc<Topic>,
+    pub queue: Arc<Queue>,
+    pub filter: Arc<Subscription>,
+    pub group_sys_flag: i32,
+    pub opaque: i32,
+    pub encoding: Encoding,
+    /// Offset to read from.
+    pub offset: i64,
+    /// Offset the client asked for; differs from `offset` when a held pull already examined messages.
+    pub asked: i64,
+    pub max_messages: i32,
+}
+
+/// Where bytes may come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Only memory; the answer is "not resident" otherwise.
+    Memory,
+    /// Memory or disk; the thread may block.
+    Disk,
+}
+
+/// Serves a pull request.
+pub(crate) fn serve(
+    broker: &Arc<Broker>,
+    turn: &mut PullTurn,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    out: &mut Vec<u8>,
+) {
+    if let Err(refusal) = try_serve(broker, turn, peer, command, out)
+        && !command.is_one_way()
+    {
+        PullReply::default()
+            .write(FrameWriter::begin(out, command.reply(refusal.code).remark(&refusal.remark)))
+            .finish(b"");
+    }
+}
+
+fn try_serve(
+    broker: &Arc<Broker>,
+    turn: &mut PullTurn,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    let header = PullHeader::decode(&command.fields)?;
+    let mut pull = check::check(broker, peer, command, &header)?;
+    if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 {
+        broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset);
+    }
+    if let Some(offset) = broker.offsets.take_reset(header.consumer_group, header.topic, header.queue_id) {
+        let scan = Scan::moved(&pull, offset, "OFFSET_RESET");
+        write_empty(&pull, &scan, out);
+        return Ok(());
+    }
+    let mut scan = Scan::of(broker, &pull, Source::Memory, &mut turn.units);
+    let suspends = header.sys_flag & pull_flag::SUSPEND != 0 && header.suspend_timeout_ms > 0;
+    if suspends && scan.as_ref().is_some_and(|scan| scan.code == response::PULL_NOT_FOUND) {
+        let suspend_ms = if broker.config.long_polling_enable {
+            header.suspend_timeout_ms
+        } else {
+            broker.config.short_polling_time_ms
+        };
+        match hold(broker, peer, &pull, suspend_ms) {
+            Held::Waits => return Ok(()),
+            Held::Full => {
+                let remark = "[OVERLOAD]system busy, start flow control for a while: too many pulls wait";
+                return Err(Refusal::new(response::SYSTEM_BUSY, remark));
+            }
+            // A message came while the pull was put into the list.
+            Held::Ready(held) => {
+                pull.offset = held.pull.offset;
+                scan = Scan::of(broker, &pull, Source::Memory, &mut turn.units);
+            }
+        }
+    }
+    let answered = scan.is_some_and(|scan| {
+        broker.offsets.note_pull(header.consumer_group, header.topic, header.queue_id, scan.next);
+        answer(broker, &pull, &scan, &turn.units, Source::Memory, out)
+    });
+    if !answered {
+        broker.cold.submit(broker, peer.clone(), pull);
+    }
+    Ok(())
+}
+
+enum Held {
+    Waits,
+    Ready(HeldPull),
+    Full,
+}
+
+fn hold(broker: &Broker, peer: &Arc<Peer>, pull: &Pull, suspend_ms: i64) -> Held {
+    let held = HeldPull {
+        peer: peer.clone(),
+        pull: pull.clone(),
+        deadline_ms: broker.now_ms().saturating_add(suspend_ms),
+        id: 0,
+    };
+    let id = match broker.deadlines.hold(held) {
+        Ok(id) => id,
+        Err(_) => return Held::Full,
+    };
+    if broker.visible_end(&pull.queue) <= pull.offset {
+        return Held::Waits;
+    }
+    match pull.queue.held.take_one(id) {
+        Some(held) => {
+            broker.deadlines.forget(held.deadline_ms, held.id);
+            Held::Ready(held)
+        }
+        // The appender that brought the message answers it.
+        None => Held::Waits,
+    }
+}
+
+/// Runs a held pull again after its queue grew, or at its deadline. Returns it when it must go on waiting.
+pub(crate) fn resume(broker: &Arc<Broker>, mut held: HeldPull, expired: bool) -> Option<HeldPull> {
+    if held.peer.is_closed() {
+        return None;
+    }
+    let mut units = Vec::new();
+    let Some(scan) = Scan::of(broker, &held.pull, Source::Memory, &mut units) else {
+        broker.cold.submit(broker, held.peer, held.pull);
+        return None;
+    };
+    if !expired && matches!(scan.code, response::PULL_NOT_FOUND | response::PULL_RETRY_IMMEDIATELY) {
+        held.pull.offset = scan.next;
+        return Some(held);
+    }
+    let mut resident = true;
+    let pushed = held.peer.push(|out| {
+        resident = answer(broker, &held.pull, &scan, &units, Source::Memory, out);
+    });
+    if pushed.is_ok() && !resident {
+        broker.cold.submit(broker, held.peer, held.pull);
+    }
+    None
+}
+
+/// Writes the answer of a scan. False when its messages are not in memory and may not be waited for; then nothing
+/// was written.
+pub(crate) fn answer(
+    broker: &Broker,
+    pull: &Pull,
+    scan: &Scan,
+    units: &[Unit],
+    source: Source,
+    out: &mut Vec<u8>,
+) -> bool {
+    if scan.code != response::SUCCESS {
+        write_empty(pull, scan, out);
+        return true;
+    }
+    let start = out.len();
+    let body_len = units.iter().map(|unit| unit.size as usize).sum();
+    let head = Head::response(pull.encoding, response::SUCCESS, pull.opaque).remark("FOUND");
+    scan.header(pull).write(FrameWriter::begin(out, head)).finish_header(body_len);
+    let read = match source {
+        Source::Memory => broker.store.read_units(units, out),
+        Source::Disk => broker.store.read_units_blocking(units, out).map(|()| Read::Done),
+    };
+    match read {
+        Ok(Read::Done) => true,
+        Ok(Read::NotResident) => {
+            out.truncate(start);
+            false
+        }
+        Err(error) => {
+            out.truncate(start);
+            unreadable(pull, scan, &error, out);
+            true
+        }
+    }
+}
+
+/// The log was deleted below the reader, or the disk refuses that range.
+fn unreadable(pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
+    let (code, remark) = match error {
+        ReadError::Range { .. } => (response::PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING".to_owned()),
+        _ => {
+            tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "a range of the log cannot be read");
+            (response::SYSTEM_ERROR, format!("queue offset {} cannot be read: {error}", pull.offset))
+        }
+    };
+    let head = Head::response(pull.encoding, code, pull.opaque).remark(&remark);
+    scan.header(pull).write(FrameWriter::begin(out, head)).finish(b"");
+}
+
+fn write_empty(pull: &Pull, scan: &Scan, out: &mut Vec<u8>) {
+    let head = Head::response(pull.encoding, scan.code, pull.opaque).remark(scan.status);
+    scan.header(pull).write(FrameWriter::begin(out, head)).finish(b"");
+}
+
+impl Scan {
+    fn header(&self, pull: &Pull) -> PullReply {
+        PullReply {
+            suggest_broker_id: 0,
+            next_offset: self.next,
+            min_offset: self.min,
+            max_offset: self.max,
+            topic_sys_flag: pull.topic.config.topic_sys_flag,
+            group_sys_flag: pull.group_sys_flag,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The checks of a pull, in the order of `PullMessageProcessor.processRequest`.
+
+use std::sync::Arc;
+
+use net::Peer;
+use wire::body::group::SubscriptionGroupConfig;
+use wire::body::heartbeat::MessageModel;
+use wire::codes::{request, response};
+use wire::frame::Command;
+use wire::header::{PullHeader, pull_flag};
+
+use super::Pull;
+use crate::broker::Broker;
+use crate::clients::Subscription;
+use crate::topics::Topic;
+use crate::{FAQ, Refusal};
+
+pub(super) fn check(
+    broker: &Broker,
+    peer: &Peer,
+    command: &Command<'_>,
+    header: &PullHeader<'_>,
+) -> Result<Pull, Refusal> {
+    let forbidden = |remark| Refusal::new(response::NO_PERMISSION, remark);
+    let ip = &broker.config.broker_ip1;
+    if !broker.is_readable() {
+        return Err(forbidden(format!("the broker[{ip}] pulling message is forbidden")));
+    }
+    if command.code == request::LITE_PULL_MESSAGE && !broker.config.lite_pull_message_enable {
+        return Err(forbidden(format!("the broker[{ip}] for lite pull consumer is forbidden")));
+    }
+    let group = header.consumer_group;
+    let Some(config) = broker.group(group) else {
+        let remark = format!("subscription group [{group}] does not exist, {FAQ}");
+        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    };
+    if !config.consume_enable {
+        return Err(forbidden(format!("subscription group no permission, {group}")));
+    }
+    let Some(topic) = broker.topics.find(header.topic) else {
+        let remark = format!("topic[{}] not exist, apply first please! {FAQ}", header.topic);
+        return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
+    };
+    if !topic.is_readable() {
+        return Err(forbidden(format!("the topic[{}] pulling message is forbidden", header.topic)));
+    }
+    let queue = find_queue(broker, peer, &topic, header)?;
+    let filter = find_filter(broker, header, &config)?;
+    Ok(Pull {
+        topic,
+        queue,
+        filter,
+        group_sys_flag: config.group_sys_flag,
+        opaque: command.opaque,
+        encoding: command.encoding,
+        offset: header.queue_offset,
+        asked: header.queue_offset,
+        max_messages: header.max_messages,
+    })
+}
+
+fn find_queue(
+    broker: &Broker,
+    peer: &Peer,
+    topic: &Topic,
+    header: &PullHeader<'_>,
+) -> Result<Arc<crate::topics::Queue>, Refusal> {
+    let readable = topic.config.read_queue_nums;
+    let known = (0..readable).contains(&header.queue_id);
+    known.then(|| topic.queue(&broker.store, header.queue_id)).flatten().cloned().ok_or_else(|| {
+        let remark = format!(
+            "queueId[{}] is illegal, topic:[{}] topicConfig.readQueueNums:[{readable}] consumer:[{}]",
+            header.queue_id,
+            header.topic,
+            peer.remote()
+        );
+        Refusal::new(response::INVALID_PARAMETER, remark)
+    })
+}
+
+fn find_filter(
+    broker: &Broker,
+    header: &PullHeader<'_>,
+    config: &SubscriptionGroupConfig,
+) -> Result<Arc<Subscription>, Refusal> {
+    if !matches!(header.expression_type, "" | "TAG") {
+        let remark = format!(
+            "The broker does not support consumer to filter message by {}",
+            header.expression_type
+        );
+        return Err(Refusal::error(remark));
+    }
+    if header.sys_flag & pull_flag::SUBSCRIPTION != 0 {
+        return Subscription::parse(header.topic, header.subscription, header.sub_version)
+            .map(Arc::new)
+            .map_err(|_| {
+                let remark = "parse the consumer's subscription failed";
+                Refusal::new(response::SUBSCRIPTION_PARSE_FAILED, remark)
+            });
+    }
+    let missing = |what: &str| {
+        let remark = format!("the consumer's {what} not exist{FAQ}");
+        Refusal::new(response::SUBSCRIPTION_NOT_EXIST, remark)
+    };
+    let group = header.consumer_group;
+    let model = broker.clients.message_model(group).ok_or_else(|| missing("group info"))?;
+    if model == MessageModel::Broadcasting && !config.consume_broadcast_enable {
+        let remark = format!("the consumer group[{group}] can not consume by broadcast way");
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    let filter =
+        broker.clients.subscription(group, header.topic).ok_or_else(|| missing("subscription"))?;
+    if filter.sub_version < header.sub_version {
+        let remark = "the consumer's subscription not latest";
+        return Err(Refusal::new(response::SUBSCRIPTION_NOT_LATEST, remark));
+    }
+    Ok(filter)
+}

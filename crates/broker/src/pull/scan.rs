@@ -1,0 +1,122 @@
+//! Which messages of a queue a pull returns, decided on the index alone (`DefaultMessageStore.getMessage`).
+
+use store::{Read, ReadError, Unit};
+use wire::codes::response;
+use wire::units::QueueOffset;
+
+use super::{Pull, Source};
+use crate::broker::Broker;
+
+/// Index units looked at in one step.
+const STEP: usize = 256;
+
+/// What a pull found.
+pub(crate) struct Scan {
+    /// Response code.
+    pub code: i32,
+    /// Name of the status, which is the remark of the answer.
+    pub status: &'static str,
+    /// Offset to read next.
+    pub next: i64,
+    /// First offset of the queue.
+    pub min: i64,
+    /// End of the queue.
+    pub max: i64,
+}
+
+impl Scan {
+    /// Tells the client to go on at `next`.
+    pub(super) fn moved(pull: &Pull, next: i64, status: &'static str) -> Self {
+        let (min, max) = (pull.queue.log.min().to_i64(), pull.queue.log.max().to_i64());
+        Self { code: response::PULL_OFFSET_MOVED, status, next, min, max }
+    }
+
+    /// Looks for messages from the pull's offset on; `units` then holds those that match. `None` when the index is not
+    /// in memory and `source` forbids to ask the disk.
+    pub(crate) fn of(broker: &Broker, pull: &Pull, source: Source, units: &mut Vec<Unit>) -> Option<Self> {
+        units.clear();
+        let min = pull.queue.log.min().to_i64();
+        let max = broker.visible_end(&pull.queue);
+        let offset = pull.offset;
+        let found = |code, status, next| Some(Self { code, status, next, min, max });
+        if max == 0 {
+            let code =
+                if offset == 0 { response::PULL_NOT_FOUND } else { response::PULL_OFFSET_MOVED };
+            return found(code, "NO_MESSAGE_IN_QUEUE", 0);
+        }
+        if offset < min {
+            return found(response::PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", min);
+        }
+        if offset == max {
+            // A held pull that examined messages without a match tells the client where it got to.
+            let code = if pull.asked < offset {
+                response::PULL_RETRY_IMMEDIATELY
+            } else {
+                response::PULL_NOT_FOUND
+            };
+            return found(code, "OFFSET_OVERFLOW_ONE", offset);
+        }
+        if offset > max {
+            return found(response::PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", max);
+        }
+        match walk(broker, pull, max, source, units) {
+            Ok(None) => None,
+            Ok(Some(next)) if units.is_empty() => {
+                found(response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", next)
+            }
+            Ok(Some(next)) => found(response::SUCCESS, "FOUND", next),
+            Err(error) => {
+                tracing::error!(topic = pull.topic.name(), offset, %error, "the queue index cannot be read");
+                found(response::PULL_NOT_FOUND, "OFFSET_FOUND_NULL", offset)
+            }
+        }
+    }
+}
+
+/// Collects matching units into `units`; returns the offset behind the last one looked at, `None` when the disk would
+/// have to be asked.
+fn walk(
+    broker: &Broker,
+    pull: &Pull,
+    max: i64,
+    source: Source,
+    units: &mut Vec<Unit>,
+) -> Result<Option<i64>, ReadError> {
+    let limits = &broker.config.transfer;
+    let count_max = pull.max_messages.clamp(1, limits.count_max) as usize;
+    let span = limits.scan_units.max(pull.max_messages.max(0) as i64);
+    let end = max.min(pull.offset.saturating_add(span));
+    let mut bytes = 0;
+    let mut next = pull.offset;
+    let mut step = Vec::new();
+    while next < end {
+        step.clear();
+        let wanted = STEP.min((end - next) as usize);
+        let from = QueueOffset::from_i64(next).unwrap_or_default();
+        match source {
+            Source::Memory if pull.queue.log.units(from, wanted, &mut step)? == Read::NotResident => {
+                return Ok(None);
+            }
+            Source::Memory => {}
+            Source::Disk => pull.queue.log.units_blocking(from, wanted, &mut step)?,
+        }
+        if step.is_empty() {
+            break;
+        }
+        for unit in &step {
+            if !unit.is_blank() && pull.filter.matches(unit.tags_code) {
+                let size = unit.size as usize;
+                if units.len() == count_max || (!units.is_empty() && bytes + size > limits.bytes_max) {
+                    return Ok(Some(next));
+                }
+                bytes += size;
+                units.push(*unit);
+            }
+            next += 1;
+        }
+        if units.len() == count_max {
+            break;
+        }
+    }
+    Ok(Some(next))
+}

@@ -1,0 +1,400 @@
+//! Sending: requests 10, 310 and 320.
+//!
+//! All sends of a wake-up become one batch of records: [`stage`] checks a request and encodes its record, [`commit`]
+//! appends the batch with one write and answers. Nothing of a request outlives its frame but what stands in
+//! [`SendTurn`], whose memory is used again.
+
+pub(crate) mod message;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use net::Peer;
+use store::{AppendError, Batch, FlushOutcome, Message, PushError};
+use wire::batch;
+use wire::codes::{VERSION_3_4_9, response};
+use wire::frame::{Command, Encoding};
+use wire::header::SendHeader;
+use wire::record::sys_flag;
+
+use crate::broker::Broker;
+use crate::topics::{Queue, Template, Topic};
+use crate::{FAQ, Refusal, names};
+use message::{Properties, Target};
+
+/// Bytes of staged records above which a wake-up appends before it goes on.
+const STAGED_BYTES_MAX: usize = 2 << 20;
+
+/// Scratch of the sends of one wake-up.
+pub(crate) struct SendTurn {
+    batch: Batch,
+    pending: Vec<Pending>,
+    /// Unique keys of the pending messages, one behind the other.
+    ids: Vec<u8>,
+    /// The properties string being rewritten.
+    properties: Vec<u8>,
+    /// The topic of the last send and the table's generation it was found in.
+    last: Option<(u64, Arc<Topic>)>,
+}
+
+/// A staged request that waits for its answer.
+struct Pending {
+    opaque: i32,
+    encoding: Encoding,
+    one_way: bool,
+    /// The answer waits for the disk under sync flush.
+    waits: bool,
+    queue_id: i32,
+    queue: Arc<Queue>,
+    /// Records of the request in the batch.
+    records: Range<usize>,
+    /// Unique key in [`SendTurn::ids`]; empty for a client batch.
+    id: Range<usize>,
+}
+
+impl SendTurn {
+    pub(crate) fn new(batch: Batch) -> Self {
+        Self { batch, pending: Vec::new(), ids: Vec::new(), properties: Vec::new(), last: None }
+    }
+
+    fn clear(&mut self) {
+        self.batch.clear();
+        self.pending.clear();
+        self.ids.clear();
+    }
+}
+
+/// Checks a send and encodes its records. A refusal is answered at once; nothing of it is stored.
+pub(crate) fn stage(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    out: &mut Vec<u8>,
+) {
+    if let Err(refusal) = try_stage(broker, turn, peer, command) {
+        if !command.is_one_way() {
+            let head = command.reply(refusal.code).remark(&refusal.remark);
+            reply::refused(broker, head, out);
+        }
+        return;
+    }
+    if turn.batch.size() > STAGED_BYTES_MAX {
+        commit(broker, turn, peer, out);
+    }
+}
+
+fn try_stage(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+) -> Result<(), Refusal> {
+    let header = SendHeader::decode(command.code, &command.fields)?;
+    let topic = find_topic(broker, turn, &header)?;
+    check(broker, &topic, &header, command, peer.remote())?;
+    let target = if header.topic.starts_with(names::RETRY_PREFIX) && !header.batch {
+        retry_target(broker, topic, &header, command)?
+    } else {
+        Target { topic, queue_id: header.queue_id, dead: false }
+    };
+    let queue_id = match target.queue_id {
+        id if id < 0 => broker.spread(target.topic.config.write_queue_nums),
+        id => id,
+    };
+    let target = Target { queue_id, ..target };
+    if header.batch {
+        stage_batch(broker, turn, peer, command, &header, &target)
+    } else {
+        stage_single(broker, turn, peer, command, &header, &target)
+    }
+}
+
+/// The topic of a send, from the last send when it is the same and nothing changed since.
+fn find_topic(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    header: &SendHeader<'_>,
+) -> Result<Arc<Topic>, Refusal> {
+    let generation = broker.topics.generation();
+    if let Some((known, topic)) = &turn.last
+        && *known == generation
+        && topic.name() == header.topic
+    {
+        return Ok(topic.clone());
+    }
+    let template =
+        Template { default_topic: header.default_topic, queue_nums: header.default_topic_queue_nums };
+    let topic = broker.topics.find_or_create(header.topic, &template, broker.now_ms())?;
+    turn.last = Some((broker.topics.generation(), topic.clone()));
+    Ok(topic)
+}
+
+/// The checks of `AbstractSendMessageProcessor.msgCheck` and of the store, in their order.
+fn check(
+    broker: &Broker,
+    topic: &Topic,
+    header: &SendHeader<'_>,
+    command: &Command<'_>,
+    producer: SocketAddr,
+) -> Result<(), Refusal> {
+    let name = topic.name();
+    if !broker.is_writable() {
+        let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    if topic.forbidden {
+        let remark = format!("Sending message to topic[{name}] is forbidden.");
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    let queues = topic.config.read_queue_nums.max(topic.config.write_queue_nums);
+    if header.queue_id >= queues {
+        let remark = format!(
+            "request queueId[{}] is illegal, topic[{name}] has queues 0 to {} Producer: {producer}",
+            header.queue_id,
+            queues - 1
+        );
+        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    }
+    if !topic.is_writable() {
+        let remark = format!("the topic[{name}] sending message is forbidden");
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    if header.batch && header.topic.starts_with(names::RETRY_PREFIX) {
+        let remark = format!("batch request does not support retry group {name}");
+        return Err(Refusal::new(response::MESSAGE_ILLEGAL, remark));
+    }
+    let body_max = broker.config.max_message_size;
+    let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
+    if command.body.is_empty() || command.body.len() > body_max || inner_batch {
+        return Err(illegal(broker));
+    }
+    Ok(())
+}
+
+/// The answer to a message the store cannot hold (`MESSAGE_ILLEGAL`).
+fn illegal(broker: &Broker) -> Refusal {
+    let remark = format!(
+        "the message is illegal, maybe msg body or properties length not matched. msg body length limit {}B, msg properties length limit 32KB.",
+        broker.config.max_message_size
+    );
+    Refusal::new(response::MESSAGE_ILLEGAL, remark)
+}
+
+/// Where a message sent to a retry topic goes: there, or to the dead letters of its group
+/// (`AbstractSendMessageProcessor.handleRetryAndDLQ`).
+fn retry_target(
+    broker: &Broker,
+    topic: Arc<Topic>,
+    header: &SendHeader<'_>,
+    command: &Command<'_>,
+) -> Result<Target, Refusal> {
+    let group = &header.topic[names::RETRY_PREFIX.len()..];
+    let Some(config) = broker.group(group) else {
+        let remark = format!("subscription group not exist, {group} {FAQ}");
+        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    };
+    let times_max = match header.max_reconsume_times {
+        Some(times) if command.version >= VERSION_3_4_9 => times,
+        _ => config.retry_max_times,
+    };
+    let given_up = broker.locks.is_locked_by_anyone(group, broker.now_ms());
+    if header.reconsume_times > times_max || given_up {
+        let topic = broker.dead_letter_topic(group)?;
+        return Ok(Target { topic, queue_id: 0, dead: true });
+    }
+    Ok(Target { topic, queue_id: header.queue_id, dead: false })
+}
+
+fn stage_single(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    header: &SendHeader<'_>,
+    target: &Target,
+) -> Result<(), Refusal> {
+    turn.properties.clear();
+    let id_start = turn.ids.len();
+    let properties = Properties::rewrite(broker, header, target, &mut turn.properties, &mut turn.ids)?;
+    let id = id_start..turn.ids.len();
+    let reported = target.queue_id;
+    let target = match properties.delay_level {
+        Some(level) => Target { topic: broker.schedule_topic()?, queue_id: level - 1, dead: false },
+        None => target.clone(),
+    };
+    let queue = find_queue(broker, &target)?;
+    let message = Message {
+        body: command.body,
+        properties: &turn.properties,
+        sys_flag: record_flags(header.sys_flag),
+        flag: header.flag,
+        born_timestamp: header.born_timestamp,
+        born_host: peer.remote(),
+        store_host: broker.store_host,
+        reconsume_times: header.reconsume_times,
+        prepared_transaction_offset: 0,
+    };
+    let index = match turn.batch.push(&queue.log, &message) {
+        Ok(index) => index,
+        Err(error) => {
+            turn.ids.truncate(id_start);
+            return Err(unstorable(broker, &error));
+        }
+    };
+    turn.pending.push(Pending {
+        opaque: command.opaque,
+        encoding: command.encoding,
+        one_way: command.is_one_way(),
+        waits: properties.waits,
+        queue_id: reported,
+        queue,
+        records: index..index + 1,
+        id,
+    });
+    Ok(())
+}
+
+fn stage_batch(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    header: &SendHeader<'_>,
+    target: &Target,
+) -> Result<(), Refusal> {
+    let queue = find_queue(broker, target)?;
+    let mut messages = Vec::new();
+    for entry in batch::entries(command.body) {
+        let entry = entry.map_err(|error| {
+            Refusal::new(response::MESSAGE_ILLEGAL, format!("the batch cannot be read: {error}"))
+        })?;
+        messages.push(Message {
+            body: entry.body,
+            properties: entry.properties,
+            sys_flag: record_flags(header.sys_flag),
+            flag: entry.flag,
+            born_timestamp: header.born_timestamp,
+            born_host: peer.remote(),
+            store_host: broker.store_host,
+            reconsume_times: header.reconsume_times,
+            prepared_transaction_offset: 0,
+        });
+    }
+    let waits = message::waits(header.properties);
+    let records = turn.batch.push_group(&queue.log, messages).map_err(|error| unstorable(broker, &error))?;
+    turn.pending.push(Pending {
+        opaque: command.opaque,
+        encoding: command.encoding,
+        one_way: command.is_one_way(),
+        waits,
+        queue_id: target.queue_id,
+        queue,
+        records,
+        id: 0..0,
+    });
+    Ok(())
+}
+
+/// Flags a client may set on a record: the hosts' kinds are ours, and a transaction's state is decided elsewhere.
+fn record_flags(flags: i32) -> i32 {
+    flags & !(sys_flag::TRANSACTION_MASK | sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6)
+}
+
+fn find_queue(broker: &Broker, target: &Target) -> Result<Arc<Queue>, Refusal> {
+    target.topic.queue(&broker.store, target.queue_id).cloned().ok_or_else(|| {
+        let remark =
+            format!("request queueId[{}] is illegal, topic[{}]", target.queue_id, target.topic.name());
+        Refusal::new(response::INVALID_PARAMETER, remark)
+    })
+}
+
+fn unstorable(broker: &Broker, error: &PushError) -> Refusal {
+    let refusal = illegal(broker);
+    Refusal::new(refusal.code, format!("{} {error}", refusal.remark))
+}
+
+/// Appends what is staged with one write and answers every send of it.
+pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
+    if turn.pending.is_empty() {
+        return;
+    }
+    match broker.store.append(&mut turn.batch, broker.now_ms()) {
+        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, out),
+        Ok(()) => {
+            let mut ids = Vec::new();
+            for pending in &turn.pending {
+                reply::stored(broker, turn, pending, &mut ids, out);
+            }
+            for pending in &turn.pending {
+                broker.wake(&pending.queue);
+            }
+        }
+        Err(error) => {
+            let refusal = not_stored(&error);
+            for pending in turn.pending.iter().filter(|pending| !pending.one_way) {
+                let head = wire::frame::Head::response(pending.encoding, refusal.code, pending.opaque);
+                reply::refused(broker, head.remark(&refusal.remark), out);
+            }
+        }
+    }
+    turn.clear();
+}
+
+/// Answers a batch once it is on disk; requests that do not wait for that are answered at once.
+fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
+    let mut late = Vec::new();
+    let mut queues: Vec<Arc<Queue>> = Vec::new();
+    let mut ids = Vec::new();
+    for pending in &turn.pending {
+        if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
+            queues.push(pending.queue.clone());
+        }
+        let target = if pending.waits { &mut late } else { &mut *out };
+        reply::stored(broker, turn, pending, &mut ids, target);
+    }
+    let peer = peer.clone();
+    let broker = broker.handle();
+    let end = turn.batch.end();
+    let store = broker.store.clone();
+    store.when_flushed(
+        end,
+        Box::new(move |outcome| {
+            match outcome {
+                FlushOutcome::Flushed => {}
+                FlushOutcome::TimedOut => reply::recode(&mut late, response::FLUSH_DISK_TIMEOUT),
+                FlushOutcome::Failed(cause) => {
+                    tracing::error!(%cause, "messages may not be on disk; their producers are told");
+                    reply::recode(&mut late, response::SERVICE_NOT_AVAILABLE);
+                }
+            }
+            if !late.is_empty() {
+                // A producer that went away learns nothing; its messages are stored all the same.
+                let _ = peer.push(|out| out.extend_from_slice(&late));
+            }
+            for queue in &queues {
+                broker.wake(queue);
+            }
+        }),
+    );
+}
+
+/// RocketMQ's code for an append that failed.
+pub(crate) fn not_stored(error: &AppendError) -> Refusal {
+    match error {
+        AppendError::Busy { .. } => {
+            let remark = format!("[PC_SYNCHRONIZED]broker busy, start flow control for a while: {error}");
+            Refusal::new(response::SYSTEM_BUSY, remark)
+        }
+        AppendError::NoSpace(_) | AppendError::Fenced(_) | AppendError::Closed => {
+            let remark = format!(
+                "service not available now. It may be caused by one of the following reasons: the broker's disk is full, messages are put to the slave, message store has been shut down, etc. Cause: {error}"
+            );
+            Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
+        }
+    }
+}

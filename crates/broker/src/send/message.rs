@@ -1,0 +1,116 @@
+//! The properties of a sent message: what the broker reads in them and what it adds.
+
+use std::sync::Arc;
+
+use wire::codes::response;
+use wire::header::SendHeader;
+use wire::properties::{self, key, pairs};
+
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::topics::Topic;
+
+/// Topic and queue a message goes to.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub topic: Arc<Topic>,
+    pub queue_id: i32,
+    /// The message goes to the dead letters, so it is not delayed again.
+    pub dead: bool,
+}
+
+/// What the properties string of a single send means to the broker.
+pub(super) struct Properties {
+    /// The producer waits for the disk (`WAIT`, default true).
+    pub waits: bool,
+    /// Delay level, 1 to the highest.
+    pub delay_level: Option<i32>,
+}
+
+/// True unless the properties say `WAIT=false`.
+pub(super) fn waits(properties: &[u8]) -> bool {
+    !properties::get(properties, key::WAIT_STORE_MSG_OK).is_some_and(|value| !value.eq_ignore_ascii_case(b"true"))
+}
+
+impl Properties {
+    /// Copies the valid pairs of the request into `out`, adds the broker's own, and appends the unique key to `ids`.
+    pub(super) fn rewrite(
+        broker: &Broker,
+        header: &SendHeader<'_>,
+        target: &Target,
+        out: &mut Vec<u8>,
+        ids: &mut Vec<u8>,
+    ) -> Result<Self, Refusal> {
+        let mut found = Self { waits: true, delay_level: None };
+        let mut delay = None;
+        let mut timer = false;
+        let id_start = ids.len();
+        out.extend_from_slice(&broker.sent_properties);
+        for (name, value) in pairs(header.properties) {
+            let name_text = std::str::from_utf8(name).unwrap_or_default();
+            match name_text {
+                key::POP_CK | key::MSG_REGION | key::TRACE_SWITCH | key::CLUSTER => continue,
+                key::UNIQ_KEY => {
+                    ids.truncate(id_start);
+                    ids.extend_from_slice(value);
+                    continue;
+                }
+                key::WAIT_STORE_MSG_OK => found.waits = value.eq_ignore_ascii_case(b"true"),
+                key::TRANSACTION_PREPARED if value.eq_ignore_ascii_case(b"true") => return Err(no_transactions(broker)),
+                key::DELAY => {
+                    delay = Some(value);
+                    continue;
+                }
+                key::TIMER_DELAY_SEC | key::TIMER_DELAY_MS | key::TIMER_DELIVER_MS => timer = true,
+                key::REAL_TOPIC | key::REAL_QUEUE_ID => continue,
+                key::INNER_NUM => return Err(super::illegal(broker)),
+                _ => {}
+            }
+            copy_pair(out, name, value);
+        }
+        if ids.len() == id_start {
+            broker.unique_key(ids);
+        }
+        properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
+        let level = delay.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse::<i32>().ok());
+        match level {
+            Some(level) if level > 0 && !target.dead => {
+                let level = level.min(broker.delay_levels());
+                found.delay_level = Some(level);
+                delayed(out, level, target.topic.name(), target.queue_id);
+            }
+            Some(_) if target.dead => properties::append(out, key::DELAY, b"-1"),
+            _ if timer => return Err(no_timers()),
+            _ => {
+                if let Some(value) = delay {
+                    properties::append(out, key::DELAY, value);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Adds what the delivery of a delayed message needs.
+pub(crate) fn delayed(out: &mut Vec<u8>, level: i32, topic: &str, queue_id: i32) {
+    let mut digits = itoa::Buffer::new();
+    properties::append(out, key::DELAY, digits.format(level).as_bytes());
+    properties::append(out, key::REAL_TOPIC, topic.as_bytes());
+    properties::append(out, key::REAL_QUEUE_ID, digits.format(queue_id).as_bytes());
+}
+
+fn copy_pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.push(1);
+    out.extend_from_slice(value);
+    out.push(2);
+}
+
+fn no_transactions(broker: &Broker) -> Refusal {
+    let remark = format!("the broker[{}] sending transaction message is forbidden", broker.config.broker_ip1);
+    Refusal::new(response::NO_PERMISSION, remark)
+}
+
+fn no_timers() -> Refusal {
+    Refusal::error("accurate timer message is not enabled, timerWheelEnable is false")
+}

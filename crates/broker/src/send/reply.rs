@@ -1,0 +1,65 @@
+//! Answers to sends, written without intermediate values.
+
+use wire::codes::response;
+use wire::frame::{Command, FrameWriter, Head, frame_length};
+use wire::id::OffsetId;
+
+use super::{Pending, SendTurn};
+use crate::broker::Broker;
+
+/// Answers a stored request; nothing for a one-way one. `ids` is scratch.
+pub(super) fn stored(
+    broker: &Broker,
+    turn: &SendTurn,
+    pending: &Pending,
+    ids: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    if pending.one_way {
+        return;
+    }
+    ids.clear();
+    for index in pending.records.clone() {
+        if !ids.is_empty() {
+            ids.push(b',');
+        }
+        let log_offset = turn.batch.placed(index).log_offset;
+        OffsetId { store_host: broker.store_host, log_offset }.append_to(ids);
+    }
+    let first = turn.batch.placed(pending.records.start).queue_offset;
+    let head = Head::response(pending.encoding, response::SUCCESS, pending.opaque);
+    let writer = FrameWriter::begin(out, head)
+        .bytes("msgId", ids)
+        .number("queueId", pending.queue_id)
+        .number("queueOffset", first.get());
+    let key = &turn.ids[pending.id.clone()];
+    let writer = if key.is_empty() { writer } else { writer.bytes("transactionId", key) };
+    region(broker, writer).finish(b"");
+}
+
+/// Changes the code of encoded answers, keeping their fields: the outcome was not the expected one.
+pub(super) fn recode(answers: &mut Vec<u8>, code: i32) {
+    let mut encoded = std::mem::take(answers);
+    let mut rest = encoded.as_mut_slice();
+    while let Ok(Some(length)) = frame_length(rest) {
+        let (frame, after) = rest.split_at_mut(length);
+        if let Ok(command) = Command::decode(frame) {
+            let mut writer = FrameWriter::begin(answers, command.reply(code));
+            for (key, value) in command.fields.iter() {
+                writer = writer.bytes(std::str::from_utf8(key).unwrap_or_default(), value);
+            }
+            writer.finish(b"");
+        }
+        rest = after;
+    }
+}
+
+/// Answers a request that was not stored.
+pub(super) fn refused(broker: &Broker, head: Head<'_>, out: &mut Vec<u8>) {
+    region(broker, FrameWriter::begin(out, head)).finish(b"");
+}
+
+/// The two fields every answer to a send carries; clients read them without a null check.
+fn region<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
+    writer.text("MSG_REGION", &broker.config.region_id).flag("TRACE_ON", broker.config.trace_on)
+}

@@ -1,0 +1,237 @@
+//! Starting and stopping a broker.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use net::Workers;
+use store::{OpenError, RealDisk, Store};
+use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
+
+use crate::broker::{Broker, Loaded};
+use crate::cold::ColdReaders;
+use crate::config::Config;
+use crate::front::Front;
+use crate::groups::Groups;
+use crate::offsets::Offsets;
+use crate::persist;
+use crate::schedule::{self, Schedule};
+use crate::topics::Topics;
+use crate::{clients, names, register};
+
+/// Threads that read from disk for consumers far behind.
+const COLD_READERS: usize = 2;
+
+/// How often silent clients are looked for (`ClientHousekeepingService`).
+const CLIENT_SWEEP: Duration = Duration::from_secs(10);
+
+/// Why a broker does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// A configuration file cannot be read or written.
+    #[error(transparent)]
+    Persist(#[from] persist::Error),
+    /// A port cannot be bound or a thread cannot be started.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A setting cannot be used.
+    #[error("{0}")]
+    Config(String),
+}
+
+/// A running broker.
+pub struct RunningBroker {
+    broker: Arc<Broker>,
+    workers: Workers,
+    /// Timers and calls to name servers.
+    tasks: Workers,
+    address: SocketAddr,
+}
+
+impl RunningBroker {
+    /// Opens the store, recovers, and serves on the configured port.
+    pub fn start(config: Config, workers: Workers) -> Result<Self, StartError> {
+        let io_error = |what: &str| {
+            let what = what.to_owned();
+            move |source| StartError::Io { what, source }
+        };
+        let ip: IpAddr = config.broker_ip1.parse().map_err(|_| {
+            StartError::Config(format!("brokerIP1 is {:?}, expected an IP address", config.broker_ip1))
+        })?;
+        let port = config.listen_port;
+        let broker = load(config, ip, port)?;
+        create_system_topics(&broker)?;
+        let tasks = Workers::start("broker-tasks", 1, net::Limits::default())
+            .map_err(io_error("the broker's timers cannot be started"))?;
+        let listen = |port: u16, fast: bool| {
+            let bind = SocketAddr::new(broker.config.bind_address, port);
+            workers.listen(bind, Arc::new(Front { broker: broker.clone(), fast }))
+        };
+        let address =
+            listen(port, false).map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
+        if port > 2
+            && let Err(error) = listen(port - 2, true)
+        {
+            tracing::warn!(port = port - 2, %error, "the VIP port cannot be bound; clients with vipChannelEnabled fail");
+        }
+        let running = Self { broker, workers, tasks, address };
+        running.spawn_tasks().map_err(io_error("the broker's timers cannot be started"))?;
+        Ok(running)
+    }
+
+    fn spawn_tasks(&self) -> io::Result<()> {
+        let broker = self.broker.clone();
+        self.tasks.spawn(0, move || schedule::run(broker))?;
+        let broker = self.broker.clone();
+        self.tasks.spawn(0, move || answer_expired(broker))?;
+        let broker = self.broker.clone();
+        self.tasks.spawn(0, move || housekeep(broker))?;
+        for name_server in self.broker.config.name_servers() {
+            let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
+            self.tasks.spawn(0, move || register::run(broker, tasks, name_server))?;
+        }
+        Ok(())
+    }
+
+    /// Address clients reach the broker at.
+    pub fn address(&self) -> SocketAddr {
+        self.broker.store_host
+    }
+
+    /// `brokerName`.
+    pub fn name(&self) -> &str {
+        &self.broker.config.broker_name
+    }
+
+    /// Address the broker listens on.
+    pub fn bound(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Leaves the name servers, lets newer clients go elsewhere, and closes the store cleanly. The workers given to
+    /// [`RunningBroker::start`] are shut down.
+    pub fn stop(self) -> Result<(), store::AppendError> {
+        self.broker.draining.store(true, Ordering::Relaxed);
+        for name_server in self.broker.config.name_servers() {
+            let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let told = self.tasks.spawn(0, move || async move {
+                register::unregister(&broker, &tasks, &name_server).await;
+                let _ = sender.send(());
+            });
+            if told.is_ok() {
+                // A name server that does not answer expires the broker by itself.
+                let _ = receiver.recv_timeout(Duration::from_secs(2));
+            }
+        }
+        self.workers.shutdown();
+        self.tasks.shutdown();
+        self.broker.cold.stop();
+        self.broker.save();
+        self.broker.store.close()
+    }
+}
+
+fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError> {
+    let files = config.store.root.join("config");
+    let store = Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk))?);
+    let cold = ColdReaders::start(COLD_READERS)
+        .map_err(|source| StartError::Io { what: "cold readers cannot be started".to_owned(), source })?;
+    let loaded = Loaded {
+        topics: Topics::load(files.join("topics.json"))?,
+        groups: Groups::load(files.join("subscriptionGroup.json"))?,
+        offsets: Offsets::load(files.join("consumerOffset.json"))?,
+        schedule: Schedule::load(files.join("delayOffset.json"))?,
+        store,
+        cold,
+        config,
+    };
+    Ok(Broker::new(loaded, ip, port))
+}
+
+fn wall_clock_ms() -> i64 {
+    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The topics every broker has (`TopicConfigManager.init`).
+fn create_system_topics(broker: &Broker) -> Result<(), persist::Error> {
+    const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
+    let config = &broker.config;
+    let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
+    let levels = broker.delay_levels();
+    let mut topics = vec![
+        (names::SELF_TEST_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::BENCHMARK_TOPIC.to_owned(), 1024, READ_WRITE),
+        (cluster.clone(), 16, READ_WRITE | PERM_INHERIT),
+        (name.clone(), 1, READ_WRITE | PERM_INHERIT),
+        (names::OFFSET_MOVED_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::SCHEDULE_TOPIC.to_owned(), levels, READ_WRITE),
+        (format!("{cluster}_REPLY_TOPIC"), 1, READ_WRITE),
+        (format!("rmq_sys_REVIVE_LOG_{cluster}"), 8, READ_WRITE),
+        (format!("rmq_sys_SYNC_BROKER_MEMBER_{name}"), 1, PERM_INHERIT),
+        (names::HALF_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::TIMER_TOPIC.to_owned(), 1, READ_WRITE),
+    ];
+    let template_perm = if config.auto_create_topic_enable { READ_WRITE | PERM_INHERIT } else { READ_WRITE };
+    topics.push((names::DEFAULT_TOPIC.to_owned(), config.default_topic_queue_nums, template_perm));
+    let missing = topics.into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {
+        // The template and the delay levels follow the configuration.
+        Some(topic) if name == names::DEFAULT_TOPIC => topic.config.perm != *perm,
+        Some(topic) if name == names::SCHEDULE_TOPIC => topic.queue_count() < *queues,
+        Some(_) => false,
+        None => true,
+    });
+    let configs: Vec<_> = missing.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm)).collect();
+    if configs.is_empty() { Ok(()) } else { broker.topics.put_all(configs, broker.now_ms()) }
+}
+
+/// Answers held pulls at their deadlines.
+async fn answer_expired(broker: Arc<Broker>) {
+    loop {
+        let wait_ms = broker.deadlines.earliest().map_or(1000, |deadline| deadline - broker.now_ms());
+        if wait_ms > 0 {
+            let timer = tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs().min(1000)));
+            tokio::select! {
+                () = timer => {}
+                () = broker.deadlines.earlier.notified() => {}
+            }
+        }
+        broker.answer_expired();
+    }
+}
+
+/// Saves offsets and forgets silent clients.
+async fn housekeep(broker: Arc<Broker>) {
+    let mut save = tokio::time::interval(Duration::from_millis(broker.config.flush_consumer_offset_interval_ms));
+    let mut sweep = tokio::time::interval(CLIENT_SWEEP);
+    loop {
+        tokio::select! {
+            _ = save.tick() => broker.save(),
+            _ = sweep.tick() => {
+                let changes = broker.clients.expire(broker.now_ms());
+                clients::notify(&broker.groups, &changes);
+            }
+        }
+    }
+}
+
+/// An address of this machine that others can reach: the source of a packet to a public address, which is not sent.
+pub fn reachable_ip() -> IpAddr {
+    let probe = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
+        socket.local_addr()
+    });
+    probe.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
+}

@@ -1,0 +1,40 @@
+//! The address clients are given: whether they can reach it, and how to use it.
+
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long the broker's own address may take to answer.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Lines that say how to mend an address clients cannot use; none when it is fine.
+pub fn advice(address: SocketAddr) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Err(error) = TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
+        lines.push(format!(
+            "WARNING: clients are told to connect to {address}, which does not answer ({error}). Fix: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
+        ));
+    }
+    if address.ip().is_loopback() {
+        lines.push(format!(
+            "Note: clients are told to connect to {address}, which only works on this machine. For others: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
+        ));
+    } else if is_container_bridge(address.ip()) {
+        lines.push(format!(
+            "Note: {address} looks like a container's own address; clients outside cannot reach it. Fix: put brokerIP1=<the host's address> into a file and start with -c FILE"
+        ));
+    }
+    lines
+}
+
+/// Docker's default bridge, 172.17.0.0/16.
+fn is_container_bridge(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V4(ip) if ip.octets()[..2] == [172, 17])
+}
+
+/// What to paste into a client.
+pub fn snippet(name_server: SocketAddr) -> String {
+    format!(
+        "Clients:  producer.setNamesrvAddr(\"{name_server}\");   // Java, Go and others: the name server's address
+Try it:   vostok lab producer -n {name_server} -t Hello -w 1 -s 128 -q 10"
+    )
+}

@@ -1,0 +1,178 @@
+//! From settings to running roles and back.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use broker::RunningBroker;
+use clap::ValueEnum;
+use namesrv::NameServer;
+use net::{Limits, Workers};
+
+use crate::address;
+
+/// What a process can be.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Name server.
+    Namesrv,
+    /// Broker.
+    Broker,
+}
+
+impl Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Namesrv => "namesrv",
+            Self::Broker => "broker",
+        })
+    }
+}
+
+/// What the command line says.
+pub struct Settings {
+    pub roles: Vec<Role>,
+    pub data: Option<PathBuf>,
+    pub namesrv_port: Option<u16>,
+    pub broker_port: Option<u16>,
+    pub name_servers: Option<String>,
+    pub config: Option<PathBuf>,
+}
+
+/// Why the process does not run; nothing is left running.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+impl Error {
+    /// `what` failed because of `cause`.
+    pub fn new(what: impl Display, cause: impl Display) -> Self {
+        Self(format!("{what}: {cause}"))
+    }
+}
+
+/// The roles of this process.
+pub struct RunningRoles {
+    name_server: Option<NameServer>,
+    broker: Option<RunningBroker>,
+    name_servers: String,
+}
+
+impl RunningRoles {
+    /// Starts the roles, the name server first.
+    pub fn start(settings: &Settings) -> Result<Self, Error> {
+        let text = match &settings.config {
+            Some(path) => std::fs::read(path)
+                .map_err(|error| Error::new(format!("the configuration file {}", path.display()), error))?,
+            None => Vec::new(),
+        };
+        let name_server =
+            settings.has(Role::Namesrv).then(|| start_name_server(settings, &text)).transpose()?;
+        let mut running = Self { name_server, broker: None, name_servers: String::new() };
+        if settings.has(Role::Broker) {
+            match start_broker(settings, &text, running.name_server.as_ref()) {
+                Ok((broker, name_servers)) => {
+                    running.broker = Some(broker);
+                    running.name_servers = name_servers;
+                }
+                Err(error) => {
+                    running.stop()?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(running)
+    }
+
+    /// What is printed once everything serves: where it is and how to use it.
+    pub fn greeting(&self) -> String {
+        let mut lines = Vec::new();
+        if let Some(name_server) = &self.name_server {
+            let address = name_server.local_addr();
+            lines.push(format!("The Name Server boot success. serializeType=JSON, address {address}"));
+        }
+        if let Some(broker) = &self.broker {
+            let name = broker.name();
+            let address = broker.address();
+            lines.push(format!(
+                "The broker[{name}, {address}] boot success. serializeType=JSON and name server is {}",
+                self.name_servers
+            ));
+            lines.extend(address::advice(address));
+        }
+        if let (Some(name_server), Some(broker)) = (&self.name_server, &self.broker) {
+            let client = SocketAddr::new(broker.address().ip(), name_server.local_addr().port());
+            lines.push(address::snippet(client));
+        }
+        lines.join("\n")
+    }
+
+    /// Stops the broker, then the name server.
+    pub fn stop(self) -> Result<(), Error> {
+        let stopped = self.broker.map_or(Ok(()), RunningBroker::stop);
+        if let Some(name_server) = self.name_server {
+            name_server.shutdown();
+        }
+        stopped.map_err(|error| Error::new("the store could not be closed cleanly", error))
+    }
+}
+
+impl Settings {
+    fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+
+    fn home(&self) -> &Path {
+        self.data.as_deref().unwrap_or(Path::new("./data"))
+    }
+}
+
+fn start_name_server(settings: &Settings, text: &[u8]) -> Result<NameServer, Error> {
+    let mut config = namesrv::Config::new(settings.home());
+    // A file given to both roles is a broker's; its listenPort is the broker's too.
+    if !settings.has(Role::Broker) {
+        let warnings = config.read(text).map_err(|error| Error::new("the configuration file", error))?;
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+    if let Some(port) = settings.namesrv_port {
+        config.listen_port = port;
+    }
+    NameServer::start(config).map_err(|error| Error::new("the name server does not start", error))
+}
+
+fn start_broker(
+    settings: &Settings,
+    text: &[u8],
+    name_server: Option<&NameServer>,
+) -> Result<(RunningBroker, String), Error> {
+    let (mut config, notes) =
+        broker::Config::from_properties(text).map_err(|error| Error::new("the configuration file", error))?;
+    for note in notes {
+        tracing::warn!("{note}");
+    }
+    if settings.data.is_some() || !config.has_store_path() {
+        config.set_store_root(settings.home());
+    }
+    if let Some(port) = settings.broker_port {
+        config.listen_port = port;
+    }
+    let local = name_server.map(|server| format!("127.0.0.1:{}", server.local_addr().port()));
+    let given = settings.name_servers.clone().or_else(|| config.namesrv_addr.clone());
+    let mut name_servers: Vec<String> = local.into_iter().collect();
+    name_servers.extend(given.iter().flat_map(|list| list.split(';')).map(|name| name.trim().to_owned()));
+    name_servers.retain(|name| !name.is_empty());
+    name_servers.dedup();
+    config.namesrv_addr = Some(name_servers.join(";"));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let workers = Workers::start("broker", threads, Limits::default())
+        .map_err(|error| Error::new("the broker's threads cannot be started", error))?;
+    match RunningBroker::start(config, workers.clone()) {
+        Ok(broker) => Ok((broker, name_servers.join(";"))),
+        Err(error) => {
+            workers.shutdown();
+            Err(Error::new("the broker does not start", error))
+        }
+    }
+}

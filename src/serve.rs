@@ -1,0 +1,63 @@
+//! `vostok serve`: starts roles, says where they are, stops them cleanly.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::roles::{self, Role, RunningRoles, Settings};
+
+/// Arguments of `vostok serve`.
+#[derive(Args)]
+pub struct Serve {
+    /// Roles to run in this process.
+    #[arg(long, value_delimiter = ',', default_values_t = [Role::Namesrv, Role::Broker], value_name = "ROLE,...")]
+    roles: Vec<Role>,
+    /// Directory of all data: the store of a RocketMQ broker, or a new one.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Port of the name server.
+    #[arg(long, value_name = "PORT")]
+    namesrv_port: Option<u16>,
+    /// Port of the broker; clients with vipChannelEnabled also use the port two below it.
+    #[arg(long, value_name = "PORT")]
+    broker_port: Option<u16>,
+    /// Name servers the broker registers with, beside the one of this process.
+    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...")]
+    name_servers: Option<String>,
+    /// A RocketMQ properties file (broker.conf or namesrv.conf).
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Starts the roles and waits for SIGTERM or SIGINT.
+pub fn run(serve: Serve) -> Result<(), roles::Error> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| roles::Error::new("the signal handler cannot be started", error))?;
+    runtime.block_on(async {
+        // Before the roles, so that a signal during recovery is not lost.
+        let stop =
+            |kind| signal(kind).map_err(|error| roles::Error::new("signals cannot be received", error));
+        let (mut terminate, mut interrupt) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
+        let running = RunningRoles::start(&Settings {
+            roles: serve.roles,
+            data: serve.data,
+            namesrv_port: serve.namesrv_port,
+            broker_port: serve.broker_port,
+            name_servers: serve.name_servers,
+            config: serve.config,
+        })?;
+        println!("{}", running.greeting());
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        running.stop()
+    })
+}
