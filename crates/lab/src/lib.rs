@@ -1,1 +1,18 @@
-//! Load generation, measurement and limit servers.
+//! Load generation, measurement and limit servers: the tools behind `vostok lab`.
+//!
+//! - [`command`]: the command line, with the flags of RocketMQ's benchmark scripts.
+//! - [`report`]: what is counted, the lines the scripts print, and the result as JSON.
+//! - [`load`]: requests made from templates and the connections that drive them.
+//! - [`echo`]: the two limit servers, a bare echo and a logging echo.
+//! - the tools themselves: [`producer`].
+
+pub mod command;
+pub mod echo;
+mod error;
+pub mod load;
+pub mod producer;
+pub mod report;
+mod session;
+
+pub use command::run;
+pub use error::Error;

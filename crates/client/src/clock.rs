@@ -1,0 +1,16 @@
+//! The wall clock, read by shells only.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A number that differs from one call to the next, for spreading load.
+pub(crate) fn seed() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let nanos = since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;
+    nanos.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+}

@@ -1,0 +1,86 @@
+//! Compression of message bodies, done by producers and undone by consumers only (`CompressorFactory`).
+
+use flate2::bufread::{ZlibDecoder, ZlibEncoder};
+use std::io::{self, Read};
+pub use wire::record::sys_flag::Compression;
+
+/// Largest body a consumer accepts after decompression: what a frame could hold uncompressed, many times over.
+const PLAIN_BYTES_MAX: u64 = 256 << 20;
+
+/// Compresses a body. `level` counts from 0 to 9 for zlib and from 1 to 22 for zstd; LZ4 has no levels.
+///
+/// # Errors
+/// The library refuses, e.g. a level out of range.
+pub fn compress(kind: Compression, level: u32, body: &[u8]) -> io::Result<Vec<u8>> {
+    match kind {
+        Compression::Zlib => {
+            let mut out = Vec::new();
+            let level = flate2::Compression::new(level.min(9));
+            ZlibEncoder::new(body, level).read_to_end(&mut out)?;
+            Ok(out)
+        }
+        Compression::Lz4 => {
+            let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+            io::Write::write_all(&mut encoder, body)?;
+            encoder.finish().map_err(io::Error::other)
+        }
+        Compression::Zstd => zstd::encode_all(body, i32::try_from(level.min(22)).expect("at most 22")),
+    }
+}
+
+/// Restores a body.
+///
+/// # Errors
+/// The bytes are not of this kind, or grow beyond 256 MiB.
+pub fn decompress(kind: Compression, body: &[u8]) -> io::Result<Vec<u8>> {
+    match kind {
+        Compression::Zlib => bounded(ZlibDecoder::new(body)),
+        Compression::Lz4 => bounded(lz4_flex::frame::FrameDecoder::new(body)),
+        Compression::Zstd => bounded(zstd::Decoder::with_buffer(body)?),
+    }
+}
+
+fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    source.take(PLAIN_BYTES_MAX + 1).read_to_end(&mut out)?;
+    if out.len() as u64 > PLAIN_BYTES_MAX {
+        return Err(io::Error::other(format!("the body grows beyond {PLAIN_BYTES_MAX} bytes")));
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_come_back() {
+        let bodies = [
+            Vec::new(),
+            b"hello".to_vec(),
+            vec![7; 100_000],
+            (0..60_000_u32).map(|n| (n * n) as u8).collect(),
+        ];
+        for body in bodies {
+            for kind in [Compression::Zlib, Compression::Lz4, Compression::Zstd] {
+                let packed = compress(kind, 5, &body).unwrap();
+                assert_eq!(decompress(kind, &packed).unwrap(), body, "{kind:?}, {} bytes", body.len());
+            }
+        }
+    }
+
+    #[test]
+    fn rubbish_is_an_error() {
+        for kind in [Compression::Zlib, Compression::Lz4, Compression::Zstd] {
+            assert!(decompress(kind, b"no such format").is_err(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn formats_are_those_of_java() {
+        let head = |kind| compress(kind, 5, b"hello").unwrap()[..4].to_vec();
+        assert_eq!(head(Compression::Zlib)[0], 0x78);
+        assert_eq!(head(Compression::Lz4), [0x04, 0x22, 0x4d, 0x18]);
+        assert_eq!(head(Compression::Zstd), [0x28, 0xb5, 0x2f, 0xfd]);
+    }
+}

@@ -1,0 +1,87 @@
+//! What can go wrong between an application and a cluster.
+
+use net::CallError;
+use std::io;
+use wire::codes::response;
+
+/// Why an operation did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No connection to a server.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// The server.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A request has no answer. Whether it was performed is unknown.
+    #[error("{0}")]
+    Call(#[from] CallError),
+    /// The server answered with an error code.
+    #[error("{address} answered {}: {remark}", code_name(*code))]
+    Refused {
+        /// The server.
+        address: String,
+        /// Response code.
+        code: i32,
+        /// What it said.
+        remark: String,
+    },
+    /// An answer cannot be read.
+    #[error("the answer of {address} is malformed: {why}")]
+    Answer {
+        /// The server.
+        address: String,
+        /// What was expected and found.
+        why: String,
+    },
+    /// No name server is configured.
+    #[error("no name server address is configured; set one like 127.0.0.1:9876")]
+    NoNameServer,
+    /// No broker serves the topic.
+    #[error("topic {0} has no queue that can be used; create it first")]
+    NoQueue(String),
+    /// A broker group is not in any route.
+    #[error("broker {0} is not known from any route")]
+    NoBroker(String),
+    /// The message or setting cannot be sent as it is.
+    #[error("{0}")]
+    Illegal(String),
+    /// Threads could not be started, or the client was shut down.
+    #[error("client: {0}")]
+    System(#[from] io::Error),
+}
+
+fn code_name(code: i32) -> String {
+    response::name(code).map_or_else(|| format!("code {code}"), |name| format!("{name} ({code})"))
+}
+
+impl Error {
+    /// The response code, when a server answered.
+    pub fn code(&self) -> Option<i32> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// True when a send may succeed on another broker (`DefaultMQProducer.retryResponseCodes`).
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Call(_) => true,
+            Self::Refused { code, .. } => matches!(
+                *code,
+                response::TOPIC_NOT_EXIST
+                    | response::SERVICE_NOT_AVAILABLE
+                    | response::SYSTEM_ERROR
+                    | response::SYSTEM_BUSY
+                    | response::NO_PERMISSION
+                    | response::NO_BUYER_ID
+                    | response::NOT_IN_CURRENT_UNIT
+                    | response::GO_AWAY
+            ),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `vostok lab TOOL …`: which tool, with which flags.
+
+mod argv;
+mod flags;
+#[cfg(test)]
+mod tests;
+
+pub use flags::{BatchProducerFlags, Bool, Compression, EchoFlags, LineFormat, ProducerFlags, Run, Sending};
+
+use crate::{Error, echo, producer};
+use clap::Parser;
+
+/// Arguments of `vostok lab`, taken as they are: the scripts' flags need a step before clap.
+#[derive(clap::Args, Debug, Clone)]
+#[command(disable_help_flag = true)]
+pub struct Lab {
+    /// A tool and its flags; `vostok lab --help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "TOOL")]
+    arguments: Vec<String>,
+}
+
+/// The tools.
+#[derive(Parser, Debug)]
+#[command(name = "vostok lab", about = "Load generation and measurement against any RocketMQ cluster")]
+enum Tool {
+    /// Sends messages and reports rate and latency (producer.sh).
+    Producer(ProducerFlags),
+    /// Answers sends without doing anything: what the network alone allows.
+    Echo(EchoFlags),
+}
+
+impl Lab {
+    /// Takes arguments from elsewhere than clap, e.g. from an example program.
+    pub fn new(arguments: impl IntoIterator<Item = String>) -> Self {
+        Self { arguments: arguments.into_iter().collect() }
+    }
+
+    fn tool(self) -> Result<Tool, clap::Error> {
+        let arguments = argv::long_options(self.arguments);
+        Tool::try_parse_from(std::iter::once("vostok lab".to_owned()).chain(arguments))
+    }
+}
+
+/// Runs a tool to its end. Help and version texts count as a successful run.
+///
+/// # Errors
+/// The flags are wrong, or the tool cannot work: a file, a socket, or no answer from the cluster at the start.
+/// Failed sends are counted, not returned.
+pub fn run(lab: Lab) -> Result<(), Error> {
+    match lab.tool() {
+        Ok(Tool::Producer(flags)) => producer::run(&flags),
+        Ok(Tool::Echo(flags)) => echo::run(&flags),
+        Err(text) if !text.use_stderr() => {
+            print!("{text}");
+            Ok(())
+        }
+        Err(text) => Err(Error::Usage(text)),
+    }
+}

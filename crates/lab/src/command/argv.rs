@@ -1,0 +1,33 @@
+//! The flags of the benchmark scripts come from Apache Commons CLI, which allows several letters after one dash
+//! (`-ak rocketmq2`). They are turned into long options before clap sees them.
+
+/// Flags of several letters over all scripts.
+const LETTERS: [&str; 10] = ["ak", "sk", "ct", "cl", "ch", "ri", "sr", "su", "cr", "cu"];
+
+/// `-ak value` becomes `--ak value`, `-ak=value` becomes `--ak=value`; everything else stays.
+pub fn long_options(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
+    arguments.into_iter().map(long_option).collect()
+}
+
+fn long_option(argument: String) -> String {
+    let Some(name) = argument.strip_prefix('-') else { return argument };
+    let letters = name.split_once('=').map_or(name, |(letters, _)| letters);
+    if LETTERS.contains(&letters) { format!("-{argument}") } else { argument }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_letters_after_one_dash() {
+        let check = |given: &str, expected: &str| {
+            let given = given.split(' ').map(str::to_owned);
+            assert_eq!(long_options(given).join(" "), expected);
+        };
+        check("-n h:1 -ak a -sk b", "-n h:1 --ak a --sk b");
+        check("-ct=LZ4 -ri 5000", "--ct=LZ4 --ri 5000");
+        check("-a true -c true -s 1024 --queues 8", "-a true -c true -s 1024 --queues 8");
+        check("-s1024 -", "-s1024 -");
+    }
+}

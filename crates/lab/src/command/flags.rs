@@ -1,0 +1,206 @@
+//! Flags of the tools. Letters, meanings and defaults are those of the benchmark scripts of RocketMQ 5; the long
+//! names without a letter are ours.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A boolean given as a value, read as Java does: `true` in any case, anything else is false.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bool(pub bool);
+
+impl std::str::FromStr for Bool {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.trim().eq_ignore_ascii_case("true")))
+    }
+}
+
+impl std::fmt::Display for Bool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// How bodies are compressed (`CompressionType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "UPPER")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Compression {
+    Zlib,
+    Lz4,
+    Zstd,
+}
+
+/// Shape of the periodic lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LineFormat {
+    /// RocketMQ 4: values separated by blanks.
+    #[value(name = "4x")]
+    V4,
+    /// RocketMQ 5: values separated by bars.
+    #[value(name = "5x")]
+    V5,
+}
+
+/// Flags every load tool understands.
+#[derive(Args, Debug, Clone)]
+pub struct Run {
+    /// Name servers, separated by semicolons.
+    #[arg(short = 'n', value_name = "HOST:PORT", default_value_t = namesrv_default())]
+    pub namesrv: String,
+    /// Topic.
+    #[arg(short = 't', default_value = "BenchmarkTest")]
+    pub topic: String,
+    /// Creates the topic with this many queues when it does not exist.
+    #[arg(long, value_name = "N")]
+    pub queues: Option<u32>,
+    /// Ends after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub duration: Option<f64>,
+    /// Leaves the first seconds out of the result.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    pub warmup: f64,
+    /// Writes the result to this file.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Shape of the periodic lines.
+    #[arg(long, value_name = "4x|5x", value_enum, default_value_t = LineFormat::V5)]
+    pub format: LineFormat,
+    /// Milliseconds between two lines.
+    #[arg(long = "ri", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub report_interval: u64,
+    /// Message trace, on or off.
+    #[arg(short = 'm', value_name = "BOOL", default_value_t = Bool(false))]
+    pub trace: Bool,
+    /// Access control, on or off.
+    #[arg(short = 'a', value_name = "BOOL", default_value_t = Bool(false))]
+    pub acl: Bool,
+    /// Access key.
+    #[arg(long = "ak", default_value = "rocketmq2")]
+    pub access_key: String,
+    /// Secret key.
+    #[arg(long = "sk", default_value = "12345678")]
+    pub secret_key: String,
+}
+
+impl Run {
+    /// When the run ends, counted from its start.
+    #[must_use]
+    pub fn limit(&self) -> Option<Duration> {
+        self.duration.map(|seconds| seconds_to_duration(seconds) + self.warm())
+    }
+
+    /// How long results are not counted.
+    #[must_use]
+    pub fn warm(&self) -> Duration {
+        seconds_to_duration(self.warmup)
+    }
+}
+
+fn seconds_to_duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX / 4)
+}
+
+fn namesrv_default() -> String {
+    std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
+}
+
+/// What requests look like and how many connections carry them.
+#[derive(Args, Debug, Clone)]
+pub struct Sending {
+    /// Requests in flight.
+    #[arg(short = 'w', value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub threads: u32,
+    /// Body size, bytes.
+    #[arg(short = 's', value_name = "BYTES", default_value_t = 128)]
+    pub message_size: usize,
+    /// Sets KEYS to the seconds since 1970.
+    #[arg(short = 'k', value_name = "BOOL", default_value_t = Bool(false))]
+    pub keys: Bool,
+    /// Sets TAGS to one of this many tags.
+    #[arg(short = 'l', value_name = "N", default_value_t = 0)]
+    pub tags: u32,
+    /// Compresses bodies.
+    #[arg(short = 'c', value_name = "BOOL", default_value_t = Bool(false))]
+    pub compress: Bool,
+    /// How bodies are compressed.
+    #[arg(long = "ct", value_enum, ignore_case = true, default_value_t = Compression::Zlib)]
+    pub compress_type: Compression,
+    /// Compression level.
+    #[arg(long = "cl", default_value_t = 5)]
+    pub compress_level: u32,
+    /// Smallest body that is compressed, bytes.
+    #[arg(long = "ch", default_value_t = 4096)]
+    pub compress_over: usize,
+    /// Bytes of further properties per message.
+    #[arg(short = 'p', value_name = "BYTES", default_value_t = 0)]
+    pub property_size: usize,
+    /// Connections per broker.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub connections: u32,
+    /// Threads that drive the connections.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub cores: u32,
+    /// Writes request headers as JSON instead of binary.
+    #[arg(long)]
+    pub json_headers: bool,
+    /// Sends this many messages per second whatever the answers do; latency counts from the intended send time.
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<f64>,
+}
+
+/// `vostok lab producer` (producer.sh).
+#[derive(Args, Debug, Clone)]
+pub struct ProducerFlags {
+    /// Flags of every load tool.
+    #[command(flatten)]
+    pub run: Run,
+    /// Flags of every sending tool.
+    #[command(flatten)]
+    pub sending: Sending,
+    /// Ends after this many messages; 0 means no end.
+    #[arg(short = 'q', value_name = "N", default_value_t = 0)]
+    pub quantity: u64,
+    /// Sends delayed messages.
+    #[arg(short = 'd', value_name = "BOOL", default_value_t = Bool(false))]
+    pub delay: Bool,
+    /// Delay level of delayed messages.
+    #[arg(short = 'e', value_name = "LEVEL", default_value_t = 1)]
+    pub delay_level: i32,
+    /// Asynchronous sending: up to 10,000 requests in flight whatever -w says.
+    #[arg(short = 'y', value_name = "BOOL", default_value_t = Bool(false))]
+    pub asynchronous: Bool,
+}
+
+/// `vostok lab batchproducer` (batchproducer.sh).
+#[derive(Args, Debug, Clone)]
+pub struct BatchProducerFlags {
+    /// Flags of every load tool.
+    #[command(flatten)]
+    pub run: Run,
+    /// Flags of every sending tool.
+    #[command(flatten)]
+    pub sending: Sending,
+    /// Messages per request.
+    #[arg(short = 'b', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub batch: u32,
+}
+
+/// `vostok lab echo`.
+#[derive(Args, Debug, Clone)]
+pub struct EchoFlags {
+    /// Port to listen on, for name server and broker requests alike.
+    #[arg(long, default_value_t = 9876)]
+    pub port: u16,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub host: std::net::IpAddr,
+    /// Logging echo: appends what arrives to files here before answering.
+    #[arg(long, value_name = "DIR")]
+    pub log: Option<PathBuf>,
+    /// Queues every topic is said to have.
+    #[arg(long, default_value_t = 8)]
+    pub queues: u32,
+}

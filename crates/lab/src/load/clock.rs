@@ -1,0 +1,39 @@
+//! One reading of the clock per wake-up, in all the forms a run needs.
+
+use crate::report::line;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// When a run began, on the steady and on the wall clock. The wall clock is read only here, so that a step of it
+/// does not disturb a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+    epoch_ms: u64,
+}
+
+impl Clock {
+    /// Begins now.
+    #[must_use]
+    pub fn start() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { start: Instant::now(), epoch_ms: u64::try_from(since.as_millis()).unwrap_or_default() }
+    }
+
+    /// Nanoseconds since the run began.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Milliseconds since 1970 at a moment of the run.
+    #[must_use]
+    pub fn epoch_ms(&self, now_ns: u64) -> u64 {
+        self.epoch_ms + now_ns / 1_000_000
+    }
+
+    /// Milliseconds of the month at a moment of the run.
+    #[must_use]
+    pub fn month_ms(&self, now_ns: u64) -> u32 {
+        line::month_ms(self.epoch_ms(now_ns))
+    }
+}

@@ -1,0 +1,101 @@
+//! Keeps a lane connected until it is done.
+
+use super::Lane;
+use net::{Peer, Workers};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+
+/// Between two looks at requests without an answer and at places that rest.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Connects the lane on worker `worker`, again whenever the connection ends, until the lane is done.
+///
+/// # Errors
+/// The workers have stopped.
+pub async fn keep(workers: &Workers, worker: usize, address: SocketAddr, lane: Arc<Lane>) -> io::Result<()> {
+    while !lane.is_done() {
+        match workers.dial_on(worker, address, lane.clone()).await {
+            Ok(peer) => {
+                let (clocked, link) = (lane.clone(), peer.clone());
+                workers.spawn(worker, move || tick(clocked, link))?;
+                while !lane.is_done() && !peer.is_closed() {
+                    lane.changed().await;
+                }
+                peer.close();
+            }
+            Err(_) => lane.unreachable(),
+        }
+        if !lane.is_done() {
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+    Ok(())
+}
+
+async fn tick(lane: Arc<Lane>, peer: Arc<Peer>) {
+    let alarm = if lane.is_paced() { Alarm::new().ok() } else { None };
+    while !peer.is_closed() && !lane.is_done() {
+        match (&alarm, lane.due_ns()) {
+            (Some(alarm), Some(due_ns)) => {
+                let wait = Duration::from_nanos(due_ns.saturating_sub(lane.clock().now_ns()));
+                // An alarm that fails leaves the coarser tick.
+                if alarm.wait(wait.min(TICK)).await.is_err() {
+                    tokio::time::sleep(TICK).await;
+                }
+            }
+            _ => tokio::time::sleep(TICK).await,
+        }
+        lane.tick(&peer);
+    }
+}
+
+/// A timer of the kernel: the runtime's own counts in whole milliseconds.
+struct Alarm {
+    timer: AsyncFd<OwnedFd>,
+}
+
+impl Alarm {
+    fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        #[expect(
+            deprecated,
+            reason = "deprecated for file descriptors that can close early; an OwnedFd cannot, and the successor is unsafe"
+        )]
+        let timer = AsyncFd::new(timer)?;
+        Ok(Self { timer })
+    }
+
+    async fn wait(&self, time: Duration) -> io::Result<()> {
+        // Zero would disarm the timer.
+        let time = time.max(Duration::from_nanos(1));
+        let once = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: Timespec {
+                tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: time.subsec_nanos().into(),
+            },
+        };
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        loop {
+            let mut ready = self.timer.readable().await?;
+            let mut count = [0; 8];
+            match ready.try_io(|timer| Ok(rustix::io::read(timer, &mut count)?)) {
+                // The next wait has to ask the system again, which lets other tasks run in between.
+                Ok(read) => {
+                    ready.clear_ready();
+                    return read.map(|_| ());
+                }
+                Err(_not_yet) => {}
+            }
+        }
+    }
+}

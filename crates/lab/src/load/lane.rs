@@ -1,0 +1,243 @@
+//! One connection under load.
+//!
+//! All answers of a wake-up are taken together: one reading of the clock, one lock, and the requests that follow
+//! leave in the same write. A clock task on the connection's own worker does the rest: it gives up requests without
+//! an answer, ends the rest of refused ones, and in an open loop sends what is due.
+
+use super::clock::Clock;
+use super::{Pace, Slots, Stamp, Template};
+use crate::report::Tally;
+use net::{Peer, Service};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::Notify;
+use wire::codes::response;
+use wire::frame::Command;
+
+/// Nanoseconds a place rests after a refusal, so that an overloaded broker is not hammered.
+const REST_NS: u64 = 100_000_000;
+
+/// What one connection does.
+#[derive(Debug)]
+pub struct LaneOptions {
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// Requests to make.
+    pub template: Template,
+    /// Queue to begin with, so that connections do not move in step.
+    pub first_queue: usize,
+    /// Successful requests after which the lane is done.
+    pub quantity: Option<u64>,
+    /// Schedule of an open loop.
+    pub pace: Option<Pace>,
+    /// Messages per request.
+    pub messages_each: u64,
+}
+
+/// A connection that keeps a number of requests in flight, or sends them on schedule.
+#[derive(Debug)]
+pub struct Lane {
+    clock: Clock,
+    tally: Arc<Tally>,
+    messages_each: u64,
+    template: Template,
+    state: Mutex<State>,
+    /// Wakes the keeper: the connection ended, or the lane is done.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    slots: Slots,
+    /// Requests still to issue.
+    left: u64,
+    stopped: bool,
+    pace: Option<Pace>,
+    queue: usize,
+    counter: u16,
+}
+
+/// Answers of one wake-up: request id, and whether the message is stored.
+#[derive(Debug, Default)]
+pub struct Answers {
+    answers: Vec<(i32, bool)>,
+    micros: Vec<u64>,
+}
+
+impl Lane {
+    /// Prepares a lane; it begins when it is dialed.
+    #[must_use]
+    pub fn new(options: LaneOptions, clock: Clock, tally: Arc<Tally>) -> Self {
+        let state = State {
+            slots: Slots::new(options.in_flight),
+            left: options.quantity.unwrap_or(u64::MAX),
+            stopped: false,
+            pace: options.pace,
+            queue: options.first_queue % options.template.queues(),
+            counter: 0,
+        };
+        let LaneOptions { template, messages_each, .. } = options;
+        Self { clock, tally, messages_each, template, state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// Issues no further requests.
+    pub fn stop(&self) {
+        let mut state = self.state();
+        state.left = 0;
+        state.stopped = true;
+        if state.is_done() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// True when nothing is left to send and nothing in flight.
+    pub fn is_done(&self) -> bool {
+        self.state().is_done()
+    }
+
+    /// Waits until the connection ended or the lane is done; one waiter.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Counts an attempt to connect that failed.
+    pub fn unreachable(&self) {
+        self.tally.unanswered(1);
+    }
+
+    /// When the next request of an open loop can be sent, nanoseconds of the run; `None` while no place is free,
+    /// since an answer will send it then.
+    pub fn due_ns(&self) -> Option<u64> {
+        let state = self.state();
+        let pace = state.pace.as_ref().filter(|_| state.left > 0 && state.slots.has_room());
+        pace.map(Pace::due_ns)
+    }
+
+    /// True for an open loop.
+    pub fn is_paced(&self) -> bool {
+        self.state().pace.is_some()
+    }
+
+    /// The clock of the run.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Does what time alone brings about. Called every few milliseconds, and whenever a request is due.
+    pub fn tick(&self, peer: &Peer) {
+        let now_ns = self.clock.now_ns();
+        let mut state = self.state();
+        let lost = state.slots.expire(now_ns);
+        self.tally.unanswered(lost);
+        state.again(lost);
+        state.slots.wake(now_ns);
+        if state.is_done() {
+            self.changed.notify_one();
+        }
+        drop(state);
+        // Pushing to a connection that ended does nothing; the keeper makes another.
+        let _ = peer.push(|out| self.issue(&mut self.state(), now_ns, out));
+    }
+
+    /// Sends as much as free places, quantity and schedule admit.
+    fn issue(&self, state: &mut State, now_ns: u64, out: &mut Vec<u8>) {
+        let epoch_ms = self.clock.epoch_ms(now_ns);
+        let month_ms = self.clock.month_ms(now_ns);
+        while state.left > 0 && state.slots.has_room() {
+            let since_ns = match &mut state.pace {
+                None => now_ns,
+                Some(pace) => match pace.take(now_ns) {
+                    Some(due_ns) => due_ns,
+                    None => break,
+                },
+            };
+            let Some(opaque) = state.slots.take(since_ns, now_ns) else { break };
+            state.left -= 1;
+            let stamp = Stamp { opaque, epoch_ms, month_ms, counter: state.counter };
+            self.template.append(out, state.queue, &stamp);
+            state.counter = state.counter.wrapping_add(self.template.keys());
+            state.queue = if state.queue + 1 == self.template.queues() { 0 } else { state.queue + 1 };
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it is held")
+    }
+}
+
+impl State {
+    fn is_done(&self) -> bool {
+        self.left == 0 && self.slots.in_flight() == 0
+    }
+
+    /// Counts a request that did not succeed as still to be made, unless the run is ending.
+    fn again(&mut self, count: u64) {
+        if !self.stopped {
+            self.left = self.left.saturating_add(count);
+        }
+    }
+}
+
+/// Codes that mean the message is stored (`DefaultMQProducer` returns a result for them).
+fn is_stored(code: i32) -> bool {
+    matches!(
+        code,
+        response::SUCCESS
+            | response::FLUSH_DISK_TIMEOUT
+            | response::SLAVE_NOT_AVAILABLE
+            | response::FLUSH_SLAVE_TIMEOUT
+    )
+}
+
+impl Service for Lane {
+    type Turn = Answers;
+
+    fn turn(&self) -> Answers {
+        Answers::default()
+    }
+
+    fn frame(&self, turn: &mut Answers, _peer: &Arc<Peer>, command: Command<'_>, _out: &mut Vec<u8>) {
+        if command.is_response() {
+            turn.answers.push((command.opaque, is_stored(command.code)));
+        }
+    }
+
+    fn end(&self, turn: &mut Answers, _peer: &Arc<Peer>, out: &mut Vec<u8>) {
+        if turn.answers.is_empty() {
+            return;
+        }
+        let now_ns = self.clock.now_ns();
+        let mut refused = 0;
+        let mut state = self.state();
+        for (opaque, stored) in turn.answers.drain(..) {
+            if !stored {
+                if state.slots.refuse(opaque, now_ns + REST_NS).is_some() {
+                    refused += 1;
+                }
+            } else if let Some(since_ns) = state.slots.answer(opaque) {
+                turn.micros.push(now_ns.saturating_sub(since_ns).div_ceil(1000));
+            }
+        }
+        state.again(refused);
+        self.issue(&mut state, now_ns, out);
+        // Counted before anybody can see the lane as done.
+        self.tally.answered(&turn.micros, self.messages_each);
+        self.tally.refused(refused);
+        turn.micros.clear();
+        if state.is_done() {
+            self.changed.notify_one();
+        }
+    }
+
+    fn opened(&self, _peer: &Arc<Peer>, out: &mut Vec<u8>) {
+        let now_ns = self.clock.now_ns();
+        self.issue(&mut self.state(), now_ns, out);
+    }
+
+    fn closed(&self, _peer: &Arc<Peer>) {
+        let mut state = self.state();
+        let lost = state.slots.abandon();
+        self.tally.unanswered(lost);
+        state.again(lost);
+        self.changed.notify_one();
+    }
+}

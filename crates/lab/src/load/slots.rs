@@ -1,0 +1,141 @@
+//! The requests in flight on one connection, found by the low bits of their id without a map.
+
+/// Every id is this plus less than 2^30, so that ids have ten digits in JSON headers.
+const BASE: i32 = 1_000_000_000;
+
+/// Bits of an id that count.
+const BITS: u32 = 30;
+
+/// Nanoseconds a request may stay without an answer (Java's `sendMsgTimeout`).
+pub const WAIT_NS: u64 = 3_000_000_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Id of the request in flight, or of the last one.
+    opaque: i32,
+    /// When latency begins to count: the intended send time in an open loop.
+    since_ns: u64,
+    /// When it was really sent, from which the time limit counts.
+    sent_ns: u64,
+    busy: bool,
+}
+
+/// A fixed number of places for requests in flight. Times are nanoseconds since the run began.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    slots: Vec<Slot>,
+    /// Places free at once.
+    free: Vec<u32>,
+    /// Places that rest after a failure, in the order they become free: `(when, place)`.
+    resting: std::collections::VecDeque<(u64, u32)>,
+    mask: u32,
+    busy: usize,
+}
+
+impl Slots {
+    /// Makes `count` places, all free. Panics above 65,536.
+    #[must_use]
+    pub fn new(count: u32) -> Self {
+        assert!((1..=65_536).contains(&count), "1 to 65536 requests in flight, not {count}");
+        let mask = count.next_power_of_two() - 1;
+        let slots = (0..count)
+            .map(|place| Slot { opaque: id(place), since_ns: 0, sent_ns: 0, busy: false })
+            .collect();
+        Self {
+            slots,
+            free: (0..count).rev().collect(),
+            resting: std::collections::VecDeque::new(),
+            mask,
+            busy: 0,
+        }
+    }
+
+    /// Takes a free place for a request whose latency counts from `since_ns`; returns its fresh id.
+    pub fn take(&mut self, since_ns: u64, sent_ns: u64) -> Option<i32> {
+        let place = self.free.pop()?;
+        let step = self.mask + 1;
+        let slot = &mut self.slots[place as usize];
+        let count = (slot.opaque - BASE).cast_unsigned();
+        let opaque = id(count.wrapping_add(step) & ((1 << BITS) - 1));
+        *slot = Slot { opaque, since_ns, sent_ns, busy: true };
+        self.busy += 1;
+        Some(opaque)
+    }
+
+    /// Frees the place of an answered request and returns when its latency began; `None` for an id that is not
+    /// in flight, e.g. an answer after the time limit.
+    pub fn answer(&mut self, opaque: i32) -> Option<u64> {
+        let place = self.place(opaque)?;
+        self.free.push(place);
+        Some(self.leave(place))
+    }
+
+    /// As [`Slots::answer`] after a refusal: the place rests until `until_ns`. Callers pass increasing times.
+    pub fn refuse(&mut self, opaque: i32, until_ns: u64) -> Option<u64> {
+        let place = self.place(opaque)?;
+        self.resting.push_back((until_ns, place));
+        Some(self.leave(place))
+    }
+
+    /// Frees the places whose rest is over.
+    pub fn wake(&mut self, now_ns: u64) {
+        while let Some(&(until_ns, place)) = self.resting.front()
+            && until_ns <= now_ns
+        {
+            self.resting.pop_front();
+            self.free.push(place);
+        }
+    }
+
+    /// Gives up every request sent [`WAIT_NS`] ago or earlier; returns how many.
+    pub fn expire(&mut self, now_ns: u64) -> u64 {
+        self.give_up(|slot| now_ns.saturating_sub(slot.sent_ns) >= WAIT_NS)
+    }
+
+    /// Gives up everything in flight, after the connection ended; returns how many.
+    pub fn abandon(&mut self) -> u64 {
+        self.give_up(|_| true)
+    }
+
+    /// True when a request can be taken.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.busy
+    }
+
+    fn give_up(&mut self, is_lost: impl Fn(&Slot) -> bool) -> u64 {
+        let mut lost = 0;
+        for (place, slot) in (0_u32..).zip(&mut self.slots) {
+            if slot.busy && is_lost(slot) {
+                slot.busy = false;
+                self.free.push(place);
+                lost += 1;
+            }
+        }
+        self.busy -= usize::try_from(lost).expect("at most 65,536");
+        lost
+    }
+
+    fn place(&self, opaque: i32) -> Option<u32> {
+        let place = opaque.checked_sub(BASE)?.cast_unsigned() & self.mask;
+        let slot = self.slots.get(place as usize)?;
+        (slot.busy && slot.opaque == opaque).then_some(place)
+    }
+
+    fn leave(&mut self, place: u32) -> u64 {
+        let slot = &mut self.slots[place as usize];
+        slot.busy = false;
+        self.busy -= 1;
+        slot.since_ns
+    }
+}
+
+fn id(count: u32) -> i32 {
+    BASE + count.cast_signed()
+}

@@ -1,0 +1,210 @@
+//! A request encoded once. Per request the places that differ are written over: all have a fixed width, so that
+//! lengths never change.
+
+use super::message::{BORN_MS, EPOCH_SECONDS, KEY_DIGITS, Message};
+use wire::codes::request;
+use wire::frame::{Encoding, FrameWriter, Head};
+use wire::header::SendHeader;
+
+/// Id put into templates, as wide as every id of [`super::Slots`].
+const OPAQUE: i32 = 1_000_000_000;
+
+/// Position of the id in a frame with a binary header: prefix 8, code 2, language 1, version 2.
+const BINARY_OPAQUE_AT: usize = 13;
+
+/// A queue of a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Broker name.
+    pub broker: String,
+    /// Queue.
+    pub queue_id: i32,
+}
+
+/// What differs from one request to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// Request id.
+    pub opaque: i32,
+    /// Client clock, milliseconds since 1970.
+    pub epoch_ms: u64,
+    /// The moving part of a unique key: milliseconds of the month, then a counter that never repeats within one.
+    pub month_ms: u32,
+    /// See `month_ms`. A batch uses the following numbers too.
+    pub counter: u16,
+}
+
+/// Places that are written over, as positions in a buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Places {
+    /// Starts of the moving parts of unique keys.
+    keys: Vec<usize>,
+    /// Starts of KEYS values.
+    seconds: Vec<usize>,
+}
+
+/// Everything of a frame before its body.
+#[derive(Clone, Debug)]
+struct Front {
+    bytes: Vec<u8>,
+    opaque_at: usize,
+    born_at: usize,
+    places: Places,
+}
+
+/// Requests to any of some queues, with one body for all.
+#[derive(Clone, Debug)]
+pub struct Template {
+    encoding: Encoding,
+    /// For queue `q` and tag `t` at `q * tags + t`.
+    fronts: Vec<Front>,
+    tags: usize,
+    body: Vec<u8>,
+    body_places: Places,
+}
+
+impl Template {
+    /// Encodes a message for every target and tag.
+    #[must_use]
+    pub fn single(message: &Message, targets: &[Target], encoding: Encoding) -> Self {
+        let tags = message.tag_count();
+        let properties: Vec<_> = (0..tags).map(|tag| message.properties(tag)).collect();
+        let fronts = targets.iter().flat_map(|target| {
+            let code = request::SEND_MESSAGE_V2;
+            properties.iter().map(move |properties| front(message, target, code, properties, encoding))
+        });
+        let fronts = fronts.collect();
+        Self { encoding, fronts, tags, body: message.body.clone(), body_places: Places::default() }
+    }
+
+    /// Encodes a batch of `count` equal messages for every target; tags go round within the batch.
+    #[must_use]
+    pub fn batch(message: &Message, count: u32, targets: &[Target], encoding: Encoding) -> Self {
+        let mut body = Vec::new();
+        for index in 0..count as usize {
+            let properties = message.properties(index % message.tag_count());
+            let entry = wire::batch::Entry { flag: 0, body: &message.body, properties: &properties };
+            wire::batch::append(&mut body, &entry).expect("sizes were checked with the flags");
+        }
+        let body_places = Places::find(&body, Encoding::Binary);
+        let front = |target| front(message, target, request::SEND_BATCH_MESSAGE, b"", encoding);
+        let fronts = targets.iter().map(front).collect();
+        Self { encoding, fronts, tags: 1, body, body_places }
+    }
+
+    /// Number of queues.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        self.fronts.len() / self.tags
+    }
+
+    /// Unique keys in one request.
+    #[must_use]
+    pub fn keys(&self) -> u16 {
+        let in_front = self.fronts.first().map_or(0, |front| front.places.keys.len());
+        u16::try_from(in_front + self.body_places.keys.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Appends a request to queue number `queue` of the targets.
+    pub fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
+        let tag = if self.tags == 1 { 0 } else { (stamp.epoch_ms % self.tags as u64) as usize };
+        let front = &self.fronts[queue * self.tags + tag];
+        let start = out.len();
+        out.extend_from_slice(&front.bytes);
+        let bytes = &mut out[start..];
+        match self.encoding {
+            Encoding::Binary => {
+                bytes[front.opaque_at..front.opaque_at + 4].copy_from_slice(&stamp.opaque.to_be_bytes());
+            }
+            Encoding::Json => digits(&mut bytes[front.opaque_at..front.opaque_at + 10], stamp.opaque as u64),
+        }
+        digits(&mut bytes[front.born_at..front.born_at + BORN_MS.len()], stamp.epoch_ms);
+        let next = front.places.patch(bytes, stamp, stamp.counter);
+        let start = out.len();
+        out.extend_from_slice(&self.body);
+        self.body_places.patch(&mut out[start..], stamp, next);
+    }
+}
+
+fn front(message: &Message, target: &Target, code: i32, properties: &[u8], encoding: Encoding) -> Front {
+    let header = SendHeader {
+        producer_group: &message.group,
+        topic: &message.topic,
+        default_topic: "TBW102",
+        default_topic_queue_nums: 4,
+        queue_id: target.queue_id,
+        sys_flag: message.sys_flag,
+        born_timestamp: BORN_MS.parse().expect("a constant of digits"),
+        properties,
+        batch: code == request::SEND_BATCH_MESSAGE,
+        broker_name: &target.broker,
+        ..SendHeader::default()
+    };
+    let mut bytes = Vec::new();
+    let writer = FrameWriter::begin(&mut bytes, Head::request(encoding, code, OPAQUE));
+    header.write(writer).finish_header(message.body_bytes(code == request::SEND_BATCH_MESSAGE));
+    let (opaque_at, born_at) = match encoding {
+        Encoding::Binary => (BINARY_OPAQUE_AT, after(&bytes, b"\0\x01g\0\0\0\x0d")),
+        Encoding::Json => (after(&bytes, b"\"opaque\":"), after(&bytes, b"\"g\":\"")),
+    };
+    let places = Places::find(&bytes, encoding);
+    Front { bytes, opaque_at, born_at, places }
+}
+
+impl Places {
+    fn find(bytes: &[u8], encoding: Encoding) -> Self {
+        let end: &[u8] = match encoding {
+            Encoding::Binary => b"\x01",
+            Encoding::Json => b"\\u0001",
+        };
+        let fixed = KEY_DIGITS.0;
+        Self {
+            keys: occurrences(bytes, &[b"UNIQ_KEY", end].concat()).map(|at| at + fixed).collect(),
+            seconds: occurrences(bytes, &[b"KEYS", end, EPOCH_SECONDS.as_bytes()].concat())
+                .map(|at| at - EPOCH_SECONDS.len())
+                .collect(),
+        }
+    }
+
+    /// Writes the places over; returns the counter after the last key.
+    fn patch(&self, bytes: &mut [u8], stamp: &Stamp, counter: u16) -> u16 {
+        let mut counter = counter;
+        for at in &self.keys {
+            let moving = u64::from(stamp.month_ms) << 16 | u64::from(counter);
+            hexadecimal(&mut bytes[*at..*at + KEY_DIGITS.1], moving);
+            counter = counter.wrapping_add(1);
+        }
+        for at in &self.seconds {
+            digits(&mut bytes[*at..*at + EPOCH_SECONDS.len()], stamp.epoch_ms / 1000);
+        }
+        counter
+    }
+}
+
+/// Positions right after every occurrence of `needle`.
+fn occurrences<'a>(bytes: &'a [u8], needle: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    let ends = needle.len()..=bytes.len();
+    ends.filter(move |end| bytes[..*end].ends_with(needle))
+}
+
+fn after(bytes: &[u8], needle: &[u8]) -> usize {
+    occurrences(bytes, needle).next().expect("the header was just written with this field")
+}
+
+/// Writes `value` right-aligned in decimal over all of `place`.
+fn digits(place: &mut [u8], value: u64) {
+    let mut rest = value;
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+}
+
+/// Writes `value` right-aligned in upper-case hexadecimal over all of `place`.
+fn hexadecimal(place: &mut [u8], value: u64) {
+    let mut rest = value;
+    for digit in place.iter_mut().rev() {
+        *digit = b"0123456789ABCDEF"[(rest & 15) as usize];
+        rest >>= 4;
+    }
+}

@@ -1,0 +1,163 @@
+//! `vostok lab producer`: producer.sh with one thread per core instead of one per request in flight.
+
+use crate::Error;
+use crate::command::{Compression, ProducerFlags, Sending};
+use crate::load::{Clock, Message, Template, body};
+use crate::report::{Tally, line};
+use crate::session::{self, Plan};
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::frame::Encoding;
+use wire::record::sys_flag;
+
+/// Producer group of the script.
+const GROUP: &str = "benchmark_producer";
+
+/// Requests in flight with `-y true`.
+const ASYNCHRONOUS_IN_FLIGHT: u32 = 10_000;
+
+/// Most encoded headers kept, one per queue and tag.
+const FRONTS_MAX: usize = 1 << 18;
+
+/// Sends until the quantity, the duration or a signal is reached.
+///
+/// # Errors
+/// A flag cannot be served, or the cluster cannot be reached at the start.
+pub fn run(flags: &ProducerFlags) -> Result<(), Error> {
+    refuse_unserved(flags.run.acl.0, flags.run.trace.0)?;
+    println!("{}", opening(flags));
+    session::block_on(send(flags))
+}
+
+/// The first lines of the script.
+fn opening(flags: &ProducerFlags) -> String {
+    let ProducerFlags { run, sending, quantity, delay, delay_level, asynchronous } = flags;
+    let threads = if asynchronous.0 { 1 } else { sending.threads };
+    let first = format!(
+        "topic: {}, threadCount: {threads}, messageSize: {}, keyEnable: {}, propertySize: {}, tagCount: {}, \
+         traceEnable: {}, aclEnable: {}, messageQuantity: {quantity}, delayEnable: {delay}, \
+         delayLevel: {delay_level}, asyncEnable: {asynchronous}",
+        run.topic,
+        sending.message_size,
+        sending.keys,
+        sending.property_size,
+        sending.tags,
+        run.trace,
+        run.acl
+    );
+    first + "\n" + &opening_compression(sending, run.report_interval)
+}
+
+/// The line about compression, common to both producers.
+pub(crate) fn opening_compression(sending: &Sending, report_interval: u64) -> String {
+    let line = format!(" compressEnable: {}, reportInterval: {report_interval}", sending.compress);
+    if !sending.compress.0 {
+        return line;
+    }
+    let kind = format!("{:?}", sending.compress_type).to_uppercase();
+    format!("{line}\ncompressType: {kind} compressLevel: {}", sending.compress_level)
+}
+
+/// Flags that are understood but not served end the run instead of measuring something else.
+pub(crate) fn refuse_unserved(acl: bool, trace: bool) -> Result<(), Error> {
+    let unserved = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
+    match (acl, trace) {
+        (true, _) => unserved("-a true", "access control is not served by this version of the lab"),
+        (_, true) => unserved("-m true", "message trace is not served by this version of the lab"),
+        _ => Ok(()),
+    }
+}
+
+async fn send(flags: &ProducerFlags) -> Result<(), Error> {
+    let ProducerFlags { run, sending, .. } = flags;
+    let (client, places) = session::find(run).await?;
+    let queues: usize = places.iter().map(|place| place.targets.len()).sum();
+    check_fronts(sending, queues)?;
+    let (tally, clock) = (Arc::new(Tally::default()), Clock::start());
+    let mut message = message(GROUP, &run.topic, sending)?;
+    message.delay_level = if flags.delay.0 { flags.delay_level } else { 0 };
+    let plan = Plan {
+        sending,
+        in_flight: if flags.asynchronous.0 { ASYNCHRONOUS_IN_FLIGHT } else { sending.threads },
+        quantity: (flags.quantity > 0).then_some(flags.quantity),
+        messages_each: 1,
+    };
+    let encoding = encoding(sending);
+    let template = |targets: &[_], index| {
+        let message = Message { key_prefix: key_prefix(client.ip(), clock, index), ..message.clone() };
+        Template::single(&message, targets, encoding)
+    };
+    let lanes = plan.lanes(&places, (&tally, clock), template);
+    let workers = session::workers(sending.cores)?;
+    let periodic = |now, rates: &_| line::producer(now, rates, run.format);
+    let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
+    println!("{}", line::producer_complete(&finished.total, finished.rates.as_ref(), run.format));
+    session::tell(run, &finished)?;
+    workers.shutdown();
+    client.shutdown();
+    Ok(())
+}
+
+pub(crate) fn encoding(sending: &Sending) -> Encoding {
+    if sending.json_headers { Encoding::Json } else { Encoding::Binary }
+}
+
+/// Refuses combinations that would need more memory for headers than for anything else.
+pub(crate) fn check_fronts(sending: &Sending, queues: usize) -> Result<(), Error> {
+    let fronts = queues * sending.tags.max(1) as usize;
+    if fronts <= FRONTS_MAX {
+        return Ok(());
+    }
+    let why = format!("{} tags times {queues} queues is more than {FRONTS_MAX}", sending.tags);
+    Err(Error::Flag { flag: "-l", why })
+}
+
+/// The message all requests carry, compressed once.
+pub(crate) fn message(group: &str, topic: &str, sending: &Sending) -> Result<Message, Error> {
+    let plain = body(sending.message_size, 0x5bd1_e995_9e37_79b9);
+    let (body, sys_flag) = compressed(sending, plain)?;
+    Ok(Message {
+        group: group.to_owned(),
+        topic: topic.to_owned(),
+        body,
+        sys_flag,
+        keys: sending.keys.0,
+        tags: sending.tags,
+        property_size: sending.property_size,
+        delay_level: 0,
+        key_prefix: [0; 10],
+        batch: 0,
+    })
+}
+
+fn compressed(sending: &Sending, plain: Vec<u8>) -> Result<(Vec<u8>, i32), Error> {
+    if !sending.compress.0 || plain.len() < sending.compress_over {
+        return Ok((plain, 0));
+    }
+    let kind = match sending.compress_type {
+        Compression::Zlib => sys_flag::Compression::Zlib,
+        Compression::Lz4 => sys_flag::Compression::Lz4,
+        Compression::Zstd => sys_flag::Compression::Zstd,
+    };
+    let failed = Error::system("compress the body");
+    let body = client::compress(kind, sending.compress_level, &plain).map_err(failed)?;
+    Ok((body, sys_flag::compressed_with(kind)))
+}
+
+/// The fixed part of unique keys: address, process, and what tells lanes and runs apart.
+pub(crate) fn key_prefix(ip: IpAddr, clock: Clock, lane: u32) -> [u8; 10] {
+    let ip = match ip {
+        IpAddr::V4(ip) => ip.octets(),
+        IpAddr::V6(ip) => *ip.octets().last_chunk().expect("sixteen bytes"),
+    };
+    let process = (std::process::id() as u16).to_be_bytes();
+    let run = (clock.epoch_ms(0) as u32).wrapping_mul(0x9e37_79b1) ^ lane;
+    let mut prefix = [0; 10];
+    prefix[..4].copy_from_slice(&ip);
+    prefix[4..6].copy_from_slice(&process);
+    prefix[6..].copy_from_slice(&run.to_be_bytes());
+    prefix
+}
+
+#[cfg(test)]
+mod tests;

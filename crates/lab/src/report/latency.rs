@@ -1,0 +1,86 @@
+//! Latencies of a run in microseconds.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Longest latency told apart; longer ones count as this.
+const MICROS_MAX: u64 = 60_000_000;
+
+/// A distribution of latencies with three significant digits.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+}
+
+/// The figures of a result, all in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// Mean.
+    pub avg: f64,
+    /// Median.
+    pub p50: u64,
+    /// 90 % were no slower.
+    pub p90: u64,
+    /// 99 % were no slower.
+    pub p99: u64,
+    /// 99.9 % were no slower.
+    pub p999: u64,
+    /// 99.99 % were no slower.
+    pub p9999: u64,
+    /// Slowest.
+    pub max: u64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latency {
+    /// An empty distribution.
+    #[must_use]
+    pub fn new() -> Self {
+        let histogram =
+            Histogram::new_with_bounds(1, MICROS_MAX, 3).expect("the bounds are constant and valid");
+        Self { histogram }
+    }
+
+    /// Adds one latency.
+    pub fn record(&mut self, micros: u64) {
+        self.histogram.saturating_record(micros);
+    }
+
+    /// Forgets everything, for the end of a warm-up.
+    pub fn clear(&mut self) {
+        self.histogram.clear();
+    }
+
+    /// The figures of the result.
+    #[must_use]
+    pub fn percentiles(&self) -> Percentiles {
+        if self.histogram.is_empty() {
+            return Percentiles::default();
+        }
+        let at = |quantile| self.histogram.value_at_quantile(quantile);
+        Percentiles {
+            avg: (self.histogram.mean() * 1000.0).round() / 1000.0,
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+            max: self.histogram.max(),
+        }
+    }
+}
+
+impl std::fmt::Display for Percentiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Latency(us): avg {:.1} | p50 {} | p90 {} | p99 {} | p99.9 {} | p99.99 {} | max {}",
+            self.avg, self.p50, self.p90, self.p99, self.p999, self.p9999, self.max
+        )
+    }
+}

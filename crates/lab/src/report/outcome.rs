@@ -1,0 +1,55 @@
+//! The result of a run as JSON.
+
+use super::latency::Percentiles;
+use super::{Latency, Snapshot, line};
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+
+/// Totals of a run without its warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Messages acknowledged.
+    pub messages: u64,
+    /// Length of the measured part.
+    pub seconds: f64,
+    /// Messages per second.
+    pub tps: f64,
+    /// Requests without an answer, and requests answered with an error code.
+    pub failures: u64,
+    /// The first kind.
+    pub send_failed: u64,
+    /// The second kind.
+    pub response_failed: u64,
+    /// Latencies, microseconds.
+    pub latency_us: Percentiles,
+}
+
+impl Outcome {
+    /// The result from the counts at the start and the end of the measured part.
+    #[must_use]
+    pub fn new(first: &Snapshot, last: &Snapshot, elapsed: Duration, latency: &Latency) -> Self {
+        let messages = last.messages - first.messages;
+        let send_failed = last.send_failed - first.send_failed;
+        let response_failed = last.response_failed - first.response_failed;
+        Self {
+            messages,
+            seconds: elapsed.as_secs_f64(),
+            tps: line::rate(messages, elapsed),
+            failures: send_failed + response_failed,
+            send_failed,
+            response_failed,
+            latency_us: latency.percentiles(),
+        }
+    }
+
+    /// Writes the result as one JSON object.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), crate::Error> {
+        let text = serde_json::to_string_pretty(self).expect("numbers become JSON");
+        std::fs::write(path, text + "\n")
+            .map_err(|source| crate::Error::File { path: path.to_owned(), source })
+    }
+}

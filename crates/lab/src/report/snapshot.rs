@@ -1,0 +1,102 @@
+//! Counts sampled once a second, and the rates between the first and the last of ten samples, as the benchmark
+//! scripts compute them (`org.apache.rocketmq.example.benchmark.Producer`).
+
+use std::collections::VecDeque;
+
+/// Samples kept; a report needs all of them.
+pub const SAMPLES: usize = 10;
+
+/// Counts since the start at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// When it was taken, milliseconds of any clock.
+    pub at_ms: u64,
+    /// Requests answered with success.
+    pub succeeded: u64,
+    /// Messages in them.
+    pub messages: u64,
+    /// Requests without an answer.
+    pub send_failed: u64,
+    /// Requests answered with an error code.
+    pub response_failed: u64,
+    /// Sum of the latencies of the successes, microseconds.
+    pub micros: u64,
+    /// Largest latency, microseconds.
+    pub micros_max: u64,
+}
+
+/// The last samples.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    samples: VecDeque<Snapshot>,
+}
+
+/// What lies between two samples. Failure counts are totals since the start, as in the scripts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Successful requests per second, truncated.
+    pub tps: u64,
+    /// Successful messages per second, truncated.
+    pub mps: u64,
+    /// Largest latency since the start, whole milliseconds.
+    pub max_ms: u64,
+    /// Mean latency of the successes, milliseconds; not a number when there were none.
+    pub average_ms: f64,
+    /// Mean latency per message, milliseconds.
+    pub average_message_ms: f64,
+    /// Requests without an answer.
+    pub send_failed: u64,
+    /// Requests answered with an error code.
+    pub response_failed: u64,
+}
+
+impl Window {
+    /// Adds a sample and forgets the eleventh.
+    pub fn push(&mut self, sample: Snapshot) {
+        self.samples.push_back(sample);
+        if self.samples.len() > SAMPLES {
+            self.samples.pop_front();
+        }
+    }
+
+    /// The rates over the window, once it is full.
+    #[must_use]
+    pub fn full(&self) -> Option<Rates> {
+        if self.samples.len() < SAMPLES { None } else { self.partial() }
+    }
+
+    /// The rates over what there is, given two samples.
+    #[must_use]
+    pub fn partial(&self) -> Option<Rates> {
+        match (self.samples.front(), self.samples.back()) {
+            (Some(first), Some(last)) if self.samples.len() >= 2 => Some(Rates::between(first, last)),
+            _ => None,
+        }
+    }
+
+    /// The newest sample.
+    #[must_use]
+    pub fn last(&self) -> Option<&Snapshot> {
+        self.samples.back()
+    }
+}
+
+impl Rates {
+    /// The rates from `first` to `last`.
+    #[must_use]
+    pub fn between(first: &Snapshot, last: &Snapshot) -> Self {
+        let elapsed_ms = last.at_ms.saturating_sub(first.at_ms).max(1);
+        let succeeded = last.succeeded - first.succeeded;
+        let messages = last.messages - first.messages;
+        let millis = (last.micros - first.micros) as f64 / 1000.0;
+        Self {
+            tps: succeeded * 1000 / elapsed_ms,
+            mps: messages * 1000 / elapsed_ms,
+            max_ms: last.micros_max / 1000,
+            average_ms: millis / succeeded as f64,
+            average_message_ms: millis / messages as f64,
+            send_failed: last.send_failed,
+            response_failed: last.response_failed,
+        }
+    }
+}

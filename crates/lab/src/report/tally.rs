@@ -1,0 +1,77 @@
+//! The running counts of a tool: added to by the connections, read by the printer.
+
+use super::{Latency, Snapshot};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counts since the start. The atomics are plain counters; nothing is published through them.
+#[derive(Debug, Default)]
+pub struct Tally {
+    succeeded: AtomicU64,
+    messages: AtomicU64,
+    send_failed: AtomicU64,
+    response_failed: AtomicU64,
+    micros: AtomicU64,
+    micros_max: AtomicU64,
+    latency: Mutex<Latency>,
+    /// Counts at the end of the warm-up.
+    from: Mutex<Option<Snapshot>>,
+}
+
+impl Tally {
+    /// Counts answered requests of `messages_each`, by their latencies in microseconds.
+    pub fn answered(&self, micros: &[u64], messages_each: u64) {
+        if micros.is_empty() {
+            return;
+        }
+        let count = micros.len() as u64;
+        let max = micros.iter().copied().max().unwrap_or_default();
+        let mut latency = self.latency.lock().expect("recording does not panic");
+        micros.iter().for_each(|micros| latency.record(*micros));
+        drop(latency);
+        self.succeeded.fetch_add(count, Relaxed);
+        self.messages.fetch_add(count * messages_each, Relaxed);
+        self.micros.fetch_add(micros.iter().sum(), Relaxed);
+        self.micros_max.fetch_max(max, Relaxed);
+    }
+
+    /// Counts requests nobody answered: no connection, or no answer in time.
+    pub fn unanswered(&self, count: u64) {
+        self.send_failed.fetch_add(count, Relaxed);
+    }
+
+    /// Counts requests answered with an error code.
+    pub fn refused(&self, count: u64) {
+        self.response_failed.fetch_add(count, Relaxed);
+    }
+
+    /// The counts at this moment; `at_ms` is the reader's clock.
+    pub fn snapshot(&self, at_ms: u64) -> Snapshot {
+        Snapshot {
+            at_ms,
+            succeeded: self.succeeded.load(Relaxed),
+            messages: self.messages.load(Relaxed),
+            send_failed: self.send_failed.load(Relaxed),
+            response_failed: self.response_failed.load(Relaxed),
+            micros: self.micros.load(Relaxed),
+            micros_max: self.micros_max.load(Relaxed),
+        }
+    }
+
+    /// Ends the warm-up, given the counts at this moment: forgets the latencies so far.
+    pub fn measure_from(&self, now: Snapshot) {
+        *self.from.lock().expect("nothing panics while it is held") = Some(now);
+        self.latency.lock().expect("recording does not panic").clear();
+        self.micros_max.store(0, Relaxed);
+    }
+
+    /// The counts at the end of the warm-up.
+    pub fn measured_from(&self) -> Option<Snapshot> {
+        *self.from.lock().expect("nothing panics while it is held")
+    }
+
+    /// A copy of the latencies so far.
+    pub fn latency(&self) -> Latency {
+        self.latency.lock().expect("recording does not panic").clone()
+    }
+}

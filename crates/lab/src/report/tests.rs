@@ -1,0 +1,101 @@
+//! Lines and rates as the scripts print and compute them.
+
+use super::*;
+use crate::command::LineFormat;
+use std::time::Duration;
+
+fn sample(second: u64) -> Snapshot {
+    Snapshot {
+        at_ms: second * 1000,
+        succeeded: second * 100,
+        messages: second * 1600,
+        send_failed: second / 5,
+        response_failed: 0,
+        micros: second * 100 * 1349,
+        micros_max: 200_999,
+    }
+}
+
+fn window(seconds: std::ops::Range<u64>) -> Window {
+    let mut window = Window::default();
+    seconds.for_each(|second| window.push(sample(second)));
+    window
+}
+
+#[test]
+fn a_report_needs_ten_samples() {
+    assert_eq!(window(0..9).full(), None);
+    let rates = window(0..10).full().unwrap();
+    assert_eq!((rates.tps, rates.mps, rates.max_ms), (100, 1600, 200));
+    assert_eq!(window(0..30).full().unwrap().send_failed, 5, "totals since the start");
+    assert_eq!(window(0..1).partial(), None);
+    assert!(window(0..2).partial().is_some());
+}
+
+#[test]
+fn times_are_printed_as_java_does() {
+    let check = |ms, expected: &str| assert_eq!(line::clock(ms), expected);
+    check(0, "1970-01-01 00:00:00,000");
+    check(1_704_067_200_000, "2024-01-01 00:00:00,000");
+    check(1_709_251_199_999, "2024-02-29 23:59:59,999");
+    assert_eq!(line::month_ms(1_704_067_200_005), 5);
+    assert_eq!(line::month_ms(1_709_251_199_999), 29 * 86_400_000 - 1);
+}
+
+#[test]
+fn producer_lines() {
+    let window = window(0..10);
+    let rates = window.full().unwrap();
+    assert_eq!(
+        line::producer(0, &rates, LineFormat::V5),
+        "Current Time: 1970-01-01 00:00:00,000 | Send TPS: 100 | Max RT(ms): 200 | Average RT(ms):   1.349 | \
+         Send Failed: 1 | Response Failed: 0"
+    );
+    assert_eq!(
+        line::producer(0, &rates, LineFormat::V4),
+        "Current Time: 1970-01-01 00:00:00,000 Send TPS: 100 Max RT(ms): 200 Average RT(ms):   1.349 \
+         Send Failed: 1 Response Failed: 0"
+    );
+    let last = window.last().unwrap();
+    assert_eq!(
+        line::producer_complete(last, Some(&rates), LineFormat::V5),
+        "[Complete] Send Total: 900 | Send TPS: 100 | Max RT(ms): 200 | Average RT(ms):   1.349 | \
+         Send Failed: 1 | Response Failed: 0"
+    );
+    assert_eq!(
+        line::producer_complete(last, None, LineFormat::V5),
+        "[Complete] Send Total: 900 Send Failed: 1 Response Failed: 0"
+    );
+    assert_eq!(
+        line::batch_producer(0, &rates, 16),
+        "Current Time: 1970-01-01 00:00:00,000 | Send TPS: 100 | Send MPS: 1600 | Max RT(ms): 200 | \
+         Average RT(ms):   1.349 | Average Message RT(ms):   0.084 | Send Failed: 1 | Send Message Failed: 16"
+    );
+}
+
+#[test]
+fn an_idle_window_has_no_average() {
+    let mut window = Window::default();
+    (0..10).for_each(|second| window.push(Snapshot { at_ms: second * 1000, ..Snapshot::default() }));
+    let text = line::producer(0, &window.full().unwrap(), LineFormat::V5);
+    assert!(text.contains("Send TPS: 0 | Max RT(ms): 0 | Average RT(ms):     NaN |"), "{text}");
+}
+
+#[test]
+fn the_result_has_the_agreed_keys() {
+    let tally = Tally::default();
+    tally.answered(&[100, 200, 300], 2);
+    tally.unanswered(1);
+    tally.refused(2);
+    let first = Snapshot::default();
+    let outcome = Outcome::new(&first, &tally.snapshot(5), Duration::from_secs(2), &tally.latency());
+    assert_eq!((outcome.messages, outcome.tps, outcome.failures), (6, 3.0, 3));
+    let value = serde_json::to_value(&outcome).unwrap();
+    for key in ["messages", "seconds", "tps", "failures"] {
+        assert!(value[key].is_number(), "{key}");
+    }
+    for key in ["avg", "p50", "p90", "p99", "p999", "p9999", "max"] {
+        assert!(value["latency_us"][key].is_number(), "{key}");
+    }
+    assert_eq!(value["latency_us"]["max"], 300);
+}

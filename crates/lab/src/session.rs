@@ -1,0 +1,136 @@
+//! A run: the topic is looked up or created, lanes are connected and watched, lines are printed, the result is made.
+
+mod plan;
+mod topic;
+
+pub(crate) use plan::Plan;
+pub(crate) use topic::find;
+
+use crate::Error;
+use crate::command::Run;
+use crate::load::{Clock, Lane, keep};
+use crate::report::{Outcome, Rates, Snapshot, Tally, Window};
+use net::{Limits, Workers};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two samples of the counts, as in the scripts.
+const SAMPLE: Duration = Duration::from_secs(1);
+
+/// How long requests in flight may take at the end: longer than their own limit.
+const DRAIN: Duration = Duration::from_millis(3500);
+
+/// What a run came to.
+pub(crate) struct Finished {
+    /// Counts at the end, warm-up included.
+    pub total: Snapshot,
+    /// Rates over the last samples, given two.
+    pub rates: Option<Rates>,
+    /// Result without the warm-up.
+    pub outcome: Outcome,
+}
+
+/// Runs a future on a runtime of its own; lanes have theirs.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Error::system("start a runtime"))?.block_on(future)
+}
+
+/// Worker threads whose connections may queue any amount of our own requests.
+pub(crate) fn workers(count: u32) -> Result<Workers, Error> {
+    let limits = Limits { unsent_bytes_high: usize::MAX, unsent_bytes_max: usize::MAX, ..Limits::default() };
+    Workers::start("lab", count as usize, limits).map_err(Error::system("start threads"))
+}
+
+/// Drives the lanes until time is up, they are done, or a signal says stop; prints `line` every interval.
+pub(crate) async fn drive(
+    run: &Run,
+    workers: &Workers,
+    lanes: Vec<(SocketAddr, Arc<Lane>)>,
+    watch: (&Tally, Clock),
+    line: impl Fn(u64, &Rates) -> String,
+) -> Result<Finished, Error> {
+    let (tally, clock) = watch;
+    let mut keepers = tokio::task::JoinSet::new();
+    for (index, (address, lane)) in lanes.iter().cloned().enumerate() {
+        let workers = workers.clone();
+        keepers.spawn(async move { keep(&workers, index, address, lane).await });
+    }
+    let ended = async { while keepers.join_next().await.is_some() {} };
+    let mut window = Window::default();
+    tokio::select! {
+        () = observe(run, (tally, clock), &mut window, line) => {}
+        () = ended => {}
+        () = signalled() => {}
+    }
+    let stopped_ns = clock.now_ns();
+    lanes.iter().for_each(|(_, lane)| lane.stop());
+    let drained = async { while keepers.join_next().await.is_some() {} };
+    let ended_ns = match tokio::time::timeout(DRAIN, drained).await {
+        Ok(()) => clock.now_ns(),
+        Err(_) => stopped_ns,
+    };
+    let total = tally.snapshot(ended_ns / 1_000_000);
+    if window.last().is_none_or(|last| last.at_ms + 100 < total.at_ms) {
+        window.push(total);
+    }
+    let first = tally.measured_from().unwrap_or_default();
+    let elapsed = Duration::from_millis(total.at_ms.saturating_sub(first.at_ms));
+    let outcome = Outcome::new(&first, &total, elapsed, &tally.latency());
+    Ok(Finished { total, rates: window.partial(), outcome })
+}
+
+/// Samples and prints until the time limit, and ends the warm-up in between.
+async fn observe(
+    run: &Run,
+    (tally, clock): (&Tally, Clock),
+    window: &mut Window,
+    line: impl Fn(u64, &Rates) -> String,
+) {
+    let snapshot = || tally.snapshot(clock.now_ns() / 1_000_000);
+    let mut samples = tokio::time::interval(SAMPLE);
+    let interval = Duration::from_millis(run.report_interval);
+    let mut reports = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+    let warm = tokio::time::sleep(run.warm());
+    let limit = tokio::time::sleep(run.limit().unwrap_or(Duration::MAX / 4));
+    tokio::pin!(warm, limit);
+    let mut warming = !run.warm().is_zero();
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut warm, if warming => {
+                warming = false;
+                tally.measure_from(snapshot());
+            }
+            () = &mut limit => return,
+            _ = samples.tick() => window.push(snapshot()),
+            _ = reports.tick() => {
+                if let Some(rates) = window.full() {
+                    println!("{}", line(clock.epoch_ms(clock.now_ns()), &rates));
+                }
+            }
+        }
+    }
+}
+
+/// Waits for an interrupt or a request to terminate.
+async fn signalled() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Prints the latencies and writes the file asked for.
+pub(crate) fn tell(run: &Run, finished: &Finished) -> Result<(), Error> {
+    println!("{}", finished.outcome.latency_us);
+    run.json.as_deref().map_or(Ok(()), |path| finished.outcome.write(path))
+}

@@ -1,0 +1,83 @@
+//! Finds the queues to load, creating the topic when that is asked for.
+
+use crate::Error;
+use crate::command::Run;
+use crate::load::Target;
+use client::{Client, Config, Route};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::codes::response;
+
+/// How often, and how long between, a created topic is looked for in the route.
+const LOOKS: (u32, Duration) = (100, Duration::from_millis(100));
+
+/// A broker and its queues of the topic.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Queues to send to.
+    pub targets: Vec<Target>,
+}
+
+/// Starts a client and finds the queues of the topic. With `--queues` a missing topic is created on every master;
+/// without, it is left to the brokers to create it on the first send.
+pub(crate) async fn find(run: &Run) -> Result<(Client, Vec<Place>), Error> {
+    let client = Client::start(Config::new(&run.namesrv))?;
+    let route = match run.queues {
+        Some(queues) => created(&client, &run.topic, queues).await?,
+        None => client.publish_route(&run.topic, 4).await?,
+    };
+    let mut places: BTreeMap<&str, Place> = BTreeMap::new();
+    for queue in &route.publish {
+        let Some(master) = route.master(&queue.broker_name) else { continue };
+        let place = match places.entry(master) {
+            std::collections::btree_map::Entry::Occupied(place) => place.into_mut(),
+            std::collections::btree_map::Entry::Vacant(empty) => {
+                empty.insert(Place { address: resolve(master).await?, targets: Vec::new() })
+            }
+        };
+        place.targets.push(Target { broker: queue.broker_name.clone(), queue_id: queue.queue_id });
+    }
+    if places.is_empty() {
+        return Err(client::Error::NoQueue(run.topic.clone()).into());
+    }
+    Ok((client, places.into_values().collect()))
+}
+
+async fn created(client: &Client, topic: &str, queues: u32) -> Result<Arc<Route>, Error> {
+    if let Some(route) = existing(client, topic).await? {
+        return Ok(route);
+    }
+    let masters = client.masters("").await?;
+    for master in &masters {
+        client.create_topic(master, topic, queues).await?;
+    }
+    for _ in 0..LOOKS.0 {
+        if let Some(route) = existing(client, topic).await?
+            && route.brokers.len() == masters.len()
+        {
+            return Ok(route);
+        }
+        tokio::time::sleep(LOOKS.1).await;
+    }
+    Err(client::Error::NoQueue(topic.to_owned()).into())
+}
+
+async fn existing(client: &Client, topic: &str) -> Result<Option<Arc<Route>>, Error> {
+    match client.refresh_route(topic).await {
+        Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(route) => Ok(Some(route)),
+    }
+}
+
+async fn resolve(address: &str) -> Result<SocketAddr, Error> {
+    let failed = Error::system(format!("resolve {address}"));
+    let found = tokio::net::lookup_host(address)
+        .await
+        .and_then(|mut found| found.next().ok_or_else(|| std::io::Error::other("the name has no address")));
+    found.map_err(failed)
+}

@@ -1,0 +1,26 @@
+//! The tools against the echo server, over real sockets: what is counted must be what was sent.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod producer;
+
+use lab::command::{EchoFlags, Lab};
+use lab::echo::Echo;
+
+/// Starts an echo server on a free port and returns its address.
+fn echo() -> String {
+    let flags = EchoFlags { port: 0, host: [127, 0, 0, 1].into(), log: None, queues: 4 };
+    let echo = Echo::bind(&flags).unwrap();
+    let address = echo.address().unwrap().to_string();
+    std::thread::spawn(move || echo.serve());
+    address
+}
+
+/// Runs a tool with `--json` and returns the result it wrote.
+fn result(line: &str) -> serde_json::Value {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("result.json");
+    let line = format!("{line} --json {}", file.display());
+    lab::run(Lab::new(line.split_whitespace().map(str::to_owned))).unwrap();
+    serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap()
+}
