@@ -4,6 +4,7 @@ import mmap
 import os
 import shutil
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -30,21 +31,27 @@ def touch_memory(limit):
     return 2 * share, time.monotonic() - started
 
 
-def counters(pid):
-    """CPU time in microseconds, context switches of all threads, and resident memory in bytes."""
+def cpu_us(pid):
+    """User and system time of all threads, ended ones included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    cpu = (int(fields[11]) + int(fields[12])) * TICK_US
-    switches = 0
+    return (int(fields[11]) + int(fields[12])) * TICK_US
+
+
+def switches(pid):
+    """Context switches by thread; a thread that ended is not in it."""
+    counts = {}
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:
-            for line in (thread / "status").read_text().splitlines():
-                if "ctxt_switches" in line:
-                    switches += int(line.split()[1])
+            lines = (thread / "status").read_text().splitlines()
         except OSError:
-            pass  # the thread ended meanwhile
+            continue  # the thread ended meanwhile
+        counts[thread.name] = sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+    return counts
+
+
+def resident(pid):
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    resident = {key: int(status[key].split()[0]) << 10 for key in ("VmRSS", "RssAnon", "RssFile") if key in status}
-    return cpu, switches, resident
+    return {key: int(status[key].split()[0]) << 10 for key in ("VmRSS", "RssAnon", "RssFile") if key in status}
 
 
 def load(server, cell, seconds, directory, cpus):
@@ -67,16 +74,21 @@ def measure(server, cell, seconds, directory, cpus):
     if free < DISK_FREE_MIN:
         raise RuntimeError(f"only {free >> 30} GB of disk are free, {DISK_FREE_MIN >> 30} are needed")
     load(server, {key: value for key, value in cell.items() if key != "rate"}, 1, directory, cpus)
-    cpu, switches, _ = counters(server.pid)
+    before, cpu = switches(server.pid), cpu_us(server.pid)
+    late = {}  # threads that end with their connection are read shortly before that
+    timer = threading.Timer(seconds - 0.1, lambda: late.update(switches(server.pid)))
+    timer.start()
     started = time.monotonic()
     result = load(server, cell, seconds, directory, cpus)
     wall = time.monotonic() - started
-    cpu_after, switches_after, resident = counters(server.pid)
+    timer.join()
+    cpu = cpu_us(server.pid) - cpu
+    after = late | switches(server.pid)
     messages = max(1, result["messages"])
     return {
         "server": server.name, "sync": server.sync, **cell, **result, "wall_seconds": wall,
-        "cpu_us_per_message": (cpu_after - cpu) / messages,
-        "cpu_share": (cpu_after - cpu) / (wall * 1e6),
-        "switches_per_message": max(0, switches_after - switches) / messages,
-        "rss_bytes": resident,
+        "cpu_us_per_message": cpu / messages,
+        "cpu_share": cpu / (wall * 1e6),
+        "switches_per_message": sum(count - before.get(thread, 0) for thread, count in after.items()) / messages,
+        "rss_bytes": resident(server.pid),
     }
