@@ -13,6 +13,9 @@ use tokio::io::unix::AsyncFd;
 /// Between two looks at requests without an answer and at places that rest.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Between two looks for a free place while requests are overdue.
+const OVERDUE: Duration = Duration::from_micros(20);
+
 /// Between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -46,8 +49,8 @@ async fn tick(lane: Arc<Lane>, peer: Arc<Peer>) {
         match (&alarm, lane.due_ns()) {
             (Some(alarm), Some(due_ns)) => {
                 let wait = Duration::from_nanos(due_ns.saturating_sub(lane.clock().now_ns()));
-                // An alarm that fails leaves the coarser tick.
-                if alarm.wait(wait.min(TICK)).await.is_err() {
+                // What is overdue waits for a free place. An alarm that fails leaves the coarser tick.
+                if alarm.wait(wait.clamp(OVERDUE, TICK)).await.is_err() {
                     tokio::time::sleep(TICK).await;
                 }
             }
@@ -74,9 +77,8 @@ impl Alarm {
         Ok(Self { timer })
     }
 
+    /// Waits for `time`, which is not zero: that would disarm the timer.
     async fn wait(&self, time: Duration) -> io::Result<()> {
-        // Zero would disarm the timer.
-        let time = time.max(Duration::from_nanos(1));
         let once = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
             it_value: Timespec {

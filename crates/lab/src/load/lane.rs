@@ -104,12 +104,10 @@ impl Lane {
         self.tally.unanswered(1);
     }
 
-    /// When the next request of an open loop can be sent, nanoseconds of the run; `None` while no place is free,
-    /// since an answer will send it then.
+    /// When the next request of an open loop is due, nanoseconds of the run; `None` when there is none left.
     pub fn due_ns(&self) -> Option<u64> {
         let state = self.state();
-        let pace = state.pace.as_ref().filter(|_| state.left > 0 && state.slots.has_room());
-        pace.map(Pace::due_ns)
+        state.pace.as_ref().filter(|_| state.left > 0).map(Pace::due_ns)
     }
 
     /// True for an open loop.
