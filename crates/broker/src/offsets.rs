@@ -136,7 +136,9 @@ impl Offsets {
     /// Committed offsets of a group in a topic by queue.
     pub(crate) fn of_topic(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
         let committed = |(queue_id, position): (&i32, &Position)| Some((*queue_id, position.committed?));
-        self.find(group, topic).map(|topic| lock(&topic).iter().filter_map(committed).collect()).unwrap_or_default()
+        self.find(group, topic)
+            .map(|topic| lock(&topic).iter().filter_map(committed).collect())
+            .unwrap_or_default()
     }
 
     /// Topics a group has positions in.
@@ -148,7 +150,11 @@ impl Offsets {
     /// Groups that have positions in a topic.
     pub(crate) fn groups_of(&self, topic: &str) -> BTreeSet<String> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        groups.iter().filter(|(_, topics)| topics.contains_key(topic)).map(|(group, _)| group.clone()).collect()
+        groups
+            .iter()
+            .filter(|(_, topics)| topics.contains_key(topic))
+            .map(|(group, _)| group.clone())
+            .collect()
     }
 
     /// Forgets a deleted group.
@@ -179,7 +185,13 @@ impl Offsets {
         lock(&*self.find(group, topic)?).get(&queue_id).copied()
     }
 
-    fn change<R>(&self, group: &str, topic: &str, queue_id: i32, apply: impl FnOnce(&mut Position) -> R) -> R {
+    fn change<R>(
+        &self,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        apply: impl FnOnce(&mut Position) -> R,
+    ) -> R {
         let topic = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
         apply(lock(&topic).entry(queue_id).or_default())
     }

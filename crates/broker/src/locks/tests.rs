@@ -59,7 +59,8 @@ fn line_21_an_unlock_frees_only_what_the_client_holds() {
     check(&locks, "b", 2, &[0, 1], &[0]);
     free(&locks, "a", &[1]);
     free(&locks, "b", &[0]);
-    assert_eq!((locks.table().count, locks.table().groups.len()), (0, 0));
+    let table = locks.table();
+    assert_eq!((table.count, table.groups.len()), (0, 0));
 }
 
 #[test]

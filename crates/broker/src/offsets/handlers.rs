@@ -19,7 +19,8 @@ pub(crate) fn query(
     let fields = &command.fields;
     let (group, topic) = (fields.need("consumerGroup")?, fields.need("topic")?);
     let queue_id: i32 = fields.need_number("queueId")?;
-    let known = offsets.pending_reset(group, topic, queue_id).or_else(|| offsets.committed(group, topic, queue_id));
+    let known =
+        offsets.pending_reset(group, topic, queue_id).or_else(|| offsets.committed(group, topic, queue_id));
     let offset = match known {
         Some(offset) => offset,
         None if !fields.flag_or("setZeroIfNotFound", true) => {
@@ -124,7 +125,11 @@ pub(crate) fn reset(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<Answe
 }
 
 fn by_time(desk: &ResetDesk<'_>, topic: &str, queue: i32, timestamp_ms: i64) -> Result<i64, Refusal> {
-    if timestamp_ms < 0 { Ok((desk.bounds)(topic, queue).1) } else { (desk.search)(topic, queue, timestamp_ms) }
+    if timestamp_ms < 0 {
+        Ok((desk.bounds)(topic, queue).1)
+    } else {
+        (desk.search)(topic, queue, timestamp_ms)
+    }
 }
 
 fn in_bounds(desk: &ResetDesk<'_>, topic: &str, queue: i32, target: i64) -> Result<i64, Refusal> {

@@ -62,7 +62,12 @@ impl Scene {
     }
 
     fn update(&self, offset: &str) -> String {
-        self.update_with(&[("consumerGroup", "g"), ("topic", "T"), ("queueId", "0"), ("commitOffset", offset)])
+        self.update_with(&[
+            ("consumerGroup", "g"),
+            ("topic", "T"),
+            ("queueId", "0"),
+            ("commitOffset", offset),
+        ])
     }
 
     fn update_with(&self, fields: &[(&str, &str)]) -> String {
@@ -73,7 +78,8 @@ impl Scene {
         let known = [("group", "g"), ("topic", "T"), ("timestamp", "4"), ("isForce", "true")];
         let missing = known.iter().filter(|(key, _)| !fields.iter().any(|(given, _)| given == key));
         let fields: Vec<_> = fields.iter().chain(missing).copied().collect();
-        let answer = self.ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &fields).map_err(|error| error.to_string())?;
+        let answer =
+            self.ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &fields).map_err(|error| error.to_string())?;
         Ok(json::from_slice::<ResetOffsetBody>(&answer.body).unwrap().offset_table)
     }
 }
@@ -113,7 +119,10 @@ fn updates_are_refused_with_the_texts_of_java() {
     check(&[group, topic, ("commitOffset", "1")], "29 QueueId is null, topic is T");
     check(&[group, topic, queue], "29 Offset is null, topic is T");
     check(&[group, topic, ("queueId", "2"), ("commitOffset", "1")], "29 QueueId is 2, topic T has 2 queues");
-    check(&[group, topic, ("queueId", "-1"), ("commitOffset", "1")], "29 QueueId is -1, topic T has 2 queues");
+    check(
+        &[group, topic, ("queueId", "-1"), ("commitOffset", "1")],
+        "29 QueueId is -1, topic T has 2 queues",
+    );
     check(&[group, topic, queue, ("commitOffset", "-1")], "29 Offset is -1, expected 0 or more, topic is T");
     assert!(scene.offsets.of_topic("g", "T").is_empty());
 }
@@ -147,10 +156,7 @@ fn resets_go_to_a_time_to_the_end_or_to_an_offset() {
     check(&[("timestamp", "-1")], Ok(&[(0, 9), (1, 9)]));
     check(&[("queueId", "1"), ("offset", "-1")], Ok(&[(1, 5)]));
     check(&[("queueId", "1"), ("offset", "10")], Ok(&[(1, 10)]));
-    check(
-        &[("queueId", "1"), ("offset", "11")],
-        Err("1: Target offset 11 not in consume queue range [3-9]"),
-    );
+    check(&[("queueId", "1"), ("offset", "11")], Err("1: Target offset 11 not in consume queue range [3-9]"));
     check(&[("queueId", "1"), ("offset", "2")], Err("1: Target offset 2 not in consume queue range [3-9]"));
     check(&[("queueId", "2")], Err("29: QueueId is 2, topic T has 2 queues to read"));
     check(&[("topic", "U")], Err("17: Topic U does not exist"));
@@ -170,7 +176,8 @@ fn a_file_of_java_loads_and_survives_a_rewrite() {
     assert_eq!(offsets.table().extra, java.extra, "the topics by group are derived as in Java");
     offsets.commit("GID_1", "TopicN", 1, 9);
     offsets.save(77).unwrap();
-    let rewritten: ConsumerOffsetTable = persist::read(&scene.folder.path().join("consumerOffset.json")).unwrap().unwrap();
+    let rewritten: ConsumerOffsetTable =
+        persist::read(&scene.folder.path().join("consumerOffset.json")).unwrap().unwrap();
     assert_eq!(rewritten.offset_table["TopicN@GID_1"], BTreeMap::from([(0, 4), (1, 9)]));
     assert_eq!((rewritten.data_version.counter, rewritten.data_version.timestamp), (1, 77));
 }
