@@ -6,6 +6,7 @@ use crate::log::Segment;
 use crate::queue::Unit;
 use crate::store::Shared;
 use crate::wake::lock;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::record::{self, BLANK_BYTES, Placement};
@@ -109,9 +110,21 @@ impl Shared {
             index = next;
         }
         for run in &runs {
-            self.log.ensure(run.at / segment_bytes * segment_bytes).map_err(AppendError::NoSpace)?;
+            self.ensure_segment(run.at / segment_bytes * segment_bytes)?;
         }
         Ok((runs, at))
+    }
+
+    /// Makes sure that a file is there. A full disk is no harm, any other trouble fences.
+    pub(crate) fn ensure_segment(&self, base: u64) -> Result<(), AppendError> {
+        self.log.ensure(base).map(|_| ()).map_err(|error| match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => AppendError::NoSpace(error),
+            _ => {
+                let reason = format!("making the commit log file {base}: {error}");
+                self.put_up_fence(&reason);
+                AppendError::Fenced(reason)
+            }
+        })
     }
 
     /// Gives out queue offsets and completes the records.
@@ -154,6 +167,7 @@ impl Shared {
         };
         let (from, end) = (at - base, at - base + bytes.len() as u64);
         if self.writes_ahead() && segment.written_ahead.load(Ordering::Acquire) < end {
+            self.log.wanted_ahead.store(base + end, Ordering::Release);
             self.prepare.wake();
             if !self.log.wait_written_ahead(segment, end, || self.fence.is_up()) {
                 return Err(AppendError::Fenced(self.fence.reason().unwrap_or_default()));

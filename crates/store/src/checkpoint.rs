@@ -158,6 +158,9 @@ impl Shared {
     /// units were written.
     pub(crate) fn checkpoint_now(&self) -> Result<Vec<Arc<Queue>>, Interrupted> {
         let _alone = lock(&self.checkpointing);
+        if self.fence.is_up() {
+            return Err(Interrupted::Fenced);
+        }
         let (end, store_timestamp, last_record) = {
             let appender = lock(&self.appender);
             (self.appended.load(Ordering::Acquire), appender.store_timestamp, appender.last_record)

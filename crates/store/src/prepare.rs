@@ -38,7 +38,7 @@ impl Shared {
             [Some(base), None]
         };
         for base in ahead.into_iter().flatten() {
-            if let Err(error) = self.log.ensure(base) {
+            if let Err(error) = self.ensure_segment(base) {
                 tracing::warn!(base, %error, "cannot make the next commit log file ahead");
                 return;
             }
@@ -46,7 +46,8 @@ impl Shared {
     }
 
     fn write_ahead(&self, end: u64) {
-        let target = end + self.config.written_ahead_bytes;
+        let wanted = self.log.wanted_ahead.load(Ordering::Acquire);
+        let target = wanted.max(end + self.config.written_ahead_bytes);
         let zeros = vec![0; usize::try_from(self.write_ahead_step()).unwrap_or(1 << 20)];
         for segment in self.log.segments_in(end, target) {
             let target = (target - segment.base).min(self.config.segment_bytes);

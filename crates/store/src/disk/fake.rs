@@ -29,13 +29,13 @@ type Names = BTreeMap<PathBuf, Arc<FakeFile>>;
 enum Change {
     Link(PathBuf, Arc<FakeFile>),
     Unlink(PathBuf),
-    Rename(PathBuf, PathBuf),
+    Rename(PathBuf, PathBuf, Arc<FakeFile>),
 }
 
 impl Change {
     fn directory(&self) -> Option<&Path> {
         match self {
-            Self::Link(path, _) | Self::Unlink(path) | Self::Rename(_, path) => path.parent(),
+            Self::Link(path, _) | Self::Unlink(path) | Self::Rename(_, path, _) => path.parent(),
         }
     }
 
@@ -43,10 +43,9 @@ impl Change {
         match self {
             Self::Link(path, file) => drop(names.insert(path.clone(), file.clone())),
             Self::Unlink(path) => drop(names.remove(path)),
-            Self::Rename(source, target) => {
-                if let Some(file) = names.remove(source) {
-                    names.insert(target.clone(), file);
-                }
+            Self::Rename(source, target, file) => {
+                names.remove(source);
+                names.insert(target.clone(), file.clone());
             }
         }
     }
@@ -195,10 +194,8 @@ impl Disk for FakeDisk {
 
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
-        if !state.names.contains_key(source) {
-            return Err(ErrorKind::NotFound.into());
-        }
-        let change = Change::Rename(source.to_owned(), target.to_owned());
+        let file = state.names.get(source).ok_or(io::Error::from(ErrorKind::NotFound))?.clone();
+        let change = Change::Rename(source.to_owned(), target.to_owned(), file);
         change.apply(&mut state.names);
         state.changes.push(change);
         Ok(())

@@ -208,7 +208,7 @@ impl Shared {
             let mut head = [0; 8];
             let look = usize::try_from(left.min(8)).unwrap_or(8);
             segment.file.read_at(&mut head[..look], at).map_err(OpenError::io(&segment.path))?;
-            if at > 0 && (after_crash || head != [0; 8]) {
+            if after_crash || head != [0; 8] {
                 segment.file.zero(at, left).map_err(OpenError::io(&segment.path))?;
                 segment.file.sync().map_err(OpenError::io(&segment.path))?;
             }

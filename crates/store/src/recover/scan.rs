@@ -203,8 +203,25 @@ fn find(window: &mut Window, at: u64) -> io::Result<Found> {
         Ok(view) if view.log_offset() != Some(LogOffset::new(base + at)) => {
             Found::Damage(format!("the record says it lies at {:?}", view.log_offset()))
         }
+        Ok(view) if is_torn(&view, at) => {
+            Found::Damage("part of the record never reached the disk".to_owned())
+        }
         Ok(_) => Found::Record(size),
     })
+}
+
+/// Whether a sector behind the body was lost in a power cut. The checksum covers the body only; a lost sector
+/// reads as zeros, and before the body that shows in the lengths. Topic and properties hold no such zeros.
+fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
+    const SECTOR_BYTES: usize = 512;
+    let record = view.bytes();
+    let topic_at = record.len() - view.properties().len() - 2 - view.topic().len();
+    let first = usize::try_from(at % SECTOR_BYTES as u64).expect("less than a sector");
+    // The first sector start behind the topic's start, counted from the record's start.
+    let start = (first + topic_at + 1).next_multiple_of(SECTOR_BYTES) - first;
+    let is_lost = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);
+    view.topic().contains(&0)
+        || record.get(start..).is_some_and(|rest| rest.chunks(SECTOR_BYTES).any(is_lost))
 }
 
 /// Counts whole records behind damage in the same file, by their magic and position: what the cut loses.

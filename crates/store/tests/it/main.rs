@@ -3,4 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod basic;
+mod faults;
+mod java;
+mod model;
+mod real;
 mod tool;

@@ -1,0 +1,206 @@
+//! One fault at a time, and what is said about it.
+
+use crate::tool::{append, bodies, flush, message, open, small_config};
+use std::sync::Arc;
+use store::{AppendError, Config, Disk, FakeDisk, FlushMode, FlushOutcome, OpenError, Space, Store};
+use wire::units::LogOffset;
+
+#[test]
+fn without_space_for_a_file_nothing_is_written_and_the_store_goes_on_later() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    append(&store, &queue, &[1; 1000], 0);
+    disk.faults(|faults| faults.space_left = Some(0));
+    let mut batch = store.batch();
+    for _ in 0..4 {
+        batch.push(&queue, &message(&[2; 1000], b"")).unwrap();
+    }
+    let before = store.appended();
+    assert!(matches!(store.append(&mut batch, 0), Err(AppendError::NoSpace(_))));
+    assert_eq!((store.appended(), queue.max().get(), store.fenced()), (before, 1, None));
+    disk.faults(|faults| faults.space_left = None);
+    store.append(&mut batch, 0).unwrap();
+    assert_eq!(bodies(&store, &queue, 0).len(), 5);
+}
+
+#[test]
+fn a_failed_write_fences_until_reopened() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    append(&store, &queue, b"kept", 0);
+    disk.faults(|faults| faults.writes_left = Some(0));
+    let mut batch = store.batch();
+    batch.push(&queue, &message(b"lost", b"")).unwrap();
+    assert!(matches!(store.append(&mut batch, 0), Err(AppendError::Fenced(_))));
+    disk.faults(|faults| faults.writes_left = None);
+    let refused = store.append(&mut batch, 0).unwrap_err().to_string();
+    assert!(refused.contains("injected write error"), "{refused}");
+    assert!(matches!(flush(&store), FlushOutcome::Failed(_)));
+    assert_eq!(bodies(&store, &queue, 0), [b"kept"]);
+    assert!(store.close().is_err());
+    let store = open(&disk);
+    assert!(store.recovered().after_crash);
+    let queue = store.queue("A", 0).unwrap();
+    assert_eq!(bodies(&store, &queue, 0), [b"kept"]);
+    assert_eq!(append(&store, &queue, b"next", 0), 1);
+}
+
+#[test]
+fn a_failed_flush_fences_and_is_never_tried_again() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    append(&store, &queue, b"x", 0);
+    disk.faults(|faults| faults.syncs_left = Some(0));
+    assert!(matches!(flush(&store), FlushOutcome::Failed(_)));
+    disk.faults(|faults| faults.syncs_left = None);
+    // A second sync would succeed, as Linux forgets; the outcome stays.
+    assert!(matches!(flush(&store), FlushOutcome::Failed(_)));
+    assert_eq!(store.flushed(), LogOffset::ZERO);
+    assert!(store.checkpoint().is_err());
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_reported_and_does_not_come_back() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    let mut ends = Vec::new();
+    for number in 0..10 {
+        append(&store, &queue, &[number; 100], 0);
+        ends.push(store.appended().get());
+    }
+    let disk = disk.killed();
+    // The fourth record is damaged; six whole ones lie behind it.
+    let log = disk.open("/store/commitlog/00000000000000000000".as_ref()).unwrap();
+    log.write_at(b"!", ends[2] + 100).unwrap();
+    let store = open(&disk);
+    let recovered = store.recovered();
+    assert_eq!((recovered.end, recovered.records, recovered.lost_behind_cut), (ends[2], 3, 6));
+    assert!(recovered.cut.as_ref().unwrap().contains("checksum"), "{recovered:?}");
+    // A new record of the same size ends exactly where the old fifth began.
+    let queue = store.queue("A", 0).unwrap();
+    append(&store, &queue, &[99; 100], 0);
+    assert_eq!(store.appended().get(), ends[3]);
+    let store = open(&disk.killed());
+    assert_eq!(store.recovered().end, ends[3]);
+    assert_eq!(bodies(&store, &store.find_queue("A", 0).unwrap(), 3), [[99; 100]]);
+}
+
+#[test]
+fn files_of_another_size_are_refused_by_name() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    append(&store, &queue, b"x", 0);
+    store.close().unwrap();
+    drop(store);
+    let refusal = |config: Config| match Store::open(config, Arc::new(disk.clone())) {
+        Err(OpenError::FileSize { path, expected, found }) => (path.display().to_string(), expected, found),
+        other => panic!("{:?}", other.map(|store| store.recovered().clone())),
+    };
+    let log = "/store/commitlog/00000000000000000000".to_owned();
+    assert_eq!(refusal(Config { segment_bytes: 8192, ..small_config() }), (log, 8192, 4096));
+    let queue = "/store/consumequeue/A/0/00000000000000000000".to_owned();
+    assert_eq!(refusal(Config { queue_file_bytes: 200, ..small_config() }), (queue, 200, 160));
+    disk.create("/store/commitlog/notes".as_ref(), 4096, Space::Sparse).unwrap();
+    let other = Store::open(small_config(), Arc::new(disk.clone()));
+    assert!(matches!(other, Err(OpenError::FileName { .. })));
+    disk.remove("/store/commitlog/notes".as_ref()).unwrap();
+    disk.create("/store/commitlog/00000000000000008192".as_ref(), 4096, Space::Sparse).unwrap();
+    let other = Store::open(small_config(), Arc::new(disk.clone()));
+    assert!(matches!(other, Err(OpenError::Gap { expected: 4096, .. })));
+    disk.remove("/store/commitlog/00000000000000008192".as_ref()).unwrap();
+    // A zero-filled file behind the active one, and an empty last one, are what a crash may leave.
+    disk.create("/store/commitlog/00000000000000004096".as_ref(), 4096, Space::Sparse).unwrap();
+    disk.create("/store/commitlog/00000000000000008192".as_ref(), 0, Space::Sparse).unwrap();
+    assert_eq!(bodies(&open(&disk), &open(&disk.killed()).find_queue("A", 0).unwrap(), 0), [b"x"]);
+}
+
+#[test]
+fn a_deleted_queue_directory_is_rebuilt() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    for _ in 0..50 {
+        append(&store, &queue, &[7; 200], 0);
+    }
+    store.close().unwrap();
+    drop(store);
+    for entry in disk.list("/store/consumequeue/A/0".as_ref()).unwrap() {
+        disk.remove(&format!("/store/consumequeue/A/0/{}", entry.name).as_ref() as &std::path::Path).unwrap();
+    }
+    let store = open(&disk);
+    assert_eq!(store.recovered().records, 50);
+    assert_eq!(bodies(&store, &store.find_queue("A", 0).unwrap(), 0).len(), 50);
+}
+
+#[test]
+fn a_queue_that_begins_in_the_middle_of_a_file_is_pre_blanked() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("TopicP", 0).unwrap();
+    for _ in 0..40 {
+        append(&store, &queue, &[7; 300], 0);
+    }
+    store.close().unwrap();
+    drop(store);
+    // The first commit log files expire and the queue files are lost.
+    disk.remove("/store/commitlog/00000000000000000000".as_ref()).unwrap();
+    for entry in disk.list("/store/consumequeue/TopicP/0".as_ref()).unwrap() {
+        disk.remove(&std::path::Path::new("/store/consumequeue/TopicP/0").join(entry.name)).unwrap();
+    }
+    let store = open(&disk);
+    let queue = store.find_queue("TopicP", 0).unwrap();
+    let first = queue.min().get();
+    assert_eq!((first, queue.max().get()), (10, 40));
+    assert_eq!(bodies(&store, &queue, 10).len(), 30);
+    store.close().unwrap();
+    let file = disk.open("/store/consumequeue/TopicP/0/00000000000000000160".as_ref()).unwrap();
+    let mut unit = [0; 20];
+    file.read_at(&mut unit, 20).unwrap();
+    assert_eq!(unit, *b"\0\0\0\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0\0\0\0\0");
+    let store = open(&disk);
+    let queue = store.find_queue("TopicP", 0).unwrap();
+    assert_eq!((queue.min().get(), queue.max().get()), (10, 40));
+    // With the queue files in place, the minimum follows the log as well.
+    store.close().unwrap();
+    drop(store);
+    disk.remove("/store/commitlog/00000000000000004096".as_ref()).unwrap();
+    let store = open(&disk);
+    assert_eq!(store.find_queue("TopicP", 0).unwrap().min().get(), 20);
+}
+
+#[test]
+fn a_checkpoint_that_claims_too_much_loses_nothing() {
+    for claimed in [1u64, 700, 4000, 4096, 100_000, i64::MAX.unsigned_abs()] {
+        let disk = FakeDisk::new(512);
+        let store = open(&disk);
+        let queue = store.queue("A", 0).unwrap();
+        for _ in 0..20 {
+            append(&store, &queue, &[7; 300], 0);
+        }
+        store.checkpoint().unwrap();
+        for _ in 0..20 {
+            append(&store, &queue, &[8; 300], 0);
+        }
+        let disk = disk.killed();
+        disk.open("/store/checkpoint".as_ref()).unwrap().write_at(&claimed.to_be_bytes(), 40).unwrap();
+        let store = open(&disk);
+        assert_eq!(bodies(&store, &store.find_queue("A", 0).unwrap(), 0).len(), 40, "claimed {claimed}");
+    }
+}
+
+#[test]
+fn waiters_are_told_when_their_time_is_over() {
+    let disk = FakeDisk::new(512);
+    let timeout = std::time::Duration::ZERO;
+    let config = Config { flush: FlushMode::Sync, flush_timeout: timeout, ..small_config() };
+    let store = Store::open(config, Arc::new(disk)).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // Nobody will ever append so much, so only the clock can answer.
+    store.when_flushed(LogOffset::new(1 << 40), Box::new(move |outcome| sender.send(outcome).unwrap()));
+    assert_eq!(receiver.recv().unwrap(), FlushOutcome::TimedOut);
+}

@@ -1,0 +1,81 @@
+//! The same store on the operating system's files.
+
+use crate::tool::{append, bodies, flush, small_config};
+use std::sync::Arc;
+use store::{Config, Disk, FlushMode, FlushOutcome, OpenError, Read, RealDisk, Store};
+use wire::units::QueueOffset;
+
+fn config(root: &std::path::Path, flush: FlushMode) -> Config {
+    Config {
+        flush,
+        commit_log: root.join("commitlog"),
+        root: root.to_owned(),
+        segment_bytes: 1 << 20,
+        queue_file_bytes: 6000,
+        written_ahead_bytes: 256 << 10,
+        ..small_config()
+    }
+}
+
+#[test]
+fn appended_read_closed_and_reopened_in_both_modes() {
+    for mode in [FlushMode::Async, FlushMode::Sync] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(config(directory.path(), mode), Arc::new(RealDisk)).unwrap();
+        let queue = store.queue("TopicA", 3).unwrap();
+        for number in 0..1500u32 {
+            append(&store, &queue, &[u8::try_from(number % 250).unwrap(); 1000], 0);
+        }
+        assert_eq!(flush(&store), FlushOutcome::Flushed);
+        store.checkpoint().unwrap();
+        let mut units = Vec::new();
+        assert_eq!(queue.units(QueueOffset::new(1400), 32, &mut units).unwrap(), Read::Done);
+        let mut bytes = Vec::new();
+        assert_eq!(store.read_units(&units, &mut bytes).unwrap(), Read::Done);
+        assert_eq!(bodies(&store, &queue, 0).len(), 1500);
+        // As after a kill: the process ends without closing.
+        drop(store);
+        let store = Store::open(config(directory.path(), mode), Arc::new(RealDisk)).unwrap();
+        assert!(store.recovered().after_crash);
+        let queue = store.find_queue("TopicA", 3).unwrap();
+        assert_eq!(bodies(&store, &queue, 0).len(), 1500);
+        append(&store, &queue, b"last", 0);
+        store.close().unwrap();
+        let names = |path: &str| -> Vec<String> {
+            let entries = RealDisk.list(&directory.path().join(path)).unwrap();
+            entries.into_iter().map(|entry| entry.name).collect()
+        };
+        assert_eq!(names(""), ["checkpoint", "commitlog", "consumequeue", "lock"]);
+        assert_eq!(names("commitlog"), ["00000000000000000000", "00000000000001048576"]);
+        assert_eq!(names("consumequeue/TopicA/3").len(), 6);
+    }
+}
+
+#[test]
+fn a_second_store_is_refused_with_the_holder_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Store::open(config(directory.path(), FlushMode::Async), Arc::new(RealDisk)).unwrap();
+    match Store::open(config(directory.path(), FlushMode::Async), Arc::new(RealDisk)) {
+        Err(OpenError::Locked { holder, .. }) => assert!(holder.contains(&std::process::id().to_string())),
+        other => panic!("{:?}", other.map(|store| store.recovered().clone())),
+    }
+    let abort = std::fs::read_to_string(directory.path().join("abort")).unwrap();
+    assert_eq!(abort, std::process::id().to_string());
+    first.close().unwrap();
+    drop(Store::open(config(directory.path(), FlushMode::Async), Arc::new(RealDisk)).unwrap());
+}
+
+#[test]
+fn unknown_directories_are_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["rocksdbstore", "dledger-n0/data", "compaction", "consumequeue/TopicA/notes"] {
+        std::fs::create_dir_all(directory.path().join(name)).unwrap();
+        std::fs::write(directory.path().join(name).join("file"), b"as it was").unwrap();
+    }
+    let store = Store::open(config(directory.path(), FlushMode::Async), Arc::new(RealDisk)).unwrap();
+    append(&store, &store.queue("TopicA", 0).unwrap(), b"x", 0);
+    store.close().unwrap();
+    for name in ["rocksdbstore", "dledger-n0/data", "compaction", "consumequeue/TopicA/notes"] {
+        assert_eq!(std::fs::read(directory.path().join(name).join("file")).unwrap(), b"as it was");
+    }
+}
