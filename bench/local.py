@@ -1,5 +1,7 @@
-"""Ports on this machine."""
+"""Ports on this machine, and whether a name server there knows a broker."""
+import json
 import socket
+import struct
 import time
 
 
@@ -35,3 +37,24 @@ def free_ports():
         finally:
             for one in sockets:
                 one.close()
+
+
+def routed(port, topic):
+    """Asks a name server for a topic's route (code 105) and tells whether it has one."""
+    header = json.dumps({"code": 105, "language": "OTHER", "version": 0, "opaque": 1, "flag": 0, "extFields": {"topic": topic}}).encode()
+    try:
+        with socket.create_connection(("127.0.0.1", port), 3) as connection:
+            connection.sendall(struct.pack(">ii", 4 + len(header), len(header)) + header)
+            answer = connection.makefile("rb")
+            _, length = struct.unpack(">ii", answer.read(8))
+            return json.loads(answer.read(length))["code"] == 0
+    except (OSError, struct.error):
+        return False
+
+
+def await_route(port, topic, seconds):
+    end = time.monotonic() + seconds
+    while not routed(port, topic):
+        if time.monotonic() > end:
+            raise RuntimeError(f"the name server on port {port} has no route of {topic} after {seconds} s")
+        time.sleep(0.1)

@@ -27,6 +27,10 @@ final class Stage implements AutoCloseable {
         this.group = "G_" + scenario + "_" + run;
     }
 
+    int brokerPort() {
+        return Integer.parseInt(broker.substring(broker.indexOf(':') + 1));
+    }
+
     DefaultMQProducer producer() throws MQClientException {
         return producer("P");
     }
