@@ -1,5 +1,6 @@
 //! One application's view of a cluster: routes and their brokers.
 
+use crate::heartbeat::{self, Groups};
 use crate::remote::{Remote, accept};
 use crate::{Error, Route, clock};
 use std::collections::HashMap;
@@ -54,6 +55,7 @@ pub(crate) struct Inner {
     pub remote: Remote,
     pub id: String,
     pub ip: IpAddr,
+    pub groups: Groups,
     /// Routes of the topics in use.
     routes: Mutex<HashMap<String, Arc<Route>>>,
 }
@@ -72,8 +74,11 @@ impl Client {
             name => name.to_owned(),
         };
         let remote = Remote::start(config.name_servers, config.workers.max(1), config.encoding, seed)?;
-        let inner = Inner { remote, id: format!("{ip}@{instance}"), ip, routes: Mutex::default() };
-        Ok(Self { inner: Arc::new(inner) })
+        let id = format!("{ip}@{instance}");
+        let inner = Arc::new(Inner { remote, id, ip, groups: Groups::default(), routes: Mutex::default() });
+        let weak = Arc::downgrade(&inner);
+        inner.remote.workers.spawn(0, move || heartbeat::run(weak))?;
+        Ok(Self { inner })
     }
 
     /// The id brokers know this client by, `ip@instance` (`ClientConfig.buildMQClientId`).
@@ -131,7 +136,8 @@ impl Client {
         Ok(route)
     }
 
-    /// The route to send to a topic that may not exist yet: then that of the topic it will be created from.
+    /// The route to send to a topic that may not exist yet: then that of the topic it will be created from, which
+    /// stays in use until the topic's own is there.
     ///
     /// # Errors
     /// As [`Client::fetch_route`], for both topics.
@@ -139,7 +145,9 @@ impl Client {
         match self.route(topic).await {
             Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => {
                 let data = self.fetch_route(TEMPLATE_TOPIC).await?;
-                Ok(Arc::new(Route::limited(topic, &data, queues_max)))
+                let route = Arc::new(Route::limited(topic, &data, queues_max));
+                self.inner.routes.lock().expect("short section").insert(topic.to_owned(), route.clone());
+                Ok(route)
             }
             found => found,
         }

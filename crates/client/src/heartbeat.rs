@@ -1,0 +1,143 @@
+//! Telling brokers who we are (`MQClientInstance.sendHeartbeatToAllBroker`) and keeping routes fresh.
+
+use crate::client::Inner;
+use crate::route::MASTER;
+use crate::{Client, Error};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use wire::body::{ConsumerData, HeartbeatData, ProducerData};
+use wire::codes::request;
+use wire::json;
+
+/// Between two heartbeats, and between two looks at the routes in use (`heartbeatBrokerInterval`,
+/// `pollNameServerInterval`).
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long a heartbeat may take (`mqClientApiTimeout`).
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The groups of this client.
+#[derive(Default)]
+pub(crate) struct Groups {
+    /// Number of producers by group.
+    producers: Mutex<BTreeMap<String, usize>>,
+    consumers: Mutex<BTreeMap<String, ConsumerData>>,
+}
+
+impl Groups {
+    pub fn add_producer(&self, group: &str) {
+        *self.producers.lock().expect("short section").entry(group.to_owned()).or_default() += 1;
+    }
+
+    pub fn remove_producer(&self, group: &str) {
+        let mut producers = self.producers.lock().expect("short section");
+        if let Some(count) = producers.get_mut(group) {
+            *count -= 1;
+            if *count == 0 {
+                producers.remove(group);
+            }
+        }
+    }
+
+    /// Adds a consumer group; false when the client already has it.
+    pub fn add_consumer(&self, data: ConsumerData) -> bool {
+        let mut consumers = self.consumers.lock().expect("short section");
+        if consumers.contains_key(&data.group_name) {
+            return false;
+        }
+        consumers.insert(data.group_name.clone(), data);
+        true
+    }
+
+    pub fn remove_consumer(&self, group: &str) {
+        self.consumers.lock().expect("short section").remove(group);
+    }
+
+    fn data(&self, client_id: &str) -> HeartbeatData {
+        let producers = self.producers.lock().expect("short section");
+        HeartbeatData {
+            client_id: client_id.to_owned(),
+            producer_data_set: producers
+                .keys()
+                .map(|group| ProducerData { group_name: group.clone() })
+                .collect(),
+            consumer_data_set: self.consumers.lock().expect("short section").values().cloned().collect(),
+            heartbeat_fingerprint: 0,
+            without_sub: false,
+        }
+    }
+}
+
+impl Client {
+    /// Sends a heartbeat to every broker of the routes in use, now instead of at the next interval.
+    pub async fn heartbeat(&self) {
+        let data = self.inner.groups.data(self.id());
+        if data.producer_data_set.is_empty() && data.consumer_data_set.is_empty() {
+            return;
+        }
+        let slaves_too = !data.consumer_data_set.is_empty();
+        let body: Arc<[u8]> = json::to_vec(&data).into();
+        let mut calls = JoinSet::new();
+        for address in self.brokers(slaves_too) {
+            let (client, body) = (self.clone(), body.clone());
+            calls.spawn(async move {
+                let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(&body);
+                let sent = client.inner.remote.call(&address, request::HEART_BEAT, TIMEOUT, write).await;
+                if let Err(error) = sent {
+                    tracing::warn!(%error, "heartbeat failed");
+                }
+            });
+        }
+        while calls.join_next().await.is_some() {}
+    }
+
+    /// Tells every broker that a group has one member less. Brokers notice it anyway when the connection ends.
+    pub(crate) async fn unregister(&self, kind: &'static str, group: &str) {
+        for address in self.brokers(true) {
+            let write = |frame: wire::frame::FrameWriter<'_>| {
+                frame.text("clientID", self.id()).text(kind, group).finish(b"");
+            };
+            let told = self.inner.remote.call(&address, request::UNREGISTER_CLIENT, TIMEOUT, write).await;
+            if let Err(error) = told {
+                tracing::warn!(%error, group, "could not leave the group");
+            }
+        }
+    }
+
+    /// Addresses of the brokers of the routes in use.
+    fn brokers(&self, slaves_too: bool) -> BTreeSet<String> {
+        let topics = self.topics();
+        let routes = topics.iter().filter_map(|topic| self.known_route(topic));
+        let mut addresses = BTreeSet::new();
+        for route in routes {
+            let brokers = route.brokers.values().flatten();
+            let wanted = brokers.filter(|(id, _)| slaves_too || **id == MASTER);
+            addresses.extend(wanted.map(|(_, address)| address.clone()));
+        }
+        addresses
+    }
+
+    async fn refresh_routes(&self) {
+        for topic in self.topics() {
+            match self.refresh_route(&topic).await {
+                Ok(_) => {}
+                Err(error @ Error::Refused { .. }) => tracing::debug!(%error, topic, "no route"),
+                // No name server answers: the other topics would not fare better.
+                Err(error) => return tracing::warn!(%error, "routes could not be refreshed"),
+            }
+        }
+    }
+}
+
+/// Runs until the client is gone.
+pub(crate) async fn run(client: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let Some(inner) = client.upgrade() else { return };
+        let client = Client { inner };
+        client.refresh_routes().await;
+        client.heartbeat().await;
+    }
+}

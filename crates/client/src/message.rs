@@ -1,0 +1,192 @@
+//! Messages as applications write and read them.
+
+use crate::compress::decompress;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use wire::body::MessageQueue;
+use wire::id::OffsetId;
+use wire::properties::{self, key};
+use wire::record::{RecordView, sys_flag};
+
+/// A message to send.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Topic.
+    pub topic: String,
+    /// Content; not empty.
+    pub body: Vec<u8>,
+    /// A number carried along and never looked at.
+    pub flag: i32,
+    /// Properties by name.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl Message {
+    /// A message without properties.
+    #[must_use]
+    pub fn new(topic: impl Into<String>, body: impl Into<Vec<u8>>) -> Self {
+        Self { topic: topic.into(), body: body.into(), ..Self::default() }
+    }
+
+    /// Sets a property. Empty names and values are not carried.
+    #[must_use]
+    pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.properties.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the tag consumers filter by.
+    #[must_use]
+    pub fn tag(self, tag: impl Into<String>) -> Self {
+        self.property(key::TAGS, tag)
+    }
+
+    /// Sets the keys messages are found by, separated by blanks.
+    #[must_use]
+    pub fn keys(self, keys: impl Into<String>) -> Self {
+        self.property(key::KEYS, keys)
+    }
+
+    /// Delays delivery by one of the broker's levels, counted from 1.
+    #[must_use]
+    pub fn delay_level(self, level: u32) -> Self {
+        self.property(key::DELAY, level.to_string())
+    }
+}
+
+/// A message that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Topic; the original one for a message that is retried.
+    pub topic: String,
+    /// Where it was read.
+    pub queue: MessageQueue,
+    /// Its number in the queue.
+    pub queue_offset: i64,
+    /// Its position in the broker's log.
+    pub log_offset: i64,
+    /// Content, decompressed.
+    pub body: Vec<u8>,
+    /// The sender's number.
+    pub flag: i32,
+    /// System flag as stored.
+    pub sys_flag: i32,
+    /// The sender's clock, milliseconds.
+    pub born_timestamp: i64,
+    /// The sender's address.
+    pub born_host: SocketAddr,
+    /// The broker's clock, milliseconds.
+    pub store_timestamp: i64,
+    /// The broker's address.
+    pub store_host: SocketAddr,
+    /// How often it was tried before.
+    pub reconsume_times: i32,
+    /// Properties by name.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl Received {
+    /// The value of a property.
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.properties.get(name).map(String::as_str)
+    }
+
+    /// The tag.
+    #[must_use]
+    pub fn tag(&self) -> Option<&str> {
+        self.property(key::TAGS)
+    }
+
+    /// The id its producer gave it, or the broker's when there is none.
+    #[must_use]
+    pub fn message_id(&self) -> String {
+        self.property(key::UNIQ_KEY).map_or_else(|| self.offset_id(), str::to_owned)
+    }
+
+    /// The broker's id: its address and the position in its log.
+    #[must_use]
+    pub fn offset_id(&self) -> String {
+        let log_offset = wire::units::LogOffset::from_i64(self.log_offset).unwrap_or_default();
+        OffsetId { store_host: self.store_host, log_offset }.to_string()
+    }
+}
+
+/// Reads the body of a pull answer. Like Java's `MessageDecoder` it ends at the first record that cannot be read;
+/// that record's error comes with what was read before it.
+pub(crate) fn decode(body: &[u8], queue: &MessageQueue) -> (Vec<Received>, Option<String>) {
+    let mut messages = Vec::new();
+    let mut rest = body;
+    while !rest.is_empty() {
+        let record = match RecordView::parse(rest) {
+            Ok(record) => record,
+            Err(error) => return (messages, Some(error.to_string())),
+        };
+        rest = &rest[record.size()..];
+        let plain = match plain_body(&record) {
+            Ok(plain) => plain,
+            Err(error) => return (messages, Some(error)),
+        };
+        let outer = received(&record, queue, plain);
+        if record.sys_flag() & (sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH) == 0 {
+            messages.push(outer);
+        } else if let Err(error) = unwrap(outer, &mut messages) {
+            return (messages, Some(error));
+        }
+    }
+    (messages, None)
+}
+
+fn plain_body(record: &RecordView<'_>) -> Result<Vec<u8>, String> {
+    match sys_flag::compression(record.sys_flag()) {
+        None => Ok(record.body().to_vec()),
+        Some(Err(kind)) => Err(format!("the body is compressed in an unknown way, type {kind}")),
+        Some(Ok(kind)) => {
+            decompress(kind, record.body()).map_err(|error| format!("cannot decompress a body: {error}"))
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn properties_of(bytes: &[u8]) -> BTreeMap<String, String> {
+    properties::pairs(bytes).map(|(name, value)| (text(name), text(value))).collect()
+}
+
+fn received(record: &RecordView<'_>, queue: &MessageQueue, body: Vec<u8>) -> Received {
+    Received {
+        topic: text(record.topic()),
+        queue: queue.clone(),
+        queue_offset: record.raw_queue_offset(),
+        log_offset: record.log_offset().map_or(-1, |offset| offset.to_i64()),
+        body,
+        flag: record.flag(),
+        sys_flag: record.sys_flag(),
+        born_timestamp: record.born_timestamp(),
+        born_host: record.born_host(),
+        store_timestamp: record.store_timestamp(),
+        store_host: record.store_host(),
+        reconsume_times: record.reconsume_times(),
+        properties: properties_of(record.properties()),
+    }
+}
+
+/// Takes an inner batch apart: every entry has its own flag, body and properties, the rest is the outer record's.
+fn unwrap(outer: Received, messages: &mut Vec<Received>) -> Result<(), String> {
+    for (index, entry) in (0_i64..).zip(wire::batch::entries(&outer.body)) {
+        let entry = entry.map_err(|error| error.to_string())?;
+        messages.push(Received {
+            queue_offset: outer.queue_offset + index,
+            flag: entry.flag,
+            body: entry.body.to_vec(),
+            properties: properties_of(entry.properties),
+            ..outer.clone()
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! Offsets of queues and of consumer groups.
+
+use crate::{Client, Error};
+use std::time::Duration;
+use wire::body::MessageQueue;
+use wire::codes::{request, response};
+use wire::frame::FrameWriter;
+
+/// How long an offset call may take (`MQClientAPIImpl`).
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// Offset of the oldest message of a queue.
+    ///
+    /// # Errors
+    /// The broker is unknown, does not answer or refuses.
+    pub async fn min_offset(&self, queue: &MessageQueue) -> Result<i64, Error> {
+        self.offset_of(queue, request::GET_MIN_OFFSET, |frame| frame).await
+    }
+
+    /// Offset the next message of a queue will get.
+    ///
+    /// # Errors
+    /// As [`Client::min_offset`].
+    pub async fn max_offset(&self, queue: &MessageQueue) -> Result<i64, Error> {
+        self.offset_of(queue, request::GET_MAX_OFFSET, |frame| frame).await
+    }
+
+    /// Offset of the first message stored at or after a time, milliseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`Client::min_offset`].
+    pub async fn search_offset(&self, queue: &MessageQueue, timestamp: i64) -> Result<i64, Error> {
+        self.offset_of(queue, request::SEARCH_OFFSET_BY_TIMESTAMP, |frame| {
+            frame.number("timestamp", timestamp).text("boundaryType", "LOWER")
+        })
+        .await
+    }
+
+    /// Where a group stands in a queue; `None` when it has no offset there.
+    ///
+    /// # Errors
+    /// As [`Client::min_offset`].
+    pub async fn committed_offset(&self, group: &str, queue: &MessageQueue) -> Result<Option<i64>, Error> {
+        let address = self.master_of(queue).await?;
+        let write = |frame: FrameWriter<'_>| {
+            name(frame.text("consumerGroup", group), queue).finish(b"");
+        };
+        let reply = self.inner.remote.call(&address, request::QUERY_CONSUMER_OFFSET, TIMEOUT, write).await;
+        match reply {
+            Err(error) if error.code() == Some(response::QUERY_NOT_FOUND) => Ok(None),
+            Err(error) => Err(error),
+            Ok(reply) => offset(&address, &reply).map(Some),
+        }
+    }
+
+    /// Stores where a group stands in a queue, and waits until the broker has it.
+    ///
+    /// # Errors
+    /// As [`Client::min_offset`].
+    pub async fn commit_offset(&self, group: &str, queue: &MessageQueue, offset: i64) -> Result<(), Error> {
+        let address = self.master_of(queue).await?;
+        let write = |frame: FrameWriter<'_>| commit(frame, group, queue, offset);
+        self.inner.remote.call(&address, request::UPDATE_CONSUMER_OFFSET, TIMEOUT, write).await.map(|_| ())
+    }
+
+    /// As [`Client::commit_offset`] without waiting for an answer.
+    pub(crate) async fn tell_offset(
+        &self,
+        group: &str,
+        queue: &MessageQueue,
+        offset: i64,
+    ) -> Result<(), Error> {
+        let address = self.master_of(queue).await?;
+        let write = |frame: FrameWriter<'_>| commit(frame, group, queue, offset);
+        self.inner.remote.tell(&address, request::UPDATE_CONSUMER_OFFSET, write).await
+    }
+
+    /// Address of the master that has a queue.
+    pub(crate) async fn master_of(&self, queue: &MessageQueue) -> Result<String, Error> {
+        let route = self.route(&queue.topic).await?;
+        if let Some(address) = route.master(&queue.broker_name) {
+            return Ok(address.to_owned());
+        }
+        let route = self.refresh_route(&queue.topic).await?;
+        let address = route.master(&queue.broker_name);
+        address.map(str::to_owned).ok_or_else(|| Error::NoBroker(queue.broker_name.clone()))
+    }
+
+    async fn offset_of(
+        &self,
+        queue: &MessageQueue,
+        code: i32,
+        more: impl for<'b> FnOnce(FrameWriter<'b>) -> FrameWriter<'b>,
+    ) -> Result<i64, Error> {
+        let address = self.master_of(queue).await?;
+        let write = |frame: FrameWriter<'_>| more(name(frame, queue)).finish(b"");
+        let reply = self.inner.remote.call(&address, code, TIMEOUT, write).await?;
+        offset(&address, &reply)
+    }
+}
+
+fn name<'b>(frame: FrameWriter<'b>, queue: &MessageQueue) -> FrameWriter<'b> {
+    frame.text("topic", &queue.topic).number("queueId", queue.queue_id).text("bname", &queue.broker_name)
+}
+
+fn commit(frame: FrameWriter<'_>, group: &str, queue: &MessageQueue, offset: i64) {
+    name(frame.text("consumerGroup", group), queue).number("commitOffset", offset).finish(b"");
+}
+
+fn offset(address: &str, reply: &net::Reply) -> Result<i64, Error> {
+    let text = reply.text("offset");
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| Error::Answer {
+        address: address.to_owned(),
+        why: format!("expected a number as offset, found {text:?}"),
+    })
+}

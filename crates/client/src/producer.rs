@@ -1,0 +1,215 @@
+//! Sending messages (`DefaultMQProducerImpl`).
+
+mod outcome;
+mod prepare;
+#[cfg(test)]
+mod tests;
+
+pub use outcome::{SendOutcome, SendStatus};
+
+use crate::compress::Compression;
+use crate::{Client, Error, Message, clock};
+use prepare::{Keys, Prepared};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use wire::body::MessageQueue;
+use wire::codes::request;
+use wire::header::SendHeader;
+
+/// How a producer sends.
+#[derive(Clone, Debug)]
+pub struct ProducerConfig {
+    /// Producer group.
+    pub group: String,
+    /// Time for a send with all its attempts (`sendMsgTimeout`).
+    pub timeout: Duration,
+    /// Attempts after the first (`retryTimesWhenSendFailed`).
+    pub retries: u32,
+    /// Compresses bodies of this many bytes and more; `None` compresses nothing.
+    pub compress: Option<Compress>,
+    /// Queues a topic created by the first send gets at most (`defaultTopicQueueNums`).
+    pub default_topic_queues: i32,
+    /// Largest body before compression (`maxMessageSize`).
+    pub body_bytes_max: usize,
+}
+
+/// How bodies are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compress {
+    /// Method.
+    pub kind: Compression,
+    /// Level, see [`crate::compress`].
+    pub level: u32,
+    /// Smallest body that is compressed, bytes.
+    pub over: usize,
+}
+
+impl Default for Compress {
+    /// Java's: zlib, level 5, from 4096 bytes.
+    fn default() -> Self {
+        Self { kind: Compression::Zlib, level: 5, over: 4096 }
+    }
+}
+
+impl ProducerConfig {
+    /// Java's defaults: 3 s, two retries, zlib from 4096 bytes, 4 queues, 4 MiB.
+    #[must_use]
+    pub fn new(group: impl Into<String>) -> Self {
+        Self {
+            group: group.into(),
+            timeout: Duration::from_secs(3),
+            retries: 2,
+            compress: Some(Compress::default()),
+            default_topic_queues: 4,
+            body_bytes_max: 4 << 20,
+        }
+    }
+}
+
+/// Sends messages. All methods take `&self`; sends that run at the same time share the connections.
+pub struct Producer {
+    client: Client,
+    config: ProducerConfig,
+    keys: Keys,
+    /// Goes round the queues.
+    turn: AtomicUsize,
+}
+
+impl Producer {
+    /// Makes a producer and lets its group be told to brokers by heartbeat.
+    #[must_use]
+    pub fn new(client: &Client, config: ProducerConfig) -> Self {
+        client.inner.groups.add_producer(&config.group);
+        let seed = clock::seed();
+        let keys = Keys::new(client.ip(), seed);
+        Self { client: client.clone(), config, keys, turn: AtomicUsize::new(seed as usize >> 8) }
+    }
+
+    /// Sends a message to a queue of its topic and waits until it is stored; tries other brokers when that fails.
+    ///
+    /// # Errors
+    /// No attempt succeeded; the last failure. After [`Error::Call`] the message may be stored all the same.
+    pub async fn send(&self, message: &Message) -> Result<SendOutcome, Error> {
+        let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
+        self.send_somewhere(&message.topic, &prepared).await
+    }
+
+    /// Sends messages of one topic in one request, stored together and in order.
+    ///
+    /// # Errors
+    /// As [`Producer::send`]; the messages differ in topic, or one is delayed.
+    pub async fn send_batch(&self, messages: &[Message]) -> Result<SendOutcome, Error> {
+        let prepared = Prepared::batch(messages, &self.config, &self.keys, clock::now_ms())?;
+        self.send_somewhere(&messages[0].topic, &prepared).await
+    }
+
+    /// Sends a message to the queue given; there is no other attempt.
+    ///
+    /// # Errors
+    /// The queue's broker is unknown, does not answer or refuses.
+    pub async fn send_to(&self, queue: &MessageQueue, message: &Message) -> Result<SendOutcome, Error> {
+        let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
+        self.attempt(queue, &prepared, self.config.timeout).await
+    }
+
+    /// Hands a message over without waiting for an answer; whether it is stored stays unknown.
+    ///
+    /// # Errors
+    /// The topic has no queue or its broker cannot be connected to.
+    pub async fn send_one_way(&self, message: &Message) -> Result<(), Error> {
+        let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
+        let queue = self.pick(&message.topic, None).await?;
+        let address = self.client.master_of(&queue).await?;
+        let header = self.header(&queue, &prepared);
+        let write = |frame: wire::frame::FrameWriter<'_>| header.write(frame).finish(&prepared.body);
+        self.client.inner.remote.tell(&address, request::SEND_MESSAGE_V2, write).await
+    }
+
+    /// Queues of a topic that can be sent to.
+    ///
+    /// # Errors
+    /// No name server answers, or neither the topic nor its template exists.
+    pub async fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
+        let route = self.client.publish_route(topic, self.config.default_topic_queues).await?;
+        Ok(route.publish.clone())
+    }
+
+    /// Tells brokers that the group has one producer less.
+    pub async fn shutdown(&self) {
+        self.client.inner.groups.remove_producer(&self.config.group);
+        self.client.unregister("producerGroup", &self.config.group).await;
+    }
+
+    async fn send_somewhere(&self, topic: &str, prepared: &Prepared) -> Result<SendOutcome, Error> {
+        let begin = Instant::now();
+        let mut failed_broker: Option<String> = None;
+        let mut attempts_left = self.config.retries;
+        loop {
+            let queue = self.pick(topic, failed_broker.as_deref()).await?;
+            let left = self.config.timeout.saturating_sub(begin.elapsed());
+            let error = match self.attempt(&queue, prepared, left).await {
+                Err(error) if error.is_retryable() && attempts_left > 0 => error,
+                ended => return ended,
+            };
+            if begin.elapsed() >= self.config.timeout {
+                return Err(error);
+            }
+            tracing::debug!(%error, broker = queue.broker_name, "send failed, trying elsewhere");
+            attempts_left -= 1;
+            // The route may be the reason; a failure to refresh it leaves the known one in use.
+            if self.client.refresh_route(topic).await.is_err() {
+                tracing::debug!(topic, "the route could not be refreshed");
+            }
+            failed_broker = Some(queue.broker_name);
+        }
+    }
+
+    /// The next queue in turn, on another broker than the one that failed if there is one.
+    async fn pick(&self, topic: &str, failed_broker: Option<&str>) -> Result<MessageQueue, Error> {
+        let route = self.client.publish_route(topic, self.config.default_topic_queues).await?;
+        let turn = self.turn.fetch_add(1, Relaxed);
+        pick(&route.publish, turn, failed_broker).cloned().ok_or_else(|| Error::NoQueue(topic.to_owned()))
+    }
+
+    async fn attempt(
+        &self,
+        queue: &MessageQueue,
+        prepared: &Prepared,
+        timeout: Duration,
+    ) -> Result<SendOutcome, Error> {
+        let address = self.client.master_of(queue).await?;
+        let header = self.header(queue, prepared);
+        let write = |frame: wire::frame::FrameWriter<'_>| header.write(frame).finish(&prepared.body);
+        let reply = self.client.inner.remote.ask(&address, prepared.code, timeout, write).await?;
+        SendOutcome::read(&address, queue, prepared, reply)
+    }
+
+    fn header<'a>(&'a self, queue: &'a MessageQueue, prepared: &'a Prepared) -> SendHeader<'a> {
+        SendHeader {
+            producer_group: &self.config.group,
+            topic: &queue.topic,
+            default_topic: crate::client::TEMPLATE_TOPIC,
+            default_topic_queue_nums: self.config.default_topic_queues,
+            queue_id: queue.queue_id,
+            sys_flag: prepared.sys_flag,
+            born_timestamp: prepared.born_ms,
+            flag: prepared.flag,
+            properties: &prepared.properties,
+            batch: prepared.code == request::SEND_BATCH_MESSAGE,
+            broker_name: &queue.broker_name,
+            ..SendHeader::default()
+        }
+    }
+}
+
+/// The queue whose turn it is; with a failed broker, the next one on another broker.
+fn pick<'a>(
+    queues: &'a [MessageQueue],
+    turn: usize,
+    failed_broker: Option<&str>,
+) -> Option<&'a MessageQueue> {
+    let first = queues.get(turn.checked_rem(queues.len())?)?;
+    let Some(failed) = failed_broker else { return Some(first) };
+    let in_turn = queues.iter().cycle().skip(turn % queues.len()).take(queues.len());
+    Some(in_turn.into_iter().find(|queue| queue.broker_name != failed).unwrap_or(first))
+}
