@@ -4,6 +4,7 @@
 //!   calls, offsets, and pulling once from a queue.
 //! - [`Producer`]: sending, alone or in batches, with retries on other brokers.
 //! - [`PullConsumer`]: reading queues of one's choice.
+//! - [`PushConsumer`]: messages come to a listener; queues are shared by the members of the group.
 
 mod admin;
 pub mod calendar;
@@ -17,6 +18,7 @@ mod offsets;
 mod producer;
 mod pull;
 mod pull_consumer;
+mod push;
 mod remote;
 mod route;
 mod subscription;
@@ -28,5 +30,6 @@ pub use message::{Message, Received};
 pub use producer::{Compress, Producer, ProducerConfig, SendOutcome, SendStatus};
 pub use pull::{PullRequest, PullStatus, Pulled};
 pub use pull_consumer::PullConsumer;
+pub use push::{From, MessageModel, PushConfig, PushConsumer, Verdict};
 pub use route::Route;
 pub use wire::body::MessageQueue;

@@ -1,0 +1,114 @@
+//! Push consumption: messages come to a listener (`DefaultMQPushConsumerImpl`).
+//!
+//! Every assigned queue has a loop that keeps one pull waiting at the broker. What arrives goes to the listener's
+//! threads in groups of up to [`PushConfig::batch`]. A [`window::Window`] per queue knows which messages are out, so
+//! that the offset stored never passes one that is not done. Every 20 seconds, and whenever the broker says that the
+//! members of the group changed, queues are allocated anew over all members.
+//!
+//! | what | where |
+//! |---|---|
+//! | which queues are ours | [`allocation`] (pure) |
+//! | which offset may be stored | [`window`] (pure) |
+//! | rebalancing, offsets, start and end | `consumer` |
+//! | one queue's loop | `queue` |
+//! | listener threads, messages sent back | `listener` |
+
+mod allocation;
+mod broadcast;
+mod consumer;
+mod listener;
+mod queue;
+mod window;
+
+pub use consumer::PushConsumer;
+pub use listener::Verdict;
+
+use crate::MessageQueue;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+pub use wire::body::MessageModel;
+
+/// Where a group begins in a queue in which it has no offset (`ConsumeFromWhere`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum From {
+    /// At the end; messages sent before are not seen.
+    #[default]
+    Last,
+    /// At the first message.
+    First,
+    /// At the first message stored at or after this time, milliseconds since 1970.
+    Time(i64),
+}
+
+/// How a push consumer works.
+#[derive(Clone, Debug)]
+pub struct PushConfig {
+    /// Consumer group.
+    pub group: String,
+    /// Tag expressions by topic, `*` for all.
+    pub subscriptions: BTreeMap<String, String>,
+    /// One member of the group gets a message, or every member.
+    pub model: MessageModel,
+    /// Where to begin.
+    pub from: From,
+    /// Listener threads (`consumeThreadMin`).
+    pub threads: usize,
+    /// Most messages per call of the listener (`consumeMessageBatchMaxSize`).
+    pub batch: usize,
+    /// Most messages per pull (`pullBatchSize`).
+    pub pull_messages: i32,
+    /// A queue with this many messages not done is not pulled from (`pullThresholdForQueue`).
+    pub pending_messages_max: usize,
+    /// The same in bytes of bodies (`pullThresholdSizeForQueue`).
+    pub pending_bytes_max: usize,
+    /// Retries before a message goes to the dead letter topic (`maxReconsumeTimes`).
+    pub retries: i32,
+    /// File that keeps the offsets of a broadcasting consumer; without it every start begins at `from`.
+    pub broadcast_offsets: Option<PathBuf>,
+}
+
+impl PushConfig {
+    /// Java's defaults for a group with one subscription.
+    #[must_use]
+    pub fn new(group: impl Into<String>, topic: impl Into<String>, expression: impl Into<String>) -> Self {
+        Self {
+            group: group.into(),
+            subscriptions: BTreeMap::from([(topic.into(), expression.into())]),
+            model: MessageModel::Clustering,
+            from: From::Last,
+            threads: 20,
+            batch: 1,
+            pull_messages: 32,
+            pending_messages_max: 1000,
+            pending_bytes_max: 100 << 20,
+            retries: 16,
+            broadcast_offsets: None,
+        }
+    }
+}
+
+/// Between two allocations of queues (`RebalanceService`).
+const REBALANCE_INTERVAL: Duration = Duration::from_secs(20);
+
+/// Between two stores of offsets (`persistConsumerOffsetInterval`).
+const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long the broker holds a pull (`brokerSuspendMaxTimeMillis`).
+const HOLD: Duration = Duration::from_secs(15);
+
+/// Pause after a pull that failed (`pullTimeDelayMillsWhenException`).
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// Pause before a message that could not be sent back is tried again (`submitConsumeRequestLater`).
+const RETRY_LATER: Duration = Duration::from_secs(5);
+
+/// Name of a group's retry topic (`MixAll.getRetryTopic`).
+fn retry_topic(group: &str) -> String {
+    format!("%RETRY%{group}")
+}
+
+/// A queue in logs.
+fn name_of(queue: &MessageQueue) -> String {
+    format!("{}@{}@{}", queue.topic, queue.broker_name, queue.queue_id)
+}

@@ -1,0 +1,151 @@
+//! One assigned queue: its window, and the loop that pulls.
+
+use super::listener::{Crew, Delivery, restore_topic};
+use super::window::Window;
+use super::{HOLD, PAUSE, PushConfig, name_of};
+use crate::subscription::Tags;
+use crate::{Client, MessageQueue, PullRequest, PullStatus, Pulled, Received};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::Notify;
+use wire::codes::response;
+
+/// A queue this consumer reads.
+pub(super) struct Assigned {
+    pub queue: MessageQueue,
+    window: Mutex<Window>,
+    /// Set once, by rebalancing or the end of the consumer; read by the loop and the listener's threads.
+    dropped: AtomicBool,
+    /// Wakes the loop: dropped, or messages were done.
+    changed: Notify,
+}
+
+impl Assigned {
+    pub fn new(queue: MessageQueue, window: Window) -> Self {
+        Self { queue, window: Mutex::new(window), dropped: AtomicBool::new(false), changed: Notify::new() }
+    }
+
+    pub fn name(&self) -> String {
+        name_of(&self.queue)
+    }
+
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Ends the loop and stops deliveries.
+    pub fn drop_queue(&self) {
+        self.dropped.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Marks messages as done.
+    pub fn done(&self, messages: &[Received]) {
+        self.window().done(messages.iter().map(|message| message.queue_offset));
+        self.changed.notify_one();
+    }
+
+    /// The offset to store now, if it moved.
+    pub fn take_commit(&self) -> Option<i64> {
+        self.window().take_commit()
+    }
+
+    /// The offset that may be stored.
+    pub fn committable(&self) -> i64 {
+        self.window().committable()
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().expect("short section")
+    }
+}
+
+/// What all loops of a consumer share.
+pub(super) struct Shared {
+    pub client: Client,
+    pub config: PushConfig,
+    pub crew: Crew,
+    /// Version of the subscriptions.
+    pub version: i64,
+}
+
+impl Shared {
+    fn expression(&self, topic: &str) -> &str {
+        self.config.subscriptions.get(topic).map_or("*", String::as_str)
+    }
+
+    fn is_full(&self, assigned: &Assigned) -> bool {
+        let (messages, bytes) = assigned.window().load();
+        messages >= self.config.pending_messages_max || bytes >= self.config.pending_bytes_max
+    }
+}
+
+/// Pulls until the queue is dropped.
+pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
+    let mut broker_id = 0;
+    while !assigned.is_dropped() {
+        if shared.is_full(&assigned) {
+            assigned.changed.notified().await;
+            continue;
+        }
+        let offset = assigned.window().next();
+        let request = PullRequest {
+            hold: HOLD,
+            // Brokers know the subscription from the heartbeat; it is sent along so that a broker that was
+            // restarted meanwhile can answer.
+            expression: Some(shared.expression(&assigned.queue.topic)),
+            messages_max: shared.config.pull_messages,
+            sub_version: shared.version,
+            broker_id,
+            ..PullRequest::new(&shared.config.group, &assigned.queue, offset)
+        };
+        let pulling = shared.client.pull(&request);
+        tokio::pin!(pulling);
+        let pulled = loop {
+            tokio::select! {
+                pulled = &mut pulling => break pulled,
+                () = assigned.changed.notified() => if assigned.is_dropped() { return },
+            }
+        };
+        match pulled {
+            Ok(pulled) => {
+                broker_id = pulled.suggest_broker_id;
+                take(&shared, &assigned, pulled);
+            }
+            Err(error) => {
+                if error.code() == Some(response::TOPIC_NOT_EXIST) || error.code().is_none() {
+                    // A failure to refresh leaves the known route; the next attempt tells.
+                    let _ = shared.client.refresh_route(&assigned.queue.topic).await;
+                }
+                if !assigned.is_dropped() {
+                    tracing::warn!(%error, queue = assigned.name(), "pull failed");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Takes the answer of a pull: messages go to the listener, a refused offset is corrected.
+fn take(shared: &Shared, assigned: &Arc<Assigned>, pulled: Pulled) {
+    if assigned.is_dropped() {
+        return;
+    }
+    if pulled.status == PullStatus::OffsetIllegal {
+        tracing::warn!(queue = assigned.name(), next = pulled.next_offset, "the broker moved the offset");
+        return assigned.window().restart(pulled.next_offset);
+    }
+    let tags = Tags::parse(shared.expression(&assigned.queue.topic));
+    let mut messages = pulled.messages;
+    messages.retain(|message| tags.admit(message.tag()));
+    for message in &mut messages {
+        restore_topic(message, &shared.config.group);
+    }
+    let sizes = messages.iter().map(|message| (message.queue_offset, message.body.len()));
+    assigned.window().extend(sizes, pulled.next_offset);
+    let mut messages = messages.into_iter().peekable();
+    while messages.peek().is_some() {
+        let some = messages.by_ref().take(shared.config.batch.max(1)).collect();
+        shared.crew.deliver(Delivery { queue: assigned.clone(), messages: some });
+    }
+}
