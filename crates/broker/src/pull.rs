@@ -5,8 +5,6 @@
 
 mod check;
 mod scan;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

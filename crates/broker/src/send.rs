@@ -6,8 +6,6 @@
 
 pub(crate) mod message;
 mod reply;
-#[cfg(test)]
-mod tests;
 
 use std::net::SocketAddr;
 use std::ops::Range;

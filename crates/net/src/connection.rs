@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+use wire::fields::Pairs;
 use wire::frame::{Command, FrameError, frame_length};
 
 use crate::{Limits, Peer, Service};
@@ -31,11 +32,13 @@ const READS_PER_POLL: usize = 4;
 pub(crate) struct Scratch {
     input: Vec<u8>,
     output: Vec<u8>,
+    /// Ranges of the fields of the command being served.
+    pairs: Pairs,
 }
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        Self { input: vec![0; SCRATCH_BYTES], output: Vec::with_capacity(64 << 10) }
+        Self { input: vec![0; SCRATCH_BYTES], output: Vec::with_capacity(64 << 10), pairs: Pairs::default() }
     }
 }
 
@@ -181,16 +184,16 @@ impl<S: Service> State<S> {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let scratch = self.link.scratch.clone();
         let mut scratch = scratch.borrow_mut();
-        let Scratch { input, output } = &mut *scratch;
+        let Scratch { input, output, pairs } = &mut *scratch;
         if complete(&self.partial) {
             let mut held = std::mem::take(&mut self.partial);
-            let used = self.serve(&mut held, output);
+            let used = self.serve(&mut held, output, pairs);
             held.drain(..used);
             self.partial = held;
             return Poll::Ready(Ok(()));
         }
         if self.partial.len() > SCRATCH_BYTES / 2 {
-            return self.poll_large(cx, output);
+            return self.poll_large(cx, output, pairs);
         }
         let kept = self.partial.len();
         let mut buffer = ReadBuf::new(&mut input[kept..]);
@@ -201,7 +204,7 @@ impl<S: Service> State<S> {
         }
         input[..kept].copy_from_slice(&self.partial);
         let filled = kept + count;
-        let used = self.serve(&mut input[..filled], output);
+        let used = self.serve(&mut input[..filled], output, pairs);
         self.partial.clear();
         self.partial.extend_from_slice(&input[used..filled]);
         if self.partial.is_empty() && self.partial.capacity() > 4096 {
@@ -211,7 +214,12 @@ impl<S: Service> State<S> {
     }
 
     /// Collects a large frame in the connection's own memory, which grows only as bytes arrive.
-    fn poll_large(&mut self, cx: &mut Context<'_>, output: &mut Vec<u8>) -> Poll<Result<(), End>> {
+    fn poll_large(
+        &mut self,
+        cx: &mut Context<'_>,
+        output: &mut Vec<u8>,
+        pairs: &mut Pairs,
+    ) -> Poll<Result<(), End>> {
         let kept = self.partial.len();
         let frame = frame_length(&self.partial).map_err(End::from)?.unwrap_or(kept);
         self.partial.resize((kept + SCRATCH_BYTES).min(frame.max(kept + 1)), 0);
@@ -228,14 +236,14 @@ impl<S: Service> State<S> {
             return Poll::Ready(Ok(()));
         }
         let mut whole = std::mem::take(&mut self.partial);
-        let used = self.serve(&mut whole, output);
+        let used = self.serve(&mut whole, output, pairs);
         self.partial.extend_from_slice(&whole[used..]);
         Poll::Ready(Ok(()))
     }
 
     /// Gives the complete frames of `bytes` to the service and takes their answers. Returns the bytes used: fewer
     /// than are complete when the answers reached the turn's bound.
-    fn serve(&mut self, bytes: &mut [u8], output: &mut Vec<u8>) -> usize {
+    fn serve(&mut self, bytes: &mut [u8], output: &mut Vec<u8>, pairs: &mut Pairs) -> usize {
         let Connection { peer, service, turn, limits, .. } = &self.link;
         let turn = &mut *turn.borrow_mut();
         self.last_traffic = Instant::now();
@@ -250,7 +258,7 @@ impl<S: Service> State<S> {
                     break;
                 }
             };
-            match Command::decode(&mut rest[..length]) {
+            match Command::decode_with(&mut rest[..length], pairs) {
                 Ok(command) if command.is_response() && peer.answer(&command) => {}
                 Ok(command) => service.frame(turn, peer, command, output),
                 Err(error) => {

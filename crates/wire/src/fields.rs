@@ -1,9 +1,7 @@
 //! Header fields of a command: a list of borrowed key and value ranges, looked up by key without a map.
 
+use std::borrow::Cow;
 use std::str::FromStr;
-
-/// Fields kept without allocating. Java's widest hot header (a V2 send with trace and ACL fields) has fewer than 24.
-const INLINE: usize = 32;
 
 /// Most fields a command may carry; a header with more is refused as malformed.
 pub const FIELDS_MAX: usize = 1024;
@@ -15,34 +13,23 @@ pub(crate) struct Pair {
     pub value: (u32, u32),
 }
 
-/// The ranges found while a header is decoded, before they are tied to the buffer again.
-#[derive(Clone, Debug)]
-pub(crate) struct PairList {
-    inline: [Pair; INLINE],
-    spill: Vec<Pair>,
-    len: usize,
-}
+/// Memory for the ranges of one command's fields; keep it and use it again.
+#[derive(Clone, Debug, Default)]
+pub struct Pairs(Vec<Pair>);
 
-impl PairList {
-    pub(crate) fn new() -> Self {
-        Self { inline: [Pair::default(); INLINE], spill: Vec::new(), len: 0 }
+impl Pairs {
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 
     /// Adds a pair; false when [`FIELDS_MAX`] is reached.
+    #[inline]
     pub(crate) fn push(&mut self, pair: Pair) -> bool {
-        if self.len < INLINE {
-            self.inline[self.len] = pair;
-        } else if self.len < FIELDS_MAX {
-            self.spill.push(pair);
-        } else {
+        if self.0.len() == FIELDS_MAX {
             return false;
         }
-        self.len += 1;
+        self.0.push(pair);
         true
-    }
-
-    fn get(&self, index: usize) -> Pair {
-        if index < INLINE { self.inline[index] } else { self.spill[index - INLINE] }
     }
 }
 
@@ -50,7 +37,7 @@ impl PairList {
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     base: &'a [u8],
-    pairs: PairList,
+    pairs: Cow<'a, [Pair]>,
 }
 
 /// Why a typed header could not be read from its fields.
@@ -79,31 +66,28 @@ impl FieldError {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn new(base: &'a [u8], pairs: PairList) -> Self {
-        Self { base, pairs }
+    pub(crate) fn owned(base: &'a [u8], pairs: Pairs) -> Self {
+        Self { base, pairs: Cow::Owned(pairs.0) }
     }
 
-    /// A command without fields.
-    pub fn empty() -> Self {
-        Self { base: &[], pairs: PairList::new() }
+    pub(crate) fn borrowed(base: &'a [u8], pairs: &'a Pairs) -> Self {
+        Self { base, pairs: Cow::Borrowed(&pairs.0) }
     }
 
     /// Number of pairs, repeated keys included.
     pub fn len(&self) -> usize {
-        self.pairs.len
+        self.pairs.len()
     }
 
     /// True when the command carries no field.
     pub fn is_empty(&self) -> bool {
-        self.pairs.len == 0
+        self.pairs.is_empty()
     }
 
     /// Keys and values in wire order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + '_ {
-        (0..self.pairs.len).map(|index| {
-            let Pair { key, value } = self.pairs.get(index);
-            (slice(self.base, key), slice(self.base, value))
-        })
+        let base = self.base;
+        self.pairs.iter().map(move |pair| (slice(base, pair.key), slice(base, pair.value)))
     }
 
     /// The value of `key` as bytes.

@@ -19,7 +19,7 @@ mod writer;
 pub use writer::{FrameWriter, Head};
 
 use crate::codes::Language;
-use crate::fields::{Fields, PairList};
+use crate::fields::{Fields, Pairs};
 
 /// Largest frame on the wire, its 4-byte length included (`NettyDecoder.FRAME_MAX_LENGTH`).
 pub const FRAME_BYTES_MAX: usize = 16_777_216;
@@ -107,38 +107,23 @@ pub(crate) struct RawHeader {
     opaque: i32,
     flag: i32,
     remark: Option<(u32, u32)>,
-    pairs: PairList,
 }
 
 impl<'a> Command<'a> {
     /// Decodes a whole frame, `bytes` starting at its length prefix. JSON strings are unescaped inside `bytes`.
     pub fn decode(bytes: &'a mut [u8]) -> Result<Self, FrameError> {
-        let available = bytes.len().saturating_sub(4);
-        let prefix = bytes.get(4..8).ok_or(FrameError::HeaderLength { header: 0, frame: available })?;
-        let encoding = prefix[0];
-        let header_len = usize::from(prefix[1]) << 16 | usize::from(prefix[2]) << 8 | usize::from(prefix[3]);
-        if header_len > available - 4 {
-            return Err(FrameError::HeaderLength { header: header_len, frame: available });
-        }
-        let (header, body) = bytes[8..].split_at_mut(header_len);
-        let (encoding, raw) = match encoding {
-            0 => (Encoding::Json, json::decode(header)?),
-            1 => (Encoding::Binary, binary::decode(header)?),
-            other => return Err(FrameError::Encoding(other)),
-        };
-        let header: &'a [u8] = header;
-        let remark = raw.remark.map(|(from, to)| &header[from as usize..to as usize]);
-        Ok(Self {
-            encoding,
-            code: raw.code,
-            language: raw.language,
-            version: raw.version,
-            opaque: raw.opaque,
-            flag: raw.flag,
-            remark: remark.map(|bytes| std::str::from_utf8(bytes).unwrap_or("(not UTF-8)")),
-            fields: Fields::new(header, raw.pairs),
-            body,
-        })
+        let mut pairs = Pairs::default();
+        let parts = decode_parts(bytes, &mut pairs)?;
+        let fields = Fields::owned(parts.header, pairs);
+        Ok(parts.into_command(fields))
+    }
+
+    /// [`Command::decode`] with memory that is used again, for those who decode many commands.
+    pub fn decode_with(bytes: &'a mut [u8], pairs: &'a mut Pairs) -> Result<Self, FrameError> {
+        pairs.clear();
+        let parts = decode_parts(bytes, pairs)?;
+        let fields = Fields::borrowed(parts.header, pairs);
+        Ok(parts.into_command(fields))
     }
 
     /// True for an answer to a request we made.
@@ -155,4 +140,47 @@ impl<'a> Command<'a> {
     pub fn reply(&self, code: i32) -> Head<'static> {
         Head::response(self.encoding, code, self.opaque)
     }
+}
+
+/// A frame taken apart, before its fields are tied to memory.
+struct Parts<'a> {
+    encoding: Encoding,
+    raw: RawHeader,
+    header: &'a [u8],
+    body: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn into_command(self, fields: Fields<'a>) -> Command<'a> {
+        let Self { encoding, raw, header, body } = self;
+        let remark = raw.remark.map(|(from, to)| &header[from as usize..to as usize]);
+        Command {
+            encoding,
+            code: raw.code,
+            language: raw.language,
+            version: raw.version,
+            opaque: raw.opaque,
+            flag: raw.flag,
+            remark: remark.map(|bytes| std::str::from_utf8(bytes).unwrap_or("(not UTF-8)")),
+            fields,
+            body,
+        }
+    }
+}
+
+fn decode_parts<'a>(bytes: &'a mut [u8], pairs: &mut Pairs) -> Result<Parts<'a>, FrameError> {
+    let available = bytes.len().saturating_sub(4);
+    let prefix = bytes.get(4..8).ok_or(FrameError::HeaderLength { header: 0, frame: available })?;
+    let encoding = prefix[0];
+    let header_len = usize::from(prefix[1]) << 16 | usize::from(prefix[2]) << 8 | usize::from(prefix[3]);
+    if header_len > available - 4 {
+        return Err(FrameError::HeaderLength { header: header_len, frame: available });
+    }
+    let (header, body) = bytes[8..].split_at_mut(header_len);
+    let (encoding, raw) = match encoding {
+        0 => (Encoding::Json, json::decode(header, pairs)?),
+        1 => (Encoding::Binary, binary::decode(header, pairs)?),
+        other => return Err(FrameError::Encoding(other)),
+    };
+    Ok(Parts { encoding, raw, header, body })
 }

@@ -27,9 +27,17 @@ pub(super) struct Properties {
     pub delay_level: Option<i32>,
 }
 
+/// Set by the broker alone; what a client put there is left out.
+const DROPPED: [&str; 6] =
+    [key::MSG_REGION, key::TRACE_SWITCH, key::CLUSTER, key::POP_CK, key::REAL_TOPIC, key::REAL_QUEUE_ID];
+
+/// Properties that ask for delivery at a time.
+const TIMED: [&str; 3] = [key::TIMER_DELAY_SEC, key::TIMER_DELAY_MS, key::TIMER_DELIVER_MS];
+
 /// True unless the properties say `WAIT=false`.
 pub(super) fn waits(properties: &[u8]) -> bool {
-    !properties::get(properties, key::WAIT_STORE_MSG_OK).is_some_and(|value| !value.eq_ignore_ascii_case(b"true"))
+    !properties::get(properties, key::WAIT_STORE_MSG_OK)
+        .is_some_and(|value| !value.eq_ignore_ascii_case(b"true"))
 }
 
 impl Properties {
@@ -47,24 +55,25 @@ impl Properties {
         let id_start = ids.len();
         out.extend_from_slice(&broker.sent_properties);
         for (name, value) in pairs(header.properties) {
-            let name_text = std::str::from_utf8(name).unwrap_or_default();
-            match name_text {
-                key::POP_CK | key::MSG_REGION | key::TRACE_SWITCH | key::CLUSTER => continue,
-                key::UNIQ_KEY => {
-                    ids.truncate(id_start);
-                    ids.extend_from_slice(value);
-                    continue;
-                }
-                key::WAIT_STORE_MSG_OK => found.waits = value.eq_ignore_ascii_case(b"true"),
-                key::TRANSACTION_PREPARED if value.eq_ignore_ascii_case(b"true") => return Err(no_transactions(broker)),
-                key::DELAY => {
-                    delay = Some(value);
-                    continue;
-                }
-                key::TIMER_DELAY_SEC | key::TIMER_DELAY_MS | key::TIMER_DELIVER_MS => timer = true,
-                key::REAL_TOPIC | key::REAL_QUEUE_ID => continue,
-                key::INNER_NUM => return Err(super::illegal(broker)),
-                _ => {}
+            if DROPPED.iter().any(|dropped| dropped.as_bytes() == name) {
+                continue;
+            }
+            let is = |wanted: &str| wanted.as_bytes() == name;
+            if is(key::UNIQ_KEY) {
+                ids.truncate(id_start);
+                ids.extend_from_slice(value);
+                continue;
+            } else if is(key::WAIT_STORE_MSG_OK) {
+                found.waits = value.eq_ignore_ascii_case(b"true");
+            } else if is(key::DELAY) {
+                delay = Some(value);
+                continue;
+            } else if is(key::TRANSACTION_PREPARED) && value.eq_ignore_ascii_case(b"true") {
+                return Err(no_transactions(broker));
+            } else if is(key::INNER_NUM) {
+                return Err(super::illegal(broker));
+            } else if TIMED.iter().any(|timed| is(timed)) {
+                timer = true;
             }
             copy_pair(out, name, value);
         }

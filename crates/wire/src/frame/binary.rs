@@ -2,10 +2,10 @@
 
 use super::{FrameError, RawHeader};
 use crate::codes::Language;
-use crate::fields::{Pair, PairList};
+use crate::fields::{Pair, Pairs};
 
 /// Reads a binary header; ranges are relative to `header`.
-pub(super) fn decode(header: &[u8]) -> Result<RawHeader, FrameError> {
+pub(super) fn decode(header: &[u8], pairs: &mut Pairs) -> Result<RawHeader, FrameError> {
     let mut cursor = Cursor { bytes: header, at: 0 };
     let code = i32::from(i16::from_be_bytes(cursor.array()?));
     let language = Language::from_byte(cursor.array::<1>()?[0]);
@@ -20,7 +20,6 @@ pub(super) fn decode(header: &[u8]) -> Result<RawHeader, FrameError> {
         return Err(cursor.error("the field map is longer than the header"));
     }
     cursor.bytes = &header[..map_end];
-    let mut pairs = PairList::new();
     while cursor.at < map_end {
         let key_len = usize::from(u16::from_be_bytes(cursor.array()?));
         let key = cursor.range(key_len)?;
@@ -33,7 +32,7 @@ pub(super) fn decode(header: &[u8]) -> Result<RawHeader, FrameError> {
         }
     }
     let remark = (remark_len > 0).then_some(remark);
-    Ok(RawHeader { code, language, version, opaque, flag, remark, pairs })
+    Ok(RawHeader { code, language, version, opaque, flag, remark })
 }
 
 struct Cursor<'a> {

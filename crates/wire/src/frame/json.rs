@@ -6,7 +6,7 @@
 
 use super::{FrameError, RawHeader};
 use crate::codes::Language;
-use crate::fields::{Pair, PairList};
+use crate::fields::{Pair, Pairs};
 
 /// Nesting allowed in members that are skipped.
 const DEPTH_MAX: usize = 32;
@@ -21,18 +21,10 @@ enum Scalar {
 }
 
 /// Reads a JSON header; ranges are relative to `header`.
-pub(super) fn decode(header: &mut [u8]) -> Result<RawHeader, FrameError> {
+pub(super) fn decode(header: &mut [u8], pairs: &mut Pairs) -> Result<RawHeader, FrameError> {
     let mut parser = Parser { bytes: header, at: 0 };
-    let mut raw = RawHeader {
-        code: 0,
-        language: None,
-        version: 0,
-        opaque: 0,
-        flag: 0,
-        remark: None,
-        pairs: PairList::new(),
-    };
-    parser.object(|parser, key| parser.member(key, &mut raw))?;
+    let mut raw = RawHeader { code: 0, language: None, version: 0, opaque: 0, flag: 0, remark: None };
+    parser.object(|parser, key| parser.member(key, &mut raw, pairs))?;
     parser.blanks();
     if parser.at != parser.bytes.len() {
         return Err(parser.error("text after the header object"));
@@ -102,7 +94,7 @@ impl Parser<'_> {
         }
     }
 
-    fn member(&mut self, key: Range, raw: &mut RawHeader) -> Result<(), FrameError> {
+    fn member(&mut self, key: Range, raw: &mut RawHeader, pairs: &mut Pairs) -> Result<(), FrameError> {
         match self.slice(key) {
             b"code" => raw.code = self.int()?,
             b"version" => raw.version = self.int()?,
@@ -123,13 +115,13 @@ impl Parser<'_> {
                     Scalar::Null => None,
                 }
             }
-            b"extFields" => self.fields(&mut raw.pairs)?,
+            b"extFields" => self.fields(pairs)?,
             _ => self.skip(0)?,
         }
         Ok(())
     }
 
-    fn fields(&mut self, pairs: &mut PairList) -> Result<(), FrameError> {
+    fn fields(&mut self, pairs: &mut Pairs) -> Result<(), FrameError> {
         if self.peek() == Some(b'n') {
             return self.skip(0);
         }

@@ -23,7 +23,7 @@ pub struct SendHeader<'a> {
     pub born_timestamp: i64,
     /// User flag.
     pub flag: i32,
-    /// Properties string, UTF-8.
+    /// Properties string as it came; it is stored byte for byte.
     pub properties: &'a [u8],
     /// Times the message was consumed before.
     pub reconsume_times: i32,
@@ -82,7 +82,7 @@ impl<'a> SendHeader<'a> {
             5 => self.sys_flag = number("sysFlag", value)?,
             6 => self.born_timestamp = number("bornTimestamp", value)?,
             7 => self.flag = number("flag", value)?,
-            8 => self.properties = text("properties", value)?.as_bytes(),
+            8 => self.properties = value,
             9 => self.reconsume_times = number("reconsumeTimes", value)?,
             10 => self.unit_mode = boolean(value),
             11 => self.max_reconsume_times = Some(number("maxReconsumeTimes", value)?),

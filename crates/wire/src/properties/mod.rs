@@ -19,42 +19,70 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 /// Walks the valid pairs of a properties string in order.
 #[must_use]
 pub fn pairs(properties: &[u8]) -> Pairs<'_> {
-    Pairs { rest: properties }
+    Pairs { segments: Segments { rest: properties } }
 }
 
 /// The iterator of [`pairs`].
 #[derive(Clone, Debug)]
 pub struct Pairs<'a> {
-    rest: &'a [u8],
+    segments: Segments<'a>,
 }
 
 impl<'a> Iterator for Pairs<'a> {
     type Item = Pair<'a>;
 
     fn next(&mut self) -> Option<Pair<'a>> {
-        while !self.rest.is_empty() {
-            let end = find(self.rest, PAIR_END).unwrap_or(self.rest.len());
-            let segment = &self.rest[..end];
-            self.rest = self.rest.get(end + 1..).unwrap_or_default();
-            if let Some(at) = find(segment, NAME_END)
-                && at > 0
-                && at + 1 < segment.len()
-            {
-                return Some((&segment[..at], &segment[at + 1..]));
-            }
-        }
-        None
+        self.segments.find_map(|segment| {
+            let at = find(segment, NAME_END)?;
+            (at > 0 && at + 1 < segment.len()).then(|| (&segment[..at], &segment[at + 1..]))
+        })
     }
 }
 
-fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
-    bytes.iter().position(|byte| *byte == wanted)
+/// The stretches between the separators of pairs.
+#[derive(Clone, Debug)]
+struct Segments<'a> {
+    rest: &'a [u8],
 }
 
-/// The value of `name`; the last one when it occurs more than once.
+impl<'a> Iterator for Segments<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = find(self.rest, PAIR_END).unwrap_or(self.rest.len());
+        let segment = &self.rest[..end];
+        self.rest = self.rest.get(end + 1..).unwrap_or_default();
+        Some(segment)
+    }
+}
+
+/// The first place of a byte, eight bytes at a time: this runs over the properties of every message.
+fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let pattern = ONES * u64::from(wanted);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        // A byte of `different` is zero where the wanted one is; the lowest such sets its top bit below.
+        let different = u64::from_le_bytes(*word) ^ pattern;
+        let hits = different.wrapping_sub(ONES) & !different & (ONES << 7);
+        if hits != 0 {
+            return Some(index * 8 + (hits.trailing_zeros() / 8) as usize);
+        }
+    }
+    rest.iter().position(|byte| *byte == wanted).map(|at| words.len() * 8 + at)
+}
+
+/// The value of `name`; the last one when it occurs more than once. `name` has no control characters.
 #[must_use]
 pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    pairs(properties).filter(|(found, _)| *found == name.as_bytes()).last().map(|(_, value)| value)
+    let value = |segment: &'a [u8]| segment.strip_prefix(name.as_bytes())?.strip_prefix(&[NAME_END]);
+    Segments { rest: properties }
+        .filter_map(value)
+        .filter(|value| !value.is_empty() && !name.is_empty())
+        .last()
 }
 
 /// [`get`] as text; `None` also when the value is not UTF-8.

@@ -78,6 +78,16 @@ proptest! {
     }
 
     #[test]
+    fn get_equals_a_map(text in "[ab\u{1}\u{2}é]{0,60}", name in "[ab]{1,2}") {
+        prop_assert_eq!(get_str(text.as_bytes(), &name), java_decode(&text).get(&name).map(String::as_str));
+    }
+
+    #[test]
+    fn find_is_position(bytes in prop::collection::vec(0u8..4, 0..40), wanted in 0u8..5) {
+        prop_assert_eq!(find(&bytes, wanted), bytes.iter().position(|byte| *byte == wanted));
+    }
+
+    #[test]
     fn rewrite_equals_a_map(text in "[ab\u{1}\u{2}é]{0,40}", dropped in "[ab]", added in "[ab]", value in "[a-z]{1,5}") {
         let mut expected = java_decode(&text);
         expected.remove(&dropped);
