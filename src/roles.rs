@@ -150,7 +150,11 @@ fn start_broker(
     let (mut config, notes) =
         broker::Config::from_properties(text).map_err(|error| Error::new("the configuration file", error))?;
     for note in notes {
-        tracing::warn!("{note}");
+        if note.is_warning() {
+            tracing::warn!("{note}");
+        } else {
+            tracing::info!("{note}");
+        }
     }
     if settings.data.is_some() || !config.has_store_path() {
         config.set_store_root(settings.home());

@@ -51,6 +51,7 @@ pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Ans
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
     if broker.topics.remove(name, broker.now_ms())? {
+        broker.offsets.forget_topic(name);
         tracing::info!(topic = name, "topic deleted");
     }
     Ok(Answer::success())

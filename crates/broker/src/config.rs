@@ -1,7 +1,21 @@
-//! PLACEHOLDER by the founder showing which names the other modules use; to be replaced as a whole by the table-driven one.
+//! Settings, and the one table that knows their names in `broker.conf` (`BrokerConfig`, `MessageStoreConfig`,
+//! `NettyServerConfig`).
+//!
+//! A file of Java's is taken as it is. What it says about things this broker does otherwise or not yet is reported to
+//! the operator; what would weaken a promise if it were ignored stops the start.
 
+mod refused;
+mod table;
+mod unknown;
+mod value;
+
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+
+use wire::body::{KeyValuesError, format_key_values, parse_key_values};
+
+pub use table::{Effect, PROPERTIES, Property};
 
 /// Bounds of one pull.
 #[derive(Clone, Debug)]
@@ -10,88 +24,282 @@ pub struct Transfer {
     pub count_max: i32,
     /// `maxTransferBytesOnMessageInMemory`.
     pub bytes_max: usize,
-    /// `maxFilterMessageSize` / 20: index units looked at per pull.
+    /// `maxFilterMessageSize` in index units of 20 bytes: how many are looked at.
     pub scan_units: i64,
 }
 
-/// Settings.
+/// What a broker is told at start.
 #[derive(Clone, Debug)]
-#[expect(missing_docs)]
 pub struct Config {
+    /// `brokerClusterName`.
     pub broker_cluster_name: String,
+    /// `brokerName`: masters and slaves of one group have the same.
     pub broker_name: String,
+    /// `brokerId`: 0 for masters.
     pub broker_id: i64,
+    /// `brokerIP1`: address clients are told to use.
     pub broker_ip1: String,
+    /// `bindAddress`.
     pub bind_address: IpAddr,
+    /// `listenPort`; 0 takes any free one.
     pub listen_port: u16,
+    /// `namesrvAddr`: `host:port` separated by `;`.
     pub namesrv_addr: Option<String>,
+    /// `autoCreateTopicEnable`: the first message to an unknown topic creates it.
     pub auto_create_topic_enable: bool,
+    /// `autoCreateSubscriptionGroup`: the first use of an unknown group creates it.
     pub auto_create_subscription_group: bool,
+    /// `defaultTopicQueueNums`: most queues of a topic created by its first message.
     pub default_topic_queue_nums: i32,
+    /// `brokerPermission`: bits 4 read, 2 write.
     pub broker_permission: i32,
+    /// `maxMessageSize`: largest body in bytes.
     pub max_message_size: usize,
+    /// `regionId`.
     pub region_id: String,
+    /// `traceOn`.
     pub trace_on: bool,
+    /// `longPollingEnable`: pulls wait as long as the client says.
     pub long_polling_enable: bool,
+    /// `shortPollingTimeMills`: how long they wait otherwise.
     pub short_polling_time_ms: i64,
+    /// `litePullMessageEnable`.
     pub lite_pull_message_enable: bool,
+    /// `notifyConsumerIdsChangedEnable`: members of a group are told when it changes.
     pub notify_consumer_ids_changed_enable: bool,
+    /// `flushConsumerOffsetInterval`.
     pub flush_consumer_offset_interval_ms: u64,
+    /// `registerNameServerPeriod`.
     pub register_name_server_period_ms: u64,
+    /// Bounds of one pull.
     pub transfer: Transfer,
+    /// Of the log.
     pub store: store::Config,
+    /// `messageDelayLevel` as it was given.
+    delay_levels: String,
+    has_store_path: bool,
+    has_commit_log_path: bool,
+    /// Settings that do nothing here, kept for whoever asks for the configuration.
+    others: BTreeMap<String, String>,
+}
+
+/// Something in a configuration file the operator should know about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Finding {
+    /// No setting has this name.
+    #[error("unknown setting {key}: it has no effect{}", did_you_mean(.near.as_deref()))]
+    Unknown {
+        /// What was found.
+        key: String,
+        /// A known name that looks much like it.
+        near: Option<&'static str>,
+    },
+    /// The value does not fit; the default stays, as in Java.
+    #[error("setting {key} is {value:?}, expected {expected}; it stays {stays}")]
+    Invalid {
+        /// Name of the setting.
+        key: String,
+        /// What was found.
+        value: String,
+        /// What it must hold.
+        expected: String,
+        /// What counts instead.
+        stays: String,
+    },
+    /// The setting was changed and does nothing here, which makes a difference.
+    #[error("setting {key}={value} has no effect: {reason}")]
+    NoEffect {
+        /// Name of the setting.
+        key: String,
+        /// What was found.
+        value: String,
+        /// Why.
+        reason: String,
+    },
+    /// The setting was changed and does nothing here, which nobody will miss.
+    #[error("setting {key}={value} is not needed: {reason}")]
+    NotNeeded {
+        /// Name of the setting.
+        key: String,
+        /// What was found.
+        value: String,
+        /// Why.
+        reason: String,
+    },
+    /// An older name of a setting.
+    #[error("setting {key} is read as {now}, its present name")]
+    Alias {
+        /// What was found.
+        key: String,
+        /// Its present name.
+        now: &'static str,
+    },
+}
+
+impl Finding {
+    /// True when the operator should act.
+    pub fn is_warning(&self) -> bool {
+        matches!(self, Self::Unknown { .. } | Self::Invalid { .. } | Self::NoEffect { .. })
+    }
+}
+
+fn did_you_mean(near: Option<&str>) -> String {
+    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The text is malformed.
+    #[error(transparent)]
+    Text(#[from] KeyValuesError),
+    /// A setting asks for something that must not be ignored.
+    #[error("setting {key}={value} cannot be used: {reason}")]
+    Refused {
+        /// Name of the setting.
+        key: String,
+        /// What was found.
+        value: String,
+        /// Why, and what to do instead.
+        reason: String,
+    },
 }
 
 impl Config {
-    /// Reads a properties text.
-    pub fn from_properties(_text: &[u8]) -> Result<(Self, Vec<String>), String> {
-        Ok((
-            Self {
-                broker_cluster_name: "DefaultCluster".into(),
-                broker_name: "broker-a".into(),
-                broker_id: 0,
-                broker_ip1: crate::start::reachable_ip().to_string(),
-                bind_address: Ipv4Addr::UNSPECIFIED.into(),
-                listen_port: 10911,
-                namesrv_addr: None,
-                auto_create_topic_enable: true,
-                auto_create_subscription_group: true,
-                default_topic_queue_nums: 8,
-                broker_permission: 6,
-                max_message_size: 4 << 20,
-                region_id: "DefaultRegion".into(),
-                trace_on: true,
-                long_polling_enable: true,
-                short_polling_time_ms: 1000,
-                lite_pull_message_enable: true,
-                notify_consumer_ids_changed_enable: true,
-                flush_consumer_offset_interval_ms: 5000,
-                register_name_server_period_ms: 30_000,
-                transfer: Transfer { count_max: 32, bytes_max: 262_144, scan_units: 800 },
-                store: store::Config::new("./data"),
-            },
-            Vec::new(),
-        ))
+    /// The defaults on this machine: its host name and address count.
+    pub fn of_this_machine() -> Self {
+        let host_name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Self::new(host_name.trim(), crate::start::reachable_ip())
     }
 
-    /// Did the file set storePathRootDir?
+    /// RocketMQ's defaults for a host.
+    pub fn new(host_name: &str, ip: IpAddr) -> Self {
+        let broker_name = if host_name.is_empty() { "DEFAULT_BROKER" } else { host_name };
+        Self {
+            broker_cluster_name: "DefaultCluster".to_owned(),
+            broker_name: broker_name.to_owned(),
+            broker_id: 0,
+            broker_ip1: ip.to_string(),
+            bind_address: Ipv4Addr::UNSPECIFIED.into(),
+            listen_port: 10911,
+            namesrv_addr: None,
+            auto_create_topic_enable: true,
+            auto_create_subscription_group: true,
+            default_topic_queue_nums: 8,
+            broker_permission: 6,
+            max_message_size: 4 << 20,
+            region_id: "DefaultRegion".to_owned(),
+            trace_on: true,
+            long_polling_enable: true,
+            short_polling_time_ms: 1000,
+            lite_pull_message_enable: true,
+            notify_consumer_ids_changed_enable: true,
+            flush_consumer_offset_interval_ms: 5000,
+            register_name_server_period_ms: 30_000,
+            transfer: Transfer { count_max: 32, bytes_max: 262_144, scan_units: 800 },
+            store: store::Config::new("./data"),
+            delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(),
+            has_store_path: false,
+            has_commit_log_path: false,
+            others: BTreeMap::new(),
+        }
+    }
+
+    /// The defaults on this machine changed by a properties text.
+    ///
+    /// # Errors
+    /// The text is malformed, or asks for something that must not be ignored.
+    pub fn from_properties(text: &[u8]) -> Result<(Self, Vec<Finding>), ConfigError> {
+        let mut config = Self::of_this_machine();
+        let findings = config.read(text)?;
+        Ok((config, findings))
+    }
+
+    /// Reads a properties text over these settings. A value of the wrong type leaves a setting as it was.
+    ///
+    /// # Errors
+    /// As [`Config::from_properties`].
+    pub fn read(&mut self, text: &[u8]) -> Result<Vec<Finding>, ConfigError> {
+        let mut findings = Vec::new();
+        for (key, value) in parse_key_values(text)? {
+            let value = value.trim().to_owned();
+            let name = match table::present_name(&key) {
+                Some(now) => {
+                    findings.push(Finding::Alias { key: key.clone(), now });
+                    now
+                }
+                None => key.as_str(),
+            };
+            refused::check(name, &value)?;
+            findings.extend(self.set(name, value)?);
+        }
+        if self.broker_id != 0 {
+            let value = std::mem::take(&mut self.broker_id).to_string();
+            let reason = "a master has id 0, and slaves are not served yet".to_owned();
+            findings.push(Finding::NoEffect { key: "brokerId".to_owned(), value, reason });
+        }
+        Ok(findings)
+    }
+
+    fn set(&mut self, key: &str, value: String) -> Result<Option<Finding>, ConfigError> {
+        let key_owned = || key.to_owned();
+        if let Some(property) = table::property(key) {
+            return match (property.set)(self, &value) {
+                Ok(()) => Ok(None),
+                Err(value::Fault::Refused(reason)) => {
+                    Err(ConfigError::Refused { key: key_owned(), value, reason })
+                }
+                Err(value::Fault::Invalid(expected)) => {
+                    let stays = property.value(self);
+                    Ok(Some(Finding::Invalid { key: key_owned(), value, expected, stays }))
+                }
+            };
+        }
+        let finding = match unknown::lookup(key) {
+            Some(known) if known.default == value => None,
+            Some(known) => {
+                let (key, value, reason) = (key_owned(), value.clone(), known.reason.to_owned());
+                Some(if known.is_missed {
+                    Finding::NoEffect { key, value, reason }
+                } else {
+                    Finding::NotNeeded { key, value, reason }
+                })
+            }
+            None if refused::is_known(key) => None,
+            None => Some(Finding::Unknown { key: key_owned(), near: unknown::nearest(key) }),
+        };
+        self.others.insert(key_owned(), value);
+        Ok(finding)
+    }
+
+    /// True when the text named `storePathRootDir`.
     pub fn has_store_path(&self) -> bool {
-        false
+        self.has_store_path
     }
 
-    /// Sets storePathRootDir (and storePathCommitLog when it was not set).
+    /// Sets `storePathRootDir`, and `storePathCommitLog` when it was not named.
     pub fn set_store_root(&mut self, root: &Path) {
-        self.store.root = root.to_owned();
-        self.store.commit_log = root.join("commitlog");
+        root.clone_into(&mut self.store.root);
+        if !self.has_commit_log_path {
+            self.store.commit_log = root.join("commitlog");
+        }
     }
 
     /// Addresses of `namesrvAddr`.
     pub fn name_servers(&self) -> Vec<String> {
-        self.namesrv_addr.iter().flat_map(|list| list.split(';')).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        let list = self.namesrv_addr.as_deref().unwrap_or_default().split(';');
+        list.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
-    /// All settings as a properties text.
+    /// All settings as a properties text, those without effect and unknown ones included (`GET_BROKER_CONFIG`).
     pub fn to_properties(&self) -> String {
-        String::new()
+        let mut all: BTreeMap<String, String> = unknown::defaults();
+        all.extend(refused::defaults());
+        all.extend(self.others.clone());
+        all.extend(PROPERTIES.iter().map(|property| (property.name.to_owned(), property.value(self))));
+        format_key_values(&all)
     }
 }
+
+#[cfg(test)]
+mod tests;

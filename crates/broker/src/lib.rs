@@ -23,5 +23,5 @@ mod start;
 mod topics;
 
 pub use answer::{Answer, FAQ, Refusal};
-pub use config::Config;
+pub use config::{Config, ConfigError, Effect, Finding, PROPERTIES, Property, Transfer};
 pub use start::{RunningBroker, StartError};

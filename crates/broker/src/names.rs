@@ -115,11 +115,6 @@ pub fn dlq_topic(group: &str) -> String {
     format!("{DLQ_PREFIX}{group}")
 }
 
-/// The group of a retry topic; `None` for other topics.
-pub fn group_of_retry_topic(topic: &str) -> Option<&str> {
-    topic.strip_prefix(RETRY_PREFIX)
-}
-
 /// Failed messages of a group come back through it.
 pub fn is_retry_topic(topic: &str) -> bool {
     topic.starts_with(RETRY_PREFIX)

@@ -10,7 +10,7 @@
 mod file;
 mod handlers;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -23,13 +23,16 @@ pub(crate) use handlers::{ResetDesk, query, reset, update};
 /// The positions of all groups.
 pub(crate) struct Offsets {
     path: PathBuf,
-    groups: RwLock<HashMap<String, HashMap<String, Arc<Mutex<Topic>>>>>,
+    groups: RwLock<HashMap<String, Topics>>,
     /// Number of pending resets, so that pulls do not look for them.
     resets: AtomicUsize,
     /// Something changed since the file was written.
     changed: AtomicBool,
     book: Mutex<Book>,
 }
+
+/// Positions of a group by topic.
+type Topics = HashMap<String, Arc<Mutex<Topic>>>;
 
 /// Positions of a group in the queues of a topic.
 type Topic = BTreeMap<i32, Position>;
@@ -70,11 +73,6 @@ impl Offsets {
     /// The offset committed; `None` when there is none.
     pub(crate) fn committed(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
         self.position(group, topic, queue_id)?.committed.filter(|offset| *offset >= 0)
-    }
-
-    /// The offset pulled last.
-    pub(crate) fn pulled(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
-        self.position(group, topic, queue_id)?.pulled
     }
 
     /// Commits an offset, which may go backwards. False when a reset is pending; then nothing is stored. The caller
@@ -131,30 +129,6 @@ impl Offsets {
             self.resets.fetch_sub(1, Ordering::AcqRel);
         }
         taken
-    }
-
-    /// Committed offsets of a group in a topic by queue.
-    pub(crate) fn of_topic(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
-        let committed = |(queue_id, position): (&i32, &Position)| Some((*queue_id, position.committed?));
-        self.find(group, topic)
-            .map(|topic| lock(&topic).iter().filter_map(committed).collect())
-            .unwrap_or_default()
-    }
-
-    /// Topics a group has positions in.
-    pub(crate) fn topics_of(&self, group: &str) -> BTreeSet<String> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        groups.get(group).into_iter().flat_map(|topics| topics.keys().cloned()).collect()
-    }
-
-    /// Groups that have positions in a topic.
-    pub(crate) fn groups_of(&self, topic: &str) -> BTreeSet<String> {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        groups
-            .iter()
-            .filter(|(_, topics)| topics.contains_key(topic))
-            .map(|(group, _)| group.clone())
-            .collect()
     }
 
     /// Forgets a deleted group.

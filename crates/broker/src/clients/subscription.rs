@@ -82,11 +82,6 @@ impl Subscription {
         }
     }
 
-    /// True when every message of the topic is wanted.
-    pub(crate) fn is_all(&self) -> bool {
-        self.filter == Filter::All
-    }
-
     /// True for tag expressions; others need a filter this broker does not have.
     pub(crate) fn is_tag(&self) -> bool {
         self.filter != Filter::Other

@@ -48,8 +48,6 @@ fn remarks_about_huge_names_stay_small() {
 fn derived_names_lead_back_to_their_group() {
     assert_eq!(retry_topic("g"), "%RETRY%g");
     assert_eq!(dlq_topic("g"), "%DLQ%g");
-    assert_eq!(group_of_retry_topic("%RETRY%g"), Some("g"));
-    assert_eq!(group_of_retry_topic("g"), None);
     assert!(is_dlq_topic("%DLQ%g") && !is_retry_topic("%DLQ%g"));
 }
 

@@ -84,11 +84,7 @@ fn find_filter(
     config: &SubscriptionGroupConfig,
 ) -> Result<Arc<Subscription>, Refusal> {
     if !matches!(header.expression_type, "" | "TAG") {
-        let remark = format!(
-            "The broker does not support consumer to filter message by {}",
-            header.expression_type
-        );
-        return Err(Refusal::error(remark));
+        return Err(no_filter(header.expression_type));
     }
     if header.sys_flag & pull_flag::SUBSCRIPTION != 0 {
         return Subscription::parse(header.topic, header.subscription, header.sub_version)
@@ -108,11 +104,22 @@ fn find_filter(
         let remark = format!("the consumer group[{group}] can not consume by broadcast way");
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
+    if broker.groups.is_read_forbidden(group, header.topic) {
+        let remark = format!("the consumer group[{group}] is forbidden for topic[{}]", header.topic);
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
     let filter =
         broker.clients.subscription(group, header.topic).ok_or_else(|| missing("subscription"))?;
     if filter.sub_version < header.sub_version {
         let remark = "the consumer's subscription not latest";
         return Err(Refusal::new(response::SUBSCRIPTION_NOT_LATEST, remark));
     }
+    if !filter.is_tag() {
+        return Err(no_filter(filter.expression_type()));
+    }
     Ok(filter)
+}
+
+fn no_filter(expression_type: &str) -> Refusal {
+    Refusal::error(format!("The broker does not support consumer to filter message by {expression_type}"))
 }

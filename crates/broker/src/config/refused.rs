@@ -1,0 +1,86 @@
+//! Settings that must not be ignored: the broker does not start with them.
+
+use std::collections::BTreeMap;
+
+use super::ConfigError;
+
+/// A setting that may only have some values.
+struct Rule {
+    name: &'static str,
+    /// The first one is Java's default.
+    allowed: &'static [&'static str],
+    reason: &'static str,
+}
+
+const NO_REPLICATION: &str =
+    "replication is not served yet, and a message would be acknowledged by this broker alone";
+const NO_ROCKS: &str = "there is no RocksDB here; leave it as it is to keep the state in files";
+const NO_AUTH: &str = "authentication is not served yet, and everybody would be let in";
+
+const RULES: [Rule; 16] = [
+    Rule {
+        name: "brokerRole",
+        allowed: &["ASYNC_MASTER", "SYNC_MASTER"],
+        reason: "slaves are not served yet; a slave of Java's can go on running",
+    },
+    Rule { name: "inSyncReplicas", allowed: &["1"], reason: NO_REPLICATION },
+    Rule { name: "allAckInSyncStateSet", allowed: &["false"], reason: NO_REPLICATION },
+    Rule {
+        name: "enableDLegerCommitLog",
+        allowed: &["false"],
+        reason: "the DLedger log is not served; use 3 brokers in controller mode with minInSyncReplicas=2 instead",
+    },
+    Rule {
+        name: "enableControllerMode",
+        allowed: &["false"],
+        reason: "controller mode is not served yet, and two brokers could be master at once",
+    },
+    Rule {
+        name: "duplicationEnable",
+        allowed: &["false"],
+        reason: "copying the log by hand is not served; leave it out",
+    },
+    Rule { name: "transRocksDBEnable", allowed: &["false"], reason: NO_ROCKS },
+    Rule { name: "timerRocksDBEnable", allowed: &["false"], reason: NO_ROCKS },
+    Rule { name: "configManagerVersion", allowed: &["v1"], reason: NO_ROCKS },
+    Rule { name: "useSingleRocksDBForAllConfigs", allowed: &["false"], reason: NO_ROCKS },
+    Rule { name: "indexRocksDBEnable", allowed: &["false"], reason: NO_ROCKS },
+    Rule { name: "authenticationEnabled", allowed: &["false"], reason: NO_AUTH },
+    Rule { name: "authorizationEnabled", allowed: &["false"], reason: NO_AUTH },
+    Rule { name: "aclEnable", allowed: &["false"], reason: NO_AUTH },
+    Rule {
+        name: "tls.server.mode",
+        allowed: &["permissive", "disabled"],
+        reason: "TLS is not served yet, and messages would travel in the clear",
+    },
+    Rule { name: "useTLS", allowed: &["false"], reason: "TLS is not served yet" },
+];
+
+/// Refuses a value that must not be ignored.
+pub(super) fn check(name: &str, value: &str) -> Result<(), ConfigError> {
+    match RULES.iter().find(|rule| rule.name == name) {
+        Some(rule) if !rule.allowed.iter().any(|allowed| value.eq_ignore_ascii_case(allowed)) => {
+            Err(ConfigError::Refused {
+                key: name.to_owned(),
+                value: value.to_owned(),
+                reason: rule.reason.to_owned(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// True for the names above.
+pub(super) fn is_known(name: &str) -> bool {
+    RULES.iter().any(|rule| rule.name == name)
+}
+
+/// Their names.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.name)
+}
+
+/// What they are unless a file says otherwise.
+pub(super) fn defaults() -> BTreeMap<String, String> {
+    RULES.iter().map(|rule| (rule.name.to_owned(), rule.allowed[0].to_owned())).collect()
+}

@@ -1,0 +1,249 @@
+//! Every setting that does something here.
+
+use std::path::PathBuf;
+
+use store::FlushMode;
+
+use super::Config;
+use super::value::{Fault, address, flag, milliseconds, name, number, one_of, show};
+
+/// When a changed setting acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It can be changed while the broker runs.
+    Live,
+    /// After a restart.
+    Restart,
+}
+
+/// One setting as files and requests know it.
+pub struct Property {
+    /// Key.
+    pub name: &'static str,
+    /// What it does, with its unit.
+    pub doc: &'static str,
+    /// When a change acts.
+    pub effect: Effect,
+    get: fn(&Config) -> String,
+    pub(super) set: fn(&mut Config, &str) -> Result<(), Fault>,
+}
+
+impl Property {
+    /// Its value in `config`.
+    pub fn value(&self, config: &Config) -> String {
+        (self.get)(config)
+    }
+}
+
+/// The setting of a name.
+pub(super) fn property(key: &str) -> Option<&'static Property> {
+    PROPERTIES.iter().find(|property| property.name == key)
+}
+
+/// Names of the 3.x era and names Java prints but does not read.
+const ALIASES: [(&str, &str); 9] = [
+    ("mapedFileSizeCommitLog", "mappedFileSizeCommitLog"),
+    ("mapedFileSizeConsumeQueue", "mappedFileSizeConsumeQueue"),
+    ("mapedFileSizeLogicsQueue", "mappedFileSizeConsumeQueue"),
+    ("flushIntervalLogicsQueue", "flushIntervalConsumeQueue"),
+    ("flushLogicsQueueLeastPages", "flushConsumeQueueLeastPages"),
+    ("flushLogicsQueueThoroughInterval", "flushConsumeQueueThoroughInterval"),
+    ("flushPhysicQueueLeastPages", "flushCommitLogLeastPages"),
+    ("isInBrokerContainer", "inBrokerContainer"),
+    ("isScanAvailableNameSrv", "scanAvailableNameSrv"),
+];
+
+/// The present name of a setting that has another one.
+pub(super) fn present_name(key: &str) -> Option<&'static str> {
+    ALIASES.iter().find(|(alias, _)| *alias == key).map(|(_, now)| *now)
+}
+
+macro_rules! properties {
+    ($($name:literal $effect:ident $doc:literal { $($field:ident).+ = $read:expr, $show:expr })*) => {
+        /// Every setting that does something here.
+        pub const PROPERTIES: &[Property] = &[$(Property {
+            name: $name,
+            doc: $doc,
+            effect: Effect::$effect,
+            get: |config| $show(&config.$($field).+),
+            set: |config, text| {
+                let value = $read(text)?;
+                config.$($field).+ = value;
+                Ok(())
+            },
+        },)*
+        COMMIT_LOG, STORE_ROOT, MESSAGE_SIZE, DELAY_LEVELS, SCAN];
+    };
+}
+
+/// Longest interval, a day.
+const DAY_MS: i64 = 86_400_000;
+
+properties! {
+    "brokerClusterName" Restart "cluster the broker belongs to" { broker_cluster_name = name, show }
+    "brokerName" Restart "name of the broker; masters and slaves of one group have the same" { broker_name = name, show }
+    "brokerId" Restart "0 for a master" { broker_id = |text| number(text, -1..=i64::MAX), show }
+    "brokerIP1" Restart "address clients are told to use" {
+        broker_ip1 = |text| address::<IpText>(text).map(|text| text.0), show
+    }
+    "bindAddress" Restart "address to listen on" { bind_address = address, show }
+    "listenPort" Restart "port to listen on; the port two below is the second one" {
+        listen_port = |text| number(text, 0..=65_535), show
+    }
+    "namesrvAddr" Restart "name servers, host:port separated by ;" { namesrv_addr = optional, show_optional }
+    "registerNameServerPeriod" Live "milliseconds between registrations with the name servers" {
+        register_name_server_period_ms = |text| number(text, 1000..=DAY_MS), show
+    }
+    "brokerPermission" Live "4 clients may read, 2 they may write, 6 both" {
+        broker_permission = |text| number(text, 0..=7), show
+    }
+    "regionId" Restart "region written into messages" { region_id = |text: &str| Ok(text.to_owned()), show }
+    "traceOn" Restart "clients may write message traces" { trace_on = flag, show }
+    "autoCreateTopicEnable" Live "the first message to an unknown topic creates it" {
+        auto_create_topic_enable = flag, show
+    }
+    "defaultTopicQueueNums" Live "most queues of a topic created by its first message" {
+        default_topic_queue_nums = |text| number(text, 1..=65_535), show
+    }
+    "autoCreateSubscriptionGroup" Live "the first use of an unknown group creates it" {
+        auto_create_subscription_group = flag, show
+    }
+    "longPollingEnable" Live "pulls of empty queues wait as long as the client says" { long_polling_enable = flag, show }
+    "shortPollingTimeMills" Live "milliseconds they wait otherwise" {
+        short_polling_time_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "litePullMessageEnable" Live "lite pull consumers are served" { lite_pull_message_enable = flag, show }
+    "notifyConsumerIdsChangedEnable" Live "members of a group are told when it changes" {
+        notify_consumer_ids_changed_enable = flag, show
+    }
+    "flushConsumerOffsetInterval" Live "milliseconds between writes of consumer offsets" {
+        flush_consumer_offset_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "maxTransferCountOnMessageInMemory" Live "most messages of one pull" {
+        transfer.count_max = |text| number(text, 1..=65_535), show
+    }
+    "maxTransferBytesOnMessageInMemory" Live "most bytes of one pull; the first message always fits" {
+        transfer.bytes_max = |text| number(text, 1..=128 << 20), show
+    }
+    "mappedFileSizeCommitLog" Restart "bytes of a commit log file; must stay as it is for the life of a store" {
+        store.segment_bytes = |text| number(text, 4096..=1 << 31), show
+    }
+    "mappedFileSizeConsumeQueue" Restart "bytes of a queue file; must stay as it is for the life of a store" {
+        store.queue_file_bytes = |text| number(text, 20..=1 << 31), show
+    }
+    "flushDiskType" Restart "ASYNC_FLUSH answers before the disk has a message, SYNC_FLUSH after" {
+        store.flush = |text| one_of(text, &FLUSH_MODES), |mode: &FlushMode| show_one_of(*mode, &FLUSH_MODES)
+    }
+    "flushIntervalCommitLog" Live "milliseconds a message stays off the disk at most, with ASYNC_FLUSH" {
+        store.flush_interval = |text| milliseconds(text, 1..=DAY_MS), show_milliseconds
+    }
+    "syncFlushTimeout" Live "milliseconds a sender waits for the disk, with SYNC_FLUSH" {
+        store.flush_timeout = |text| milliseconds(text, 1..=DAY_MS), show_milliseconds
+    }
+    "flushIntervalConsumeQueue" Live "milliseconds between checkpoints, to which a restart goes back" {
+        store.checkpoint_interval = |text| milliseconds(text, 1..=DAY_MS), show_milliseconds
+    }
+    "enabledAppendPropCRC" Restart "messages get a checksum of their whole record" { store.crc_property = flag, show }
+}
+
+const FLUSH_MODES: [(&str, FlushMode); 2] =
+    [("ASYNC_FLUSH", FlushMode::Async), ("SYNC_FLUSH", FlushMode::Sync)];
+
+const STORE_ROOT: Property = Property {
+    name: "storePathRootDir",
+    doc: "directory of the store and its configuration files",
+    effect: Effect::Restart,
+    get: |config| show(config.store.root.display()),
+    set: |config, text| {
+        config.set_store_root(&directory(text)?);
+        config.has_store_path = true;
+        Ok(())
+    },
+};
+
+const COMMIT_LOG: Property = Property {
+    name: "storePathCommitLog",
+    doc: "directory of the commit log; in the store's unless it is named",
+    effect: Effect::Restart,
+    get: |config| show(config.store.commit_log.display()),
+    set: |config, text| {
+        config.store.commit_log = directory(text)?;
+        config.has_commit_log_path = true;
+        Ok(())
+    },
+};
+
+const MESSAGE_SIZE: Property = Property {
+    name: "maxMessageSize",
+    doc: "largest message body in bytes",
+    effect: Effect::Live,
+    get: |config| show(config.max_message_size),
+    set: |config, text| {
+        config.max_message_size = number(text, 1..=128 << 20)?;
+        config.store.record_bytes_max = config.max_message_size + 65_536;
+        Ok(())
+    },
+};
+
+const DELAY_LEVELS: Property = Property {
+    name: "messageDelayLevel",
+    doc: "delays of the levels 1, 2, 3 and so on: numbers with the unit s, m, h or d",
+    effect: Effect::Restart,
+    get: |config| config.delay_levels.clone(),
+    set: |config, text| {
+        let levels = store::delivery_delays(text).filter(|levels| !levels.is_empty());
+        let expected = "expected delays such as 1s 5s 10s 30s 1m 2h 1d, separated by blanks";
+        config.store.delay_levels_ms = levels.ok_or_else(|| Fault::Refused(expected.to_owned()))?;
+        text.clone_into(&mut config.delay_levels);
+        Ok(())
+    },
+};
+
+/// Bytes of an index unit.
+const UNIT_BYTES: i64 = 20;
+
+const SCAN: Property = Property {
+    name: "maxFilterMessageSize",
+    doc: "bytes of a queue's index that one pull looks through, 20 per message",
+    effect: Effect::Live,
+    get: |config| show(config.transfer.scan_units * UNIT_BYTES),
+    set: |config, text| {
+        config.transfer.scan_units = number::<i64>(text, UNIT_BYTES..=i64::from(i32::MAX))? / UNIT_BYTES;
+        Ok(())
+    },
+};
+
+/// An IP address kept as text.
+struct IpText(String);
+
+impl From<std::net::IpAddr> for IpText {
+    fn from(ip: std::net::IpAddr) -> Self {
+        Self(ip.to_string())
+    }
+}
+
+fn directory(text: &str) -> Result<PathBuf, Fault> {
+    match text {
+        "" => Err(Fault::Invalid("a directory".to_owned())),
+        text if text.contains(',') => {
+            Err(Fault::Refused("the store lies in one directory here; name one without a comma".to_owned()))
+        }
+        text => Ok(PathBuf::from(text)),
+    }
+}
+
+fn optional(text: &str) -> Result<Option<String>, Fault> {
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+}
+
+fn show_optional(value: &Option<String>) -> String {
+    value.clone().unwrap_or_default()
+}
+
+fn show_milliseconds(value: &std::time::Duration) -> String {
+    show(value.as_millis())
+}
+
+fn show_one_of<T: PartialEq + Copy>(value: T, words: &[(&str, T)]) -> String {
+    words.iter().find(|(_, known)| *known == value).map(|(word, _)| (*word).to_owned()).unwrap_or_default()
+}

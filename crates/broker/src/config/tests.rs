@@ -1,0 +1,181 @@
+use std::time::Duration;
+
+use store::FlushMode;
+
+use super::*;
+
+fn defaults() -> Config {
+    Config::new("host-1", IpAddr::from([10, 1, 2, 3]))
+}
+
+/// The texts of what reading finds, warnings first with `!`.
+fn check(text: &str, expected: &[&str]) -> Config {
+    let mut config = defaults();
+    let found = config.read(text.as_bytes()).unwrap();
+    let found: Vec<_> =
+        found.iter().map(|it| format!("{}{it}", if it.is_warning() { "! " } else { "" })).collect();
+    assert_eq!(found, expected);
+    config
+}
+
+fn refused(text: &str, part: &str) {
+    let error = defaults().read(text.as_bytes()).unwrap_err();
+    assert!(error.to_string().contains(part), "{error}");
+}
+
+#[test]
+fn a_new_broker_has_the_defaults_of_java() {
+    let text = defaults().to_properties();
+    for line in [
+        "brokerName=host-1",
+        "brokerIP1=10.1.2.3",
+        "listenPort=10911",
+        "maxMessageSize=4194304",
+        "messageDelayLevel=1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        "flushDiskType=ASYNC_FLUSH",
+        "flushIntervalCommitLog=500",
+        "syncFlushTimeout=5000",
+        "flushIntervalConsumeQueue=1000",
+        "mappedFileSizeCommitLog=1073741824",
+        "mappedFileSizeConsumeQueue=6000000",
+        "maxFilterMessageSize=16000",
+        "maxTransferBytesOnMessageInMemory=262144",
+        "brokerRole=ASYNC_MASTER",
+        "fileReservedTime=72",
+        "ackMessageThreadPoolNums=16",
+        "popPollingSize=1024",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}");
+    }
+    assert!(text.lines().count() > 500 && text.lines().is_sorted());
+}
+
+#[test]
+fn what_a_broker_shows_is_read_back_the_same() {
+    let shown = defaults().to_properties();
+    let mut other = Config::new("elsewhere", IpAddr::from([127, 0, 0, 1]));
+    let findings = other.read(shown.as_bytes()).unwrap();
+    assert_eq!(findings, []);
+    assert_eq!(other.to_properties(), shown);
+}
+
+#[test]
+fn a_file_sets_what_it_names() {
+    let text = "# a broker\n! of ours\nlistenPort = 10921\nbrokerName: b\\\n  roker-x\nautoCreateTopicEnable=FALSE\n\
+        namesrvAddr=10.0.0.1:9876; 10.0.0.2:9876;\nflushDiskType=SYNC_FLUSH\nstorePathRootDir=/s\nmaxMessageSize=1024\n\
+        messageDelayLevel=1s 2m 1d\nmaxFilterMessageSize=2000\nsyncFlushTimeout=70\nregionId=\\u4e2d\n";
+    let config = check(text, &[]);
+    assert_eq!((config.listen_port, config.broker_name.as_str()), (10921, "broker-x"));
+    assert!(!config.auto_create_topic_enable && config.has_store_path());
+    assert_eq!(config.name_servers(), ["10.0.0.1:9876", "10.0.0.2:9876"]);
+    assert_eq!(config.store.flush, FlushMode::Sync);
+    assert_eq!(config.store.commit_log, Path::new("/s/commitlog"));
+    assert_eq!((config.max_message_size, config.store.record_bytes_max), (1024, 1024 + 65_536));
+    assert_eq!(config.store.delay_levels_ms, [1000, 120_000, 86_400_000]);
+    assert_eq!((config.transfer.scan_units, config.store.flush_timeout), (100, Duration::from_millis(70)));
+    assert_eq!(config.region_id, "中");
+}
+
+#[test]
+fn the_commit_log_stays_where_the_file_puts_it() {
+    let mut config = check("storePathCommitLog=/fast/log\nstorePathRootDir=/s\n", &[]);
+    assert_eq!(config.store.commit_log, Path::new("/fast/log"));
+    config.set_store_root(Path::new("/t"));
+    assert_eq!(
+        (config.store.root.as_path(), config.store.commit_log.as_path()),
+        (Path::new("/t"), Path::new("/fast/log"))
+    );
+}
+
+#[test]
+fn sample_files_of_the_distribution_start() {
+    let sample = "brokerClusterName=DefaultCluster\nbrokerName=broker-a\nbrokerId=0\ndeleteWhen=04\nfileReservedTime=48\n";
+    let kept = "! setting fileReservedTime=48 has no effect: deleting old files is not served yet";
+    for role in ["ASYNC_MASTER", "SYNC_MASTER"] {
+        check(&format!("{sample}brokerRole={role}\nflushDiskType=ASYNC_FLUSH\n"), &[kept]);
+    }
+    refused(
+        &format!("{sample}brokerRole=SLAVE\n"),
+        "brokerRole=SLAVE cannot be used: slaves are not served yet",
+    );
+}
+
+#[test]
+fn unknown_settings_are_named_and_kept() {
+    let config = check(
+        "autoCreateTopicEnabled=false\nfileReserveTime=1\nzzz=1\nrx.new=2\n",
+        &[
+            "! unknown setting autoCreateTopicEnabled: it has no effect; did you mean autoCreateTopicEnable?",
+            "! unknown setting fileReserveTime: it has no effect; did you mean fileReservedTime?",
+            "! unknown setting rx.new: it has no effect",
+            "! unknown setting zzz: it has no effect",
+        ],
+    );
+    assert!(config.to_properties().contains("\nzzz=1\n") && config.to_properties().contains("\nrx.new=2\n"));
+}
+
+#[test]
+fn wrong_values_leave_the_default() {
+    let config = check(
+        "brokerPermission=8\nflushConsumerOffsetInterval=0\nflushDiskType=SYNC\nlistenPort=abc\nmaxMessageSize= 4m \n",
+        &[
+            "! setting brokerPermission is \"8\", expected a number of 0 to 7; it stays 6",
+            "! setting flushConsumerOffsetInterval is \"0\", expected a number of 1 to 86400000; it stays 5000",
+            "! setting flushDiskType is \"SYNC\", expected ASYNC_FLUSH or SYNC_FLUSH; it stays ASYNC_FLUSH",
+            "! setting listenPort is \"abc\", expected a number of 0 to 65535; it stays 10911",
+            "! setting maxMessageSize is \"4m\", expected a number of 1 to 134217728; it stays 4194304",
+        ],
+    );
+    assert_eq!(config.to_properties(), defaults().to_properties());
+}
+
+#[test]
+fn settings_without_effect_say_why() {
+    check(
+        "useReentrantLockWhenPutMessage=false\nsendMessageThreadPoolNums=64\ntransactionCheckMax=5\ntransactionTimeOut=6000\n",
+        &[
+            "setting sendMessageThreadPoolNums=64 is not needed: threads, queues and pools of the JVM have no counterpart here",
+            "! setting transactionCheckMax=5 has no effect: transactions are not served yet",
+            "setting useReentrantLockWhenPutMessage=false is not needed: threads, queues and pools of the JVM have no counterpart here",
+        ],
+    );
+    let config = check(
+        "brokerId=3\n",
+        &["! setting brokerId=3 has no effect: a master has id 0, and slaves are not served yet"],
+    );
+    assert_eq!(config.broker_id, 0);
+}
+
+#[test]
+fn names_of_old_releases_act_as_their_successors() {
+    let config = check(
+        "mapedFileSizeCommitLog=8192\nflushIntervalLogicsQueue=77\n",
+        &[
+            "setting flushIntervalLogicsQueue is read as flushIntervalConsumeQueue, its present name",
+            "setting mapedFileSizeCommitLog is read as mappedFileSizeCommitLog, its present name",
+        ],
+    );
+    assert_eq!(config.store.segment_bytes, 8192);
+    assert_eq!(config.store.checkpoint_interval, Duration::from_millis(77));
+}
+
+#[test]
+fn what_must_not_be_ignored_stops_the_start_and_names_the_setting() {
+    for key in refused::names() {
+        refused(&format!("{key}=other\n"), &format!("setting {key}=other cannot be used: "));
+    }
+    refused("messageDelayLevel=1s 5x\n", "messageDelayLevel=1s 5x cannot be used: expected delays");
+    refused("messageDelayLevel=\n", "expected delays");
+    refused("brokerIP1=example.org\n", "brokerIP1=example.org cannot be used: expected an IP address");
+    refused("storePathCommitLog=/a,/b\n", "name one without a comma");
+    refused("a=\\u12\n", "line 1: expected four hexadecimal digits");
+    check("enableDLegerCommitLog=FALSE\nauthenticationEnabled=false\ntls.server.mode=disabled\n", &[]);
+}
+
+#[test]
+fn every_setting_has_a_text_for_people() {
+    for property in PROPERTIES {
+        assert!(property.doc.len() > 8 && !property.doc.ends_with('.'), "{}", property.name);
+        assert!(matches!(property.effect, Effect::Live | Effect::Restart));
+    }
+}

@@ -1,0 +1,86 @@
+//! Settings that do nothing here: those of Java without counterpart, and names nobody knows.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use super::refused;
+use super::table::PROPERTIES;
+
+/// A setting of Java's that does nothing here.
+pub(super) struct WithoutEffect {
+    /// Java's default.
+    pub default: String,
+    /// Why it does nothing.
+    pub reason: &'static str,
+    /// An operator who changes it will miss its effect.
+    pub is_missed: bool,
+}
+
+static TABLE: LazyLock<HashMap<&'static str, WithoutEffect>> = LazyLock::new(|| {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    parse(include_str!("without_effect.properties"), cpus)
+});
+
+/// The setting of a name.
+pub(super) fn lookup(key: &str) -> Option<&'static WithoutEffect> {
+    TABLE.get(key)
+}
+
+/// Java's defaults by name.
+pub(super) fn defaults() -> BTreeMap<String, String> {
+    TABLE.iter().map(|(name, known)| ((*name).to_owned(), known.default.clone())).collect()
+}
+
+/// The known name that looks most like an unknown one: at most every fourth letter differs.
+pub(super) fn nearest(key: &str) -> Option<&'static str> {
+    let effective = PROPERTIES.iter().map(|property| property.name);
+    let names = effective.chain(refused::names()).chain(TABLE.keys().copied());
+    let near = names.map(|name| (distance(key, name), name)).min()?;
+    (near.0 <= near.1.len() / 4).then_some(near.1)
+}
+
+/// Letters to change, add or remove to get from one name to the other; case does not count.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<u8> = right.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (line, byte) in left.bytes().take(128).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(byte.to_ascii_lowercase() != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+fn parse(text: &'static str, cpus: usize) -> HashMap<&'static str, WithoutEffect> {
+    let mut table = HashMap::new();
+    let mut group = (false, "");
+    for line in text.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            let (level, reason) = heading.split_once(": ").expect("a test reads every heading of the file");
+            group = (level == "warn", reason);
+        } else if let Some((name, default)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            let default = default_text(default, cpus);
+            table.insert(name, WithoutEffect { default, reason: group.1, is_missed: group.0 });
+        }
+    }
+    table
+}
+
+/// Java computes the sizes of some pools from the number of processors.
+fn default_text(text: &str, cpus: usize) -> String {
+    match text {
+        "@cpu4" => cpus.min(4).to_string(),
+        "@cpu32" => cpus.min(32).to_string(),
+        "@8+cpu" => (8 + cpus).to_string(),
+        "@16+2cpu" => (16 + 2 * cpus).to_string(),
+        "@transaction" => (8 + 2 * cpus).max(4 * cpus.min(4)).to_string(),
+        text => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

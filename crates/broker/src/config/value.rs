@@ -1,0 +1,57 @@
+//! From the text of a setting to its value and back.
+
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Why a text is not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is not of the setting's type; says what would be.
+    Invalid(String),
+    /// It must not be ignored; says why, and what to do instead.
+    Refused(String),
+}
+
+/// A number within bounds.
+pub(super) fn number<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Result<T, Fault> {
+    let value = text.parse::<i64>().ok().filter(|value| bounds.contains(value));
+    value
+        .and_then(|value| T::try_from(value).ok())
+        .ok_or_else(|| Fault::Invalid(format!("a number of {} to {}", bounds.start(), bounds.end())))
+}
+
+/// Java's `Boolean.parseBoolean`: anything but `true` is false.
+pub(super) fn flag(text: &str) -> Result<bool, Fault> {
+    Ok(text.eq_ignore_ascii_case("true"))
+}
+
+/// A text that is not empty.
+pub(super) fn name(text: &str) -> Result<String, Fault> {
+    if text.is_empty() { Err(Fault::Invalid("a name".to_owned())) } else { Ok(text.to_owned()) }
+}
+
+/// An IP address.
+pub(super) fn address<T: From<IpAddr>>(text: &str) -> Result<T, Fault> {
+    let address = text.parse::<IpAddr>();
+    address.map(T::from).map_err(|_| Fault::Refused("expected an IP address, as 192.168.1.10".to_owned()))
+}
+
+/// One of some words.
+pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Fault> {
+    words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        Fault::Invalid(words.join(" or "))
+    })
+}
+
+/// Milliseconds within bounds.
+pub(super) fn milliseconds(text: &str, bounds: RangeInclusive<i64>) -> Result<Duration, Fault> {
+    number(text, bounds).map(Duration::from_millis)
+}
+
+/// How a value is shown.
+pub(super) fn show(value: impl Display) -> String {
+    value.to_string()
+}
