@@ -204,6 +204,8 @@ impl QueueFiles {
             if low == 0 {
                 self.open.forget(&path);
                 self.open.disk.remove(&path).map_err(OpenError::io(&path))?;
+                // An earlier look may have wiped it; what is written next goes to a new file of that name.
+                touched.files.remove(&path);
                 touched.directories.insert(self.directory.clone());
                 continue;
             }

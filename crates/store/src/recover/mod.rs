@@ -17,7 +17,7 @@ use crate::checkpoint::Checkpoint;
 use crate::disk::Space;
 use crate::error::OpenError;
 use crate::queue::Unit;
-use crate::queue::files::{Touched, file_name};
+use crate::queue::files::file_name;
 use crate::store::Shared;
 use crate::wake::lock;
 use scan::Scan;
@@ -138,7 +138,7 @@ impl Shared {
     fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
         let directory = &self.queues.directory;
         let log_min = LogOffset::new(self.log.min());
-        let mut touched = Touched::default();
+        let touched = &mut *lock(&self.touched);
         let mut newest: Option<Unit> = None;
         self.queues.forget_all();
         for topic in self.disk.list(directory).map_err(OpenError::io(directory))? {
@@ -149,7 +149,7 @@ impl Shared {
                     continue;
                 };
                 let files = self.queues.files_of(&topic.name, queue_id);
-                let loaded = files.load(LogOffset::new(limit), wipe, &mut touched)?;
+                let loaded = files.load(LogOffset::new(limit), wipe, touched)?;
                 let queue = self.queues.insert(&topic.name, queue_id, loaded.extent);
                 if loaded.first.is_some_and(|unit| unit.is_blank() || unit.log_offset < log_min) {
                     queue.correct_min(log_min).map_err(|error| OpenError::Io {
@@ -160,9 +160,6 @@ impl Shared {
                 newest = [newest, loaded.last].into_iter().flatten().max_by_key(Unit::end);
             }
         }
-        let mut held = lock(&self.touched);
-        held.files.extend(touched.files);
-        held.directories.extend(touched.directories);
         Ok(newest)
     }
 
@@ -255,6 +252,3 @@ impl Shared {
         written.and_then(|()| self.disk.sync_dir(root)).map_err(OpenError::io(path))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -130,7 +130,7 @@ fn a_deleted_queue_directory_is_rebuilt() {
     store.close().unwrap();
     drop(store);
     for entry in disk.list("/store/consumequeue/A/0".as_ref()).unwrap() {
-        disk.remove(&format!("/store/consumequeue/A/0/{}", entry.name).as_ref() as &std::path::Path).unwrap();
+        disk.remove(format!("/store/consumequeue/A/0/{}", entry.name).as_ref()).unwrap();
     }
     let store = open(&disk);
     assert_eq!(store.recovered().records, 50);

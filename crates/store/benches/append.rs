@@ -1,0 +1,157 @@
+//! What appending costs: nanoseconds of this thread and CPU nanoseconds of the process per 1 KiB message,
+//! in batches of several sizes over 8 queues, and what reading them back costs. `cargo bench -p vostok-store`.
+// A bench is a test in all but name.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use store::{Config, FlushMode, Message, RealDisk, Store};
+use wire::units::QueueOffset;
+
+const PROPERTIES: &[u8] = b"KEYS\x01order-1234567\x02UNIQ_KEY\x017F00000100ABCD18B4AAC20000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02";
+
+fn message(body: &[u8]) -> Message<'_> {
+    Message {
+        body,
+        properties: PROPERTIES,
+        sys_flag: 0,
+        flag: 0,
+        born_timestamp: 1_700_000_000_000,
+        born_host: (std::net::Ipv4Addr::new(10, 0, 0, 7), 50001).into(),
+        store_host: (std::net::Ipv4Addr::new(10, 0, 0, 9), 10911).into(),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+    }
+}
+
+fn open(flush: FlushMode) -> (tempfile::TempDir, Store) {
+    let directory = tempfile::tempdir_in(std::env::var("BENCH_DIR").unwrap_or(".".to_owned())).unwrap();
+    let store = Store::open(Config { flush, ..Config::new(directory.path()) }, Arc::new(RealDisk)).unwrap();
+    (directory, store)
+}
+
+/// CPU time of the whole process.
+fn cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+fn appends(batch_messages: u32) {
+    let (_directory, store) = open(FlushMode::Async);
+    let queues: Vec<_> = (0..8).map(|id| store.queue("TopicTest", id).unwrap()).collect();
+    let body = vec![b'x'; 1024];
+    let mut batch = store.batch();
+    let mut slowest = Duration::ZERO;
+    let mut run = |rounds: u32| {
+        for round in 0..rounds {
+            let began = Instant::now();
+            for index in 0..batch_messages {
+                let queue = &queues[usize::try_from((round + index) % 8).unwrap()];
+                batch.push(queue, &message(&body)).unwrap();
+            }
+            store.append(&mut batch, 1_700_000_000_000).unwrap();
+            batch.clear();
+            slowest = slowest.max(began.elapsed());
+        }
+    };
+    run(1000);
+    let rounds = 400_000 / batch_messages;
+    let (began, cpu_before) = (Instant::now(), cpu());
+    run(rounds);
+    let (wall, used) = (began.elapsed(), cpu() - cpu_before);
+    let per = |time: Duration| time.as_nanos() / u128::from(rounds * batch_messages);
+    println!(
+        "append, {batch_messages:3} in a batch: {:5} ns wall, {:5} ns process CPU per message, slowest batch {slowest:?}",
+        per(wall),
+        per(used)
+    );
+    if batch_messages == 64 {
+        reads(&store, &queues);
+    }
+    let began = Instant::now();
+    store.close().unwrap();
+    println!("  close: {:?}", began.elapsed());
+}
+
+fn reads(store: &Store, queues: &[Arc<store::Queue>]) {
+    let (mut units, mut bytes) = (Vec::new(), Vec::new());
+    let mut count = 0u32;
+    let began = Instant::now();
+    for queue in queues {
+        for from in (0..queue.max().get()).step_by(32) {
+            units.clear();
+            bytes.clear();
+            let _ = queue.units(QueueOffset::new(from), 32, &mut units).unwrap();
+            let _ = store.read_units(&units, &mut bytes).unwrap();
+            count += u32::try_from(units.len()).unwrap();
+        }
+    }
+    println!("read, 32 in a pull: {:5} ns per message", (began.elapsed() / count).as_nanos());
+}
+
+fn encodes() {
+    let (_directory, store) = open(FlushMode::Async);
+    let queue = store.queue("TopicTest", 0).unwrap();
+    let body = vec![b'x'; 1024];
+    let mut batch = store.batch();
+    let began = Instant::now();
+    for _ in 0..10_000 {
+        for _ in 0..64 {
+            batch.push(&queue, &message(&body)).unwrap();
+        }
+        batch.clear();
+    }
+    println!("encode: {:5} ns per message", (began.elapsed() / 640_000).as_nanos());
+}
+
+/// `waiting` messages in flight, each its own append, the next one sent when the flush of one is reported.
+fn synchronous(waiting: u64) {
+    let (_directory, store) = open(FlushMode::Sync);
+    let queues: Vec<_> = (0..8).map(|id| store.queue("TopicTest", id).unwrap()).collect();
+    let body = vec![b'x'; 1024];
+    let mut batch = store.batch();
+    let done = Arc::new((AtomicU64::new(0), Mutex::new(()), Condvar::new()));
+    let total = 20_000 + 2000 * waiting;
+    let (began, cpu_before) = (Instant::now(), cpu());
+    let mut sent = 0;
+    while sent < total {
+        let room = waiting - (sent - done.0.load(Ordering::Acquire));
+        if room == 0 {
+            let guard = done.1.lock().unwrap();
+            if sent - done.0.load(Ordering::Acquire) == waiting {
+                drop(done.2.wait(guard).unwrap());
+            }
+            continue;
+        }
+        for index in 0..room {
+            batch.push(&queues[usize::try_from(index % 8).unwrap()], &message(&body)).unwrap();
+        }
+        store.append(&mut batch, 1_700_000_000_000).unwrap();
+        sent += room;
+        let answer = done.clone();
+        store.when_flushed(
+            batch.end(),
+            Box::new(move |outcome| {
+                assert_eq!(outcome, store::FlushOutcome::Flushed);
+                answer.0.fetch_add(room, Ordering::AcqRel);
+                drop(answer.1.lock().unwrap());
+                answer.2.notify_one();
+            }),
+        );
+        batch.clear();
+    }
+    let (wall, used) = (began.elapsed(), cpu() - cpu_before);
+    println!(
+        "synchronous, {waiting:3} in flight: {:7.0} messages/s, {:6.0} ns process CPU per message",
+        total as f64 / wall.as_secs_f64(),
+        used.as_nanos() as f64 / total as f64
+    );
+    store.close().unwrap();
+}
+
+fn main() {
+    encodes();
+    [1, 16, 64].into_iter().for_each(appends);
+    [1, 30, 200].into_iter().for_each(synchronous);
+}
