@@ -12,7 +12,7 @@ use wire::body::topic::{PERM_READ, PERM_WRITE};
 use wire::id::UniqKeys;
 use wire::properties::{self, key};
 
-use crate::clients::Clients;
+use crate::clients::{self, Clients};
 use crate::cold::ColdReaders;
 use crate::config::Config;
 use crate::groups::Groups;
@@ -110,7 +110,9 @@ impl Broker {
 
     /// The shared handle of this broker.
     pub(crate) fn handle(&self) -> Arc<Self> {
-        self.me.upgrade().expect("a broker is only ever made inside an Arc, which the caller's reference keeps alive")
+        self.me
+            .upgrade()
+            .expect("a broker is only ever made inside an Arc, which the caller's reference keeps alive")
     }
 
     /// Wall clock, milliseconds.
@@ -275,6 +277,13 @@ impl Broker {
             }
         }
         self.deadlines.forget(deadline_ms, id);
+    }
+
+    /// Tells consumers that their groups have other members now.
+    pub(crate) fn announce(&self, changes: &[clients::Change]) {
+        if self.config.notify_consumer_ids_changed_enable {
+            clients::notify(&self.groups, changes);
+        }
     }
 
     /// Answers the pulls whose time has passed.

@@ -49,7 +49,8 @@ impl ColdReaders {
             None => Err(TrySendError::Disconnected(job)),
         };
         if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = sent {
-            let remark = "[OVERLOAD]system busy, start flow control for a while: too many pulls read from disk";
+            let remark =
+                "[OVERLOAD]system busy, start flow control for a while: too many pulls read from disk";
             let head = Head::response(job.pull.encoding, response::SYSTEM_BUSY, job.pull.opaque);
             // A consumer that went away needs no answer.
             let _ = job.peer.push(|out| head.remark(remark).write(out, b""));

@@ -8,9 +8,9 @@ use wire::codes::{VERSION_5_3_1, request, response};
 use wire::frame::Command;
 
 use crate::broker::Broker;
+use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
-use crate::clients::Desk;
 use crate::{Answer, Refusal, admin, back, clients, groups, locks, lookup, offsets, pull, send};
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
@@ -64,8 +64,7 @@ impl Service for Front {
     }
 
     fn closed(&self, peer: &Arc<Peer>) {
-        let changes = self.broker.clients.closed(peer.id());
-        clients::notify(&self.broker.groups, &changes);
+        self.broker.announce(&self.broker.clients.closed(peer.id()));
     }
 }
 
@@ -89,11 +88,7 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
 }
 
 /// Serves requests of and about clients, groups and offsets.
-fn serve_clients(
-    broker: &Arc<Broker>,
-    peer: &Arc<Peer>,
-    command: &Command<'_>,
-) -> Result<Answer, Refusal> {
+fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
     let now_ms = broker.now_ms();
     let desk = Desk {
         clients: &broker.clients,

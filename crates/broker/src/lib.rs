@@ -20,6 +20,8 @@ mod register;
 mod schedule;
 mod send;
 mod start;
+#[cfg(test)]
+mod testing;
 mod topics;
 
 pub use answer::{Answer, FAQ, Refusal};

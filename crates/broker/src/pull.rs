@@ -5,6 +5,8 @@
 
 mod check;
 mod scan;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

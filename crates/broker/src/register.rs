@@ -128,7 +128,7 @@ async fn register_part(
     topic_config_table: BTreeMap<String, TopicConfig>,
 ) -> Result<(), RegisterError> {
     let wrapper = TopicConfigSerializeWrapper {
-        data_version: version.clone(),
+        data_version: *version,
         topic_config_table,
         ..TopicConfigSerializeWrapper::default()
     };
@@ -169,7 +169,9 @@ pub(crate) async fn unregister(broker: &Broker, workers: &Workers, name_server: 
     let timeout = Duration::from_secs(1);
     match peer.call(Encoding::Json, request::UNREGISTER_BROKER, timeout, write).await {
         Ok(_) => tracing::info!(%name_server, "unregistered"),
-        Err(error) => tracing::warn!(%name_server, %error, "the name server was not told that the broker leaves"),
+        Err(error) => {
+            tracing::warn!(%name_server, %error, "the name server was not told that the broker leaves")
+        }
     }
     peer.close();
 }

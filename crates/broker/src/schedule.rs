@@ -156,3 +156,6 @@ fn deliver(broker: &Broker, unit: &Unit) -> Result<(), PutError> {
     let message = Message { properties: &kept, store_host: broker.store_host, ..Message::of(&record) };
     broker.put(topic, queue_id, &message)
 }
+
+#[cfg(test)]
+mod tests;

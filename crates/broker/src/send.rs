@@ -113,11 +113,7 @@ fn try_stage(
 }
 
 /// The topic of a send, from the last send when it is the same and nothing changed since.
-fn find_topic(
-    broker: &Broker,
-    turn: &mut SendTurn,
-    header: &SendHeader<'_>,
-) -> Result<Arc<Topic>, Refusal> {
+fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> Result<Arc<Topic>, Refusal> {
     let generation = broker.topics.generation();
     if let Some((known, topic)) = &turn.last
         && *known == generation

@@ -19,7 +19,7 @@ use crate::offsets::Offsets;
 use crate::persist;
 use crate::schedule::{self, Schedule};
 use crate::topics::Topics;
-use crate::{clients, names, register};
+use crate::{names, register};
 
 /// Threads that read from disk for consumers far behind.
 const COLD_READERS: usize = 2;
@@ -159,11 +159,6 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError
     Ok(Broker::new(loaded, ip, port))
 }
 
-fn wall_clock_ms() -> i64 {
-    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// The topics every broker has (`TopicConfigManager.init`).
 fn create_system_topics(broker: &Broker) -> Result<(), persist::Error> {
     const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
@@ -214,14 +209,14 @@ async fn answer_expired(broker: Arc<Broker>) {
 
 /// Saves offsets and forgets silent clients.
 async fn housekeep(broker: Arc<Broker>) {
-    let mut save = tokio::time::interval(Duration::from_millis(broker.config.flush_consumer_offset_interval_ms));
+    let mut save =
+        tokio::time::interval(Duration::from_millis(broker.config.flush_consumer_offset_interval_ms));
     let mut sweep = tokio::time::interval(CLIENT_SWEEP);
     loop {
         tokio::select! {
             _ = save.tick() => broker.save(),
             _ = sweep.tick() => {
-                let changes = broker.clients.expire(broker.now_ms());
-                clients::notify(&broker.groups, &changes);
+                broker.announce(&broker.clients.expire(broker.now_ms()));
             }
         }
     }

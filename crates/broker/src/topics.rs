@@ -68,11 +68,6 @@ impl Topic {
         Some(slot.get_or_init(|| Arc::new(Queue { log, held: Held::default(), delayed })))
     }
 
-    /// The queue when it was used before.
-    pub fn known_queue(&self, queue_id: i32) -> Option<&Arc<Queue>> {
-        self.queues.get(usize::try_from(queue_id).ok()?)?.get()
-    }
-
     /// May messages be read?
     pub fn is_readable(&self) -> bool {
         self.config.perm & PERM_READ != 0
@@ -151,7 +146,7 @@ impl Topics {
         let book = self.book();
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let configs = table.iter().map(|(name, topic)| (name.clone(), topic.config.clone())).collect();
-        (book.version.clone(), configs)
+        (book.version, configs)
     }
 
     /// The table's version and the topics changed after `generation`; `None` when that is too long ago to tell.
@@ -163,7 +158,7 @@ impl Topics {
         }
         let names = book.changes.iter().filter(|(changed, _)| *changed > generation);
         let config = |(_, name): &(u64, String)| Some((name.clone(), self.find(name)?.config.clone()));
-        Some((book.version.clone(), names.filter_map(config).collect()))
+        Some((book.version, names.filter_map(config).collect()))
     }
 
     /// A receiver of the generations to come.
@@ -180,7 +175,7 @@ impl Topics {
     /// Creates or changes several topics with one write of the file.
     pub fn put_all(&self, configs: Vec<TopicConfig>, now_ms: i64) -> Result<(), persist::Error> {
         let mut book = self.book();
-        let mut version = book.version.clone();
+        let mut version = book.version;
         version.advance(0, now_ms);
         let mut next = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
         let names: Vec<String> = configs.iter().map(|config| config.topic_name.clone()).collect();
@@ -200,7 +195,7 @@ impl Topics {
         config: TopicConfig,
         now_ms: i64,
     ) -> Result<Arc<Topic>, persist::Error> {
-        let mut version = book.version.clone();
+        let mut version = book.version;
         version.advance(0, now_ms);
         let mut next = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
         let name = config.topic_name.clone();
@@ -218,7 +213,7 @@ impl Topics {
         if next.remove(name).is_none() {
             return Ok(false);
         }
-        let mut version = book.version.clone();
+        let mut version = book.version;
         version.advance(0, now_ms);
         self.write(&book, &version, &next)?;
         self.publish(&mut book, version, next, vec![name.to_owned()]);
@@ -233,7 +228,7 @@ impl Topics {
     ) -> Result<(), persist::Error> {
         let configs = table.iter().map(|(name, topic)| (name.clone(), topic.config.clone())).collect();
         let file = TopicTable {
-            data_version: version.clone(),
+            data_version: *version,
             topic_config_table: configs,
             extra: book.extra.extra.clone(),
         };
@@ -315,3 +310,6 @@ impl From<persist::Error> for Refusal {
         Self::error(format!("the configuration could not be stored: {error}"))
     }
 }
+
+#[cfg(test)]
+mod tests;

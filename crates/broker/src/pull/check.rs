@@ -108,8 +108,7 @@ fn find_filter(
         let remark = format!("the consumer group[{group}] is forbidden for topic[{}]", header.topic);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
-    let filter =
-        broker.clients.subscription(group, header.topic).ok_or_else(|| missing("subscription"))?;
+    let filter = broker.clients.subscription(group, header.topic).ok_or_else(|| missing("subscription"))?;
     if filter.sub_version < header.sub_version {
         let remark = "the consumer's subscription not latest";
         return Err(Refusal::new(response::SUBSCRIPTION_NOT_LATEST, remark));

@@ -40,8 +40,7 @@ impl Scan {
         let offset = pull.offset;
         let found = |code, status, next| Some(Self { code, status, next, min, max });
         if max == 0 {
-            let code =
-                if offset == 0 { response::PULL_NOT_FOUND } else { response::PULL_OFFSET_MOVED };
+            let code = if offset == 0 { response::PULL_NOT_FOUND } else { response::PULL_OFFSET_MOVED };
             return found(code, "NO_MESSAGE_IN_QUEUE", 0);
         }
         if offset < min {
@@ -49,11 +48,8 @@ impl Scan {
         }
         if offset == max {
             // A held pull that examined messages without a match tells the client where it got to.
-            let code = if pull.asked < offset {
-                response::PULL_RETRY_IMMEDIATELY
-            } else {
-                response::PULL_NOT_FOUND
-            };
+            let code =
+                if pull.asked < offset { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
             return found(code, "OFFSET_OVERFLOW_ONE", offset);
         }
         if offset > max {
@@ -104,18 +100,18 @@ fn walk(
             break;
         }
         for unit in &step {
+            if units.len() == count_max {
+                return Ok(Some(next));
+            }
             if !unit.is_blank() && pull.filter.matches(unit.tags_code) {
                 let size = unit.size as usize;
-                if units.len() == count_max || (!units.is_empty() && bytes + size > limits.bytes_max) {
+                if !units.is_empty() && bytes + size > limits.bytes_max {
                     return Ok(Some(next));
                 }
                 bytes += size;
                 units.push(*unit);
             }
             next += 1;
-        }
-        if units.len() == count_max {
-            break;
         }
     }
     Ok(Some(next))

@@ -36,8 +36,8 @@ const TIMED: [&str; 3] = [key::TIMER_DELAY_SEC, key::TIMER_DELAY_MS, key::TIMER_
 
 /// True unless the properties say `WAIT=false`.
 pub(super) fn waits(properties: &[u8]) -> bool {
-    !properties::get(properties, key::WAIT_STORE_MSG_OK)
-        .is_some_and(|value| !value.eq_ignore_ascii_case(b"true"))
+    properties::get(properties, key::WAIT_STORE_MSG_OK)
+        .is_none_or(|value| value.eq_ignore_ascii_case(b"true"))
 }
 
 impl Properties {

@@ -1,0 +1,100 @@
+//! Which messages a pull returns: the table of read results.
+
+use std::sync::Arc;
+
+use wire::codes::response;
+use wire::frame::Encoding;
+
+use super::*;
+use crate::testing::Fixture;
+
+fn pull(fixture: &Fixture, offset: i64, expression: &str) -> Pull {
+    let queue = fixture.queue("T", 0);
+    Pull {
+        topic: fixture.broker.topics.find("T").unwrap(),
+        queue,
+        filter: Arc::new(Subscription::parse("T", expression, 0).unwrap()),
+        group_sys_flag: 0,
+        opaque: 1,
+        encoding: Encoding::Json,
+        offset,
+        asked: offset,
+        max_messages: 32,
+    }
+}
+
+/// Code, status, next offset and number of messages found.
+fn scan(fixture: &Fixture, offset: i64, expression: &str) -> (i32, &'static str, i64, usize) {
+    let mut units = Vec::new();
+    let pull = pull(fixture, offset, expression);
+    let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    (scan.code, scan.status, scan.next, units.len())
+}
+
+fn fill(fixture: &Fixture, count: usize, body: &[u8]) {
+    for number in 0..count {
+        let tag = if number % 2 == 0 { "TAGS\u{1}even\u{2}" } else { "TAGS\u{1}odd\u{2}" };
+        fixture.put("T", 0, body, tag.as_bytes());
+    }
+}
+
+#[test]
+fn check_11_offsets_outside_of_the_queue() {
+    let fixture = Fixture::new();
+    assert_eq!(scan(&fixture, 0, "*"), (response::PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", 0, 0));
+    assert_eq!(scan(&fixture, 5, "*"), (response::PULL_OFFSET_MOVED, "NO_MESSAGE_IN_QUEUE", 0, 0));
+    fill(&fixture, 4, b"x");
+    assert_eq!(scan(&fixture, 4, "*"), (response::PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", 4, 0));
+    assert_eq!(scan(&fixture, 5, "*"), (response::PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", 4, 0));
+    assert_eq!(scan(&fixture, -1, "*"), (response::PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", 0, 0));
+}
+
+#[test]
+fn check_12_a_scan_without_a_match_moves_on() {
+    let fixture = Fixture::new();
+    fill(&fixture, 1000, b"x");
+    assert_eq!(scan(&fixture, 0, "none"), (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 800, 0));
+    assert_eq!(
+        scan(&fixture, 800, "none"),
+        (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 1000, 0)
+    );
+}
+
+#[test]
+fn tags_are_filtered_and_the_count_is_bounded() {
+    let fixture = Fixture::new();
+    fill(&fixture, 100, b"x");
+    assert_eq!(scan(&fixture, 0, "*"), (0, "FOUND", 32, 32));
+    let (code, _, next, found) = scan(&fixture, 0, "odd");
+    assert_eq!((code, next, found), (0, 64, 32));
+    assert_eq!(scan(&fixture, 90, "even || odd"), (0, "FOUND", 100, 10));
+}
+
+#[test]
+fn bytes_are_bounded_but_one_large_message_is_returned() {
+    let fixture = Fixture::new();
+    fill(&fixture, 4, &[7; 100 << 10]);
+    assert_eq!(scan(&fixture, 0, "*"), (0, "FOUND", 2, 2));
+    let fixture = Fixture::new();
+    fill(&fixture, 2, &[7; 300 << 10]);
+    assert_eq!(scan(&fixture, 0, "*"), (0, "FOUND", 1, 1));
+}
+
+#[test]
+fn check_15_every_answer_carries_the_four_fields_and_the_records() {
+    let fixture = Fixture::new();
+    fill(&fixture, 3, b"hello");
+    for (offset, code) in [(0, 0), (3, 19), (9, 21)] {
+        let pull = pull(&fixture, offset, "*");
+        let mut units = Vec::new();
+        let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+        let mut out = Vec::new();
+        assert!(answer(&fixture.broker, &pull, &scan, &units, Source::Memory, &mut out));
+        let command = Command::decode(&mut out).unwrap();
+        assert_eq!(command.code, code);
+        let reply = PullReply::decode(&command.fields).unwrap();
+        assert_eq!((reply.min_offset, reply.max_offset, reply.next_offset), (0, 3, 3));
+        assert_eq!(units.len(), if code == 0 { 3 } else { 0 });
+        assert_eq!(command.body.len(), units.iter().map(|unit| unit.size as usize).sum::<usize>());
+    }
+}

@@ -1,0 +1,98 @@
+//! Delayed messages: due in time, never early, after a restart where they stopped.
+
+use wire::properties;
+use wire::properties::key;
+
+use super::*;
+use crate::send::message::delayed;
+use crate::testing::Fixture;
+
+fn delay(fixture: &Fixture, level: i32, body: &[u8], queue_id: i32) {
+    fixture.broker.schedule_topic().unwrap();
+    let mut text = Vec::new();
+    properties::append(&mut text, key::TAGS, b"TagA");
+    delayed(&mut text, level, "Real", queue_id);
+    fixture.put(names::SCHEDULE_TOPIC, level - 1, body, &text);
+}
+
+fn bodies(fixture: &Fixture, queue_id: i32) -> Vec<Vec<u8>> {
+    fixture.messages("Real", queue_id).into_iter().map(|(body, ..)| body).collect()
+}
+
+/// Due time of the first message of a level.
+fn due(fixture: &Fixture, level: i32) -> i64 {
+    let queue = fixture.queue(names::SCHEDULE_TOPIC, level - 1);
+    let mut units = Vec::new();
+    queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
+    units[0].tags_code
+}
+
+#[test]
+fn a_message_is_delivered_when_its_level_is_over_and_not_a_millisecond_before() {
+    let fixture = Fixture::new();
+    delay(&fixture, 1, b"one second", 0);
+    delay(&fixture, 3, b"ten seconds", 0);
+    let (first, second) = (due(&fixture, 1), due(&fixture, 3));
+    assert_eq!(deliver_due(&fixture.broker, first - 1), first);
+    assert!(bodies(&fixture, 0).is_empty());
+    assert_eq!(deliver_due(&fixture.broker, first), second);
+    assert_eq!(bodies(&fixture, 0), [b"one second".to_vec()]);
+    deliver_due(&fixture.broker, second);
+    assert_eq!(bodies(&fixture, 0), [b"one second".to_vec(), b"ten seconds".to_vec()]);
+}
+
+#[test]
+fn a_delivered_message_keeps_its_properties_and_is_not_delayed_again() {
+    let fixture = Fixture::new();
+    delay(&fixture, 2, b"x", 3);
+    deliver_due(&fixture.broker, due(&fixture, 2));
+    let (_, text, _) = fixture.messages("Real", 3).remove(0);
+    let value = |name| properties::get_str(&text, name).map(str::to_owned);
+    assert_eq!(value(key::DELAY).as_deref(), Some("2"));
+    assert_eq!(value(key::REAL_TOPIC).as_deref(), Some("Real"));
+    assert_eq!(value(key::REAL_QUEUE_ID).as_deref(), Some("3"));
+    let queue = fixture.queue("Real", 3);
+    let mut units = Vec::new();
+    queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
+    assert_eq!(units[0].tags_code, i64::from(wire::hash::java_hash("TagA")));
+}
+
+#[test]
+fn many_due_messages_of_one_level_are_all_delivered_in_order() {
+    let fixture = Fixture::new();
+    for number in 0..150 {
+        delay(&fixture, 1, format!("{number}").as_bytes(), 0);
+    }
+    let late = due(&fixture, 1) + 60_000;
+    while deliver_due(&fixture.broker, late) == late {}
+    let expected: Vec<_> = (0..150).map(|number| format!("{number}").into_bytes()).collect();
+    assert_eq!(bodies(&fixture, 0), expected);
+}
+
+#[test]
+fn delivery_goes_on_where_it_stopped_before_a_restart() {
+    let fixture = Fixture::new();
+    delay(&fixture, 1, b"before", 0);
+    let first = due(&fixture, 1);
+    deliver_due(&fixture.broker, first);
+    delay(&fixture, 1, b"after", 0);
+    let fixture = fixture.reopened();
+    deliver_due(&fixture.broker, first + 100_000);
+    assert_eq!(bodies(&fixture, 0), [b"before".to_vec(), b"after".to_vec()]);
+}
+
+#[test]
+fn a_clock_set_back_does_not_hold_messages_longer_than_their_level() {
+    let fixture = Fixture::new();
+    delay(&fixture, 1, b"x", 0);
+    let before = due(&fixture, 1) - 3_600_000;
+    let next = deliver_due(&fixture.broker, before);
+    assert!(next <= before + 1000, "looked at again after one delay of the level, not after an hour");
+}
+
+#[test]
+fn a_level_above_the_highest_is_the_highest() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.broker.delay_levels(), 18);
+    assert_eq!((fixture.broker.delay_ms(1), fixture.broker.delay_ms(18)), (1000, 7_200_000));
+}

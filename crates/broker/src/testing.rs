@@ -1,0 +1,101 @@
+//! A broker on a temporary directory, without connections.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use store::{Message, RealDisk, Store};
+use tempfile::TempDir;
+use wire::body::topic::{PERM_READ, PERM_WRITE};
+use wire::record::RecordView;
+
+use crate::broker::{Broker, Loaded};
+use crate::cold::ColdReaders;
+use crate::config::Config;
+use crate::groups::Groups;
+use crate::offsets::Offsets;
+use crate::schedule::Schedule;
+use crate::topics::{Queue, Topics};
+
+pub(crate) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10911);
+
+pub(crate) struct Fixture {
+    pub broker: Arc<Broker>,
+    directory: Option<TempDir>,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Self {
+        Self::at(tempfile::tempdir().unwrap())
+    }
+
+    /// Closes the broker and opens another on the same directory.
+    pub(crate) fn reopened(mut self) -> Self {
+        self.broker.save();
+        self.broker.store.close().unwrap();
+        let directory = self.directory.take().unwrap();
+        drop(self);
+        Self::at(directory)
+    }
+
+    fn at(directory: TempDir) -> Self {
+        let (mut config, _) = Config::from_properties(b"").unwrap();
+        config.set_store_root(directory.path());
+        config.store.segment_bytes = 1 << 20;
+        config.store.queue_file_bytes = 20 * 100;
+        let files = directory.path().join("config");
+        let loaded = Loaded {
+            topics: Topics::load(files.join("topics.json")).unwrap(),
+            groups: Groups::load(files.join("subscriptionGroup.json")).unwrap(),
+            offsets: Offsets::load(files.join("consumerOffset.json")).unwrap(),
+            schedule: Schedule::load(files.join("delayOffset.json")).unwrap(),
+            store: Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk)).unwrap()),
+            cold: ColdReaders::start(1).unwrap(),
+            config,
+        };
+        Self { broker: Broker::new(loaded, ADDRESS.ip(), ADDRESS.port()), directory: Some(directory) }
+    }
+
+    /// Stores a message as a producer's send would.
+    pub(crate) fn put(&self, topic: &str, queue_id: i32, body: &[u8], properties: &[u8]) {
+        self.broker.put(topic, queue_id, &message(body, properties)).unwrap();
+    }
+
+    pub(crate) fn queue(&self, topic: &str, queue_id: i32) -> Arc<Queue> {
+        self.broker.topics.ensure(topic, queue_id + 1, PERM_READ | PERM_WRITE, 1).unwrap();
+        self.broker.log_queue(topic, queue_id).unwrap()
+    }
+
+    /// Bodies, properties and reconsume times of all messages of a queue.
+    pub(crate) fn messages(&self, topic: &str, queue_id: i32) -> Vec<(Vec<u8>, Vec<u8>, i32)> {
+        let Some(queue) = self.broker.log_queue(topic, queue_id) else { return Vec::new() };
+        let mut units = Vec::new();
+        queue.log.units_blocking(queue.log.min(), 1000, &mut units).unwrap();
+        let read = |unit: &store::Unit| {
+            let mut bytes = Vec::new();
+            self.broker.store.record_at(unit.log_offset, &mut bytes).unwrap();
+            let record = RecordView::parse(&bytes).unwrap();
+            (record.body().to_vec(), record.properties().to_vec(), record.reconsume_times())
+        };
+        units.iter().map(read).collect()
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.broker.cold.stop();
+    }
+}
+
+pub(crate) fn message<'a>(body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
+    Message {
+        body,
+        properties,
+        sys_flag: 0,
+        flag: 0,
+        born_timestamp: 1,
+        born_host: ADDRESS,
+        store_host: ADDRESS,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+    }
+}
