@@ -5,9 +5,12 @@ mod flags;
 #[cfg(test)]
 mod tests;
 
-pub use flags::{BatchProducerFlags, Bool, Compression, EchoFlags, LineFormat, ProducerFlags, Run, Sending};
+pub use flags::{
+    BatchProducerFlags, Bool, Compression, ConsumerFlags, EchoFlags, LineFormat, ProducerFlags, Run, Sending,
+    TransactionProducerFlags,
+};
 
-use crate::{Error, echo, producer};
+use crate::{Error, batch_producer, consumer, echo, producer, transaction_producer};
 use clap::Parser;
 
 /// Arguments of `vostok lab`, taken as they are: the scripts' flags need a step before clap.
@@ -25,6 +28,12 @@ pub struct Lab {
 enum Tool {
     /// Sends messages and reports rate and latency (producer.sh).
     Producer(ProducerFlags),
+    /// Consumes messages and reports rate and delay (consumer.sh).
+    Consumer(ConsumerFlags),
+    /// Sends batches of messages (batchproducer.sh).
+    Batchproducer(BatchProducerFlags),
+    /// Sends messages in transactions and answers check-backs (tproducer.sh).
+    Tproducer(TransactionProducerFlags),
     /// Answers sends without doing anything: what the network alone allows.
     Echo(EchoFlags),
 }
@@ -49,6 +58,9 @@ impl Lab {
 pub fn run(lab: Lab) -> Result<(), Error> {
     match lab.tool() {
         Ok(Tool::Producer(flags)) => producer::run(&flags),
+        Ok(Tool::Consumer(flags)) => consumer::run(&flags),
+        Ok(Tool::Batchproducer(flags)) => batch_producer::run(&flags),
+        Ok(Tool::Tproducer(flags)) => transaction_producer::run(&flags),
         Ok(Tool::Echo(flags)) => echo::run(&flags),
         Err(text) if !text.use_stderr() => {
             print!("{text}");

@@ -4,15 +4,18 @@
 //! - [`report`]: what is counted, the lines the scripts print, and the result as JSON.
 //! - [`load`]: requests made from templates and the connections that drive them.
 //! - [`echo`]: the two limit servers, a bare echo and a logging echo.
-//! - the tools themselves: [`producer`].
+//! - the tools themselves: [`producer`], [`consumer`], [`batch_producer`], [`transaction_producer`].
 
+pub mod batch_producer;
 pub mod command;
+pub mod consumer;
 pub mod echo;
 mod error;
 pub mod load;
 pub mod producer;
 pub mod report;
 mod session;
+pub mod transaction_producer;
 
 pub use command::run;
 pub use error::Error;

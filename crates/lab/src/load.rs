@@ -13,6 +13,7 @@ mod slots;
 mod template;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use clock::Clock;
 pub use keeper::keep;
@@ -21,3 +22,4 @@ pub use message::{Message, body};
 pub use pace::Pace;
 pub use slots::{Slots, WAIT_NS};
 pub use template::{Stamp, Target, Template};
+pub use work::Work;

@@ -127,6 +127,7 @@ pub(crate) fn message(group: &str, topic: &str, sending: &Sending) -> Result<Mes
         delay_level: 0,
         key_prefix: [0; 10],
         batch: 0,
+        is_half: false,
     })
 }
 

@@ -8,7 +8,7 @@ pub(crate) use topic::find;
 
 use crate::Error;
 use crate::command::Run;
-use crate::load::{Clock, Lane, keep};
+use crate::load::{Clock, Lane, Work, keep};
 use crate::report::{Outcome, Rates, Snapshot, Tally, Window};
 use net::{Limits, Workers};
 use std::future::Future;
@@ -45,10 +45,10 @@ pub(crate) fn workers(count: u32) -> Result<Workers, Error> {
 }
 
 /// Drives the lanes until time is up, they are done, or a signal says stop; prints `line` every interval.
-pub(crate) async fn drive(
+pub(crate) async fn drive<W: Work>(
     run: &Run,
     workers: &Workers,
-    lanes: Vec<(SocketAddr, Arc<Lane>)>,
+    lanes: Vec<(SocketAddr, Arc<Lane<W>>)>,
     watch: (&Tally, Clock),
     line: impl Fn(u64, &Rates) -> String,
 ) -> Result<Finished, Error> {
@@ -116,7 +116,7 @@ async fn observe(
 }
 
 /// Waits for an interrupt or a request to terminate.
-async fn signalled() {
+pub(crate) async fn signalled() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))

@@ -188,6 +188,70 @@ pub struct BatchProducerFlags {
     pub batch: u32,
 }
 
+/// `vostok lab tproducer` (tproducer.sh).
+#[derive(Args, Debug, Clone)]
+pub struct TransactionProducerFlags {
+    /// Flags of every load tool.
+    #[command(flatten)]
+    pub run: Run,
+    /// Half messages in flight.
+    #[arg(short = 'w', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub threads: u32,
+    /// Body size, bytes.
+    #[arg(short = 's', value_name = "BYTES", default_value_t = 2048)]
+    pub message_size: usize,
+    /// Share of sends answered with rollback, 0 to 1.
+    #[arg(long = "sr", value_name = "SHARE", default_value_t = 0.0)]
+    pub send_rollback: f64,
+    /// Share of sends answered with unknown.
+    #[arg(long = "su", value_name = "SHARE", default_value_t = 0.0)]
+    pub send_unknown: f64,
+    /// Share of check-backs answered with rollback.
+    #[arg(long = "cr", value_name = "SHARE", default_value_t = 0.0)]
+    pub check_rollback: f64,
+    /// Share of check-backs answered with unknown.
+    #[arg(long = "cu", value_name = "SHARE", default_value_t = 0.0)]
+    pub check_unknown: f64,
+    /// Check-backs of messages with another id are answered with rollback; the current milliseconds if absent.
+    #[arg(short = 'b', value_name = "ID")]
+    pub batch: Option<u64>,
+    /// Pause between two sends of each of the -w, milliseconds.
+    #[arg(short = 'i', value_name = "MS", default_value_t = 0)]
+    pub interval_ms: u64,
+    /// Writes request headers as JSON instead of binary.
+    #[arg(long)]
+    pub json_headers: bool,
+}
+
+/// `vostok lab consumer` (consumer.sh).
+#[derive(Args, Debug, Clone)]
+pub struct ConsumerFlags {
+    /// Flags of every load tool.
+    #[command(flatten)]
+    pub run: Run,
+    /// Listener threads.
+    #[arg(short = 'w', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
+    /// Consumer group.
+    #[arg(short = 'g', value_name = "GROUP", default_value = "benchmark_consumer")]
+    pub group: String,
+    /// Appends a number to the group.
+    #[arg(short = 'p', value_name = "BOOL", default_value_t = Bool(false))]
+    pub suffix: Bool,
+    /// How to filter: TAG or SQL92.
+    #[arg(short = 'f', value_name = "TYPE")]
+    pub filter_type: Option<String>,
+    /// File that holds the filter expression.
+    #[arg(short = 'e', value_name = "FILE")]
+    pub expression_file: Option<PathBuf>,
+    /// Share of messages the listener asks to have again later, 0 to 1.
+    #[arg(short = 'r', value_name = "SHARE", default_value_t = 0.0)]
+    pub fail_rate: f64,
+    /// Queues are shared by the clients themselves, which is the only way here.
+    #[arg(short = 'c', value_name = "BOOL", default_value_t = Bool(true))]
+    pub client_rebalance: Bool,
+}
+
 /// `vostok lab echo`.
 #[derive(Args, Debug, Clone)]
 pub struct EchoFlags {

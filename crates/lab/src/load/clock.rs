@@ -1,6 +1,6 @@
 //! One reading of the clock per wake-up, in all the forms a run needs.
 
-use crate::report::line;
+use client::calendar;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// When a run began, on the steady and on the wall clock. The wall clock is read only here, so that a step of it
@@ -34,6 +34,6 @@ impl Clock {
     /// Milliseconds of the month at a moment of the run.
     #[must_use]
     pub fn month_ms(&self, now_ns: u64) -> u32 {
-        line::month_ms(self.epoch_ms(now_ns))
+        calendar::month_ms(self.epoch_ms(now_ns))
     }
 }

@@ -1,6 +1,6 @@
 //! Keeps a lane connected until it is done.
 
-use super::Lane;
+use super::{Lane, Work};
 use net::{Peer, Workers};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::io;
@@ -23,7 +23,12 @@ const RETRY: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// The workers have stopped.
-pub async fn keep(workers: &Workers, worker: usize, address: SocketAddr, lane: Arc<Lane>) -> io::Result<()> {
+pub async fn keep<W: Work>(
+    workers: &Workers,
+    worker: usize,
+    address: SocketAddr,
+    lane: Arc<Lane<W>>,
+) -> io::Result<()> {
     while !lane.is_done() {
         match workers.dial_on(worker, address, lane.clone()).await {
             Ok(peer) => {
@@ -43,7 +48,7 @@ pub async fn keep(workers: &Workers, worker: usize, address: SocketAddr, lane: A
     Ok(())
 }
 
-async fn tick(lane: Arc<Lane>, peer: Arc<Peer>) {
+async fn tick<W: Work>(lane: Arc<Lane<W>>, peer: Arc<Peer>) {
     let alarm = if lane.is_paced() { Alarm::new().ok() } else { None };
     while !peer.is_closed() && !lane.is_done() {
         match (&alarm, lane.due_ns()) {

@@ -5,7 +5,8 @@
 //! an answer, ends the rest of refused ones, and in an open loop sends what is due.
 
 use super::clock::Clock;
-use super::{Pace, Slots, Stamp, Template};
+use super::work::Work;
+use super::{Pace, Slots, Stamp};
 use crate::report::Tally;
 use net::{Peer, Service};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,11 +19,11 @@ const REST_NS: u64 = 100_000_000;
 
 /// What one connection does.
 #[derive(Debug)]
-pub struct LaneOptions {
+pub struct LaneOptions<W> {
     /// Requests in flight.
     pub in_flight: u32,
     /// Requests to make.
-    pub template: Template,
+    pub work: W,
     /// Queue to begin with, so that connections do not move in step.
     pub first_queue: usize,
     /// Successful requests after which the lane is done.
@@ -35,11 +36,11 @@ pub struct LaneOptions {
 
 /// A connection that keeps a number of requests in flight, or sends them on schedule.
 #[derive(Debug)]
-pub struct Lane {
+pub struct Lane<W> {
     clock: Clock,
     tally: Arc<Tally>,
     messages_each: u64,
-    template: Template,
+    work: W,
     state: Mutex<State>,
     /// Wakes the keeper: the connection ended, or the lane is done.
     changed: Notify,
@@ -63,20 +64,20 @@ pub struct Answers {
     micros: Vec<u64>,
 }
 
-impl Lane {
+impl<W: Work> Lane<W> {
     /// Prepares a lane; it begins when it is dialed.
     #[must_use]
-    pub fn new(options: LaneOptions, clock: Clock, tally: Arc<Tally>) -> Self {
+    pub fn new(options: LaneOptions<W>, clock: Clock, tally: Arc<Tally>) -> Self {
         let state = State {
             slots: Slots::new(options.in_flight),
             left: options.quantity.unwrap_or(u64::MAX),
             stopped: false,
             pace: options.pace,
-            queue: options.first_queue % options.template.queues(),
+            queue: options.first_queue % options.work.queues(),
             counter: 0,
         };
-        let LaneOptions { template, messages_each, .. } = options;
-        Self { clock, tally, messages_each, template, state: Mutex::new(state), changed: Notify::new() }
+        let LaneOptions { work, messages_each, .. } = options;
+        Self { clock, tally, messages_each, work, state: Mutex::new(state), changed: Notify::new() }
     }
 
     /// Issues no further requests.
@@ -133,7 +134,10 @@ impl Lane {
         }
         drop(state);
         // Pushing to a connection that ended does nothing; the keeper makes another.
-        let _ = peer.push(|out| self.issue(&mut self.state(), now_ns, out));
+        let _ = peer.push(|out| {
+            self.work.elapsed(now_ns, peer, out);
+            self.issue(&mut self.state(), now_ns, out);
+        });
     }
 
     /// Sends as much as free places, quantity and schedule admit.
@@ -151,9 +155,9 @@ impl Lane {
             let Some(opaque) = state.slots.take(since_ns, now_ns) else { break };
             state.left -= 1;
             let stamp = Stamp { opaque, epoch_ms, month_ms, counter: state.counter };
-            self.template.append(out, state.queue, &stamp);
-            state.counter = state.counter.wrapping_add(self.template.keys());
-            state.queue = if state.queue + 1 == self.template.queues() { 0 } else { state.queue + 1 };
+            self.work.append(out, state.queue, &stamp);
+            state.counter = state.counter.wrapping_add(self.work.keys());
+            state.queue = if state.queue + 1 == self.work.queues() { 0 } else { state.queue + 1 };
         }
     }
 
@@ -186,17 +190,22 @@ fn is_stored(code: i32) -> bool {
     )
 }
 
-impl Service for Lane {
+impl<W: Work> Service for Lane<W> {
     type Turn = Answers;
 
     fn turn(&self) -> Answers {
         Answers::default()
     }
 
-    fn frame(&self, turn: &mut Answers, _peer: &Arc<Peer>, command: Command<'_>, _out: &mut Vec<u8>) {
-        if command.is_response() {
-            turn.answers.push((command.opaque, is_stored(command.code)));
+    fn frame(&self, turn: &mut Answers, _peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+        if !command.is_response() {
+            return self.work.asked(&command, out);
         }
+        let stored = is_stored(command.code);
+        if stored {
+            self.work.stored(&command, out);
+        }
+        turn.answers.push((command.opaque, stored));
     }
 
     fn end(&self, turn: &mut Answers, _peer: &Arc<Peer>, out: &mut Vec<u8>) {
@@ -226,8 +235,9 @@ impl Service for Lane {
         }
     }
 
-    fn opened(&self, _peer: &Arc<Peer>, out: &mut Vec<u8>) {
+    fn opened(&self, peer: &Arc<Peer>, out: &mut Vec<u8>) {
         let now_ns = self.clock.now_ns();
+        self.work.opened(now_ns, peer, out);
         self.issue(&mut self.state(), now_ns, out);
     }
 

@@ -34,6 +34,8 @@ pub struct Message {
     pub key_prefix: [u8; 10],
     /// Messages in a batch body; 0 for single sends.
     pub batch: u32,
+    /// A half message of a transaction.
+    pub is_half: bool,
 }
 
 impl Message {
@@ -55,6 +57,10 @@ impl Message {
         if self.tags > 0 {
             properties::append(&mut out, key::TAGS, format!("tag{tag}").as_bytes());
         }
+        if self.is_half {
+            properties::append(&mut out, key::TRANSACTION_PREPARED, b"true");
+            properties::append(&mut out, key::PRODUCER_GROUP, self.group.as_bytes());
+        }
         if self.delay_level > 0 {
             properties::append(&mut out, key::DELAY, self.delay_level.to_string().as_bytes());
         }
@@ -64,10 +70,9 @@ impl Message {
         out
     }
 
-    pub(super) fn body_bytes(&self, is_batch: bool) -> usize {
-        if !is_batch {
-            return self.body.len();
-        }
+    /// Bytes of a batch body.
+    #[must_use]
+    pub fn batch_bytes(&self) -> usize {
         let entry = |index: usize| 22 + self.body.len() + self.properties(index % self.tag_count()).len();
         (0..self.batch as usize).map(entry).sum()
     }

@@ -98,6 +98,12 @@ impl Template {
         self.fronts.len() / self.tags
     }
 
+    /// Bytes at the end of a request that are its body.
+    #[must_use]
+    pub fn body_bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// Unique keys in one request.
     #[must_use]
     pub fn keys(&self) -> u16 {
@@ -142,7 +148,9 @@ fn front(message: &Message, target: &Target, code: i32, properties: &[u8], encod
     };
     let mut bytes = Vec::new();
     let writer = FrameWriter::begin(&mut bytes, Head::request(encoding, code, OPAQUE));
-    header.write(writer).finish_header(message.body_bytes(code == request::SEND_BATCH_MESSAGE));
+    let body_bytes =
+        if code == request::SEND_BATCH_MESSAGE { message.batch_bytes() } else { message.body.len() };
+    header.write(writer).finish_header(body_bytes);
     let (opaque_at, born_at) = match encoding {
         Encoding::Binary => (BINARY_OPAQUE_AT, after(&bytes, b"\0\x01g\0\0\0\x0d")),
         Encoding::Json => (after(&bytes, b"\"opaque\":"), after(&bytes, b"\"g\":\"")),

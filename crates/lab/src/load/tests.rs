@@ -18,6 +18,7 @@ fn message() -> Message {
         delay_level: 2,
         key_prefix: [127, 0, 0, 1, 1, 2, 3, 4, 5, 6],
         batch: 0,
+        is_half: false,
     }
 }
 

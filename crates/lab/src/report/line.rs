@@ -2,6 +2,7 @@
 
 use super::{Rates, Snapshot};
 use crate::command::LineFormat;
+use client::calendar::civil;
 use std::time::Duration;
 
 /// `2024-01-01 00:00:00,000` in UTC, from milliseconds since 1970.
@@ -11,27 +12,6 @@ pub fn clock(epoch_ms: u64) -> String {
     let ms = epoch_ms % 86_400_000;
     let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
     format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02},{:03}", ms % 1000)
-}
-
-/// Year, month and day of a day counted from 1970-01-01 (Howard Hinnant's algorithm, for days after 1970).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
-}
-
-/// Milliseconds from the start of the month, UTC: the moving part of a unique key.
-#[must_use]
-pub fn month_ms(epoch_ms: u64) -> u32 {
-    let (_, _, day) = civil(epoch_ms / 86_400_000);
-    let ms = (day - 1) * 86_400_000 + epoch_ms % 86_400_000;
-    u32::try_from(ms).expect("a month has less than 2^32 milliseconds")
 }
 
 /// The periodic line of the producer.

@@ -2,7 +2,7 @@
 
 use super::topic::Place;
 use crate::command::Sending;
-use crate::load::{Clock, Lane, LaneOptions, Pace, Target, Template};
+use crate::load::{Clock, Lane, LaneOptions, Pace, Target, Work};
 use crate::report::Tally;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ pub(crate) struct Plan<'a> {
 impl Plan<'_> {
     /// Makes the lanes: `--connections` to every broker, sharing flight, rate and quantity evenly; the first ones
     /// get the remainder, and connections without a share are not made.
-    pub fn lanes(
+    pub fn lanes<W: Work>(
         &self,
         places: &[Place],
         watch: (&Arc<Tally>, Clock),
-        template: impl Fn(&[Target], u32) -> Template,
-    ) -> Vec<(SocketAddr, Arc<Lane>)> {
+        work: impl Fn(&[Target], u32) -> W,
+    ) -> Vec<(SocketAddr, Arc<Lane<W>>)> {
         let (tally, clock) = watch;
         let count = places.len() as u32 * self.sending.connections;
         let count = count.min(self.in_flight);
@@ -38,7 +38,7 @@ impl Plan<'_> {
             };
             let options = LaneOptions {
                 in_flight: u32::try_from(share(self.in_flight.into())).expect("no more than the whole"),
-                template: template(&place.targets, index),
+                work: work(&place.targets, index),
                 first_queue: index as usize / places.len(),
                 quantity: self.quantity.map(share),
                 pace: self.sending.rate.map(|rate| Pace::new(rate / f64::from(count))),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod others;
 mod producer;
 
 use lab::command::{EchoFlags, Lab};

@@ -1,0 +1,117 @@
+//! What the consumer script counts (`org.apache.rocketmq.example.benchmark.Consumer`).
+
+use super::record;
+use crate::report::line::clock;
+use crate::report::{Latency, Snapshot};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Samples kept; a line needs all of them.
+const SAMPLES: usize = 10;
+
+/// Counts since the start, and maxima since the last line. B2C is from the producer's clock to here, S2C from the
+/// broker's store to here.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    received: AtomicU64,
+    failed: AtomicU64,
+    born_ms: AtomicU64,
+    store_ms: AtomicU64,
+    born_ms_max: AtomicU64,
+    store_ms_max: AtomicU64,
+    latency: Mutex<Latency>,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    at_ms: u64,
+    received: u64,
+    failed: u64,
+    born_ms: u64,
+    store_ms: u64,
+}
+
+impl Figures {
+    /// Counts a delivery by the delays of its first message.
+    pub fn received(&self, born_ms: u64, store_ms: u64) {
+        self.received.fetch_add(1, Relaxed);
+        self.born_ms.fetch_add(born_ms, Relaxed);
+        self.store_ms.fetch_add(store_ms, Relaxed);
+        self.born_ms_max.fetch_max(born_ms, Relaxed);
+        self.store_ms_max.fetch_max(store_ms, Relaxed);
+        record(&mut self.latency.lock().expect("recording does not panic"), born_ms);
+    }
+
+    /// Counts a delivery the listener asks to have again.
+    pub fn failed(&self) {
+        self.failed.fetch_add(1, Relaxed);
+    }
+
+    pub fn sample(&self, at_ms: u64) -> Sample {
+        Sample {
+            at_ms,
+            received: self.received.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            born_ms: self.born_ms.load(Relaxed),
+            store_ms: self.store_ms.load(Relaxed),
+        }
+    }
+
+    /// The counts as results hold them.
+    pub fn snapshot(&self, at_ms: u64) -> Snapshot {
+        let Sample { received, failed, .. } = self.sample(at_ms);
+        Snapshot {
+            at_ms,
+            succeeded: received,
+            messages: received,
+            response_failed: failed,
+            ..Snapshot::default()
+        }
+    }
+
+    pub fn forget_latency(&self) {
+        self.latency.lock().expect("recording does not panic").clear();
+    }
+
+    pub fn latency(&self) -> Latency {
+        self.latency.lock().expect("recording does not panic").clone()
+    }
+}
+
+/// The last samples.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    samples: VecDeque<Sample>,
+}
+
+impl Window {
+    pub fn push(&mut self, sample: Sample) {
+        self.samples.push_back(sample);
+        if self.samples.len() > SAMPLES {
+            self.samples.pop_front();
+        }
+    }
+
+    /// The periodic line, once there are ten samples; resets the maxima.
+    pub fn line(&self, epoch_ms: u64, figures: &Figures) -> Option<String> {
+        let (first, last) = (self.samples.front()?, self.samples.back()?);
+        if self.samples.len() < SAMPLES {
+            return None;
+        }
+        let received = last.received - first.received;
+        let tps = received * 1000 / (last.at_ms - first.at_ms).max(1);
+        let average = |sum: u64| sum as f64 / received as f64;
+        Some(format!(
+            "Current Time: {} | Consume TPS: {tps} | AVG(B2C) RT(ms): {:7.3} | AVG(S2C) RT(ms): {:7.3} | \
+             MAX(B2C) RT(ms): {} | MAX(S2C) RT(ms): {} | Consume Fail: {}",
+            clock(epoch_ms),
+            average(last.born_ms - first.born_ms),
+            average(last.store_ms - first.store_ms),
+            figures.born_ms_max.swap(0, Relaxed),
+            figures.store_ms_max.swap(0, Relaxed),
+            last.failed - first.failed,
+        ))
+    }
+}

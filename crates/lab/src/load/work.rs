@@ -1,0 +1,49 @@
+//! What a lane sends, and what follows from an answer beside the next request.
+
+use super::{Stamp, Template};
+use net::Peer;
+use wire::codes::response;
+use wire::frame::Command;
+
+/// The requests of a lane. Plain sends do nothing beside; transactions are ended and answered for.
+pub trait Work: Send + Sync + 'static {
+    /// Number of queues, which take turns.
+    fn queues(&self) -> usize;
+
+    /// Unique keys in one request.
+    fn keys(&self) -> u16;
+
+    /// Appends a request to queue number `queue`.
+    fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp);
+
+    /// The connection stands; what is appended comes before the first request.
+    fn opened(&self, _now_ns: u64, _peer: &Peer, _out: &mut Vec<u8>) {}
+
+    /// Called every few milliseconds.
+    fn elapsed(&self, _now_ns: u64, _peer: &Peer, _out: &mut Vec<u8>) {}
+
+    /// The answer that a message is stored; its successor is sent later in the same turn.
+    fn stored(&self, _command: &Command<'_>, _out: &mut Vec<u8>) {}
+
+    /// A request of the broker.
+    fn asked(&self, command: &Command<'_>, out: &mut Vec<u8>) {
+        if !command.is_one_way() {
+            let remark = format!(" request type {} not supported", command.code);
+            command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
+        }
+    }
+}
+
+impl Work for Template {
+    fn queues(&self) -> usize {
+        Self::queues(self)
+    }
+
+    fn keys(&self) -> u16 {
+        Self::keys(self)
+    }
+
+    fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
+        Self::append(self, out, queue, stamp);
+    }
+}

@@ -1,0 +1,120 @@
+//! `vostok lab tproducer`: tproducer.sh. Half messages are sent and ended, check-backs are answered and judged.
+
+mod half;
+mod verdict;
+
+use crate::Error;
+use crate::command::{Bool, Sending, TransactionProducerFlags};
+use crate::load::Clock;
+use crate::producer::{encoding, key_prefix, message, refuse_unserved};
+use crate::report::{Rates, Tally};
+use crate::session::{self, Plan};
+use half::{Checks, Half};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use verdict::Meta;
+
+/// Producer group of the script.
+const GROUP: &str = "benchmark_transaction_producer";
+
+/// Sends half messages until the duration or a signal is reached.
+///
+/// # Errors
+/// A flag cannot be served, or the cluster cannot be reached at the start.
+pub fn run(flags: &TransactionProducerFlags) -> Result<(), Error> {
+    refuse_unserved(flags.run.acl.0, flags.run.trace.0)?;
+    if flags.message_size < verdict::BYTES {
+        let why = format!("messages of {} bytes, at least {} are needed", flags.message_size, verdict::BYTES);
+        return Err(Error::Flag { flag: "-s", why });
+    }
+    session::block_on(send(flags))
+}
+
+fn sending(flags: &TransactionProducerFlags) -> Sending {
+    Sending {
+        threads: flags.threads,
+        message_size: flags.message_size,
+        keys: Bool(false),
+        tags: 0,
+        compress: Bool(false),
+        compress_type: crate::command::Compression::Zlib,
+        compress_level: 5,
+        compress_over: usize::MAX,
+        property_size: 0,
+        connections: 1,
+        cores: 1,
+        json_headers: flags.json_headers,
+        rate: send_rate(flags),
+    }
+}
+
+/// The script pauses after each send of a thread; here the pauses of all of them make a rate.
+fn send_rate(flags: &TransactionProducerFlags) -> Option<f64> {
+    (flags.interval_ms > 0).then(|| f64::from(flags.threads) * 1000.0 / flags.interval_ms as f64)
+}
+
+async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
+    let TransactionProducerFlags { run, .. } = flags;
+    let (client, places) = session::find(run).await?;
+    let (tally, clock) = (Arc::new(Tally::default()), Clock::start());
+    let sending = sending(flags);
+    let checks = Arc::new(Checks::default());
+    let mut half = message(GROUP, &run.topic, &sending)?;
+    half.is_half = true;
+    half.sys_flag |= wire::record::sys_flag::TRANSACTION_PREPARED;
+    let meta = Meta {
+        batch: flags.batch.unwrap_or_else(|| clock.epoch_ms(0)).cast_signed(),
+        start: clock.epoch_ms(0) << 32,
+        send_shares: (flags.send_rollback, flags.send_unknown),
+        check_shares: (flags.check_rollback, flags.check_unknown),
+    };
+    let plan = Plan { sending: &sending, in_flight: flags.threads, quantity: None, messages_each: 1 };
+    let work = |targets: &[_], index| {
+        let message =
+            crate::load::Message { key_prefix: key_prefix(client.ip(), clock, index), ..half.clone() };
+        let template = crate::load::Template::single(&message, targets, encoding(&sending));
+        Half::new(template, meta, encoding(&sending), (GROUP, client.id()), checks.clone())
+    };
+    let lanes = plan.lanes(&places, (&tally, clock), work);
+    let workers = session::workers(sending.cores)?;
+    let window = CheckWindow::default();
+    let periodic = |now, rates: &Rates| window.line(now, rates, &checks);
+    let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
+    if let Some(rates) = &finished.rates {
+        println!("[Complete] {}", periodic(clock.epoch_ms(clock.now_ns()), rates));
+    }
+    session::tell(run, &finished)?;
+    workers.shutdown();
+    client.shutdown();
+    Ok(())
+}
+
+/// Counts at the line before, since this script's counts are per line.
+#[derive(Default)]
+struct CheckWindow {
+    failed: AtomicU64,
+    checked: AtomicU64,
+    unexpected: AtomicU64,
+    duplicated: AtomicU64,
+}
+
+impl CheckWindow {
+    fn line(&self, now: u64, rates: &Rates, checks: &Checks) -> String {
+        let since = |before: &AtomicU64, total: u64| total - before.swap(total, Relaxed);
+        format!(
+            "Current Time: {} | Send TPS: {:5} | Max RT(ms): {:5} | AVG RT(ms): {:3.1} | Send Failed: {} | \
+             Check: {} | UnexpectedCheck: {} | DuplicatedCheck: {}",
+            crate::report::line::clock(now),
+            rates.tps,
+            rates.max_ms,
+            rates.average_ms,
+            since(&self.failed, rates.send_failed + rates.response_failed),
+            since(&self.checked, checks.checked.load(Relaxed)),
+            since(&self.unexpected, checks.unexpected.load(Relaxed)),
+            since(&self.duplicated, checks.duplicated.load(Relaxed)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

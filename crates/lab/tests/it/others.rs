@@ -1,0 +1,20 @@
+//! The other senders.
+
+use crate::{echo, result};
+
+#[test]
+fn batches_count_as_their_messages() {
+    let address = echo();
+    let outcome = result(&format!("batchproducer -n {address} -w 8 -b 16 --duration 0.2"));
+    let messages = outcome["messages"].as_u64().unwrap();
+    assert!(messages > 0 && messages.is_multiple_of(16), "{messages}");
+    assert_eq!(outcome["failures"], 0);
+}
+
+#[test]
+fn transactions_are_sent() {
+    let address = echo();
+    let outcome = result(&format!("tproducer -n {address} -w 8 -sr 0.2 -su 0.1 --duration 0.2"));
+    assert!(outcome["messages"].as_u64().unwrap() > 0);
+    assert_eq!(outcome["failures"], 0);
+}
