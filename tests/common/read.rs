@@ -1,0 +1,115 @@
+//! Reading queues back: every record of a pull, judged for itself, reduced to what the judge compares.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use wire::codes::{request, response};
+use wire::record::RecordView;
+
+use super::message::{self, Tag};
+use super::wire_client::{Connection, pull_header, pull_reply};
+
+/// One record that was read.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub queue: usize,
+    pub offset: i64,
+    /// Position in the commit log.
+    pub log: u64,
+    /// Hash of all its bytes.
+    pub print: u64,
+    /// Who sent it, or what is wrong with it.
+    pub tag: Result<Tag, String>,
+}
+
+impl Read {
+    fn of(queue: usize, record: &RecordView<'_>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(record.bytes());
+        let tag = match record.check_crc() {
+            Err(error) => Err(error.to_string()),
+            Ok(()) if usize::try_from(record.queue_id()) != Ok(queue) => Err("of another queue".to_owned()),
+            Ok(()) => message::read(record.body()).map_err(str::to_owned),
+        };
+        Self {
+            queue,
+            offset: record.raw_queue_offset(),
+            log: record.log_offset().map_or(u64::MAX, |offset| offset.get()),
+            print: hasher.finish(),
+            tag,
+        }
+    }
+}
+
+/// What one pull gave.
+pub struct Page {
+    pub reads: Vec<Read>,
+    pub next: i64,
+    pub min: i64,
+    pub max: i64,
+}
+
+/// Pulls once, without waiting for messages.
+pub fn page(connection: &mut Connection, topic: &str, queue: usize, offset: i64) -> io::Result<Page> {
+    let header = pull_header("CG-judge", topic, queue as i32, offset);
+    let opaque = connection.ask(request::PULL_MESSAGE, |writer| header.write(writer), &[])?;
+    let answer = connection.answer(opaque)?;
+    let known = [response::SUCCESS, response::PULL_NOT_FOUND, response::PULL_OFFSET_MOVED];
+    if !known.contains(&answer.code) {
+        return Err(io::Error::other(format!("pull of {topic}/{queue}@{offset} answered {answer:?}")));
+    }
+    let reply = pull_reply(&answer);
+    let mut reads = Vec::new();
+    let mut rest = answer.body.as_slice();
+    while !rest.is_empty() {
+        let record = RecordView::parse(rest).map_err(io::Error::other)?;
+        reads.push(Read::of(queue, &record));
+        rest = &rest[record.size()..];
+    }
+    Ok(Page { reads, next: reply.next_offset, min: reply.min_offset, max: reply.max_offset })
+}
+
+/// Reads all queues from the offsets of `from` to their ends; answers the reads and the ends.
+pub fn drain(
+    connection: &mut Connection,
+    topic: &str,
+    from: &[i64],
+    mut each: impl FnMut(Read),
+) -> io::Result<Vec<i64>> {
+    let mut ends = Vec::with_capacity(from.len());
+    for (queue, from) in from.iter().enumerate() {
+        let mut offset = *from;
+        let end = loop {
+            let page = page(connection, topic, queue, offset)?;
+            if page.reads.is_empty() {
+                break page.max;
+            }
+            offset = page.next;
+            page.reads.into_iter().for_each(&mut each);
+        };
+        ends.push(end);
+    }
+    Ok(ends)
+}
+
+/// Reads what is appended while it is appended, until `stop` or until the server is gone.
+pub fn follow(connection: &mut Connection, topic: &str, from: &[i64], stop: &AtomicBool) -> Vec<Read> {
+    let mut offsets = from.to_vec();
+    let mut reads = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let before = reads.len();
+        for (queue, offset) in offsets.iter_mut().enumerate() {
+            let Ok(page) = page(connection, topic, queue, *offset) else { return reads };
+            if !page.reads.is_empty() {
+                *offset = page.next;
+            }
+            reads.extend(page.reads);
+        }
+        if reads.len() == before {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    reads
+}

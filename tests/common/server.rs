@@ -1,0 +1,225 @@
+//! A guard of one `vostok serve` process on free ports.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use super::os;
+use super::wire_client::Connection;
+
+/// How long a start may take before the test gives up.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// First of the ports the tests use, below the range the system hands out by itself.
+const PORTS_FROM: u16 = 11_000;
+const PORTS: u16 = 20_000;
+
+/// What a server is started with; the same setup starts the same server again.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub binary: PathBuf,
+    pub data: PathBuf,
+    pub namesrv_port: u16,
+    pub broker_port: u16,
+    /// Lines of `broker.conf` beside the address.
+    pub lines: Vec<String>,
+    /// Where the configuration file and the output go; not in the data directory.
+    pub desk: PathBuf,
+}
+
+impl Setup {
+    /// A server of `binary` with its data in `data` and everything else in `desk`.
+    pub fn new(binary: impl Into<PathBuf>, data: impl Into<PathBuf>, desk: impl Into<PathBuf>) -> Self {
+        let (namesrv_port, broker_port) = free_ports();
+        Self {
+            binary: binary.into(),
+            data: data.into(),
+            namesrv_port,
+            broker_port,
+            lines: Vec::new(),
+            desk: desk.into(),
+        }
+    }
+
+    /// The same with a line of `broker.conf`.
+    pub fn line(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+
+    /// Address of the broker.
+    pub fn broker(&self) -> SocketAddr {
+        local(self.broker_port)
+    }
+
+    /// Address of the name server.
+    pub fn namesrv(&self) -> SocketAddr {
+        local(self.namesrv_port)
+    }
+
+    /// Address of the port for clients with `vipChannelEnabled`.
+    pub fn vip(&self) -> SocketAddr {
+        local(self.broker_port - 2)
+    }
+
+    /// Starts the process without waiting for it to serve.
+    pub fn spawn(&self) -> io::Result<Server> {
+        fs::create_dir_all(&self.desk)?;
+        let mut text = String::from("brokerIP1=127.0.0.1\n");
+        for line in &self.lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        let conf = self.desk.join("broker.conf");
+        fs::write(&conf, text)?;
+        let output = File::options().create(true).append(true).open(self.log())?;
+        let child = Command::new(&self.binary)
+            .arg("serve")
+            .arg("--data")
+            .arg(&self.data)
+            .args(["--namesrv-port", &self.namesrv_port.to_string()])
+            .args(["--broker-port", &self.broker_port.to_string()])
+            .arg("-c")
+            .arg(&conf)
+            .env("RUST_LOG", "info")
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()?;
+        Ok(Server {
+            child: Some(child),
+            setup: self.clone(),
+            born: Instant::now(),
+            ready_after: Duration::ZERO,
+        })
+    }
+
+    /// Starts the process and waits until both ports answer a request.
+    pub fn start(&self) -> io::Result<Server> {
+        let mut server = self.spawn()?;
+        server.wait_ready()?;
+        Ok(server)
+    }
+
+    /// Everything the processes of this setup printed.
+    pub fn log(&self) -> PathBuf {
+        self.desk.join("server.log")
+    }
+
+    /// The end of what they printed.
+    pub fn log_tail(&self) -> String {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+}
+
+/// A running process; killed when dropped.
+pub struct Server {
+    child: Option<Child>,
+    setup: Setup,
+    born: Instant,
+    /// From the start of the process to the first answers on both ports.
+    pub ready_after: Duration,
+}
+
+impl Server {
+    /// What it was started with.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("still ours").id()
+    }
+
+    /// Waits until the broker and the name server answer a request.
+    pub fn wait_ready(&mut self) -> io::Result<()> {
+        loop {
+            if answers(self.setup.broker()) && answers(self.setup.namesrv()) {
+                self.ready_after = self.born.elapsed();
+                return Ok(());
+            }
+            let child = self.child.as_mut().expect("still ours");
+            if let Some(status) = child.try_wait()? {
+                return Err(io::Error::other(format!("ended with {status}:\n{}", self.setup.log_tail())));
+            }
+            if self.born.elapsed() > START_PATIENCE {
+                return Err(io::Error::other(format!("does not serve:\n{}", self.setup.log_tail())));
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+
+    /// kill -9, and waits until the process is gone.
+    pub fn kill9(mut self) {
+        self.end_now();
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn terminate(mut self) -> ExitStatus {
+        os::signal(self.pid(), os::SIGTERM).expect("our own child can be signalled");
+        self.child.take().expect("still ours").wait().expect("our own child can be waited for")
+    }
+
+    /// Waits for a process that ends by itself.
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.take().expect("still ours").wait().expect("our own child can be waited for")
+    }
+
+    /// Memory it occupies, in kilobytes.
+    pub fn resident_kb(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("Linux says so");
+        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number of kB")
+    }
+
+    fn end_now(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Errors mean that it has ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end_now();
+    }
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+/// True when a request of no known code is answered.
+fn answers(address: SocketAddr) -> bool {
+    let Ok(mut connection) = Connection::open(address) else { return false };
+    connection.ask(9999, |writer| writer, &[]).and_then(|opaque| connection.answer(opaque)).is_ok()
+}
+
+/// A free port for a name server, and one for a broker whose VIP port is free as well.
+pub fn free_ports() -> (u16, u16) {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let free = |port: u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
+    let start = (std::process::id() % 997) as u16 * 20;
+    for _ in 0..PORTS / 4 {
+        let port = PORTS_FROM + start.wrapping_add(NEXT.fetch_add(4, Ordering::Relaxed)) % PORTS;
+        if [port, port + 1, port + 3].into_iter().all(free) {
+            return (port, port + 3);
+        }
+    }
+    panic!("no free ports in {PORTS_FROM}..{}", PORTS_FROM + PORTS);
+}
+
+/// True when a directory holds a file of this name somewhere below.
+pub fn exists_below(directory: &Path, name: &str) -> bool {
+    fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| {
+        entry.file_name() == name || (entry.path().is_dir() && exists_below(&entry.path(), name))
+    })
+}
