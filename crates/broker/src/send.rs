@@ -262,23 +262,24 @@ fn stage_batch(
     target: &Target,
 ) -> Result<(), Refusal> {
     let queue = find_queue(broker, target)?;
-    let mut messages = Vec::new();
+    let mut entries = Vec::new();
     for entry in batch::entries(command.body) {
         let entry = entry.map_err(|error| {
             Refusal::new(response::MESSAGE_ILLEGAL, format!("the batch cannot be read: {error}"))
         })?;
-        messages.push(Message {
-            body: entry.body,
-            properties: entry.properties,
-            sys_flag: record_flags(header.sys_flag),
-            flag: entry.flag,
-            born_timestamp: header.born_timestamp,
-            born_host: peer.remote(),
-            store_host: broker.store_host,
-            reconsume_times: header.reconsume_times,
-            prepared_transaction_offset: 0,
-        });
+        entries.push((entry, message::terminated(entry.properties)));
     }
+    let messages = entries.iter().map(|(entry, properties)| Message {
+        body: entry.body,
+        properties,
+        sys_flag: record_flags(header.sys_flag),
+        flag: entry.flag,
+        born_timestamp: header.born_timestamp,
+        born_host: peer.remote(),
+        store_host: broker.store_host,
+        reconsume_times: header.reconsume_times,
+        prepared_transaction_offset: 0,
+    });
     let waits = message::waits(header.properties);
     let records = turn.batch.push_group(&queue.log, messages).map_err(|error| unstorable(broker, &error))?;
     turn.pending.push(Pending {

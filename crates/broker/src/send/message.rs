@@ -1,5 +1,6 @@
 //! The properties of a sent message: what the broker reads in them and what it adds.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use wire::codes::response;
@@ -38,6 +39,17 @@ const TIMED: [&str; 3] = [key::TIMER_DELAY_SEC, key::TIMER_DELAY_MS, key::TIMER_
 pub(super) fn waits(properties: &[u8]) -> bool {
     properties::get(properties, key::WAIT_STORE_MSG_OK)
         .is_none_or(|value| value.eq_ignore_ascii_case(b"true"))
+}
+
+/// The properties of a batch entry, which are stored as they came, with the separator at their end that some clients
+/// leave out. Recovery relies on it to tell a lost sector from a property.
+pub(super) fn terminated(properties: &[u8]) -> Cow<'_, [u8]> {
+    if properties.last().is_none_or(|last| *last == 2) {
+        return Cow::Borrowed(properties);
+    }
+    let mut text = properties.to_vec();
+    text.push(2);
+    Cow::Owned(text)
 }
 
 impl Properties {

@@ -211,17 +211,17 @@ fn find(window: &mut Window, at: u64) -> io::Result<Found> {
 }
 
 /// Whether a sector behind the body was lost in a power cut. The checksum covers the body only; a lost sector
-/// reads as zeros, and before the body that shows in the lengths. Topic and properties hold no such zeros.
+/// reads as zeros. In the lengths before the properties that shows when the record is parsed, in a topic any zero
+/// is one too many, and properties end in a separator, so no sector of them is all zeros. A record without
+/// properties ends in two zeros by right: its length.
 fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
-    const SECTOR_BYTES: usize = 512;
-    let record = view.bytes();
-    let topic_at = record.len() - view.properties().len() - 2 - view.topic().len();
-    let first = usize::try_from(at % SECTOR_BYTES as u64).expect("less than a sector");
-    // The first sector start behind the topic's start, counted from the record's start.
-    let start = (first + topic_at + 1).next_multiple_of(SECTOR_BYTES) - first;
+    const SECTOR_BYTES: u64 = 512;
+    let properties = view.properties();
+    let from = at + (view.bytes().len() - properties.len()) as u64;
+    let to_sector = usize::try_from(from.next_multiple_of(SECTOR_BYTES) - from).expect("less than a sector");
     let is_lost = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);
-    view.topic().contains(&0)
-        || record.get(start..).is_some_and(|rest| rest.chunks(SECTOR_BYTES).any(is_lost))
+    let behind = properties.get(to_sector..).unwrap_or_default();
+    view.topic().contains(&0) || behind.chunks(SECTOR_BYTES as usize).any(is_lost)
 }
 
 /// Counts whole records behind damage in the same file, by their magic and position: what the cut loses.
@@ -247,3 +247,6 @@ fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
     }
     Ok(count)
 }
+
+#[cfg(test)]
+mod tests;
