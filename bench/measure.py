@@ -2,6 +2,7 @@
 import json
 import mmap
 import os
+import resource
 import shutil
 import subprocess
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 from servers import VOSTOK
 
 TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
-DISK_FREE_MIN = 12 << 30
+DISK_BYTES_PER_SECOND = 2_000_000_000  # more than one core of load can have written
 
 
 def touch_memory(limit):
@@ -49,6 +50,18 @@ def switches(pid):
     return counts
 
 
+def machine_busy_us():
+    """Time in which any core of the machine did something."""
+    fields = [int(field) for field in open("/proc/stat").readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) * TICK_US  # without idle and waiting for the disk
+
+
+def children_us():
+    """CPU time of the lab's runs that ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (usage.ru_utime + usage.ru_stime) * 1e6
+
+
 def resident(pid):
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     return {key: int(status[key].split()[0]) << 10 for key in ("VmRSS", "RssAnon", "RssFile") if key in status}
@@ -70,24 +83,28 @@ def load(server, cell, seconds, directory, cpus):
 
 def measure(server, cell, seconds, directory, cpus):
     """A short run that is not counted, then the measured one."""
+    needed = seconds * min(DISK_BYTES_PER_SECOND, cell.get("rate", 1e9) * cell["size"] * 1.5)
     free = shutil.disk_usage(directory).free
-    if free < DISK_FREE_MIN:
-        raise RuntimeError(f"only {free >> 30} GB of disk are free, {DISK_FREE_MIN >> 30} are needed")
+    if free < needed:
+        raise RuntimeError(f"{needed / 1e9:.0f} GB of disk are needed for {seconds:.0f} s, {free / 1e9:.0f} GB are free")
     load(server, {key: value for key, value in cell.items() if key != "rate"}, 1, directory, cpus)
     before, cpu = switches(server.pid), cpu_us(server.pid)
     late = {}  # threads that end with their connection are read shortly before that
     timer = threading.Timer(seconds - 0.1, lambda: late.update(switches(server.pid)))
     timer.start()
+    busy, ours = machine_busy_us(), children_us()
     started = time.monotonic()
     result = load(server, cell, seconds, directory, cpus)
     wall = time.monotonic() - started
     timer.join()
     cpu = cpu_us(server.pid) - cpu
+    others = machine_busy_us() - busy - (children_us() - ours) - cpu
     after = late | switches(server.pid)
     messages = max(1, result["messages"])
     return {
         "server": server.name, "sync": server.sync, **cell, **result, "wall_seconds": wall,
         "cpu_us_per_message": cpu / messages,
+        "others_share": max(0, others) / (wall * 1e6),
         "cpu_share": cpu / (wall * 1e6),
         "switches_per_message": sum(count - before.get(thread, 0) for thread, count in after.items()) / messages,
         "rss_bytes": resident(server.pid),

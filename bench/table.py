@@ -1,9 +1,13 @@
-"""Rows of the result as text, with ratios and the figures that Vostok must reach."""
+"""Rows of the result as text, with ratios and the figures that Vostok must reach.
+
+`CPU` is the server's share of one core, `others` what everything but server and load took, the kernel's writing included:
+on a machine that does something else meanwhile it is high and the row is worth little.
+"""
 
 
 def rows(results):
     lines = [f"{'server':<13} {'w':>4} {'size':>5} {'TPS':>10} {'p50 us':>8} {'p99 us':>8} {'p99.9 us':>9} {'max us':>9} "
-             f"{'CPU us/msg':>10} {'CPU':>5} {'switches/msg':>12} {'RSS MB':>7} {'anon MB':>8} {'failed':>7}"]
+             f"{'CPU us/msg':>10} {'CPU':>5} {'others':>6} {'switches/msg':>12} {'RSS MB':>7} {'anon MB':>8} {'failed':>7}"]
     for one in results:
         lines.append(row(one))
     return lines
@@ -12,7 +16,7 @@ def rows(results):
 def row(one):
     latency, resident = one["latency_us"], one["rss_bytes"]
     return (f"{label(one):<13} {one['w']:>4} {one['size']:>5} {one['tps']:>10,.0f} {latency['p50']:>8,.0f} {latency['p99']:>8,.0f} "
-            f"{latency['p999']:>9,.0f} {latency['max']:>9,.0f} {one['cpu_us_per_message']:>10.2f} {one['cpu_share']:>5.0%} "
+            f"{latency['p999']:>9,.0f} {latency['max']:>9,.0f} {one['cpu_us_per_message']:>10.2f} {one['cpu_share']:>5.0%} {one['others_share']:>6.0%} "
             f"{one['switches_per_message']:>12.3f} {resident['VmRSS'] >> 20:>7,} {resident.get('RssAnon', 0) >> 20:>8,} {one['failures']:>7,}")
 
 
