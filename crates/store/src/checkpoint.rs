@@ -15,8 +15,6 @@ use wire::units::LogOffset;
 
 /// Size of the checkpoint file.
 const PAGE_BYTES: usize = 4096;
-/// With more touched files than this one sync of the file system is cheaper than one per file.
-const SINGLE_SYNCS_MAX: usize = 64;
 /// Longest pause between two checkpoints when one takes long.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -199,15 +197,7 @@ impl Shared {
     }
 
     fn sync_touched(&self, touched: &mut Touched) -> Result<(), Interrupted> {
-        let done = if touched.files.len() + touched.directories.len() > SINGLE_SYNCS_MAX {
-            self.disk.sync_all(&self.queues.directory)
-        } else {
-            let files = touched.files.values().try_for_each(|file| file.sync());
-            files.and_then(|()| touched.directories.iter().try_for_each(|path| self.disk.sync_dir(path)))
-        };
-        done.map_err(|error| self.fatal("flushing queue files", &error))?;
-        *touched = Touched::default();
-        Ok(())
+        touched.sync(&*self.disk, &self.sync_all).map_err(|error| self.fatal("flushing queue files", &error))
     }
 
     fn wait_flushed(&self, end: u64) -> Result<(), Interrupted> {

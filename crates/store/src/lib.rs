@@ -45,7 +45,7 @@ mod wake;
 pub use batch::{Batch, Message, Placed, delivery_delays};
 pub use checkpoint::Checkpoint;
 pub use config::{Config, FlushMode};
-pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space};
+pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space, Syncer};
 pub use error::{AppendError, OpenError, PushError, ReadError};
 pub use flush::FlushOutcome;
 pub use queue::{Queue, Unit};

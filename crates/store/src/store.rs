@@ -4,7 +4,7 @@ use crate::append::Appender;
 use crate::batch::{Batch, Message};
 use crate::checkpoint::{Checkpoint, Interrupted};
 use crate::config::Config;
-use crate::disk::Disk;
+use crate::disk::{Disk, Syncer};
 use crate::error::{AppendError, OpenError, PushError, ReadError};
 use crate::fence::Fence;
 use crate::flush::{Flush, FlushOutcome};
@@ -28,6 +28,8 @@ use wire::units::{LogOffset, QueueOffset};
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) disk: Arc<dyn Disk>,
+    /// Makes the file system of the queue files durable.
+    pub(crate) sync_all: Syncer,
     pub(crate) log: Log,
     pub(crate) queues: Queues,
     pub(crate) appender: Mutex<Appender>,
@@ -95,7 +97,8 @@ impl Store {
             }
             _ => OpenError::Io { path: root.join("lock"), source: error },
         })?;
-        let shared = Arc::new(Shared::new(config, disk));
+        let sync_all = disk.syncer(&root.join("consumequeue")).map_err(OpenError::io(&root))?;
+        let shared = Arc::new(Shared::new(config, disk, sync_all));
         let recovered = shared.recover()?;
         let workers = shared.clone().start().map_err(OpenError::io(root))?;
         let store_lock = Mutex::new(Some(store_lock));
@@ -305,7 +308,7 @@ impl Drop for Store {
 }
 
 impl Shared {
-    fn new(config: Config, disk: Arc<dyn Disk>) -> Self {
+    fn new(config: Config, disk: Arc<dyn Disk>, sync_all: Syncer) -> Self {
         let open = Arc::new(OpenFiles::new(disk.clone(), config.open_queue_files));
         Self {
             log: Log::new(config.commit_log.clone(), config.segment_bytes, disk.clone()),
@@ -313,6 +316,7 @@ impl Shared {
             delays: config.delay_levels_ms.clone().into(),
             config,
             disk,
+            sync_all,
             appender: Mutex::default(),
             appended: AtomicU64::new(0),
             flushed: AtomicU64::new(0),

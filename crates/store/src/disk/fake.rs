@@ -2,7 +2,7 @@
 //! [`FakeDisk::power_cut`] keeps what was, and of the rest an arbitrary subset chosen by a seed. Names
 //! behave as on a journaling file system: of the unsynced renames, creations and removals a prefix survives.
 
-use super::{Disk, DiskFile, Entry, Space};
+use super::{Disk, DiskFile, Entry, Space, Syncer};
 use crate::wake::lock;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -219,12 +219,15 @@ impl Disk for FakeDisk {
         Ok(())
     }
 
-    fn sync_all(&self, _path: &Path) -> io::Result<()> {
-        let files: Vec<_> = lock(&self.state).names.values().cloned().collect();
-        files.iter().try_for_each(|file| file.sync())?;
-        let state = &mut *lock(&self.state);
-        std::mem::take(&mut state.changes).iter().for_each(|change| change.apply(&mut state.durable));
-        Ok(())
+    fn syncer(&self, _path: &Path) -> io::Result<Syncer> {
+        let disk = self.clone();
+        Ok(Box::new(move || {
+            let files: Vec<_> = lock(&disk.state).names.values().cloned().collect();
+            files.iter().try_for_each(|file| file.sync())?;
+            let state = &mut *lock(&disk.state);
+            std::mem::take(&mut state.changes).iter().for_each(|change| change.apply(&mut state.durable));
+            Ok(())
+        }))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {

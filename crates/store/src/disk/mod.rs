@@ -32,6 +32,9 @@ pub enum Space {
     Sparse,
 }
 
+/// Makes a file system durable; see [`Disk::syncer`].
+pub type Syncer = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
+
 /// Files by path. Paths are absolute or relative to the process, as the configuration gives them.
 pub trait Disk: Send + Sync + 'static {
     /// Makes a directory and its parents; fine when it exists.
@@ -76,11 +79,12 @@ pub trait Disk: Send + Sync + 'static {
     /// The disk's.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes everything on the file system of `path` durable.
+    /// A call that makes everything on the file system of `path` durable. It fails as well when writing
+    /// something back failed since the call before, or since this one; so it is asked for before writing.
     ///
     /// # Errors
     /// The disk's.
-    fn sync_all(&self, path: &Path) -> io::Result<()>;
+    fn syncer(&self, path: &Path) -> io::Result<Syncer>;
 
     /// Takes the exclusive lock Java's `FileLock` takes. It is held until the value is dropped.
     ///

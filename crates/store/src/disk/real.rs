@@ -1,8 +1,8 @@
 //! The operating system's files. Positional reads and writes only: a writable mapping would turn a full
 //! disk or a bad sector into SIGBUS, a write returns an error.
 
-use super::{Disk, DiskFile, Entry, Space, lock};
-use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync, syncfs};
+use super::{Disk, DiskFile, Entry, Space, Syncer, lock};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, fsync, seek, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::any::Any;
 use std::fs::{self, File};
@@ -29,9 +29,8 @@ impl Disk for RealDisk {
         let mut list = Vec::new();
         for entry in entries {
             let entry = entry?;
-            let metadata = entry.metadata()?;
-            let is_dir = metadata.is_dir();
-            let length = if is_dir { 0 } else { metadata.len() };
+            let is_dir = entry.file_type()?.is_dir();
+            let length = if is_dir { 0 } else { entry.metadata()?.len() };
             list.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), is_dir, length });
         }
         list.sort();
@@ -75,8 +74,10 @@ impl Disk for RealDisk {
         Ok(fsync(File::open(path)?)?)
     }
 
-    fn sync_all(&self, path: &Path) -> io::Result<()> {
-        Ok(syncfs(File::open(path)?)?)
+    fn syncer(&self, path: &Path) -> io::Result<Syncer> {
+        // The descriptor remembers which write-back errors it has reported.
+        let directory = File::open(path)?;
+        Ok(Box::new(move || Ok(syncfs(&directory)?)))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
@@ -124,7 +125,7 @@ impl DiskFile for RealFile {
     }
 
     fn zero(&self, at: u64, length: u64) -> io::Result<()> {
-        if length == 0 {
+        if length == 0 || self.is_zero(at, length)? {
             return Ok(());
         }
         let keep = FallocateFlags::KEEP_SIZE;
@@ -142,6 +143,28 @@ impl DiskFile for RealFile {
             done += step as u64;
         }
         Ok(())
+    }
+}
+
+impl RealFile {
+    /// Whether a range reads as zeros already, told from the file's holes: true for most files most of the
+    /// time, and much cheaper than zeroing them. False when it cannot be told cheaply.
+    fn is_zero(&self, at: u64, length: u64) -> io::Result<bool> {
+        const BLOCK_BYTES: u64 = 4096;
+        let (end, block_end) = (at + length, (at + 1).next_multiple_of(BLOCK_BYTES));
+        let mut head = [0; 4096];
+        let head = &mut head[..usize::try_from(block_end.min(end) - at).unwrap_or(0)];
+        self.0.read_exact_at(head, at)?;
+        if head.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        // The cursor this moves is used by nothing else.
+        match seek(&self.0, SeekFrom::Data(block_end)) {
+            _ if block_end >= end => Ok(true),
+            Ok(data) => Ok(data >= end),
+            Err(Errno::NXIO) => Ok(true),
+            Err(_) => Ok(false),
+        }
     }
 }
 

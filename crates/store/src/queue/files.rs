@@ -1,7 +1,7 @@
 //! The files of one queue: opened on demand, made when the first unit reaches them.
 
 use super::{Extent, UNIT_BYTES, Unit};
-use crate::disk::{Disk, DiskFile, Space};
+use crate::disk::{Disk, DiskFile, Space, Syncer};
 use crate::error::OpenError;
 use crate::read::Read;
 use crate::wake::lock;
@@ -59,16 +59,53 @@ impl OpenFiles {
     }
 }
 
-/// Files written since the last sync, and directories whose entries changed.
+/// With more touched files than this one sync of the file system is cheaper than one per file.
+const TOUCHED_MAX: usize = 64;
+
+/// Files written since the last sync, and directories whose entries changed; or too many to name.
 #[derive(Default)]
 pub(crate) struct Touched {
-    pub(crate) files: BTreeMap<PathBuf, Arc<dyn DiskFile>>,
-    pub(crate) directories: BTreeSet<PathBuf>,
+    files: BTreeMap<PathBuf, Arc<dyn DiskFile>>,
+    directories: BTreeSet<PathBuf>,
+    everything: bool,
 }
 
 impl Touched {
     pub(crate) fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.directories.is_empty()
+        self.files.is_empty() && self.directories.is_empty() && !self.everything
+    }
+
+    fn add_file(&mut self, path: PathBuf, file: Arc<dyn DiskFile>) {
+        if !self.everything {
+            self.files.insert(path, file);
+            self.bound();
+        }
+    }
+
+    fn add_directories<'a>(&mut self, paths: impl Iterator<Item = &'a Path>) {
+        if !self.everything {
+            self.directories.extend(paths.map(Path::to_owned));
+            self.bound();
+        }
+    }
+
+    /// Keeps the number of open files bounded.
+    fn bound(&mut self) {
+        if self.files.len() + self.directories.len() > TOUCHED_MAX {
+            *self = Self { everything: true, ..Self::default() };
+        }
+    }
+
+    /// Makes it all durable and forgets it.
+    pub(crate) fn sync(&mut self, disk: &dyn Disk, sync_all: &Syncer) -> io::Result<()> {
+        if self.everything {
+            sync_all()?;
+        } else {
+            self.files.values().try_for_each(|file| file.sync())?;
+            self.directories.iter().try_for_each(|path| disk.sync_dir(path))?;
+        }
+        *self = Self::default();
+        Ok(())
     }
 }
 
@@ -141,7 +178,7 @@ impl QueueFiles {
                 None => self.open_or_create(&path, in_file, touched)?,
             };
             file.write_at(&bytes, in_file * UNIT_BYTES)?;
-            touched.files.insert(path, file);
+            touched.add_file(path, file);
             from += now.len() as u64;
             units = later;
         }
@@ -168,7 +205,7 @@ impl QueueFiles {
             file.write_at(&blank, 0)?;
         }
         self.open.keep(path, &file);
-        touched.directories.extend(self.directory.ancestors().take(3).map(Path::to_owned));
+        touched.add_directories(self.directory.ancestors().take(3));
         Ok(file)
     }
 
@@ -184,43 +221,34 @@ impl QueueFiles {
     ) -> Result<Loaded, OpenError> {
         let mut starts = self.list()?;
         let Some(first) = starts.first().copied() else { return Ok(Loaded::default()) };
-        let mut bytes = [0u8; 20];
-        let mut unit_at =
-            |file: &Arc<dyn DiskFile>, path: &Path, index: u64| -> Result<Option<Unit>, OpenError> {
-                file.read_at(&mut bytes, index * UNIT_BYTES).map_err(OpenError::io(path))?;
-                Ok(Unit::from_bytes(&bytes).filter(|unit| unit.log_offset < limit))
-            };
         while let Some(start) = starts.pop() {
             let path = self.directory.join(file_name(start));
             let file = self.open.disk.open(&path).map_err(OpenError::io(&path))?;
-            let (mut low, mut high) = (0, self.file_units());
-            while low < high {
-                let middle = low + (high - low) / 2;
-                match unit_at(&file, &path, middle)? {
-                    Some(_) => low = middle + 1,
-                    None => high = middle,
-                }
-            }
+            let low = self.count_units(&*file, limit).map_err(OpenError::io(&path))?;
             if low == 0 {
                 self.open.forget(&path);
                 self.open.disk.remove(&path).map_err(OpenError::io(&path))?;
                 // An earlier look may have wiped it; what is written next goes to a new file of that name.
                 touched.files.remove(&path);
-                touched.directories.insert(self.directory.clone());
+                touched.add_directories([self.directory.as_path()].into_iter());
                 continue;
             }
             let end = low * UNIT_BYTES;
-            let dirty = wipe || (low < self.file_units() && self.holds_data(&file, &path, end)?);
-            if dirty && end < self.file_bytes {
+            let unit_at = |file: &dyn DiskFile, path: &Path, index| {
+                let mut bytes = [0; 20];
+                file.read_at(&mut bytes, index * UNIT_BYTES).map_err(OpenError::io(path))?;
+                Ok(Unit::from_bytes(&bytes))
+            };
+            if end < self.file_bytes && (wipe || unit_at(&*file, &path, low)?.is_some()) {
                 file.zero(end, self.file_bytes - end).map_err(OpenError::io(&path))?;
-                touched.files.insert(path.clone(), file.clone());
+                touched.add_file(path.clone(), file.clone());
             }
-            let last = unit_at(&file, &path, low - 1)?.filter(|unit| !unit.is_blank());
+            let last = unit_at(&*file, &path, low - 1)?.filter(|unit| !unit.is_blank());
             let first_unit = if start == first {
-                unit_at(&file, &path, 0)?
+                unit_at(&*file, &path, 0)?
             } else {
                 let path = self.directory.join(file_name(first));
-                unit_at(&self.open.disk.open(&path).map_err(OpenError::io(&path))?, &path, 0)?
+                unit_at(&*self.open.disk.open(&path).map_err(OpenError::io(&path))?, &path, 0)?
             };
             let extent = Extent { min: first / UNIT_BYTES, max: start / UNIT_BYTES + low };
             return Ok(Loaded { extent, first: first_unit, last });
@@ -228,11 +256,29 @@ impl QueueFiles {
         Ok(Loaded::default())
     }
 
-    /// Whether the unit place at `end` is not empty: something was cut off here.
-    fn holds_data(&self, file: &Arc<dyn DiskFile>, path: &Path, end: u64) -> Result<bool, OpenError> {
-        let mut bytes = [0u8; 20];
-        file.read_at(&mut bytes, end).map_err(OpenError::io(path))?;
-        Ok(bytes != [0; 20])
+    /// How many units from the start of a file on lie before `limit`.
+    fn count_units(&self, file: &dyn DiskFile, limit: LogOffset) -> io::Result<u64> {
+        // Searched by blocks: the first read finds the end of most queues.
+        const BLOCK_UNITS: u64 = 204;
+        let mut block = [0; (BLOCK_UNITS * UNIT_BYTES) as usize];
+        let (mut low, mut high) = (0, self.file_units());
+        let mut from = 0;
+        while low < high {
+            let count = BLOCK_UNITS.min(self.file_units() - from);
+            let block = &mut block[..usize::try_from(count * UNIT_BYTES).expect("a block")];
+            file.read_at(block, from * UNIT_BYTES)?;
+            let is_before =
+                |bytes: &[u8]| Unit::from_bytes(bytes).is_some_and(|unit| unit.log_offset < limit);
+            let found = block.as_chunks::<20>().0.partition_point(|bytes| is_before(bytes)) as u64;
+            if found > 0 {
+                low = from + found;
+            }
+            if found < count {
+                high = from + found;
+            }
+            from = low + (high - low) / 2;
+        }
+        Ok(low)
     }
 
     /// Start positions of the files, ascending. A last file of length zero was never used and is removed, as

@@ -204,3 +204,22 @@ fn waiters_are_told_when_their_time_is_over() {
     store.when_flushed(LogOffset::new(1 << 40), Box::new(move |outcome| sender.send(outcome).unwrap()));
     assert_eq!(receiver.recv().unwrap(), FlushOutcome::TimedOut);
 }
+
+/// More queues than files that are synced one by one, and more than are kept open.
+#[test]
+fn many_queues_are_durable_after_a_checkpoint() {
+    let disk = FakeDisk::new(512);
+    let config = || Config { open_queue_files: 8, ..small_config() };
+    let store = Store::open(config(), Arc::new(disk.clone())).unwrap();
+    for round in 0..12u8 {
+        for number in 0..100 {
+            append(&store, &store.queue("Many", number).unwrap(), &[round], 0);
+        }
+        store.checkpoint().unwrap();
+        let store = Store::open(config(), Arc::new(disk.power_cut(u64::from(round)))).unwrap();
+        assert_eq!((store.recovered().records, store.queues().len()), (0, 100));
+        for queue in store.queues() {
+            assert_eq!(bodies(&store, &queue, 0).len(), usize::from(round) + 1);
+        }
+    }
+}

@@ -54,7 +54,7 @@ fn disk_with(files: &BTreeMap<PathBuf, Vec<u8>>, without: &[&str]) -> FakeDisk {
         disk.create_dir_all(path.parent().unwrap()).unwrap();
         disk.create(path, content.len() as u64, Space::Sparse).unwrap().write_at(content, 0).unwrap();
     }
-    disk.sync_all("/store".as_ref()).unwrap();
+    disk.syncer("/store".as_ref()).unwrap()().unwrap();
     disk
 }
 
