@@ -217,10 +217,16 @@ fn find(window: &mut Window, at: u64) -> io::Result<Found> {
 fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
     const SECTOR_BYTES: u64 = 512;
     let properties = view.properties();
-    let from = at + (view.bytes().len() - properties.len()) as u64;
+    if properties.is_empty() {
+        return view.topic().contains(&0);
+    }
+    // From the low byte of their length on: a sector that begins there and is lost does not show in the length
+    // when that byte is zero by right.
+    let skip = view.size() - properties.len() - 1;
+    let from = at + skip as u64;
     let to_sector = usize::try_from(from.next_multiple_of(SECTOR_BYTES) - from).expect("less than a sector");
     let is_lost = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);
-    let behind = properties.get(to_sector..).unwrap_or_default();
+    let behind = view.bytes().get(skip + to_sector..).unwrap_or_default();
     view.topic().contains(&0) || behind.chunks(SECTOR_BYTES as usize).any(is_lost)
 }
 

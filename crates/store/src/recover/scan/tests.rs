@@ -43,3 +43,21 @@ fn a_zeroed_sector_of_the_properties_is_seen() {
     bytes[first..first + 512].fill(0);
     assert!(is_torn(&RecordView::parse(&bytes).unwrap(), 0));
 }
+
+#[test]
+fn a_lost_sector_is_seen_wherever_it_begins() {
+    for properties in [1usize, 2, 100, 256, 512, 700] {
+        let whole = record(300, &vec![b'x'; properties]);
+        for at in 0..512u64 {
+            let first = (512 - at as usize) % 512;
+            for sector in (first..whole.len()).step_by(512) {
+                let mut bytes = whole.clone();
+                let end = (sector + 512).min(bytes.len());
+                bytes[sector..end].fill(0);
+                let accepted = RecordView::parse(&bytes)
+                    .is_ok_and(|view| view.check_crc().is_ok() && !is_torn(&view, at));
+                assert!(!accepted, "{properties} bytes of properties at {at}, sector at {sector}");
+            }
+        }
+    }
+}
