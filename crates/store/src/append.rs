@@ -57,13 +57,14 @@ impl Shared {
         }
         appender.store_timestamp = store_timestamp;
         appender.last_record = batch.items.last().map_or(0, |item| item.log_offset.get());
+        // Before the index: whoever sees a unit may read its record. A checkpoint cannot come between, it takes
+        // the appender's lock. Sequentially consistent with the idle flags: a thread that sets its flag and then
+        // sees the old end is seen below, one that sees the new end does not go to sleep.
+        self.appended.store(end, Ordering::SeqCst);
         self.index(batch, store_timestamp);
         batch.end = LogOffset::new(end);
         batch.store_timestamp = store_timestamp;
         batch.appended = true;
-        // Sequentially consistent with the idle flags: a thread that sets its flag and then sees the old end
-        // is seen below, one that sees the new end does not go to sleep.
-        self.appended.store(end, Ordering::SeqCst);
         drop(appender);
         self.after_append(start, end);
         Ok(())

@@ -8,3 +8,4 @@ mod java;
 mod model;
 mod real;
 mod tool;
+mod visible;
