@@ -265,10 +265,19 @@ impl Broker {
     fn run_held(self: &Arc<Self>, mut held: HeldPull) {
         let (deadline_ms, id) = (held.deadline_ms, held.id);
         let queue = held.pull.queue.clone();
-        while let Some(waiting) = pull::resume(self, held, false) {
+        loop {
+            let before = held.pull.offset;
+            let Some(waiting) = pull::resume(self, held, false) else { break };
             let examined = waiting.pull.offset;
+            // A sweep that came by while the pull was in hand does not come again; and a pull that cannot get past an
+            // unreadable index is the client's to decide about.
+            let stuck = examined == before && self.visible_end(&queue) > examined;
+            if stuck || deadline_ms <= self.now_ms() {
+                pull::resume(self, waiting, true);
+                break;
+            }
             queue.held.add(waiting);
-            if self.visible_end(&queue) <= examined {
+            if self.visible_end(&queue) <= examined && deadline_ms > self.now_ms() {
                 return;
             }
             match queue.held.take_one(id) {

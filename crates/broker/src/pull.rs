@@ -45,6 +45,10 @@ pub(crate) struct Pull {
     pub max_messages: i32,
 }
 
+/// Longest time a pull is held, whatever the client asks for; it pulls again then. Bounds how long the pulls of a client
+/// that went away are kept.
+const HOLD_MAX_MS: i64 = 60_000;
+
 /// Where bytes may come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -62,9 +66,11 @@ pub(crate) fn serve(
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) {
-    if let Err(refusal) = try_serve(broker, turn, peer, command, out)
-        && !command.is_one_way()
-    {
+    if command.is_one_way() {
+        // Nobody reads what it would return.
+        return;
+    }
+    if let Err(refusal) = try_serve(broker, turn, peer, command, out) {
         PullReply::default()
             .write(FrameWriter::begin(out, command.reply(refusal.code).remark(&refusal.remark)))
             .finish(b"");
@@ -129,7 +135,7 @@ fn hold(broker: &Broker, peer: &Arc<Peer>, pull: &Pull, suspend_ms: i64) -> Held
     let held = HeldPull {
         peer: peer.clone(),
         pull: pull.clone(),
-        deadline_ms: broker.now_ms().saturating_add(suspend_ms),
+        deadline_ms: broker.now_ms() + suspend_ms.min(HOLD_MAX_MS),
         id: 0,
     };
     let id = match broker.deadlines.hold(held) {

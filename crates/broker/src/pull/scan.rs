@@ -57,13 +57,16 @@ impl Scan {
         }
         match walk(broker, pull, max, source, units) {
             Ok(None) => None,
-            Ok(Some(next)) if units.is_empty() => {
+            Ok(Some(next)) if next > offset && units.is_empty() => {
                 found(response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", next)
             }
-            Ok(Some(next)) => found(response::SUCCESS, "FOUND", next),
-            Err(error) => {
-                tracing::error!(topic = pull.topic.name(), offset, %error, "the queue index cannot be read");
-                found(response::PULL_NOT_FOUND, "OFFSET_FOUND_NULL", offset)
+            Ok(Some(next)) if next > offset => found(response::SUCCESS, "FOUND", next),
+            unreadable => {
+                let error = unreadable.err().map(|error| error.to_string());
+                tracing::error!(topic = pull.topic.name(), offset, error, "the queue index cannot be read");
+                let per_file = (broker.config.store.queue_file_bytes / 20).cast_signed().max(1);
+                let next_file = (offset / per_file + 1) * per_file;
+                found(response::PULL_NOT_FOUND, "OFFSET_FOUND_NULL", next_file.min(max))
             }
         }
     }
