@@ -31,8 +31,8 @@ func resume(s *stage) string {
 	s.push(s.group, "2", "*", after.listen)
 	after.await(45*time.Second, 120, "messages after the restart")
 	throughout.await(45*time.Second, 320, "messages by the consumer that stayed")
-	equal(numbers(0, 200), counts(&before), "messages before the restart, each once")
-	equal(numbers(200, 320), counts(&after), "messages after the restart, each once")
+	onceEach(&before, 0, 200, "before the restart")
+	onceEach(&after, 200, 320, "after the restart")
 	return fmt.Sprintf("200 before, 120 after, %d repeated for the consumer that stayed", len(throughout.snapshot())-320)
 }
 
@@ -43,12 +43,22 @@ func sendNumbers(sender rocketmq.Producer, queues []*primitive.MessageQueue, fro
 	}
 }
 
-func numbers(from, to int) map[string]int {
-	all := map[string]int{}
+// onceEach: the box holds the messages of these numbers, each once, and no others.
+func onceEach(box *inbox, from, to int, when string) {
+	found := counts(box)
+	var wrong []string
 	for i := from; i < to; i++ {
-		all[strconv.Itoa(i)] = 1
+		if text := strconv.Itoa(i); found[text] != 1 {
+			wrong = append(wrong, fmt.Sprintf("%s came %d times", text, found[text]))
+		}
+		delete(found, strconv.Itoa(i))
 	}
-	return all
+	for text, times := range found {
+		wrong = append(wrong, fmt.Sprintf("%s came %d times", text, times))
+	}
+	if len(wrong) > 0 {
+		fail("%d messages %s are wrong: %v", len(wrong), when, wrong)
+	}
 }
 
 func counts(box *inbox) map[string]int {
