@@ -12,7 +12,7 @@ use super::os;
 use super::wire_client::Connection;
 
 /// How long a start may take before the test gives up.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+const START_PATIENCE: Duration = Duration::from_secs(15);
 /// First of the ports the tests use, below the range the system hands out by itself.
 const PORTS_FROM: u16 = 11_000;
 const PORTS: u16 = 20_000;
@@ -166,9 +166,16 @@ impl Server {
         self.child.take().expect("still ours").wait().expect("our own child can be waited for")
     }
 
-    /// Waits for a process that ends by itself.
-    pub fn wait(mut self) -> ExitStatus {
-        self.child.take().expect("still ours").wait().expect("our own child can be waited for")
+    /// Waits for a process that ends by itself; `None` when it runs on.
+    pub fn wait(mut self) -> Option<ExitStatus> {
+        while self.born.elapsed() < START_PATIENCE {
+            let child = self.child.as_mut().expect("still ours");
+            if let Some(status) = child.try_wait().expect("our own child can be waited for") {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
     }
 
     /// Memory it occupies, in kilobytes.

@@ -1,0 +1,15 @@
+//! The whole product: the binary as a process, real ports, the bytes of the protocol. Section numbers are those of
+//! the project's description of the broker's remoting interface.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod clients;
+mod frames;
+mod hostile;
+mod judge;
+mod process;
+mod pulls;
+mod retries;
+mod sends;
+mod stage;

@@ -1,0 +1,109 @@
+//! The process: start, stop, locks, settings.
+
+use std::fs;
+use std::time::Duration;
+
+use wire::codes::request;
+
+use crate::common::server::{exists_below, free_ports};
+use crate::common::wire_client::{pull_header, send_header};
+use crate::stage::{Stage, records, setup};
+
+#[test]
+fn a_start_takes_less_than_a_second_and_little_memory() {
+    let stage = Stage::start(&[]);
+    assert!(stage.server.ready_after < Duration::from_secs(1), "{:?}", stage.server.ready_after);
+    let resident = stage.server.resident_kb();
+    assert!(resident < 60 * 1024, "{resident} kB idle");
+}
+
+#[test]
+fn sigterm_leaves_a_clean_store() {
+    let stage = Stage::start(&[]);
+    let mut connection = stage.connect();
+    connection.stored(&send_header("Kept", 2), b"kept");
+    let data = stage.server.setup().data.clone();
+    assert!(exists_below(&data, "abort"), "a running store is marked");
+    let stage = stage.restart(|server| {
+        assert!(server.terminate().success());
+        assert!(!exists_below(&data, "abort"), "a clean store is not marked");
+    });
+    let mut connection = stage.connect();
+    let found = records(&connection.pull(&pull_header("CG", "Kept", 2, 0)));
+    assert_eq!(found.iter().map(|record| record.1.as_slice()).collect::<Vec<_>>(), [b"kept"]);
+    assert_eq!(connection.stored(&send_header("Kept", 2), b"next"), (2, 1));
+}
+
+#[test]
+fn topics_and_messages_survive_a_kill() {
+    let mut stage = Stage::start(&[]);
+    for round in 0..5 {
+        let mut connection = stage.connect();
+        let (_, offset) = connection.stored(&send_header("Survivor", 3), b"x");
+        assert_eq!(offset, round);
+        connection.stored(&send_header(&format!("Topic{round}"), 3), b"x");
+        stage = stage.restart(|server| server.kill9());
+    }
+    let mut connection = stage.connect();
+    for round in 0..5 {
+        let answer = connection.pull(&pull_header("CG", &format!("Topic{round}"), 3, 0));
+        assert_eq!(records(&answer).len(), 1, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_second_start_on_the_same_data_says_who_is_there() {
+    let stage = Stage::start(&[]);
+    let mut second = stage.server.setup().clone();
+    (second.namesrv_port, second.broker_port) = free_ports();
+    second.desk = stage.home.path().join("second");
+    let status = second.spawn().expect("it can be started").wait().expect("it ends");
+    assert!(!status.success());
+    let text = fs::read_to_string(second.log()).unwrap();
+    assert!(text.contains(&stage.server.pid().to_string()), "names the process:\n{text}");
+    assert!(!text.contains("panicked"), "{text}");
+    stage.connect().stored(&send_header("Still", 0), b"x");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let stage = Stage::start(&[]);
+    let (mut second, _home) = setup(&[]);
+    second.broker_port = stage.server.setup().broker_port;
+    let status = second.spawn().expect("it can be started").wait().expect("it ends");
+    assert!(!status.success());
+    let text = fs::read_to_string(second.log()).unwrap();
+    assert!(text.contains(&second.broker_port.to_string()), "names the port:\n{text}");
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+#[test]
+fn a_misspelt_promise_is_no_promise() {
+    let (broken, _home) = setup(&["flushDiskType=SYNC_FLUHS"]);
+    let status = broken.spawn().expect("it can be started").wait();
+    let text = fs::read_to_string(broken.log()).unwrap();
+    assert!(status.is_some_and(|status| !status.success()), "it runs without the promise asked for:\n{text}");
+    assert!(text.contains("SYNC_FLUHS") && !text.contains("panicked"), "{text}");
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_warnings() {
+    let stage = Stage::start(&["noSuchSetting=1", "maxMessageSize=big"]);
+    let text = fs::read_to_string(stage.server.setup().log()).unwrap();
+    assert!(text.contains("noSuchSetting"), "{text}");
+    assert!(text.contains("maxMessageSize") && text.contains("big"), "{text}");
+}
+
+#[test]
+fn many_connections_and_topics_do_not_slow_the_end() {
+    let stage = Stage::start(&[]);
+    let mut connections: Vec<_> = (0..100).map(|_| stage.connect()).collect();
+    for (index, connection) in connections.iter_mut().enumerate() {
+        connection.stored(&send_header(&format!("Topic{index}"), 0), b"x");
+        let answer = connection.call(request::GET_BROKER_CLUSTER_INFO, |writer| writer, &[]);
+        assert_eq!(answer.code, 3, "not a request for a broker");
+    }
+    let asked = std::time::Instant::now();
+    assert!(stage.server.terminate().success());
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}
