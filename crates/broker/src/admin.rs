@@ -1,6 +1,6 @@
 //! Topics and configuration as administrators see them: requests 17, 21, 26, 28, 215 and 351.
 
-use wire::body::topic::{TopicConfig, TopicConfigSerializeWrapper};
+use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig, TopicConfigSerializeWrapper};
 use wire::codes::response;
 use wire::frame::Command;
 use wire::json;
@@ -8,6 +8,9 @@ use wire::json;
 use crate::broker::Broker;
 use crate::topics::QUEUES_MAX;
 use crate::{Answer, FAQ, Refusal, names};
+
+/// All permission bits: read, write, inherit.
+const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
 
 /// 17 `UPDATE_AND_CREATE_TOPIC`.
 pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
@@ -26,12 +29,17 @@ pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer
         let remark = format!("{key} is {count}, expected 0 to {QUEUES_MAX}");
         Err(Refusal::new(response::INVALID_PARAMETER, remark))
     };
+    let perm: i32 = fields.need_number("perm")?;
+    if !(0..=PERM_MAX).contains(&perm) {
+        let remark = format!("perm is {perm}, expected 0 to {PERM_MAX} (4 read, 2 write, 1 inherit)");
+        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    }
     let known = broker.topics.find(name).map(|topic| topic.config.clone()).unwrap_or_default();
     let config = TopicConfig {
         topic_name: name.to_owned(),
         read_queue_nums: queues("readQueueNums")?,
         write_queue_nums: queues("writeQueueNums")?,
-        perm: fields.need_number("perm")?,
+        perm,
         topic_filter_type: fields.text("topicFilterType").unwrap_or("SINGLE_TAG").to_owned(),
         topic_sys_flag: fields.number_or("topicSysFlag", 0)?,
         order: fields.flag_or("order", false),

@@ -53,7 +53,7 @@ pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer
         let queue_id = broker.spread(config.retry_queue_nums);
         (retry, queue_id)
     };
-    let level = if delay_level == 0 { 3 + record.reconsume_times() } else { delay_level };
+    let level = if delay_level == 0 { record.reconsume_times().saturating_add(3) } else { delay_level };
     let level = (!dead).then(|| level.clamp(1, broker.delay_levels()));
     put_copy(broker, &record, at, topic.name(), queue_id, level)?;
     Ok(Answer::success())
@@ -86,7 +86,7 @@ fn put_copy(
     let message = Message {
         properties: &copied,
         store_host: broker.store_host,
-        reconsume_times: record.reconsume_times() + 1,
+        reconsume_times: record.reconsume_times().saturating_add(1),
         prepared_transaction_offset: 0,
         ..Message::of(record)
     };

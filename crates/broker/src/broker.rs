@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use store::{AppendError, Batch, FlushMode, Message, PushError, ReadError, Store, Unit};
+use store::{AppendError, Batch, FlushMode, Message, PushError, ReadError, Store};
 use wire::body::group::SubscriptionGroupConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE};
 use wire::id::UniqKeys;
@@ -195,37 +195,6 @@ impl Broker {
         })
     }
 
-    /// End of what consumers may see: under sync flush only what is on disk.
-    pub(crate) fn visible_end(&self, queue: &Queue) -> i64 {
-        let max = queue.log.max();
-        if !self.flushes_before_answer() {
-            return max.to_i64();
-        }
-        let flushed = self.store.flushed();
-        let mut units: Vec<Unit> = Vec::new();
-        let on_disk = |end: u64, units: &mut Vec<Unit>| {
-            units.clear();
-            let last = wire::units::QueueOffset::new(end - 1);
-            let read = queue.log.units_blocking(last, 1, units);
-            read.is_ok() && units.first().is_none_or(|unit| unit.end() <= flushed)
-        };
-        let mut low = queue.log.min().get();
-        let mut high = max.get();
-        if high <= low || on_disk(high, &mut units) {
-            return max.to_i64();
-        }
-        // Invariant: everything before `low` is on disk, the unit before `high` is not.
-        while low + 1 < high {
-            let middle = low + (high - low) / 2;
-            if on_disk(middle, &mut units) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low.cast_signed()
-    }
-
     /// Stores one message of the broker's own making and wakes who waits for it.
     pub(crate) fn put(&self, topic: &str, queue_id: i32, message: &Message<'_>) -> Result<(), PutError> {
         let now_ms = self.now_ms();
@@ -239,8 +208,7 @@ impl Broker {
         batch.push(&queue.log, message)?;
         self.store.append(&mut batch, now_ms)?;
         if self.flushes_before_answer() {
-            let (broker, queue) = (self.handle(), queue.clone());
-            self.store.when_flushed(batch.end(), Box::new(move |_| broker.wake(&queue)));
+            self.handle().wake_when_flushed(batch.end(), vec![queue.clone()]);
         } else {
             self.wake(queue);
         }
@@ -266,13 +234,10 @@ impl Broker {
         let (deadline_ms, id) = (held.deadline_ms, held.id);
         let queue = held.pull.queue.clone();
         loop {
-            let before = held.pull.offset;
             let Some(waiting) = pull::resume(self, held, false) else { break };
             let examined = waiting.pull.offset;
-            // A sweep that came by while the pull was in hand does not come again; and a pull that cannot get past an
-            // unreadable index is the client's to decide about.
-            let stuck = examined == before && self.visible_end(&queue) > examined;
-            if stuck || deadline_ms <= self.now_ms() {
+            // A sweep that came by while the pull was in hand does not come again.
+            if deadline_ms <= self.now_ms() {
                 pull::resume(self, waiting, true);
                 break;
             }
@@ -305,7 +270,9 @@ impl Broker {
     /// Writes what changed of offsets and delivery positions.
     pub(crate) fn save(&self) {
         let now_ms = self.now_ms();
-        let saved = [self.offsets.save(now_ms), self.schedule.save(now_ms)];
+        // The end of the log first: what is on disk by then covers every copy delivered before.
+        let (appended, flushed) = (self.store.appended(), self.store.flushed());
+        let saved = [self.offsets.save(now_ms), self.schedule.save(now_ms, flushed, appended)];
         for error in saved.into_iter().filter_map(Result::err) {
             tracing::error!(%error, "a configuration file could not be written; it is tried again");
         }

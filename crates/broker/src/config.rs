@@ -169,7 +169,11 @@ impl Config {
     /// The defaults on this machine: its host name and address count.
     pub fn of_this_machine() -> Self {
         let host_name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        Self::new(host_name.trim(), crate::start::reachable_ip())
+        let mut config = Self::new(host_name.trim(), crate::start::reachable_ip());
+        if let Some(memory_bytes) = memory_bytes() {
+            config.store.cached_bytes = memory_bytes / 4;
+        }
+        config
     }
 
     /// RocketMQ's defaults for a host.
@@ -299,6 +303,13 @@ impl Config {
         all.extend(PROPERTIES.iter().map(|property| (property.name.to_owned(), property.value(self))));
         format_key_values(&all)
     }
+}
+
+/// Memory of this machine.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]

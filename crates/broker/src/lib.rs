@@ -23,6 +23,7 @@ mod start;
 #[cfg(test)]
 mod testing;
 mod topics;
+mod visible;
 
 pub use answer::{Answer, FAQ, Refusal};
 pub use config::{Config, ConfigError, Effect, Finding, PROPERTIES, Property, Transfer};

@@ -8,7 +8,7 @@ use wire::body::{LockBatchBody, LockBatchResponseBody, MessageQueue};
 use wire::frame::Command;
 use wire::json;
 
-use crate::{Answer, Refusal};
+use crate::{Answer, Refusal, names};
 
 /// A lock that is not renewed for this long is free (`rocketmq.broker.rebalance.lockMaxLiveTime`).
 const LIFE_MS: i64 = 60_000;
@@ -117,6 +117,12 @@ impl Table {
 /// `LOCK_BATCH_MQ` (41). Every queue lives on this broker alone, so `onlyThisBroker` makes no difference.
 pub(crate) fn lock(locks: &Locks, command: &Command<'_>, now_ms: i64) -> Result<Answer, Refusal> {
     let body: LockBatchBody = json::from_slice(command.body)?;
+    names::check_length("client id", &body.client_id, names::CLIENT_ID_BYTES_MAX)?;
+    names::check_length("group name", &body.consumer_group, names::DERIVED_TOPIC_LENGTH_MAX)?;
+    for queue in &body.mq_set {
+        names::check_length("topic", &queue.topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
+        names::check_length("broker name", &queue.broker_name, names::DERIVED_TOPIC_LENGTH_MAX)?;
+    }
     let held = locks.lock(&body.consumer_group, &body.client_id, body.mq_set, now_ms);
     Ok(Answer::success().body(json::to_vec(&LockBatchResponseBody { lock_ok_mq_set: held })))
 }

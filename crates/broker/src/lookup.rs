@@ -15,7 +15,7 @@ use crate::{Answer, Refusal};
 /// 30 `GET_MAX_OFFSET`: the offset the next message gets; 0 for a queue without messages.
 pub(crate) fn max_offset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
-    let offset = queue.map_or(0, |queue| queue.log.max().to_i64());
+    let offset = queue.map_or(0, |queue| broker.visible_end(&queue));
     Ok(Answer::success().field("offset", offset))
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
         broker_name: &broker.config.broker_name,
         read_queues: &|topic| Some(broker.topics.find(topic)?.config.read_queue_nums),
         bounds: &|topic, queue_id| match broker.log_queue(topic, queue_id) {
-            Some(queue) => (queue.log.min().to_i64(), queue.log.max().to_i64()),
+            Some(queue) => (queue.log.min().to_i64(), broker.visible_end(&queue)),
             None => (0, 0),
         },
         search: &|topic, queue_id, time| {
@@ -70,7 +70,7 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
 fn by_time(broker: &Broker, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {
     let found = broker.store.offset_by_time(&queue.log, time, boundary);
     let unread = |error| Refusal::error(format!("the queue cannot be searched: {error}"));
-    found.map(|offset| offset.to_i64()).map_err(unread)
+    found.map(|offset| offset.to_i64().min(broker.visible_end(queue))).map_err(unread)
 }
 
 /// 33 `VIEW_MESSAGE_BY_ID`: one record by its log offset.

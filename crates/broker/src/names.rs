@@ -11,6 +11,8 @@ pub const TOPIC_LENGTH_MAX: usize = 127;
 pub const DERIVED_TOPIC_LENGTH_MAX: usize = 255;
 /// Longest name of a group.
 pub const GROUP_LENGTH_MAX: usize = 120;
+/// Longest client id, in bytes; Java makes them of an address, a process id and a name.
+pub const CLIENT_ID_BYTES_MAX: usize = 1024;
 
 /// Begins the name of a group's retry topic.
 pub const RETRY_PREFIX: &str = "%RETRY%";
@@ -103,6 +105,14 @@ pub fn check_group(group: &str) -> Result<(), Refusal> {
         return Err(illegal(format!("The specified group: {}, {rule}", short(group))));
     }
     Ok(())
+}
+
+/// A text that is kept for as long as a client is connected must not be longer than `bytes_max`.
+pub fn check_length(what: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
+    if text.len() <= bytes_max {
+        return Ok(());
+    }
+    Err(Refusal::error(format!("the {what} is {} bytes long, expected at most {bytes_max}", text.len())))
 }
 
 /// The topic that failed messages of a group come back through (`MixAll.getRetryTopic`).

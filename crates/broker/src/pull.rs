@@ -90,7 +90,7 @@ fn try_serve(
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset);
     }
     if let Some(offset) = broker.offsets.take_reset(header.consumer_group, header.topic, header.queue_id) {
-        let scan = Scan::moved(&pull, offset, "OFFSET_RESET");
+        let scan = Scan::moved(broker, &pull, offset, "OFFSET_RESET");
         write_empty(&pull, &scan, out);
         return Ok(());
     }

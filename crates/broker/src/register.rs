@@ -2,7 +2,7 @@
 //! (`BrokerOuterAPI.registerBrokerAll`).
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ const TOPICS_PER_REQUEST: usize = 5_000;
 
 /// How long a name server may take to answer (Java: `registerBrokerTimeoutMills`).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(24);
+
+/// How long the name of a name server may take to resolve.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Pause before a name server that is away is tried again.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
@@ -52,12 +55,11 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: Stri
 }
 
 async fn connect(workers: &Workers, name_server: &str) -> std::io::Result<Arc<Peer>> {
-    let address = resolve(name_server)?;
+    let no_address = || std::io::Error::other("the name has no address");
+    // Not on this thread: a resolver that does not answer would stop the broker's timers.
+    let lookup = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host(name_server));
+    let address = lookup.await.map_err(std::io::Error::other)??.next().ok_or_else(no_address)?;
     workers.dial(address, Arc::new(Silent)).await
-}
-
-fn resolve(name_server: &str) -> std::io::Result<SocketAddr> {
-    name_server.to_socket_addrs()?.next().ok_or_else(|| std::io::Error::other("the name has no address"))
 }
 
 /// Registers until the connection ends or an answer does not come.
@@ -136,7 +138,7 @@ async fn register_part(
         RegisterBrokerBody { topic_config_serialize_wrapper: wrapper, ..RegisterBrokerBody::default() };
     let body = json::to_vec(&body);
     let host = broker.store_host;
-    let ha = SocketAddr::new(host.ip(), host.port() + 1);
+    let ha = SocketAddr::new(host.ip(), host.port().wrapping_add(1));
     let write = |writer: FrameWriter<'_>| {
         identify(broker, writer)
             .text("haServerAddr", &ha.to_string())

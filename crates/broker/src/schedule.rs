@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::{Message, Unit};
+use store::{Message, ReadError, Unit};
 use tokio::sync::Notify;
 use wire::body::offset::DelayOffsetTable;
 use wire::json;
 use wire::properties::{self, key};
 use wire::record::RecordView;
-use wire::units::QueueOffset;
+use wire::units::{LogOffset, QueueOffset};
 
 use crate::broker::{Broker, PutError};
 use crate::names;
@@ -42,6 +42,9 @@ struct Table {
     file: DelayOffsetTable,
     offsets: BTreeMap<i32, i64>,
     dirty: bool,
+    /// Positions at an earlier time and the end of the log then. They are written once the log is on disk that far:
+    /// a position must not outlive the delivered copies before it.
+    ready: Option<(BTreeMap<i32, i64>, LogOffset)>,
 }
 
 impl Schedule {
@@ -49,22 +52,43 @@ impl Schedule {
     pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
         let file: DelayOffsetTable = persist::read(&path)?.unwrap_or_default();
         let offsets = file.offset_table.clone();
-        let table = Table { file, offsets, dirty: false };
+        let table = Table { file, offsets, dirty: false, ready: None };
         Ok(Self { path, table: Mutex::new(table), added: Notify::new() })
     }
 
-    /// Writes the positions when they changed.
-    pub(crate) fn save(&self, now_ms: i64) -> Result<(), persist::Error> {
+    /// Writes positions whose deliveries are all before `flushed`, and remembers today's until the log is on disk up to
+    /// `appended`. A write that failed is repeated by the next call.
+    pub(crate) fn save(
+        &self,
+        now_ms: i64,
+        flushed: LogOffset,
+        appended: LogOffset,
+    ) -> Result<(), persist::Error> {
         let file = {
             let mut table = self.table();
-            if !std::mem::take(&mut table.dirty) {
-                return Ok(());
+            if table.dirty && (table.ready.is_none() || flushed >= appended) {
+                table.dirty = false;
+                table.ready = Some((table.offsets.clone(), appended));
             }
-            table.file.offset_table = table.offsets.clone();
-            table.file.data_version.advance(0, now_ms);
-            table.file.clone()
+            match table.ready.take() {
+                Some((offsets, end)) if end <= flushed => {
+                    table.file.offset_table = offsets;
+                    table.file.data_version.advance(0, now_ms);
+                    // Positions may have moved on since they were remembered.
+                    table.dirty = table.offsets != table.file.offset_table;
+                    table.file.clone()
+                }
+                waiting => {
+                    table.ready = waiting;
+                    return Ok(());
+                }
+            }
         };
-        persist::write(&self.path, &json::to_vec(&file))
+        let written = persist::write(&self.path, &json::to_vec(&file));
+        if written.is_err() {
+            self.table().dirty = true;
+        }
+        written
     }
 
     fn offset(&self, level: i32) -> i64 {
@@ -121,17 +145,29 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64) -> i64 {
             broker.schedule.set_offset(level, offset);
             return due;
         }
-        if !unit.is_blank()
-            && let Err(error) = deliver(broker, &unit)
-        {
-            tracing::warn!(level, offset, %error, "a delayed message could not be delivered and is tried again");
-            broker.schedule.set_offset(level, offset);
-            return now_ms + RETRY_AFTER_MS;
+        match if unit.is_blank() { Ok(()) } else { deliver(broker, &unit) } {
+            Ok(()) => {}
+            Err(error) if may_pass(&error) => {
+                tracing::warn!(level, offset, %error, "a delayed message could not be delivered and is tried again");
+                broker.schedule.set_offset(level, offset);
+                return now_ms + RETRY_AFTER_MS;
+            }
+            Err(error) => {
+                tracing::error!(level, offset, %error, "a delayed message cannot be delivered and is skipped");
+            }
         }
         offset += 1;
     }
     broker.schedule.set_offset(level, offset);
     if full { now_ms } else { i64::MAX }
+}
+
+/// Whether a delivery may succeed later; a record that cannot be read never does, and must not hold up the others.
+fn may_pass(error: &PutError) -> bool {
+    match error {
+        PutError::Append(_) | PutError::Topic(_) | PutError::Read(ReadError::Io(_)) => true,
+        PutError::Push(_) | PutError::Read(ReadError::Range { .. } | ReadError::Record { .. }) => false,
+    }
 }
 
 fn deliver(broker: &Broker, unit: &Unit) -> Result<(), PutError> {

@@ -17,6 +17,7 @@ use wire::batch;
 use wire::codes::{VERSION_3_4_9, response};
 use wire::frame::{Command, Encoding};
 use wire::header::SendHeader;
+use wire::properties::{self, key};
 use wire::record::sys_flag;
 
 use crate::broker::Broker;
@@ -50,7 +51,7 @@ struct Pending {
     queue: Arc<Queue>,
     /// Records of the request in the batch.
     records: Range<usize>,
-    /// Unique key in [`SendTurn::ids`]; empty for a client batch.
+    /// Unique key in [`SendTurn::ids`], of a client batch the first one; empty when there is none.
     id: Range<usize>,
 }
 
@@ -137,7 +138,8 @@ fn check(
     producer: SocketAddr,
 ) -> Result<(), Refusal> {
     let name = topic.name();
-    if !broker.is_writable() {
+    // Producers with a route from before the broker became read-only go on until they refresh it.
+    if !broker.is_writable() && topic.config.order {
         let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
@@ -230,7 +232,7 @@ fn stage_single(
         born_timestamp: header.born_timestamp,
         born_host: peer.remote(),
         store_host: broker.store_host,
-        reconsume_times: header.reconsume_times,
+        reconsume_times: header.reconsume_times.max(0),
         prepared_transaction_offset: 0,
     };
     let index = match turn.batch.push(&queue.log, &message) {
@@ -277,11 +279,17 @@ fn stage_batch(
         born_timestamp: header.born_timestamp,
         born_host: peer.remote(),
         store_host: broker.store_host,
-        reconsume_times: header.reconsume_times,
+        reconsume_times: header.reconsume_times.max(0),
         prepared_transaction_offset: 0,
     });
     let waits = message::waits(header.properties);
     let records = turn.batch.push_group(&queue.log, messages).map_err(|error| unstorable(broker, &error))?;
+    let first_key = || entries.first().and_then(|(_, text)| properties::get(text, key::UNIQ_KEY));
+    let id_start = turn.ids.len();
+    turn.ids.extend_from_slice(
+        properties::get(header.properties, key::UNIQ_KEY).or_else(first_key).unwrap_or_default(),
+    );
+    let id = id_start..turn.ids.len();
     turn.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
@@ -290,7 +298,7 @@ fn stage_batch(
         queue_id: target.queue_id,
         queue,
         records,
-        id: 0..0,
+        id,
     });
     Ok(())
 }
@@ -352,30 +360,25 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u
         let target = if pending.waits { &mut late } else { &mut *out };
         reply::stored(broker, turn, pending, &mut ids, target);
     }
-    let peer = peer.clone();
-    let broker = broker.handle();
     let end = turn.batch.end();
-    let store = broker.store.clone();
-    store.when_flushed(
-        end,
-        Box::new(move |outcome| {
-            match outcome {
-                FlushOutcome::Flushed => {}
-                FlushOutcome::TimedOut => reply::recode(&mut late, response::FLUSH_DISK_TIMEOUT),
-                FlushOutcome::Failed(cause) => {
-                    tracing::error!(%cause, "messages may not be on disk; their producers are told");
-                    reply::recode(&mut late, response::SERVICE_NOT_AVAILABLE);
-                }
+    broker.handle().wake_when_flushed(end, queues);
+    if late.is_empty() {
+        return;
+    }
+    let peer = peer.clone();
+    let answer = move |outcome| {
+        match outcome {
+            FlushOutcome::Flushed => {}
+            FlushOutcome::TimedOut => reply::recode(&mut late, response::FLUSH_DISK_TIMEOUT),
+            FlushOutcome::Failed(cause) => {
+                tracing::error!(%cause, "messages may not be on disk; their producers are told");
+                reply::recode(&mut late, response::SERVICE_NOT_AVAILABLE);
             }
-            if !late.is_empty() {
-                // A producer that went away learns nothing; its messages are stored all the same.
-                let _ = peer.push(|out| out.extend_from_slice(&late));
-            }
-            for queue in &queues {
-                broker.wake(queue);
-            }
-        }),
-    );
+        }
+        // A producer that went away learns nothing; its messages are stored all the same.
+        let _ = peer.push(|out| out.extend_from_slice(&late));
+    };
+    broker.store.when_flushed(end, Box::new(answer));
 }
 
 /// RocketMQ's code for an append that failed.

@@ -61,16 +61,25 @@ pub struct RunningBroker {
 impl RunningBroker {
     /// Opens the store, recovers, and serves on the configured port.
     pub fn start(config: Config, workers: Workers) -> Result<Self, StartError> {
-        let io_error = |what: &str| {
-            let what = what.to_owned();
-            move |source| StartError::Io { what, source }
-        };
         let ip: IpAddr = config.broker_ip1.parse().map_err(|_| {
             StartError::Config(format!("brokerIP1 is {:?}, expected an IP address", config.broker_ip1))
         })?;
         let port = config.listen_port;
         let broker = load(config, ip, port)?;
+        let started = Self::serve(broker.clone(), workers);
+        if started.is_err() {
+            // Nothing was stored; the next start need not look for what a crash left.
+            broker.cold.stop();
+            if let Err(error) = broker.store.close() {
+                tracing::error!(%error, "the store could not be closed cleanly");
+            }
+        }
+        started
+    }
+
+    fn serve(broker: Arc<Broker>, workers: Workers) -> Result<Self, StartError> {
         create_system_topics(&broker)?;
+        let port = broker.config.listen_port;
         let tasks = Workers::start("broker-tasks", 1, net::Limits::default())
             .map_err(io_error("the broker's timers cannot be started"))?;
         let listen = |port: u16, fast: bool| {
@@ -137,16 +146,22 @@ impl RunningBroker {
         self.workers.shutdown();
         self.tasks.shutdown();
         self.broker.cold.stop();
+        let closed = self.broker.store.close();
+        // After the log is on disk, so that the positions of delayed messages can be written as they are.
         self.broker.save();
-        self.broker.store.close()
+        closed
     }
+}
+
+fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {
+    let what = what.to_owned();
+    move |source| StartError::Io { what, source }
 }
 
 fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError> {
     let files = config.store.root.join("config");
     let store = Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk))?);
-    let cold = ColdReaders::start(COLD_READERS)
-        .map_err(|source| StartError::Io { what: "cold readers cannot be started".to_owned(), source })?;
+    let cold = ColdReaders::start(COLD_READERS).map_err(io_error("cold readers cannot be started"))?;
     let loaded = Loaded {
         topics: Topics::load(files.join("topics.json"))?,
         groups: Groups::load(files.join("subscriptionGroup.json"))?,

@@ -30,8 +30,8 @@ impl Fixture {
 
     /// Closes the broker and opens another on the same directory.
     pub(crate) fn reopened(mut self) -> Self {
-        self.broker.save();
         self.broker.store.close().unwrap();
+        self.broker.save();
         let directory = self.directory.take().unwrap();
         drop(self);
         Self::at(directory)

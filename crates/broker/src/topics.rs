@@ -17,7 +17,7 @@ use crate::persist;
 use crate::{FAQ, Refusal, names};
 
 /// Queues a topic may have; more is refused as a mistake.
-pub const QUEUES_MAX: i32 = 1 << 20;
+pub const QUEUES_MAX: i32 = 65_535;
 
 /// One queue of a topic: its index in the log and the pulls that wait for its next message.
 pub struct Queue {

@@ -99,7 +99,9 @@ fn measure(name: &str, address: SocketAddr, connections: usize, window: usize) {
     let answers: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
     let cpu = (cpu_us() - before) as f64 / answers as f64;
     let rate = answers as f64 / RUN.as_secs_f64();
-    println!("{name:>12} {connections:>3} connections w={window:<3} {rate:>10.0}/s {cpu:>6.2} us CPU per message, both sides");
+    println!(
+        "{name:>12} {connections:>3} connections w={window:<3} {rate:>10.0}/s {cpu:>6.2} us CPU per message, both sides"
+    );
 }
 
 fn main() {

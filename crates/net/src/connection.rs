@@ -189,7 +189,7 @@ impl<S: Service> State<S> {
             let mut held = std::mem::take(&mut self.partial);
             let used = self.serve(&mut held, output, pairs);
             held.drain(..used);
-            self.partial = held;
+            self.partial = if held.is_empty() { Vec::new() } else { held };
             return Poll::Ready(Ok(()));
         }
         if self.partial.len() > SCRATCH_BYTES / 2 {

@@ -216,7 +216,10 @@ impl Peer {
     /// Moves what was pushed into `unsent` and remembers who to wake for more; true when the connection shall end.
     pub(crate) fn take_pushed(&self, unsent: &mut Vec<u8>, waker: &Waker) -> bool {
         let mut outbox = self.outbox();
-        if unsent.is_empty() {
+        if outbox.bytes.is_empty() {
+            // An idle connection keeps no memory for answers it once had.
+            outbox.bytes = Vec::new();
+        } else if unsent.is_empty() {
             std::mem::swap(unsent, &mut outbox.bytes);
         } else {
             unsent.append(&mut outbox.bytes);

@@ -284,6 +284,9 @@ fn open(context: &Context, stream: TcpStream) -> io::Result<(TcpStream, Arc<Peer
     let limit = context.limits.unsent_bytes_max;
     let peer = Arc::new(Peer::new(id, stream.peer_addr()?, stream.local_addr()?, limit));
     context.peers.borrow_mut().insert(id, peer.clone());
+    if *context.stop.borrow() {
+        peer.close();
+    }
     Ok((stream, peer))
 }
 
@@ -297,7 +300,17 @@ async fn serve<S: Service>(
     let id = peer.id();
     let scratch = context.scratch.clone();
     let limits = context.limits;
-    Connection { stream, peer, service, turn, scratch, limits }.run().await;
+    let (kept, known, shared) = (service.clone(), peer.clone(), turn.clone());
+    let served = spawn_local(Connection { stream, peer, service, turn, scratch, limits }.run()).await;
+    if served.is_err() {
+        // A handler panicked. What it staged must not reach another connection's answers.
+        tracing::error!(remote = %known.remote(), "a request could not be served and its connection was ended");
+        if let Ok(mut turn) = shared.try_borrow_mut() {
+            *turn = kept.turn();
+        }
+        known.mark_closed();
+        kept.closed(&known);
+    }
     context.peers.borrow_mut().remove(&id);
     context.connections.fetch_sub(1, Ordering::Relaxed);
 }

@@ -115,6 +115,7 @@ impl Shared {
         // Queues whose tails were written last round: they keep a window for their readers until the next.
         let mut settled: Vec<Arc<Queue>> = Vec::new();
         let mut pause = self.config.checkpoint_interval;
+        let mut forgotten = self.flushed.load(Ordering::Acquire);
         while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
             self.sleep_for(pause);
             if self.stopping.load(Ordering::Acquire) {
@@ -133,6 +134,7 @@ impl Shared {
                 Ok(written) => {
                     settled.iter().for_each(|queue| queue.trim_tail(false));
                     settled = written;
+                    self.forget_old(&mut forgotten);
                 }
                 Err(Interrupted::NoSpace(error)) => {
                     tracing::warn!(%error, "no space for the queue files; they stay in memory until there is");
@@ -141,6 +143,20 @@ impl Shared {
             }
             pause = self.config.checkpoint_interval.max((began.elapsed() * 4).min(PAUSE_MAX));
         }
+    }
+
+    /// Takes the log behind its newest [`crate::Config::cached_bytes`] out of memory, from `forgotten` on.
+    fn forget_old(&self, forgotten: &mut u64) {
+        let end = self.flushed.load(Ordering::Acquire).saturating_sub(self.config.cached_bytes);
+        if end <= *forgotten {
+            return;
+        }
+        for segment in self.log.segments_in(*forgotten, end) {
+            let first = (*forgotten).max(segment.base) - segment.base;
+            let last = (end - segment.base).min(self.config.segment_bytes);
+            segment.file.forget(first, last - first);
+        }
+        *forgotten = end;
     }
 
     fn sleep_for(&self, pause: Duration) {

@@ -14,7 +14,7 @@ use wire::json;
 use super::subscription::is_tag;
 use super::{Beat, Change, Clients, GROUPS_PER_CLIENT_MAX, Member, notify};
 use crate::groups::Groups;
-use crate::{Answer, Refusal};
+use crate::{Answer, Refusal, names};
 
 /// What the requests of clients are served with.
 #[derive(Clone, Copy)]
@@ -145,6 +145,10 @@ impl Desk<'_> {
 fn check_room(clients: &Clients, peer_id: u64, data: &HeartbeatData) -> Result<(), Refusal> {
     let consumers = data.consumer_data_set.iter().map(|consumer| consumer.group_name.as_str());
     let producers = data.producer_data_set.iter().map(|producer| producer.group_name.as_str());
+    names::check_length("client id", &data.client_id, names::CLIENT_ID_BYTES_MAX)?;
+    for group in consumers.clone().chain(producers.clone()) {
+        names::check_length("group name", group, names::DERIVED_TOPIC_LENGTH_MAX)?;
+    }
     if clients.has_room(peer_id, consumers, producers) {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use store::FlushMode;
 
 use super::Config;
-use super::value::{Fault, address, flag, milliseconds, name, number, one_of, show};
+use super::value::{Fault, address, flag, milliseconds, must, name, number, one_of, show};
 
 /// When a changed setting acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ properties! {
     }
     "bindAddress" Restart "address to listen on" { bind_address = address, show }
     "listenPort" Restart "port to listen on; the port two below is the second one" {
-        listen_port = |text| number(text, 0..=65_535), show
+        listen_port = |text| number(text, 1..=65_535), show
     }
     "namesrvAddr" Restart "name servers, host:port separated by ;" { namesrv_addr = optional, show_optional }
     "registerNameServerPeriod" Live "milliseconds between registrations with the name servers" {
@@ -132,7 +132,7 @@ properties! {
         store.queue_file_bytes = |text| number(text, 20..=1 << 31), show
     }
     "flushDiskType" Restart "ASYNC_FLUSH answers before the disk has a message, SYNC_FLUSH after" {
-        store.flush = |text| one_of(text, &FLUSH_MODES), |mode: &FlushMode| show_one_of(*mode, &FLUSH_MODES)
+        store.flush = |text| must(one_of(text, &FLUSH_MODES)), |mode: &FlushMode| show_one_of(*mode, &FLUSH_MODES)
     }
     "flushIntervalCommitLog" Live "milliseconds a message stays off the disk at most, with ASYNC_FLUSH" {
         store.flush_interval = |text| milliseconds(text, 1..=DAY_MS), show_milliseconds

@@ -117,12 +117,11 @@ fn unknown_settings_are_named_and_kept() {
 #[test]
 fn wrong_values_leave_the_default() {
     let config = check(
-        "brokerPermission=8\nflushConsumerOffsetInterval=0\nflushDiskType=SYNC\nlistenPort=abc\nmaxMessageSize= 4m \n",
+        "brokerPermission=8\nflushConsumerOffsetInterval=0\nlistenPort=abc\nmaxMessageSize= 4m \n",
         &[
             "! setting brokerPermission is \"8\", expected a number of 0 to 7; it stays 6",
             "! setting flushConsumerOffsetInterval is \"0\", expected a number of 1 to 86400000; it stays 5000",
-            "! setting flushDiskType is \"SYNC\", expected ASYNC_FLUSH or SYNC_FLUSH; it stays ASYNC_FLUSH",
-            "! setting listenPort is \"abc\", expected a number of 0 to 65535; it stays 10911",
+            "! setting listenPort is \"abc\", expected a number of 1 to 65535; it stays 10911",
             "! setting maxMessageSize is \"4m\", expected a number of 1 to 134217728; it stays 4194304",
         ],
     );

@@ -38,6 +38,16 @@ pub(super) fn address<T: From<IpAddr>>(text: &str) -> Result<T, Fault> {
     address.map(T::from).map_err(|_| Fault::Refused("expected an IP address, as 192.168.1.10".to_owned()))
 }
 
+/// A value of the wrong kind stops the start: a promise depends on it.
+pub(super) fn must<T>(value: Result<T, Fault>) -> Result<T, Fault> {
+    value.map_err(|fault| match fault {
+        Fault::Invalid(expected) => {
+            Fault::Refused(format!("expected {expected}; what is acknowledged depends on it"))
+        }
+        refused => refused,
+    })
+}
+
 /// One of some words.
 pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Fault> {
     words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {

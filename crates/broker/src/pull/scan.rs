@@ -26,8 +26,8 @@ pub(crate) struct Scan {
 
 impl Scan {
     /// Tells the client to go on at `next`.
-    pub(super) fn moved(pull: &Pull, next: i64, status: &'static str) -> Self {
-        let (min, max) = (pull.queue.log.min().to_i64(), pull.queue.log.max().to_i64());
+    pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
+        let (min, max) = (pull.queue.log.min().to_i64(), broker.visible_end(&pull.queue));
         Self { code: response::PULL_OFFSET_MOVED, status, next, min, max }
     }
 
@@ -64,9 +64,7 @@ impl Scan {
             unreadable => {
                 let error = unreadable.err().map(|error| error.to_string());
                 tracing::error!(topic = pull.topic.name(), offset, error, "the queue index cannot be read");
-                let per_file = (broker.config.store.queue_file_bytes / 20).cast_signed().max(1);
-                let next_file = (offset / per_file + 1) * per_file;
-                found(response::PULL_NOT_FOUND, "OFFSET_FOUND_NULL", next_file.min(max))
+                found(response::SYSTEM_ERROR, "the queue index cannot be read", offset)
             }
         }
     }

@@ -96,3 +96,22 @@ fn a_level_above_the_highest_is_the_highest() {
     assert_eq!(fixture.broker.delay_levels(), 18);
     assert_eq!((fixture.broker.delay_ms(1), fixture.broker.delay_ms(18)), (1000, 7_200_000));
 }
+
+#[test]
+fn a_position_is_written_only_when_the_copies_before_it_are_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("delayOffset.json");
+    let written = || Schedule::load(path.clone()).unwrap().offset(3);
+    let end = LogOffset::new;
+    let schedule = Schedule::load(path.clone()).unwrap();
+    schedule.set_offset(3, 7);
+    schedule.save(1, end(100), end(500)).unwrap();
+    assert_eq!(written(), 0, "copies up to 500 may still be lost");
+    schedule.set_offset(3, 9);
+    schedule.save(2, end(499), end(900)).unwrap();
+    assert_eq!(written(), 0);
+    schedule.save(3, end(500), end(900)).unwrap();
+    assert_eq!(written(), 7, "not 9: its copies lie behind 500");
+    schedule.save(4, end(900), end(900)).unwrap();
+    assert_eq!(written(), 9);
+}

@@ -15,6 +15,7 @@ const ECHO: i32 = 1;
 const LATER: i32 = 2;
 const SILENT: i32 = 3;
 const CLOSE: i32 = 4;
+const PANIC: i32 = 5;
 
 /// Answers echoes with their body, holds `LATER` until the next echo, never answers `SILENT`.
 #[derive(Default)]
@@ -41,6 +42,7 @@ impl Service for Probe {
             }
             LATER => self.held.lock().unwrap().push((peer.clone(), command.opaque)),
             CLOSE => peer.close(),
+            PANIC => panic!("asked for by a test"),
             _ => {}
         }
     }
@@ -250,4 +252,20 @@ fn shutdown_delivers_what_was_answered_and_joins() {
     assert!(closes(&mut stream));
     assert_eq!(probe.closed.load(Ordering::SeqCst), 1);
     assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_handler_that_panics_ends_its_connection_and_no_other() {
+    let (workers, address, probe) = served(Limits::default());
+    let mut others: Vec<_> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut broken = TcpStream::connect(address).unwrap();
+    broken.write_all(&request(PANIC, 1, b"")).unwrap();
+    assert!(closes(&mut broken));
+    for other in &mut others {
+        other.write_all(&request(ECHO, 2, b"alive")).unwrap();
+        assert_eq!(answer(other), (0, 2, b"alive".to_vec()));
+    }
+    drop(others);
+    workers.shutdown();
+    assert_eq!(probe.closed.load(Ordering::SeqCst), 5);
 }

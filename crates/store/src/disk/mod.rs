@@ -123,6 +123,9 @@ pub trait DiskFile: Send + Sync {
     /// Starts writing a range to the disk without waiting for it. A hint; errors surface in [`Self::sync`].
     fn start_write_back(&self, at: u64, length: u64);
 
+    /// Takes a range out of memory as far as it is on the disk. A hint.
+    fn forget(&self, at: u64, length: u64);
+
     /// Turns a range into zeros without changing the length.
     ///
     /// # Errors

@@ -2,11 +2,12 @@
 //! disk or a bad sector into SIGBUS, a write returns an error.
 
 use super::{Disk, DiskFile, Entry, Space, Syncer, lock};
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, fsync, seek, syncfs};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, fsync, seek, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::any::Any;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -122,6 +123,11 @@ impl DiskFile for RealFile {
     fn start_write_back(&self, at: u64, length: u64) {
         let (Ok(at), Ok(length)) = (i64::try_from(at), i64::try_from(length)) else { return };
         start_write_back(&self.0, at, length);
+    }
+
+    fn forget(&self, at: u64, length: u64) {
+        // Only a hint: what cannot be taken out stays until the kernel needs the memory.
+        let _ = fadvise(&self.0, at, NonZeroU64::new(length), Advice::DontNeed);
     }
 
     fn zero(&self, at: u64, length: u64) -> io::Result<()> {
