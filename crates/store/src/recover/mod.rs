@@ -38,7 +38,7 @@ pub struct Recovered {
     pub records: u64,
     /// Why reading ended, when it was not at empty space.
     pub cut: Option<String>,
-    /// Whole records behind the cut, which are lost with it. Only counted when there was a cut.
+    /// Whole records within 8 MiB behind the cut, which are lost with it. Only counted when there was a cut.
     pub lost_behind_cut: u64,
 }
 

@@ -230,12 +230,17 @@ fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
     view.topic().contains(&0) || behind.chunks(SECTOR_BYTES as usize).any(is_lost)
 }
 
-/// Counts whole records behind damage in the same file, by their magic and position: what the cut loses.
+/// How far behind a cut whole records are counted; the number is for the log, and a torn record at the end of a large
+/// file must not delay the start.
+const COUNTED_BYTES: u64 = 8 << 20;
+
+/// Counts whole records close behind damage in the same file, by their magic and position: what the cut loses at least.
 fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
     let mut count = 0;
     let mut at = from + 1;
-    while at + RECORD_BYTES_MIN as u64 <= window.segment_bytes {
-        let step = usize::try_from(window.segment_bytes - at).unwrap_or(usize::MAX).min(WINDOW_BYTES / 2);
+    let end = window.segment_bytes.min(from + COUNTED_BYTES);
+    while at + RECORD_BYTES_MIN as u64 <= end {
+        let step = usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES / 2);
         let bytes = window.get(at, step)?;
         let magic = |head: &[u8]| matches!(peek(head), Some((_, MAGIC_V1 | MAGIC_V2)));
         let Some(skip) = bytes.windows(8).position(magic) else {
