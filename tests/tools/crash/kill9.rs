@@ -18,7 +18,7 @@ const ROUNDS_PER_STORE: u64 = 40;
 /// Settings of the stores in turn: RocketMQ's sizes, and files so small that they roll within a round.
 const STORES: [&[&str]; 3] = [
     &[],
-    &["mappedFileSizeCommitLog=8388608", "mappedFileSizeConsumeQueue=20000"],
+    &["mappedFileSizeCommitLog=8388608", "mappedFileSizeConsumeQueue=100000"],
     &["mappedFileSizeCommitLog=16777216", "flushDiskType=SYNC_FLUSH"],
 ];
 /// Offsets that are read again after every restart although they were read before.
