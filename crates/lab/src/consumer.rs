@@ -111,7 +111,8 @@ async fn watch(flags: &ConsumerFlags, figures: &Figures, clock: Clock) -> (Snaps
     let signalled = session::signalled();
     tokio::pin!(warm, limit, signalled);
     let mut warming = !run.warm().is_zero();
-    let mut first = counts();
+    // Messages delivered while the consumer started count too.
+    let mut first = Snapshot { at_ms: clock.now_ns() / 1_000_000, ..Snapshot::default() };
     loop {
         tokio::select! {
             biased;
