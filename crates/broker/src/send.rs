@@ -4,17 +4,17 @@
 //! appends the batch with one write and answers. Nothing of a request outlives its frame but what stands in
 //! [`SendTurn`], whose memory is used again.
 
+mod check;
 pub(crate) mod message;
 mod reply;
 
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
 use net::Peer;
-use store::{AppendError, Batch, FlushOutcome, Message, PushError};
+use store::{AppendError, Batch, FlushOutcome, Message};
 use wire::batch;
-use wire::codes::{VERSION_3_4_9, response};
+use wire::codes::response;
 use wire::frame::{Command, Encoding};
 use wire::header::SendHeader;
 use wire::properties::{self, key};
@@ -22,7 +22,7 @@ use wire::record::sys_flag;
 
 use crate::broker::Broker;
 use crate::topics::{Queue, Template, Topic};
-use crate::{FAQ, Refusal, names};
+use crate::{Refusal, names};
 use message::{Properties, Target};
 
 /// Bytes of staged records above which a wake-up appends before it goes on.
@@ -53,6 +53,31 @@ struct Pending {
     records: Range<usize>,
     /// Unique key in [`SendTurn::ids`], of a client batch the first one; empty when there is none.
     id: Range<usize>,
+}
+
+/// A send being looked at.
+struct Request<'a> {
+    peer: &'a Arc<Peer>,
+    command: &'a Command<'a>,
+    header: SendHeader<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// A record of this request without its properties and flag.
+    fn message(&self, broker: &Broker, body: &'a [u8]) -> Message<'a> {
+        let Self { peer, header, .. } = self;
+        Message {
+            body,
+            properties: &[],
+            sys_flag: record_flags(header.sys_flag),
+            flag: 0,
+            born_timestamp: header.born_timestamp,
+            born_host: peer.remote(),
+            store_host: broker.store_host,
+            reconsume_times: header.reconsume_times.max(0),
+            prepared_transaction_offset: 0,
+        }
+    }
 }
 
 impl SendTurn {
@@ -94,10 +119,11 @@ fn try_stage(
     command: &Command<'_>,
 ) -> Result<(), Refusal> {
     let header = SendHeader::decode(command.code, &command.fields)?;
+    let request = Request { peer, command, header };
     let topic = find_topic(broker, turn, &header)?;
-    check(broker, &topic, &header, command, peer.remote())?;
+    check::check(broker, &topic, &request)?;
     let target = if header.topic.starts_with(names::RETRY_PREFIX) && !header.batch {
-        retry_target(broker, topic, &header, command)?
+        check::retry_target(broker, topic, &request)?
     } else {
         Target { topic, queue_id: header.queue_id, dead: false }
     };
@@ -107,9 +133,9 @@ fn try_stage(
     };
     let target = Target { queue_id, ..target };
     if header.batch {
-        stage_batch(broker, turn, peer, command, &header, &target)
+        stage_batch(broker, turn, &request, &target)
     } else {
-        stage_single(broker, turn, peer, command, &header, &target)
+        stage_single(broker, turn, &request, &target)
     }
 }
 
@@ -129,49 +155,6 @@ fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> 
     Ok(topic)
 }
 
-/// The checks of `AbstractSendMessageProcessor.msgCheck` and of the store, in their order.
-fn check(
-    broker: &Broker,
-    topic: &Topic,
-    header: &SendHeader<'_>,
-    command: &Command<'_>,
-    producer: SocketAddr,
-) -> Result<(), Refusal> {
-    let name = topic.name();
-    // Producers with a route from before the broker became read-only go on until they refresh it.
-    if !broker.is_writable() && topic.config.order {
-        let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
-        return Err(Refusal::new(response::NO_PERMISSION, remark));
-    }
-    if topic.forbidden {
-        let remark = format!("Sending message to topic[{name}] is forbidden.");
-        return Err(Refusal::new(response::NO_PERMISSION, remark));
-    }
-    let queues = topic.config.read_queue_nums.max(topic.config.write_queue_nums);
-    if header.queue_id >= queues {
-        let remark = format!(
-            "request queueId[{}] is illegal, topic[{name}] has queues 0 to {} Producer: {producer}",
-            header.queue_id,
-            queues - 1
-        );
-        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
-    }
-    if !topic.is_writable() {
-        let remark = format!("the topic[{name}] sending message is forbidden");
-        return Err(Refusal::new(response::NO_PERMISSION, remark));
-    }
-    if header.batch && header.topic.starts_with(names::RETRY_PREFIX) {
-        let remark = format!("batch request does not support retry group {name}");
-        return Err(Refusal::new(response::MESSAGE_ILLEGAL, remark));
-    }
-    let body_max = broker.config.max_message_size;
-    let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
-    if command.body.is_empty() || command.body.len() > body_max || inner_batch {
-        return Err(illegal(broker));
-    }
-    Ok(())
-}
-
 /// The answer to a message the store cannot hold (`MESSAGE_ILLEGAL`).
 fn illegal(broker: &Broker) -> Refusal {
     let remark = format!(
@@ -181,39 +164,13 @@ fn illegal(broker: &Broker) -> Refusal {
     Refusal::new(response::MESSAGE_ILLEGAL, remark)
 }
 
-/// Where a message sent to a retry topic goes: there, or to the dead letters of its group
-/// (`AbstractSendMessageProcessor.handleRetryAndDLQ`).
-fn retry_target(
-    broker: &Broker,
-    topic: Arc<Topic>,
-    header: &SendHeader<'_>,
-    command: &Command<'_>,
-) -> Result<Target, Refusal> {
-    let group = &header.topic[names::RETRY_PREFIX.len()..];
-    let Some(config) = broker.group(group) else {
-        let remark = format!("subscription group not exist, {group} {FAQ}");
-        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
-    };
-    let times_max = match header.max_reconsume_times {
-        Some(times) if command.version >= VERSION_3_4_9 => times,
-        _ => config.retry_max_times,
-    };
-    let given_up = broker.locks.is_locked_by_anyone(group, broker.now_ms());
-    if header.reconsume_times > times_max || given_up {
-        let topic = broker.dead_letter_topic(group)?;
-        return Ok(Target { topic, queue_id: 0, dead: true });
-    }
-    Ok(Target { topic, queue_id: header.queue_id, dead: false })
-}
-
 fn stage_single(
     broker: &Broker,
     turn: &mut SendTurn,
-    peer: &Arc<Peer>,
-    command: &Command<'_>,
-    header: &SendHeader<'_>,
+    request: &Request<'_>,
     target: &Target,
 ) -> Result<(), Refusal> {
+    let Request { command, header, .. } = request;
     turn.properties.clear();
     let id_start = turn.ids.len();
     let properties = Properties::rewrite(broker, header, target, &mut turn.properties, &mut turn.ids)?;
@@ -224,22 +181,14 @@ fn stage_single(
         None => target.clone(),
     };
     let queue = find_queue(broker, &target)?;
-    let message = Message {
-        body: command.body,
-        properties: &turn.properties,
-        sys_flag: record_flags(header.sys_flag),
-        flag: header.flag,
-        born_timestamp: header.born_timestamp,
-        born_host: peer.remote(),
-        store_host: broker.store_host,
-        reconsume_times: header.reconsume_times.max(0),
-        prepared_transaction_offset: 0,
-    };
+    let message =
+        Message { properties: &turn.properties, flag: header.flag, ..request.message(broker, command.body) };
     let index = match turn.batch.push(&queue.log, &message) {
         Ok(index) => index,
         Err(error) => {
             turn.ids.truncate(id_start);
-            return Err(unstorable(broker, &error));
+            tracing::debug!(topic = header.topic, %error, "a message cannot be stored");
+            return Err(illegal(broker));
         }
     };
     turn.pending.push(Pending {
@@ -258,11 +207,10 @@ fn stage_single(
 fn stage_batch(
     broker: &Broker,
     turn: &mut SendTurn,
-    peer: &Arc<Peer>,
-    command: &Command<'_>,
-    header: &SendHeader<'_>,
+    request: &Request<'_>,
     target: &Target,
 ) -> Result<(), Refusal> {
+    let Request { command, header, .. } = request;
     let queue = find_queue(broker, target)?;
     let mut entries = Vec::new();
     for entry in batch::entries(command.body) {
@@ -272,18 +220,12 @@ fn stage_batch(
         entries.push((entry, message::terminated(entry.properties)));
     }
     let messages = entries.iter().map(|(entry, properties)| Message {
-        body: entry.body,
         properties,
-        sys_flag: record_flags(header.sys_flag),
         flag: entry.flag,
-        born_timestamp: header.born_timestamp,
-        born_host: peer.remote(),
-        store_host: broker.store_host,
-        reconsume_times: header.reconsume_times.max(0),
-        prepared_transaction_offset: 0,
+        ..request.message(broker, entry.body)
     });
     let waits = message::waits(header.properties);
-    let records = turn.batch.push_group(&queue.log, messages).map_err(|error| unstorable(broker, &error))?;
+    let records = turn.batch.push_group(&queue.log, messages).map_err(|_| illegal(broker))?;
     let first_key = || entries.first().and_then(|(_, text)| properties::get(text, key::UNIQ_KEY));
     let id_start = turn.ids.len();
     turn.ids.extend_from_slice(
@@ -314,11 +256,6 @@ fn find_queue(broker: &Broker, target: &Target) -> Result<Arc<Queue>, Refusal> {
             format!("request queueId[{}] is illegal, topic[{}]", target.queue_id, target.topic.name());
         Refusal::new(response::INVALID_PARAMETER, remark)
     })
-}
-
-fn unstorable(broker: &Broker, error: &PushError) -> Refusal {
-    let refusal = illegal(broker);
-    Refusal::new(refusal.code, format!("{} {error}", refusal.remark))
 }
 
 /// Appends what is staged with one write and answers every send of it.

@@ -1,0 +1,76 @@
+//! What a send must satisfy before anything of it is encoded, in the order of Java's checks.
+
+use std::sync::Arc;
+
+use wire::codes::{VERSION_3_4_9, response};
+use wire::record::sys_flag;
+
+use super::message::Target;
+use super::{Request, illegal};
+use crate::broker::Broker;
+use crate::topics::Topic;
+use crate::{FAQ, Refusal, names};
+
+/// The checks of `AbstractSendMessageProcessor.msgCheck` and of the store, in their order.
+pub(super) fn check(broker: &Broker, topic: &Topic, request: &Request<'_>) -> Result<(), Refusal> {
+    let Request { peer, command, header } = request;
+    let producer = peer.remote();
+    let name = topic.name();
+    // Producers with a route from before the broker became read-only go on until they refresh it.
+    if !broker.is_writable() && topic.config.order {
+        let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    if topic.forbidden {
+        let remark = format!("Sending message to topic[{name}] is forbidden.");
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    let queues = topic.config.read_queue_nums.max(topic.config.write_queue_nums);
+    if header.queue_id >= queues {
+        let remark = format!(
+            "request queueId[{}] is illegal, topic[{name}] has queues 0 to {} Producer: {producer}",
+            header.queue_id,
+            queues - 1
+        );
+        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    }
+    if !topic.is_writable() {
+        let remark = format!("the topic[{name}] sending message is forbidden");
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
+    if header.batch && header.topic.starts_with(names::RETRY_PREFIX) {
+        let remark = format!("batch request does not support retry group {name}");
+        return Err(Refusal::new(response::MESSAGE_ILLEGAL, remark));
+    }
+    let body_max = broker.config.max_message_size;
+    let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
+    if command.body.is_empty() || command.body.len() > body_max || inner_batch {
+        return Err(illegal(broker));
+    }
+    Ok(())
+}
+
+/// Where a message sent to a retry topic goes: there, or to the dead letters of its group
+/// (`AbstractSendMessageProcessor.handleRetryAndDLQ`).
+pub(super) fn retry_target(
+    broker: &Broker,
+    topic: Arc<Topic>,
+    request: &Request<'_>,
+) -> Result<Target, Refusal> {
+    let Request { command, header, .. } = request;
+    let group = &header.topic[names::RETRY_PREFIX.len()..];
+    let Some(config) = broker.group(group) else {
+        let remark = format!("subscription group not exist, {group} {FAQ}");
+        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    };
+    let times_max = match header.max_reconsume_times {
+        Some(times) if command.version >= VERSION_3_4_9 => times,
+        _ => config.retry_max_times,
+    };
+    let given_up = broker.locks.is_locked_by_anyone(group, broker.now_ms());
+    if header.reconsume_times > times_max || given_up {
+        let topic = broker.dead_letter_topic(group)?;
+        return Ok(Target { topic, queue_id: 0, dead: true });
+    }
+    Ok(Target { topic, queue_id: header.queue_id, dead: false })
+}
