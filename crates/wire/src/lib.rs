@@ -7,15 +7,15 @@
 //! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
 //! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.
 
+pub mod batch;
+pub mod body;
 pub mod codes;
 pub mod fields;
 pub mod frame;
-pub mod header;
-pub mod batch;
 pub mod hash;
+pub mod header;
 pub mod id;
+pub mod json;
 pub mod properties;
 pub mod record;
 pub mod units;
-pub mod body;
-pub mod json;
