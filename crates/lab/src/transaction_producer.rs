@@ -78,7 +78,7 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
     let lanes = plan.lanes(&places, (&tally, clock), work);
     let workers = session::workers(sending.cores)?;
     let window = CheckWindow::default();
-    let periodic = |now, rates: &Rates| window.line(now, rates, &checks);
+    let periodic = |now, rates: &Rates| window.line(now, rates, (&checks, tally.take_max()));
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {
         println!("[Complete] {}", periodic(clock.epoch_ms(clock.now_ns()), rates));
@@ -99,14 +99,14 @@ struct CheckWindow {
 }
 
 impl CheckWindow {
-    fn line(&self, now: u64, rates: &Rates, checks: &Checks) -> String {
+    fn line(&self, now: u64, rates: &Rates, (checks, max_micros): (&Checks, u64)) -> String {
         let since = |before: &AtomicU64, total: u64| total - before.swap(total, Relaxed);
         format!(
             "Current Time: {} | Send TPS: {:5} | Max RT(ms): {:5} | AVG RT(ms): {:3.1} | Send Failed: {} | \
              Check: {} | UnexpectedCheck: {} | DuplicatedCheck: {}",
             crate::report::line::clock(now),
             rates.tps,
-            rates.max_ms,
+            max_micros / 1000,
             rates.average_ms,
             since(&self.failed, rates.send_failed + rates.response_failed),
             since(&self.checked, checks.checked.load(Relaxed)),

@@ -58,6 +58,11 @@ impl Tally {
         }
     }
 
+    /// The largest latency since this was asked last, microseconds.
+    pub fn take_max(&self) -> u64 {
+        self.micros_max.swap(0, Relaxed)
+    }
+
     /// Ends the warm-up, given the counts at this moment: forgets the latencies so far.
     pub fn measure_from(&self, now: Snapshot) {
         *self.from.lock().expect("nothing panics while it is held") = Some(now);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::codes::response;
 
-/// How often, and how long between, a created topic is looked for in the route.
+/// How often, and how long between, brokers and a created topic are looked for.
 const LOOKS: (u32, Duration) = (100, Duration::from_millis(100));
 
 /// A broker and its queues of the topic.
@@ -51,17 +51,27 @@ async fn created(client: &Client, topic: &str, queues: u32) -> Result<Arc<Route>
     if let Some(route) = existing(client, topic).await? {
         return Ok(route);
     }
-    let masters = client.masters("").await?;
-    for master in &masters {
-        client.create_topic(master, topic, queues).await?;
-    }
-    for _ in 0..LOOKS.0 {
+    let mut masters = client.masters("").await?;
+    for look in 0..LOOKS.0 {
+        if look > 0 {
+            tokio::time::sleep(LOOKS.1).await;
+        }
+        if masters.is_empty() {
+            // A cluster that is just starting: its brokers have not registered yet.
+            masters = client.masters("").await?;
+            continue;
+        }
         if let Some(route) = existing(client, topic).await?
             && route.brokers.len() == masters.len()
         {
             return Ok(route);
         }
-        tokio::time::sleep(LOOKS.1).await;
+        // Creating it once more does no harm, should a broker have lost the first request.
+        if look % 20 <= 1 {
+            for master in &masters {
+                client.create_topic(master, topic, queues).await?;
+            }
+        }
     }
     Err(client::Error::NoQueue(topic.to_owned()).into())
 }

@@ -1,0 +1,289 @@
+//! A name server and a broker in one, just enough of both: topics have four queues, groups have members and offsets,
+//! pulls are held, and the next sends can be told to fail.
+
+use net::{Limits, Peer, Service, Workers};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use wire::body::{BrokerData, ConsumerListByGroup, HeartbeatData, QueueData, TopicRouteData};
+use wire::codes::{request, response};
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::header::{PullHeader, PullReply, SendHeader, SendReply, pull_flag};
+use wire::json::{self, Dialect};
+use wire::record;
+use wire::units::{LogOffset, QueueOffset};
+
+pub const QUEUES: i32 = 4;
+
+type QueueName = (String, i32);
+
+/// A pull that waits for a message.
+struct Held {
+    peer: Arc<Peer>,
+    opaque: i32,
+    encoding: Encoding,
+    offset: i64,
+}
+
+#[derive(Default)]
+pub struct State {
+    /// Records by queue.
+    pub queues: HashMap<QueueName, Vec<Vec<u8>>>,
+    /// Offsets by group and queue.
+    pub offsets: HashMap<(String, QueueName), i64>,
+    /// Members with their connections by group.
+    members: BTreeMap<String, BTreeMap<String, Arc<Peer>>>,
+    held: HashMap<QueueName, Vec<Held>>,
+    /// Codes the next sends are answered with.
+    pub failures: VecDeque<i32>,
+    /// Sends that arrived, failed ones too.
+    pub sends: usize,
+    /// Log offsets sent back.
+    pub sent_back: Vec<i64>,
+    /// Topics a name server knows nothing of.
+    pub unknown_topics: Vec<String>,
+}
+
+/// The cluster; it ends with its last handle.
+pub struct Cluster {
+    workers: Workers,
+    service: Arc<Broker>,
+    pub address: SocketAddr,
+}
+
+#[derive(Default)]
+struct Broker {
+    state: Mutex<State>,
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        let workers = Workers::start("cluster", 1, Limits::default()).unwrap();
+        let service = Arc::new(Broker::default());
+        let address = workers.listen("127.0.0.1:0".parse().unwrap(), service.clone()).unwrap();
+        Self { workers, service, address }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.service.state.lock().unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.workers.shutdown();
+    }
+}
+
+impl Service for Broker {
+    type Turn = ();
+
+    fn turn(&self) {}
+
+    fn frame(&self, (): &mut (), peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+        let mut state = self.state.lock().unwrap();
+        let done = command.reply(response::SUCCESS);
+        let text = |name: &str| command.fields.text(name).unwrap_or_default();
+        match command.code {
+            request::GET_ROUTEINFO_BY_TOPIC => route(&state, peer, &command, text("topic"), out),
+            request::HEART_BEAT => {
+                state.beat(peer, &json::from_slice(command.body).unwrap());
+                done.write(out, b"");
+            }
+            request::UNREGISTER_CLIENT => {
+                state.leave(text("consumerGroup"), text("clientID"));
+                done.write(out, b"");
+            }
+            request::GET_CONSUMER_LIST_BY_GROUP => {
+                let members = state.members.get(text("consumerGroup"));
+                let ids = members.into_iter().flat_map(|members| members.keys().cloned()).collect();
+                done.write(out, &json::to_vec(&ConsumerListByGroup { consumer_id_list: ids }));
+            }
+            request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => state.send(peer, &command, out),
+            request::PULL_MESSAGE => state.pull(peer, &command, out),
+            request::QUERY_CONSUMER_OFFSET => {
+                match state.offsets.get(&(text("consumerGroup").to_owned(), queue_name(&command))) {
+                    Some(offset) => number(done, "offset", *offset, out),
+                    None => command.reply(response::QUERY_NOT_FOUND).write(out, b""),
+                }
+            }
+            request::UPDATE_CONSUMER_OFFSET => {
+                let offset = command.fields.need_number("commitOffset").unwrap();
+                state.offsets.insert((text("consumerGroup").to_owned(), queue_name(&command)), offset);
+                if !command.is_one_way() {
+                    done.write(out, b"");
+                }
+            }
+            request::GET_MIN_OFFSET => number(done, "offset", 0, out),
+            request::GET_MAX_OFFSET => {
+                let max = state.queues.get(&queue_name(&command)).map_or(0, Vec::len);
+                number(done, "offset", max as i64, out);
+            }
+            request::CONSUMER_SEND_MSG_BACK => {
+                state.sent_back.push(command.fields.need_number("offset").unwrap());
+                done.write(out, b"");
+            }
+            code => panic!("unexpected request {code}"),
+        }
+    }
+}
+
+fn queue_name(command: &Command<'_>) -> QueueName {
+    let fields = &command.fields;
+    (fields.need("topic").unwrap().to_owned(), fields.need_number("queueId").unwrap())
+}
+
+fn number(head: Head<'_>, name: &str, value: i64, out: &mut Vec<u8>) {
+    FrameWriter::begin(out, head).number(name, value).finish(b"");
+}
+
+fn route(state: &State, peer: &Peer, command: &Command<'_>, topic: &str, out: &mut Vec<u8>) {
+    if state.unknown_topics.iter().any(|unknown| unknown == topic) {
+        return command.reply(response::TOPIC_NOT_EXIST).remark("no route").write(out, b"");
+    }
+    // Two broker names for one broker, so that a retry has somewhere to go.
+    let broker = |name: &str| BrokerData {
+        broker_addrs: [(0, peer.local().to_string())].into(),
+        broker_name: name.to_owned(),
+        cluster: "C".to_owned(),
+        ..BrokerData::default()
+    };
+    let queues = |name: &str, read| QueueData {
+        broker_name: name.to_owned(),
+        perm: 6,
+        read_queue_nums: read,
+        write_queue_nums: QUEUES,
+        topic_sys_flag: 0,
+    };
+    let data = TopicRouteData {
+        broker_datas: vec![broker("a"), broker("b")],
+        queue_datas: vec![queues("a", QUEUES), queues("b", 0)],
+        ..TopicRouteData::default()
+    };
+    command.reply(response::SUCCESS).write(out, &data.encode(Dialect::Standard));
+}
+
+impl State {
+    fn beat(&mut self, peer: &Arc<Peer>, data: &HeartbeatData) {
+        for group in &data.consumer_data_set {
+            let members = self.members.entry(group.group_name.clone()).or_default();
+            if members.insert(data.client_id.clone(), peer.clone()).is_none() {
+                self.notify(&group.group_name);
+            }
+        }
+    }
+
+    fn leave(&mut self, group: &str, client_id: &str) {
+        if self.members.get_mut(group).is_some_and(|members| members.remove(client_id).is_some()) {
+            self.notify(group);
+        }
+    }
+
+    fn notify(&self, group: &str) {
+        for peer in self.members[group].values() {
+            let head = Head::one_way(Encoding::Json, request::NOTIFY_CONSUMER_IDS_CHANGED, 0);
+            let _ = peer.push(|out| FrameWriter::begin(out, head).text("consumerGroup", group).finish(b""));
+        }
+    }
+
+    fn send(&mut self, peer: &Arc<Peer>, command: &Command<'_>, out: &mut Vec<u8>) {
+        self.sends += 1;
+        if let Some(code) = self.failures.pop_front() {
+            return command.reply(code).remark("told to fail").write(out, b"");
+        }
+        let header = SendHeader::decode(command.code, &command.fields).unwrap();
+        let name = (header.topic.to_owned(), header.queue_id);
+        let first = self.queues.get(&name).map_or(0, Vec::len) as i64;
+        if header.batch {
+            for entry in wire::batch::entries(command.body) {
+                let entry = entry.unwrap();
+                self.append(&name, peer, &header, (entry.body, entry.properties));
+            }
+        } else {
+            self.append(&name, peer, &header, (command.body, header.properties));
+        }
+        self.unknown_topics.retain(|topic| topic != header.topic);
+        if !command.is_one_way() {
+            let message_id = "7F00000100002A9F0000000000000000";
+            let reply = SendReply {
+                message_id,
+                queue_id: header.queue_id,
+                queue_offset: first,
+                transaction_id: None,
+            };
+            reply.write(FrameWriter::begin(out, command.reply(response::SUCCESS))).finish(b"");
+        }
+        for held in self.held.remove(&name).unwrap_or_default() {
+            let _ = held.peer.push(|out| self.found(&name, &held, out));
+        }
+    }
+
+    fn append(
+        &mut self,
+        name: &QueueName,
+        peer: &Peer,
+        header: &SendHeader<'_>,
+        (body, properties): (&[u8], &[u8]),
+    ) {
+        let mut bytes = Vec::new();
+        let fields = record::Fields {
+            topic: &name.0,
+            queue_id: name.1,
+            flag: header.flag,
+            sys_flag: header.sys_flag,
+            born_timestamp: header.born_timestamp,
+            born_host: peer.remote(),
+            store_host: peer.local(),
+            reconsume_times: header.reconsume_times,
+            prepared_transaction_offset: 0,
+            body,
+            properties,
+            crc_property: false,
+        };
+        record::encode(&fields, &mut bytes).unwrap();
+        let log_offset = self.queues.values().flatten().map(|record| record.len() as u64).sum();
+        let queue = self.queues.entry(name.clone()).or_default();
+        let place = record::Placement {
+            queue_offset: QueueOffset::new(queue.len() as u64),
+            log_offset: LogOffset::new(log_offset),
+            store_timestamp: header.born_timestamp,
+        };
+        record::place(&mut bytes, &place);
+        queue.push(bytes);
+    }
+
+    fn pull(&mut self, peer: &Arc<Peer>, command: &Command<'_>, out: &mut Vec<u8>) {
+        let header = PullHeader::decode(&command.fields).unwrap();
+        let name = (header.topic.to_owned(), header.queue_id);
+        let held = Held {
+            peer: peer.clone(),
+            opaque: command.opaque,
+            encoding: command.encoding,
+            offset: header.queue_offset,
+        };
+        let max = self.queues.get(&name).map_or(0, Vec::len) as i64;
+        if header.queue_offset < max {
+            self.found(&name, &held, out);
+        } else if header.queue_offset > max {
+            reply(&held, response::PULL_OFFSET_MOVED, max, max, out).finish(b"");
+        } else if header.sys_flag & pull_flag::SUSPEND != 0 {
+            self.held.entry(name).or_default().push(held);
+        } else {
+            reply(&held, response::PULL_NOT_FOUND, max, max, out).finish(b"");
+        }
+    }
+
+    /// Answers with up to three messages.
+    fn found(&self, name: &QueueName, held: &Held, out: &mut Vec<u8>) {
+        let queue = &self.queues[name];
+        let some: Vec<_> = queue.iter().skip(held.offset as usize).take(3).collect();
+        let next = held.offset + some.len() as i64;
+        let body: Vec<u8> = some.into_iter().flatten().copied().collect();
+        reply(held, response::SUCCESS, next, queue.len() as i64, out).finish(&body);
+    }
+}
+
+fn reply<'b>(held: &Held, code: i32, next: i64, max: i64, out: &'b mut Vec<u8>) -> FrameWriter<'b> {
+    let header = PullReply { next_offset: next, max_offset: max, ..PullReply::default() };
+    header.write(FrameWriter::begin(out, Head::response(held.encoding, code, held.opaque)))
+}

@@ -1,0 +1,231 @@
+//! Pulling and push consumption.
+
+use crate::block_on;
+use crate::cluster::{Cluster, QUEUES};
+use client::{
+    Client, Config, From, Message, MessageModel, MessageQueue, Producer, ProducerConfig, PullConsumer,
+    PushConfig, PushConsumer, Verdict,
+};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+fn client(cluster: &Cluster) -> Client {
+    Client::start(Config::new(&cluster.address.to_string())).unwrap()
+}
+
+async fn send(client: &Client, range: std::ops::Range<usize>) {
+    let producer = Producer::new(client, ProducerConfig::new("pg"));
+    for number in range {
+        let tag = if number % 2 == 0 { "even" } else { "odd" };
+        producer.send(&Message::new("T", format!("{number}")).tag(tag)).await.unwrap();
+    }
+}
+
+/// Starts a consumer that passes bodies on; `verdict` decides by body.
+async fn push(
+    client: &Client,
+    config: PushConfig,
+    verdict: impl Fn(&str) -> Verdict + Send + Sync + 'static,
+) -> (PushConsumer, UnboundedReceiver<String>) {
+    let (sender, receiver) = unbounded_channel();
+    let listener = move |messages: &[client::Received]| {
+        let mut worst = Verdict::Done;
+        for message in messages {
+            let body = String::from_utf8(message.body.clone()).unwrap();
+            if verdict(&body) == Verdict::Later {
+                worst = Verdict::Later;
+            }
+            sender.send(body).unwrap();
+        }
+        worst
+    };
+    (PushConsumer::start(client, config, listener).await.unwrap(), receiver)
+}
+
+async fn take(receiver: &mut UnboundedReceiver<String>, count: usize) -> BTreeSet<usize> {
+    let mut taken = BTreeSet::new();
+    for _ in 0..count {
+        taken.insert(receiver.recv().await.unwrap().parse().unwrap());
+    }
+    taken
+}
+
+fn first(config: PushConfig) -> PushConfig {
+    PushConfig { from: From::First, threads: 4, ..config }
+}
+
+#[test]
+fn queues_are_read_sought_and_committed() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        send(&client, 0..20).await;
+        let consumer = PullConsumer::new(&client, "g", "even");
+        assert!(consumer.poll(Duration::ZERO).await.is_err(), "nothing is assigned");
+        let queues = consumer.queues("T").await.unwrap();
+        assert_eq!(queues.len(), QUEUES as usize);
+        consumer.assign(&queues).await.unwrap();
+        let mut seen = BTreeSet::new();
+        while seen.len() < 10 {
+            for message in consumer.poll(Duration::from_secs(5)).await.unwrap() {
+                assert_eq!(message.tag(), Some("even"));
+                seen.insert(message.body);
+            }
+        }
+        let whole = |consumer: &PullConsumer| {
+            queues.iter().map(|queue| consumer.position(queue).unwrap()).sum::<i64>()
+        };
+        while whole(&consumer) < 20 {
+            assert!(consumer.poll(Duration::ZERO).await.unwrap().is_empty());
+        }
+        consumer.commit().await.unwrap();
+        let again = PullConsumer::new(&client, "g", "*");
+        again.assign(&queues).await.unwrap();
+        assert_eq!(whole(&again), 20);
+        again.seek(&queues[0], 1).unwrap();
+        let messages = again.poll(Duration::from_secs(5)).await.unwrap();
+        assert_eq!((messages[0].queue_offset, &messages[0].queue), (1, &queues[0]));
+        assert!(again.seek(&MessageQueue::new("T", "a", 99), 0).is_err());
+        client.shutdown();
+    });
+}
+
+#[test]
+fn a_poll_waits_for_a_message() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        let consumer = PullConsumer::new(&client, "g", "*");
+        consumer.assign(&consumer.queues("T").await.unwrap()).await.unwrap();
+        let (messages, ()) = tokio::join!(consumer.poll(Duration::from_secs(10)), send(&client, 7..8));
+        assert_eq!(messages.unwrap()[0].body, b"7");
+        client.shutdown();
+    });
+}
+
+#[test]
+fn a_listener_gets_everything_once_and_offsets_are_stored() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        send(&client, 0..30).await;
+        let (consumer, mut receiver) =
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+        assert_eq!(take(&mut receiver, 30).await, (0..30).collect());
+        send(&client, 30..50).await;
+        assert_eq!(take(&mut receiver, 20).await, (30..50).collect());
+        consumer.shutdown().await;
+        assert!(receiver.recv().await.is_none(), "nothing came twice");
+        client.shutdown();
+    });
+    let state = cluster.state();
+    let stored = |id| state.offsets[&("g".to_owned(), ("T".to_owned(), id))];
+    assert_eq!((0..QUEUES).map(stored).sum::<i64>(), 50);
+}
+
+#[test]
+fn failed_messages_are_sent_back_and_passed() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        send(&client, 0..10).await;
+        let verdict = |body: &str| match body {
+            "3" => Verdict::Later,
+            "4" => panic!("a listener's mistake"),
+            _ => Verdict::Done,
+        };
+        let (consumer, mut receiver) = push(&client, first(PushConfig::new("g", "T", "*")), verdict).await;
+        assert_eq!(take(&mut receiver, 9).await.len(), 9);
+        while cluster.state().sent_back.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+    let state = cluster.state();
+    assert_eq!(state.sent_back.len(), 2);
+}
+
+#[test]
+fn two_members_share_the_queues_and_one_takes_over() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let (one, two) = (client(&cluster), client(&cluster));
+        let config = || first(PushConfig::new("g", "T", "*"));
+        let (first, mut received_first) = push(&one, config(), |_| Verdict::Done).await;
+        let of =
+            |consumer: &PushConsumer| consumer.queues().iter().filter(|queue| queue.topic == "T").count();
+        assert_eq!(of(&first), 4);
+        let (second, mut received_second) = push(&two, config(), |_| Verdict::Done).await;
+        while of(&first) != 2 || of(&second) != 2 {
+            tokio::task::yield_now().await;
+        }
+        // Three rounds of the eight queues that can be sent to.
+        send(&one, 0..24).await;
+        let (left, right) = tokio::join!(take(&mut received_first, 12), take(&mut received_second, 12));
+        assert_eq!(left.union(&right).copied().collect::<Vec<_>>(), (0..24).collect::<Vec<_>>());
+        second.shutdown().await;
+        while of(&first) != 4 {
+            tokio::task::yield_now().await;
+        }
+        send(&one, 24..40).await;
+        assert_eq!(take(&mut received_first, 16).await, (24..40).collect());
+        first.shutdown().await;
+        one.shutdown();
+        two.shutdown();
+    });
+}
+
+#[test]
+fn broadcasting_members_each_get_everything_and_remember_where_they_were() {
+    let cluster = Cluster::start();
+    let directory = std::env::temp_dir().join(format!("vostok-broadcast-{}", std::process::id()));
+    block_on(async {
+        let (one, two) = (client(&cluster), client(&cluster));
+        send(&one, 0..10).await;
+        let config = |name: &str| PushConfig {
+            model: MessageModel::Broadcasting,
+            broadcast_offsets: Some(directory.join(name)),
+            ..first(PushConfig::new("g", "T", "*"))
+        };
+        let (left, mut received_left) = push(&one, config("left"), |_| Verdict::Later).await;
+        let (right, mut received_right) = push(&two, config("right"), |_| Verdict::Done).await;
+        assert_eq!(take(&mut received_left, 10).await, (0..10).collect());
+        assert_eq!(take(&mut received_right, 10).await, (0..10).collect());
+        left.shutdown().await;
+        right.shutdown().await;
+        let (again, mut received) = push(&one, config("left"), |_| Verdict::Done).await;
+        send(&one, 10..15).await;
+        assert_eq!(take(&mut received, 5).await, (10..15).collect(), "not from the beginning");
+        again.shutdown().await;
+        one.shutdown();
+        two.shutdown();
+    });
+    assert!(cluster.state().sent_back.is_empty(), "broadcast messages are given up");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_group_starts_once_per_client_and_an_offset_outside_the_queue_is_corrected() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        for id in 0..QUEUES {
+            cluster.state().offsets.insert(("g".to_owned(), ("T".to_owned(), id)), 1000);
+        }
+        let calls = Arc::new(Mutex::new(0));
+        let (consumer, mut receiver) = push(&client, first(PushConfig::new("g", "T", "*")), move |_| {
+            *calls.lock().unwrap() += 1;
+            Verdict::Done
+        })
+        .await;
+        let second = PushConsumer::start(&client, PushConfig::new("g", "T", "*"), |_| Verdict::Done).await;
+        assert!(second.is_err());
+        send(&client, 0..4).await;
+        assert_eq!(take(&mut receiver, 4).await.len(), 4);
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+}
