@@ -146,10 +146,12 @@ impl<S: Service> State<S> {
     fn compact(&mut self) {
         if self.sent == self.unsent.len() {
             self.unsent.clear();
-        } else {
+            self.sent = 0;
+        } else if self.sent > self.unsent.len() / 2 {
+            // Not at every write: a long queue of large frames would be moved over and over.
             self.unsent.drain(..self.sent);
+            self.sent = 0;
         }
-        self.sent = 0;
         if self.unsent.is_empty() && self.unsent.capacity() > 0 {
             // The memory goes back to the worker, so that an idle connection holds none.
             let output = &mut self.link.scratch.borrow_mut().output;
