@@ -5,6 +5,7 @@
 mod common;
 
 mod clients;
+mod edges;
 mod frames;
 mod hostile;
 mod judge;
