@@ -218,7 +218,9 @@ pub(crate) fn answer(
 /// The log was deleted below the reader, or the disk refuses that range.
 fn unreadable(pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
     let (code, remark) = match error {
-        ReadError::Range { .. } => (response::PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING".to_owned()),
+        ReadError::Range { from, min, .. } if from < min => {
+            (response::PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING".to_owned())
+        }
         _ => {
             tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "a range of the log cannot be read");
             (response::SYSTEM_ERROR, format!("queue offset {} cannot be read: {error}", pull.offset))
