@@ -120,7 +120,7 @@ func longPolling(s *stage) string {
 	}
 	for _, queue := range queues { // a first pull that failed is repeated after 3 s, so wait for all four to work
 		sendText(sender, queue, "TagA", "first")
-		next(30*time.Second, "the first message of a queue")
+		next(45*time.Second, "the first message of a queue")
 	}
 	start := time.Now()
 	for i := 0; i < 200; i++ {
@@ -148,7 +148,7 @@ func broadcast(s *stage) string {
 	}
 	sort.Strings(sent)
 	for i := range boxes {
-		boxes[i].await(30*time.Second, 200, "messages of one instance")
+		boxes[i].await(45*time.Second, 200, "messages of one instance")
 		equal(sent, boxes[i].bodies(), "messages of one instance, each once")
 	}
 	return "2 instances, 200 messages each"
@@ -174,11 +174,11 @@ func pull(s *stage) string {
 		equal(primitive.PullOffsetIllegal, beyond.Status, "status of a pull beyond the end")
 		equal(int64(50), beyond.NextBeginOffset, "offset after a pull beyond the end")
 	}
-	first := poll(s, "1", 200)
+	first := poll(s, "1", queues, 200, 50)
 	for i := 200; i < 240; i++ {
 		sendText(sender, queues[i%4], "", fmt.Sprint(i))
 	}
-	second := poll(s, "2", 40)
+	second := poll(s, "2", queues, 40, 60)
 	for i := 0; i < 240; i++ {
 		equal(i < 200, first[fmt.Sprint(i)], fmt.Sprintf("message %d came before the offsets were stored", i))
 		equal(i >= 200, second[fmt.Sprint(i)], fmt.Sprintf("message %d came after the offsets were stored", i))
@@ -186,10 +186,11 @@ func pull(s *stage) string {
 	return "240 messages, chosen offsets, resume from stored offsets"
 }
 
-func poll(s *stage, instance string, count int) map[string]bool {
+// poll has a new member of the group take that many messages, after which the broker must hold the end offset of each queue.
+func poll(s *stage, instance string, queues []*primitive.MessageQueue, count int, end int64) map[string]bool {
 	member := s.puller(s.topic, s.group, instance)
 	seen := map[string]bool{}
-	for end := time.Now().Add(45 * time.Second); len(seen) < count && time.Now().Before(end); {
+	for limit := time.Now().Add(45 * time.Second); len(seen) < count && time.Now().Before(limit); {
 		request, err := member.Poll(background, time.Second)
 		if consumer.IsNoNewMsgError(err) {
 			continue
@@ -202,6 +203,7 @@ func poll(s *stage, instance string, count int) map[string]bool {
 	}
 	equal(count, len(seen), "messages polled")
 	must(member.PersistOffset(background, s.topic))
+	s.awaitStored(s.group, queues, end)
 	must(member.Shutdown())
 	return seen
 }

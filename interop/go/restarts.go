@@ -22,11 +22,13 @@ func resume(s *stage) string {
 	sendNumbers(sender, queues, 0, 200)
 	before.await(45*time.Second, 200, "messages")
 	throughout.await(45*time.Second, 200, "messages by the other group")
-	time.Sleep(500 * time.Millisecond) // the listener returns before its offset is noted
-	must(leaving.Shutdown())           // stores its offsets
+	s.awaitStored(s.group, queues, 50)
+	must(leaving.Shutdown())
 	sendNumbers(sender, queues, 200, 260)
 
+	s.awaitStored(s.group, queues, 50)
 	ask("restart")
+	s.awaitStored(s.group, queues, 50)
 	sendNumbers(sender, queues, 260, 320)
 	s.push(s.group, "2", "*", after.listen)
 	after.await(45*time.Second, 120, "messages after the restart")

@@ -35,8 +35,8 @@ final class Restarts {
         send(producer, queues, 0, 200);
         Check.await(45, "200 messages", () -> before.size() >= 200, before::size);
         Check.await(45, "200 messages by the other group", () -> throughout.size() >= 200, throughout::size);
-        Thread.sleep(500); // the listener returns before its offset is noted
-        leaving.shutdown(); // stores its offsets
+        Thread.sleep(500); // the listener returns before its offset is noted; shutting down stores it
+        leaving.shutdown();
         send(producer, queues, 200, 260);
 
         Main.ask("restart");
