@@ -20,6 +20,8 @@ pub struct Read {
     pub log: u64,
     /// Hash of all its bytes.
     pub print: u64,
+    /// Store time minus born time.
+    pub age_ms: i64,
     /// Who sent it, or what is wrong with it.
     pub tag: Result<Tag, String>,
 }
@@ -38,6 +40,7 @@ impl Read {
             offset: record.raw_queue_offset(),
             log: record.log_offset().map_or(u64::MAX, |offset| offset.get()),
             print: hasher.finish(),
+            age_ms: record.store_timestamp() - record.born_timestamp(),
             tag,
         }
     }

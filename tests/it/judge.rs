@@ -15,7 +15,7 @@ fn acknowledged(offset: i64) -> Sent {
 
 fn read(offset: i64, sequence: u64) -> Read {
     let tag = Ok(Tag { producer: 1, sequence });
-    Read { queue: 0, offset, log: offset as u64 * 10, print: sequence + 100, tag }
+    Read { queue: 0, offset, log: offset as u64 * 10, print: sequence + 100, age_ms: 0, tag }
 }
 
 fn history(sent: Vec<Sent>) -> Vec<History> {

@@ -10,6 +10,7 @@ use crate::common::random::Random;
 use crate::common::read;
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::Connection;
+use crate::later::Later;
 use crate::round::{Load, QUEUES, TOPIC, create_topic, describe, settle, spread};
 use crate::{Options, Tally};
 
@@ -57,6 +58,7 @@ struct Life {
     setup: Setup,
     random: Random,
     judge: Judge,
+    later: Later,
     first: u64,
     restarts: Vec<Duration>,
     /// Removed with the life, but for one that ended badly.
@@ -69,7 +71,15 @@ impl Life {
         let mut setup = Setup::new(&options.binary, home.path().join("data"), home.path());
         setup.lines.extend(settings.iter().map(|line| (*line).to_owned()));
         let random = Random::new(options.seed.wrapping_add(first));
-        Ok(Self { setup, random, judge: Judge::new(QUEUES), first, restarts: Vec::new(), home })
+        Ok(Self {
+            setup,
+            random,
+            judge: Judge::new(QUEUES),
+            later: Later::default(),
+            first,
+            restarts: Vec::new(),
+            home,
+        })
     }
 
     /// Runs `rounds`; how many were without a violation.
@@ -88,8 +98,11 @@ impl Life {
         let ends = read::drain(&mut connection, TOPIC, &everything, |read| self.judge.read(read))?;
         self.judge.end(Promise::Everything, &ends);
         drop(connection);
+        let (wrong, delayed) = self.later.check(&server)?;
+        wrong.iter().for_each(|text| println!("FAILED: {text}"));
         let mut bad = !server.terminate().success() || self.judge.violations().0 != before;
-        self.report(rounds);
+        bad |= !wrong.is_empty();
+        self.report(rounds, &delayed);
         if self.restarts.get(self.restarts.len() / 2).is_some_and(|median| *median > RESTART_MEDIAN_MAX) {
             println!("FAILED: half of the restarts took longer than {RESTART_MEDIAN_MAX:?}");
             bad = true;
@@ -102,9 +115,11 @@ impl Life {
 
     fn round(&mut self, server: Server, round: u64) -> io::Result<Server> {
         let load = Load::start(&self.setup, &mut self.random, round, self.judge.ends(), false);
+        self.later.start(self.setup.broker());
         sleep(Duration::from_micros(self.random.within(5_000, 400_000)));
         let result = if self.random.one_in(10) {
             load.stop();
+            self.later.finish();
             let result = load.join();
             if !server.terminate().success() {
                 return Err(io::Error::other("a clean stop ended with an error"));
@@ -112,6 +127,7 @@ impl Life {
             result
         } else {
             server.kill9();
+            self.later.finish();
             load.join()
         };
         if self.random.one_in(4) {
@@ -134,10 +150,10 @@ impl Life {
         Ok(())
     }
 
-    fn report(&mut self, rounds: u64) {
+    fn report(&mut self, rounds: u64, delayed: &str) {
         let (violations, texts) = self.judge.violations();
         println!(
-            "kill9: {rounds} rounds {:?}: {}; restart to serving {}; log {} MB; {violations} violations",
+            "kill9: {rounds} rounds {:?}: {}; {delayed}; restart to serving {}; log {} MB; {violations} violations",
             self.setup.lines,
             describe(self.judge.counts()),
             spread(&mut self.restarts),

@@ -11,6 +11,7 @@
 mod common;
 mod disk;
 mod kill9;
+mod later;
 mod powercut;
 mod round;
 

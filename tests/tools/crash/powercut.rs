@@ -9,6 +9,7 @@ use crate::common::os;
 use crate::common::random::Random;
 use crate::common::server::{Server, Setup};
 use crate::disk::{LoopDisk, keep_some_pages};
+use crate::later::Later;
 use crate::round::{Load, QUEUES, create_topic, describe, settle, spread};
 use crate::{Options, Tally};
 
@@ -135,6 +136,7 @@ struct Life {
     setup: Setup,
     random: Random,
     judge: Judge,
+    later: Later,
     first: u64,
     restarts: Vec<Duration>,
     // Dropped in this order: the file system is unmounted before its image is removed.
@@ -153,6 +155,7 @@ impl Life {
             setup,
             random: Random::new(options.seed.wrapping_add(first)),
             judge: Judge::new(QUEUES),
+            later: Later::default(),
             first,
             restarts: Vec::new(),
             disk,
@@ -170,14 +173,21 @@ impl Life {
             server = self.cut(server, round)?;
             passed += u64::from(self.judge.violations().0 == before);
         }
+        let (wrong, delayed) = self.later.check(&server)?;
+        if !wrong.is_empty() {
+            passed = passed.min(cuts - 1);
+        }
         server.kill9();
-        self.report(cuts);
+        self.report(cuts, &wrong, &delayed);
         Ok(passed)
     }
 
     fn cut(&mut self, server: Server, round: u64) -> io::Result<Server> {
         let early = self.kind.planted == Planted::EarlyAcknowledgement;
         let load = Load::start(&self.setup, &mut self.random, round, self.judge.ends(), early);
+        if self.kind.sync && self.kind.planted == Planted::Nothing {
+            self.later.start(self.setup.broker());
+        }
         sleep(Duration::from_micros(self.random.within(20_000, 500_000)));
         // Half of the cuts find a process that stands still, so that the pages kept are exactly those chosen.
         let stopped = self.random.one_in(2);
@@ -196,6 +206,7 @@ impl Life {
             sleep(Duration::from_millis(self.random.within(0, 20)));
         }
         server.kill9();
+        self.later.finish();
         let result = load.join();
         self.disk.power_up().map_err(io::Error::other)?;
         let server = self.setup.start()?;
@@ -209,16 +220,16 @@ impl Life {
         Ok(server)
     }
 
-    fn report(&mut self, cuts: u64) {
+    fn report(&mut self, cuts: u64, wrong: &[String], delayed: &str) {
         let (violations, texts) = self.judge.violations();
         println!(
-            "powercut: {cuts} cuts {:?}: {}; restart to serving {}; {violations} violations",
+            "powercut: {cuts} cuts {:?}: {}; {delayed}; restart to serving {}; {violations} violations",
             self.kind.lines,
             describe(self.judge.counts()),
             spread(&mut self.restarts),
         );
         if self.kind.planted == Planted::Nothing {
-            for text in texts {
+            for text in wrong.iter().chain(texts) {
                 println!("  {text}");
             }
         }
