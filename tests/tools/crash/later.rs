@@ -94,7 +94,10 @@ impl Later {
             std::thread::sleep(Duration::from_millis(20));
         }
         let twice = arrived.values().filter(|count| **count > 1).count();
-        Ok((wrong, format!("{} delayed, {twice} of them came more than once", self.acknowledged.len())))
+        let most = arrived.values().max().copied().unwrap_or_default();
+        let text =
+            format!("{} delayed, {twice} came more than once, up to {most} times", self.acknowledged.len());
+        Ok((wrong, text))
     }
 }
 
