@@ -70,13 +70,13 @@ final class Groups {
         awaitOwned(stage, 45, first, 8, second, 0);
         Source source = new Source(producer, queues, 2);
         source.start();
-        Check.await(10, "messages by the first", () -> byFirst.size() > 50, byFirst::size);
+        Check.await(45, "messages by the first", () -> byFirst.size() > 50, byFirst::size);
 
         long joined = System.nanoTime();
         second.start();
         awaitOwned(stage, 10, first, 4, second, 4); // told at once; the clients' own timer is 20 s
         double join = (System.nanoTime() - joined) / 1e9;
-        Check.await(10, "messages by the second", () -> bySecond.size() > 100, bySecond::size);
+        Check.await(45, "messages by the second", () -> bySecond.size() > 100, bySecond::size);
 
         long left = System.nanoTime();
         second.shutdown();
@@ -87,7 +87,7 @@ final class Groups {
         int sent = source.finish();
 
         Set<Integer> seen = ConcurrentHashMap.newKeySet();
-        Check.await(20, "every one of " + sent + " messages", () -> {
+        Check.await(45, "every one of " + sent + " messages", () -> {
             byFirst.forEach(message -> seen.add(Integer.parseInt(Pushes.body(message))));
             bySecond.forEach(message -> seen.add(Integer.parseInt(Pushes.body(message))));
             return seen.size() == sent;
@@ -165,7 +165,7 @@ final class Groups {
         awaitOwned(stage, 45, members.get(0), 2, members.get(1), 2); // a lost race for a lock is repeated after 20 s
         Source source = new Source(producer, queues, 1);
         source.start();
-        Check.await(30, "40 messages of a queue by each member", () -> order.served("first") && order.served("second"), order::total);
+        Check.await(45, "40 messages of a queue by each member", () -> order.served("first") && order.served("second"), order::total);
         long left = System.nanoTime();
         members.get(1).shutdown();
         awaitOwned(stage, 30, members.get(0), 4, members.get(1), 0);
@@ -173,7 +173,7 @@ final class Groups {
         int mark = source.sent.get();
         Check.await(10, "100 more messages", () -> source.sent.get() > mark + 100, source.sent::get);
         int sent = source.finish();
-        Check.await(30, "all " + sent + " messages", () -> order.total() == sent, order::total);
+        Check.await(45, "all " + sent + " messages", () -> order.total() == sent, order::total);
         int twice = 0;
         for (Map.Entry<Integer, Queue<Delivery>> queue : order.deliveries.entrySet()) {
             twice += inOrder(queue.getKey(), queue.getValue());
