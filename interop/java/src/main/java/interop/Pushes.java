@@ -49,7 +49,6 @@ final class Pushes {
         Map<String, ConcurrentLinkedQueue<MessageExt>> received = new ConcurrentHashMap<>();
         for (Map.Entry<String, String> entry : subscriptions.entrySet()) {
             DefaultMQPushConsumer consumer = stage.push(stage.group + entry.getKey(), "1");
-            consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
             consumer.subscribe(stage.topic, entry.getValue());
             received.put(entry.getKey(), new ConcurrentLinkedQueue<>());
             consumer.registerMessageListener(into(received.get(entry.getKey())));
@@ -154,6 +153,7 @@ final class Pushes {
         for (int i = 0; i < 2; i++) {
             DefaultMQPushConsumer consumer = stage.push(stage.group, "b" + i);
             broadcasting(consumer);
+            consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET);
             consumer.subscribe(stage.topic, "*");
             consumer.registerMessageListener(into(received.get(i)));
             stage.start(consumer);

@@ -10,6 +10,7 @@ import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /** What one scenario works with: its own topic and group names, and clients that are shut down at its end. */
@@ -50,6 +51,7 @@ final class Stage implements AutoCloseable {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(group + "-" + instance);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET); // the default may skip a queue's first message
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
         return consumer;
