@@ -109,6 +109,12 @@ pub(crate) enum Interrupted {
     Fenced,
 }
 
+/// Bytes of the log taken out of memory in one step, about a millisecond of work.
+const FORGOTTEN_BYTES: u64 = 4 << 20;
+
+/// Pause between two such steps.
+const FORGET_PAUSE: Duration = Duration::from_millis(1);
+
 impl Shared {
     /// The checkpoint thread.
     pub(crate) fn run_checkpoints(&self) {
@@ -151,12 +157,15 @@ impl Shared {
         if end <= *forgotten {
             return;
         }
-        for segment in self.log.segments_in(*forgotten, end) {
-            let first = (*forgotten).max(segment.base) - segment.base;
-            let last = (end - segment.base).min(self.config.segment_bytes);
-            segment.file.forget(first, last - first);
+        while *forgotten < end && !self.stopping.load(Ordering::Acquire) {
+            let Some(segment) = self.log.segment_of(*forgotten) else { break };
+            let first = *forgotten - segment.base;
+            let length = FORGOTTEN_BYTES.min(self.config.segment_bytes - first).min(end - *forgotten);
+            segment.file.forget(first, length);
+            *forgotten += length;
+            // In small steps: the kernel does this work on the processor that appends need.
+            self.sleep_for(FORGET_PAUSE);
         }
-        *forgotten = end;
     }
 
     fn sleep_for(&self, pause: Duration) {
