@@ -120,6 +120,8 @@ impl Shared {
     pub(crate) fn run_checkpoints(&self) {
         // Queues whose tails were written last round: they keep a window for their readers until the next.
         let mut settled: Vec<Arc<Queue>> = Vec::new();
+        // Nobody waits for this thread: the processor belongs to those who append. Where it may not step back, it does not.
+        let _ = rustix::process::nice(10);
         let mut pause = self.config.checkpoint_interval;
         let mut forgotten = self.flushed.load(Ordering::Acquire);
         while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
