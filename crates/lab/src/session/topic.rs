@@ -11,7 +11,7 @@ use std::time::Duration;
 use wire::codes::response;
 
 /// How often, and how long between, brokers and a created topic are looked for.
-const LOOKS: (u32, Duration) = (100, Duration::from_millis(100));
+const LOOKS: (u32, Duration) = (300, Duration::from_millis(100));
 
 /// A broker and its queues of the topic.
 #[derive(Clone, Debug)]
