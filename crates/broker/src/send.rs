@@ -100,7 +100,10 @@ pub(crate) fn stage(
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) {
+    let ids_before = turn.ids.len();
     if let Err(refusal) = try_stage(broker, turn, peer, command) {
+        // Without this a worker that refuses everything would keep their keys: only a commit clears the turn.
+        turn.ids.truncate(ids_before);
         if !command.is_one_way() {
             let head = command.reply(refusal.code).remark(&refusal.remark);
             reply::refused(broker, head, out);
@@ -183,14 +186,10 @@ fn stage_single(
     let queue = find_queue(broker, &target)?;
     let message =
         Message { properties: &turn.properties, flag: header.flag, ..request.message(broker, command.body) };
-    let index = match turn.batch.push(&queue.log, &message) {
-        Ok(index) => index,
-        Err(error) => {
-            turn.ids.truncate(id_start);
-            tracing::debug!(topic = header.topic, %error, "a message cannot be stored");
-            return Err(illegal(broker));
-        }
-    };
+    let index = turn.batch.push(&queue.log, &message).map_err(|error| {
+        tracing::debug!(topic = header.topic, %error, "a message cannot be stored");
+        illegal(broker)
+    })?;
     turn.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,

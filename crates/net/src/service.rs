@@ -38,7 +38,8 @@ pub struct Limits {
     pub idle: Duration,
     /// Reading stops while more than this many bytes wait to be written.
     pub unsent_bytes_high: usize,
-    /// A peer that lets more than this many bytes pile up is disconnected.
+    /// A peer that lets more than this many bytes pile up is disconnected: bytes pushed and not yet taken by the
+    /// connection, or taken and not yet written, each.
     pub unsent_bytes_max: usize,
     /// Commands of one wake-up are cut off when their answers reach this many bytes.
     pub turn_bytes: usize,
