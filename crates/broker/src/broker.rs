@@ -280,9 +280,12 @@ impl Broker {
 
     /// What the running broker holds, for its status answer.
     pub(crate) fn status(&self) -> BTreeMap<&'static str, String> {
+        let flushes = self.store.flushes();
         BTreeMap::from([
             ("appended", self.store.appended().to_string()),
             ("flushed", self.store.flushed().to_string()),
+            ("flushes", flushes.count.to_string()),
+            ("flushWaitersAnswered", flushes.answered.to_string()),
             ("topics", self.topics.all().len().to_string()),
         ])
     }

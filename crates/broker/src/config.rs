@@ -24,6 +24,15 @@ pub struct Transfer {
     pub count_max: i32,
     /// `maxTransferBytesOnMessageInMemory`.
     pub bytes_max: usize,
+    /// `maxTransferCountOnMessageInDisk`.
+    pub disk_count_max: i32,
+    /// `maxTransferBytesOnMessageInDisk`.
+    pub disk_bytes_max: usize,
+    /// `accessMessageInMemoryMaxRatio`: messages further behind the end of the log than this percentage of the memory count
+    /// as being on the disk.
+    pub memory_ratio: i64,
+    /// Memory of the machine in bytes.
+    pub memory_bytes: u64,
     /// `maxFilterMessageSize` in index units of 20 bytes: how many are looked at.
     pub scan_units: i64,
 }
@@ -71,6 +80,8 @@ pub struct Config {
     pub flush_consumer_offset_interval_ms: u64,
     /// `registerNameServerPeriod`.
     pub register_name_server_period_ms: u64,
+    /// `slaveReadEnable`: consumers far behind are told to read from a slave.
+    pub slave_read_enable: bool,
     /// Bounds of one pull.
     pub transfer: Transfer,
     /// Of the log.
@@ -172,6 +183,8 @@ impl Config {
         let mut config = Self::new(host_name.trim(), crate::start::reachable_ip());
         if let Some(memory_bytes) = memory_bytes() {
             config.store.cached_bytes = memory_bytes / 4;
+            config.store.cold_bytes = config.store.cold_bytes.min(memory_bytes / 16);
+            config.transfer.memory_bytes = memory_bytes;
         }
         config
     }
@@ -200,7 +213,16 @@ impl Config {
             notify_consumer_ids_changed_enable: true,
             flush_consumer_offset_interval_ms: 5000,
             register_name_server_period_ms: 30_000,
-            transfer: Transfer { count_max: 32, bytes_max: 262_144, scan_units: 800 },
+            slave_read_enable: false,
+            transfer: Transfer {
+                count_max: 32,
+                bytes_max: 262_144,
+                disk_count_max: 8,
+                disk_bytes_max: 65_536,
+                memory_ratio: 40,
+                memory_bytes: 16 << 30,
+                scan_units: 800,
+            },
             store: store::Config::new("./data"),
             delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(),
             has_store_path: false,

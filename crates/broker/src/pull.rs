@@ -36,6 +36,8 @@ pub(crate) struct Pull {
     pub queue: Arc<Queue>,
     pub filter: Arc<Subscription>,
     pub group_sys_flag: i32,
+    /// `brokerId` and `whichBrokerWhenConsumeSlowly` of the group.
+    pub read_from: (i64, i64),
     pub opaque: i32,
     pub encoding: Encoding,
     /// Offset to read from.
@@ -91,7 +93,7 @@ fn try_serve(
     }
     if let Some(offset) = broker.offsets.take_reset(header.consumer_group, header.topic, header.queue_id) {
         let scan = Scan::moved(broker, &pull, offset, "OFFSET_RESET");
-        write_empty(&pull, &scan, out);
+        write_empty(broker, &pull, &scan, out);
         return Ok(());
     }
     let mut scan = Scan::of(broker, &pull, Source::Memory, &mut turn.units);
@@ -190,13 +192,13 @@ pub(crate) fn answer(
     out: &mut Vec<u8>,
 ) -> bool {
     if scan.code != response::SUCCESS {
-        write_empty(pull, scan, out);
+        write_empty(broker, pull, scan, out);
         return true;
     }
     let start = out.len();
     let body_len = units.iter().map(|unit| unit.size as usize).sum();
     let head = Head::response(pull.encoding, response::SUCCESS, pull.opaque).remark("FOUND");
-    scan.header(pull).write(FrameWriter::begin(out, head)).finish_header(body_len);
+    scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish_header(body_len);
     let read = match source {
         Source::Memory => broker.store.read_units(units, out),
         Source::Disk => broker.store.read_units_blocking(units, out).map(|()| Read::Done),
@@ -209,14 +211,14 @@ pub(crate) fn answer(
         }
         Err(error) => {
             out.truncate(start);
-            unreadable(pull, scan, &error, out);
+            unreadable(broker, pull, scan, &error, out);
             true
         }
     }
 }
 
 /// The log was deleted below the reader, or the disk refuses that range.
-fn unreadable(pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
+fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
     let (code, remark) = match error {
         ReadError::Range { from, min, .. } if from < min => {
             (response::PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING".to_owned())
@@ -227,18 +229,24 @@ fn unreadable(pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
         }
     };
     let head = Head::response(pull.encoding, code, pull.opaque).remark(&remark);
-    scan.header(pull).write(FrameWriter::begin(out, head)).finish(b"");
+    scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish(b"");
 }
 
-fn write_empty(pull: &Pull, scan: &Scan, out: &mut Vec<u8>) {
+fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut Vec<u8>) {
     let head = Head::response(pull.encoding, scan.code, pull.opaque).remark(scan.status);
-    scan.header(pull).write(FrameWriter::begin(out, head)).finish(b"");
+    scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish(b"");
 }
 
 impl Scan {
-    fn header(&self, pull: &Pull) -> PullReply {
+    fn header(&self, broker: &Broker, pull: &Pull) -> PullReply {
+        let (usual, slow) = pull.read_from;
+        let suggest_broker_id = match (broker.config.slave_read_enable, self.is_far_behind) {
+            (false, _) => 0,
+            (true, false) => usual,
+            (true, true) => slow,
+        };
         PullReply {
-            suggest_broker_id: 0,
+            suggest_broker_id,
             next_offset: self.next,
             min_offset: self.min,
             max_offset: self.max,

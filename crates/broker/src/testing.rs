@@ -25,7 +25,12 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn new() -> Self {
-        Self::at(tempfile::tempdir().unwrap())
+        Self::with(|_| {})
+    }
+
+    /// One with other settings.
+    pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::at(tempfile::tempdir().unwrap(), change)
     }
 
     /// Closes the broker and opens another on the same directory.
@@ -34,14 +39,15 @@ impl Fixture {
         self.broker.save();
         let directory = self.directory.take().unwrap();
         drop(self);
-        Self::at(directory)
+        Self::at(directory, |_| {})
     }
 
-    fn at(directory: TempDir) -> Self {
+    fn at(directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let (mut config, _) = Config::from_properties(b"").unwrap();
         config.set_store_root(directory.path());
         config.store.segment_bytes = 1 << 20;
         config.store.queue_file_bytes = 20 * 100;
+        change(&mut config);
         let files = directory.path().join("config");
         let loaded = Loaded {
             topics: Topics::load(files.join("topics.json")).unwrap(),

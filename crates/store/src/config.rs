@@ -36,6 +36,8 @@ pub struct Config {
     /// So many bytes at the end of the log stay in memory at most; what is older is taken out once it is on the
     /// disk. Otherwise the log fills all memory, and then appends wait for the kernel to make room.
     pub cached_bytes: u64,
+    /// So many bytes far behind the end of the log are in memory at most because somebody reads them.
+    pub cold_bytes: u64,
     /// With [`FlushMode::Sync`] so many bytes are written ahead with zeros.
     pub written_ahead_bytes: u64,
     /// Largest record in bytes (`maxMessageSize` + 65,536).
@@ -66,6 +68,7 @@ impl Config {
             checkpoint_interval: Duration::from_secs(1),
             write_back_bytes: 2 << 20,
             cached_bytes: 4 << 30,
+            cold_bytes: 256 << 20,
             written_ahead_bytes: 64 << 20,
             record_bytes_max: (4 << 20) + 65_536,
             delay_levels_ms: crate::delivery_delays(

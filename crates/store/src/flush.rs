@@ -5,7 +5,7 @@ use crate::store::Shared;
 use crate::wake::{Wake, lock};
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use wire::units::LogOffset;
 
@@ -37,6 +37,17 @@ pub(crate) struct Flush {
     waiters: Mutex<Waiters>,
     pub(crate) deadline_wake: Wake,
     deadline_idle: AtomicBool,
+    flushes: AtomicU64,
+    answered: AtomicU64,
+}
+
+/// What the flusher did since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flushes {
+    /// Times the log was made durable.
+    pub count: u64,
+    /// Waiters answered by them; divided by the count it is the size of a group commit.
+    pub answered: u64,
 }
 
 #[derive(Default)]
@@ -61,9 +72,18 @@ impl Flush {
 
     fn answer(&self, ready: impl Fn(&Waiter) -> bool, outcome: &FlushOutcome) {
         // Called without the lock: a callback may wait for something again.
-        for waiter in self.take(ready) {
+        let waiters = self.take(ready);
+        if *outcome == FlushOutcome::Flushed {
+            self.answered.fetch_add(waiters.len() as u64, Ordering::Relaxed);
+        }
+        for waiter in waiters {
             (waiter.done)(outcome.clone());
         }
+    }
+
+    pub(crate) fn counts(&self) -> Flushes {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Flushes { count: read(&self.flushes), answered: read(&self.answered) }
     }
 
     fn someone_waits(&self) -> bool {
@@ -147,6 +167,7 @@ impl Shared {
         match self.log.sync(flushed, end) {
             Ok(()) => {
                 self.flushed.store(end, Ordering::Release);
+                self.flush.flushes.fetch_add(1, Ordering::Relaxed);
                 self.flush.answer(|waiter| waiter.end <= end, &FlushOutcome::Flushed);
             }
             // Never again: a second flush may succeed although the data is gone.

@@ -26,6 +26,7 @@
 //! # Ok(()) }
 //! ```
 
+mod ahead;
 mod append;
 mod batch;
 mod checkpoint;
@@ -47,7 +48,7 @@ pub use checkpoint::Checkpoint;
 pub use config::{Config, FlushMode};
 pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space, Syncer};
 pub use error::{AppendError, OpenError, PushError, ReadError};
-pub use flush::FlushOutcome;
+pub use flush::{FlushOutcome, Flushes};
 pub use queue::{Queue, Unit};
 pub use read::{Boundary, Read};
 pub use recover::Recovered;

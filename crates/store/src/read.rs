@@ -80,6 +80,9 @@ impl Shared {
         out: &mut Vec<u8>,
         resident: bool,
     ) -> Result<Read, ReadError> {
+        if !resident {
+            self.bring_in(units);
+        }
         let kept = out.len();
         let mut next = 0;
         while let Some(first) = units.get(next) {

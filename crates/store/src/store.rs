@@ -1,5 +1,6 @@
 //! The store as its users see it, and what its threads share.
 
+use crate::ahead::Windows;
 use crate::append::Appender;
 use crate::batch::{Batch, Message};
 use crate::checkpoint::{Checkpoint, Interrupted};
@@ -7,7 +8,7 @@ use crate::config::Config;
 use crate::disk::{Disk, Syncer};
 use crate::error::{AppendError, OpenError, PushError, ReadError};
 use crate::fence::Fence;
-use crate::flush::{Flush, FlushOutcome};
+use crate::flush::{Flush, FlushOutcome, Flushes};
 use crate::log::Log;
 use crate::queue::files::{OpenFiles, Touched};
 use crate::queue::registry::Queues;
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) checkpointing: Mutex<()>,
     /// Queue files that must be synced before the next checkpoint.
     pub(crate) touched: Mutex<Touched>,
+    /// What of the log is in memory because somebody reads far behind.
+    pub(crate) windows: Mutex<Windows>,
     delays: Arc<[i64]>,
 }
 
@@ -174,6 +177,12 @@ impl Store {
     #[must_use]
     pub fn flushed(&self) -> LogOffset {
         LogOffset::new(self.shared.flushed.load(Ordering::Acquire))
+    }
+
+    /// How often the log was flushed since opening, and for how many.
+    #[must_use]
+    pub fn flushes(&self) -> Flushes {
+        self.shared.flush.counts()
     }
 
     /// Calls `done` once everything before `end` is durable, or when that fails or takes longer than
@@ -331,6 +340,7 @@ impl Shared {
             page: Mutex::default(),
             checkpointing: Mutex::default(),
             touched: Mutex::default(),
+            windows: Mutex::default(),
         }
     }
 

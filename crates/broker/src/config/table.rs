@@ -125,6 +125,18 @@ properties! {
     "maxTransferBytesOnMessageInMemory" Live "most bytes of one pull; the first message always fits" {
         transfer.bytes_max = |text| number(text, 1..=128 << 20), show
     }
+    "maxTransferCountOnMessageInDisk" Live "most messages of one pull far behind the end of the log" {
+        transfer.disk_count_max = |text| number(text, 1..=65_535), show
+    }
+    "maxTransferBytesOnMessageInDisk" Live "most bytes of such a pull; the first message always fits" {
+        transfer.disk_bytes_max = |text| number(text, 1..=128 << 20), show
+    }
+    "accessMessageInMemoryMaxRatio" Live "percentage of the memory; messages further behind count as being on the disk" {
+        transfer.memory_ratio = |text| number(text, 0..=100), show
+    }
+    "slaveReadEnable" Live "consumers far behind are told to read from the broker their group names" {
+        slave_read_enable = flag, show
+    }
     "mappedFileSizeCommitLog" Restart "bytes of a commit log file; must stay as it is for the life of a store" {
         store.segment_bytes = |text| number(text, 4096..=1 << 31), show
     }

@@ -51,6 +51,7 @@ pub(super) fn check(
         queue,
         filter,
         group_sys_flag: config.group_sys_flag,
+        read_from: (config.broker_id, config.which_broker_when_consume_slowly),
         opaque: command.opaque,
         encoding: command.encoding,
         offset: header.queue_offset,

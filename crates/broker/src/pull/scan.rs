@@ -22,13 +22,15 @@ pub(crate) struct Scan {
     pub min: i64,
     /// End of the queue.
     pub max: i64,
+    /// Whether what was looked at lies so far behind the end of the log that a slave may serve the next pull.
+    pub is_far_behind: bool,
 }
 
 impl Scan {
     /// Tells the client to go on at `next`.
     pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
         let (min, max) = (pull.queue.log.min().to_i64(), broker.visible_end(&pull.queue));
-        Self { code: response::PULL_OFFSET_MOVED, status, next, min, max }
+        Self { code: response::PULL_OFFSET_MOVED, status, next, min, max, is_far_behind: false }
     }
 
     /// Looks for messages from the pull's offset on; `units` then holds those that match. `None` when the index is not
@@ -38,7 +40,7 @@ impl Scan {
         let min = pull.queue.log.min().to_i64();
         let max = broker.visible_end(&pull.queue);
         let offset = pull.offset;
-        let found = |code, status, next| Some(Self { code, status, next, min, max });
+        let found = |code, status, next| Some(Self { code, status, next, min, max, is_far_behind: false });
         if max == 0 {
             let code = if offset == 0 { response::PULL_NOT_FOUND } else { response::PULL_OFFSET_MOVED };
             return found(code, "NO_MESSAGE_IN_QUEUE", 0);
@@ -57,10 +59,13 @@ impl Scan {
         }
         match walk(broker, pull, max, source, units) {
             Ok(None) => None,
-            Ok(Some(next)) if next > offset && units.is_empty() => {
-                found(response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", next)
+            Ok(Some(Walked { next, is_far_behind })) if next > offset => {
+                let (code, status) = match units.is_empty() {
+                    true => (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE"),
+                    false => (response::SUCCESS, "FOUND"),
+                };
+                Some(Self { code, status, next, min, max, is_far_behind })
             }
-            Ok(Some(next)) if next > offset => found(response::SUCCESS, "FOUND", next),
             unreadable => {
                 let error = unreadable.err().map(|error| error.to_string());
                 tracing::error!(topic = pull.topic.name(), offset, error, "the queue index cannot be read");
@@ -70,17 +75,26 @@ impl Scan {
     }
 }
 
-/// Collects matching units into `units`; returns the offset behind the last one looked at, `None` when the disk would
-/// have to be asked.
+/// How far a walk came.
+struct Walked {
+    /// Offset behind the last unit looked at.
+    next: i64,
+    is_far_behind: bool,
+}
+
+/// Collects matching units into `units`; `None` when the disk would have to be asked.
 fn walk(
     broker: &Broker,
     pull: &Pull,
     max: i64,
     source: Source,
     units: &mut Vec<Unit>,
-) -> Result<Option<i64>, ReadError> {
+) -> Result<Option<Walked>, ReadError> {
     let limits = &broker.config.transfer;
-    let count_max = pull.max_messages.clamp(1, limits.count_max) as usize;
+    let appended = broker.store.appended().get();
+    let memory = limits.memory_bytes / 100 * limits.memory_ratio.unsigned_abs();
+    let is_far = |unit: &Unit| appended.saturating_sub(unit.log_offset.get()) > memory;
+    let mut is_far_behind = false;
     let span = limits.scan_units.max(pull.max_messages.max(0) as i64);
     let end = max.min(pull.offset.saturating_add(span));
     let mut bytes = 0;
@@ -100,20 +114,28 @@ fn walk(
         if step.is_empty() {
             break;
         }
-        for unit in &step {
-            if units.len() == count_max {
-                return Ok(Some(next));
+        for unit in step.iter() {
+            let is_far = !unit.is_blank() && is_far(unit);
+            // `DefaultMessageStore.isTheBatchFull`.
+            let (count_max, bytes_max) = match is_far {
+                true => (limits.disk_count_max, limits.disk_bytes_max),
+                false => (limits.count_max, limits.bytes_max),
+            };
+            if units.len() >= pull.max_messages.clamp(1, count_max) as usize {
+                return Ok(Some(Walked { next, is_far_behind }));
             }
             if !unit.is_blank() && pull.filter.matches(unit.tags_code) {
                 let size = unit.size as usize;
-                if !units.is_empty() && bytes + size > limits.bytes_max {
-                    return Ok(Some(next));
+                // The first message always fits.
+                if !units.is_empty() && bytes + size > bytes_max {
+                    return Ok(Some(Walked { next, is_far_behind }));
                 }
                 bytes += size;
                 units.push(*unit);
             }
+            is_far_behind = is_far;
             next += 1;
         }
     }
-    Ok(Some(next))
+    Ok(Some(Walked { next, is_far_behind }))
 }

@@ -15,6 +15,7 @@ fn pull(fixture: &Fixture, offset: i64, expression: &str) -> Pull {
         queue,
         filter: Arc::new(Subscription::parse("T", expression, 0).unwrap()),
         group_sys_flag: 0,
+        read_from: (0, 1),
         opaque: 1,
         encoding: Encoding::Json,
         offset,
@@ -78,6 +79,27 @@ fn bytes_are_bounded_but_one_large_message_is_returned() {
     let fixture = Fixture::new();
     fill(&fixture, 2, &[7; 300 << 10]);
     assert_eq!(scan(&fixture, 0, "*"), (0, "FOUND", 1, 1));
+}
+
+#[test]
+fn messages_far_behind_come_in_smaller_answers_and_suggest_the_groups_slave() {
+    let fixture = Fixture::with(|config| {
+        // Everything further back than 2 MB counts as on the disk.
+        config.transfer.memory_bytes = 2_000_000;
+        config.transfer.memory_ratio = 100;
+        config.slave_read_enable = true;
+    });
+    fill(&fixture, 40, &[7; 1 << 10]);
+    fill(&fixture, 40, &[7; 100 << 10]);
+    assert_eq!(scan(&fixture, 0, "*"), (0, "FOUND", 8, 8));
+    assert_eq!(scan(&fixture, 45, "*"), (0, "FOUND", 46, 1), "64 KiB are less than one, which always fits");
+    assert_eq!(scan(&fixture, 70, "*"), (0, "FOUND", 72, 2), "256 KiB of what counts as in memory");
+    for (offset, suggested) in [(0, 1), (70, 0)] {
+        let pull = pull(&fixture, offset, "*");
+        let mut units = Vec::new();
+        let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+        assert_eq!(scan.header(&fixture.broker, &pull).suggest_broker_id, suggested, "at {offset}");
+    }
 }
 
 #[test]

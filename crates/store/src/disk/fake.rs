@@ -350,6 +350,8 @@ impl DiskFile for FakeFile {
 
     fn forget(&self, _at: u64, _length: u64) {}
 
+    fn will_need(&self, _at: u64, _length: u64) {}
+
     fn zero(&self, at: u64, length: u64) -> io::Result<()> {
         self.put(&vec![0; position(length)], position(at))
     }

@@ -126,6 +126,9 @@ pub trait DiskFile: Send + Sync {
     /// Takes a range out of memory as far as it is on the disk. A hint.
     fn forget(&self, at: u64, length: u64);
 
+    /// Starts reading a range into memory without waiting for it. A hint.
+    fn will_need(&self, at: u64, length: u64);
+
     /// Turns a range into zeros without changing the length.
     ///
     /// # Errors

@@ -130,6 +130,11 @@ impl DiskFile for RealFile {
         let _ = fadvise(&self.0, at, NonZeroU64::new(length), Advice::DontNeed);
     }
 
+    fn will_need(&self, at: u64, length: u64) {
+        // Only a hint: who needs the range reads it anyway.
+        let _ = fadvise(&self.0, at, NonZeroU64::new(length), Advice::WillNeed);
+    }
+
     fn zero(&self, at: u64, length: u64) -> io::Result<()> {
         if length == 0 || self.is_zero(at, length)? {
             return Ok(());

@@ -1,0 +1,128 @@
+//! Reading far behind the end of the log. Whole windows of the log are brought into memory ahead of their readers
+//! and taken out again behind them: consumers of all queues and groups that work off the same backlog share one
+//! sequential read of the disk, and however much they read, only [`crate::Config::cold_bytes`] of memory is theirs.
+//!
+//! A window is brought in by the first blocking read that needs it, together with the ones that follow when its
+//! predecessor was brought in before. The page cache holds it; this module only remembers which windows are there
+//! because of such reads, oldest first. What is near the end of the log is in memory for others and left alone.
+
+use crate::queue::Unit;
+use crate::store::Shared;
+use crate::wake::lock;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+/// Bytes of a window; windows begin at multiples of it.
+const WINDOW_BYTES: u64 = 4 << 20;
+
+/// Windows brought in behind one that continues a sequence.
+const AHEAD: u64 = 4;
+
+/// The windows in memory because somebody reads far behind, oldest first. Few: searched from one end to the other.
+#[derive(Default)]
+pub(crate) struct Windows(VecDeque<u64>);
+
+/// What has to be done for a read.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan {
+    /// First windows of what is brought in, ascending.
+    needed: Vec<u64>,
+    /// Windows taken out to make room.
+    forgotten: Vec<u64>,
+}
+
+impl Windows {
+    /// Decides on a read of the windows `touched`, ascending; at most `held_max` windows stay.
+    fn plan(&mut self, touched: &[u64], held_max: usize) -> Plan {
+        let mut plan = Plan::default();
+        for &window in touched {
+            // Asked for again: it was not in memory, or the caller would not wait for the disk.
+            plan.needed.push(window);
+            let follows = window.checked_sub(1).is_some_and(|before| self.0.contains(&before));
+            let last = if follows { window + AHEAD } else { window };
+            for window in window..=last {
+                if !self.0.contains(&window) {
+                    self.0.push_back(window);
+                    plan.needed.push(window);
+                }
+            }
+        }
+        plan.needed.sort_unstable();
+        plan.needed.dedup();
+        while self.0.len() > held_max.max(1) {
+            plan.forgotten.extend(self.0.pop_front());
+        }
+        plan.needed.retain(|window| !plan.forgotten.contains(window));
+        plan
+    }
+}
+
+impl Shared {
+    /// Prepares a blocking read of these units' records.
+    pub(crate) fn bring_in(&self, units: &[Unit]) {
+        let mut touched: Vec<u64> = Vec::new();
+        for unit in units.iter().filter(|unit| !unit.is_blank()) {
+            let last = unit.end().get().saturating_sub(1) / WINDOW_BYTES;
+            let first = unit.log_offset.get() / WINDOW_BYTES;
+            // Ascending in every queue; a hostile unit costs no more than its record's limit.
+            let first = touched.last().map_or(first, |known| first.max(known + 1));
+            touched.extend((first..=last).take(64));
+        }
+        let held_max = usize::try_from(self.config.cold_bytes / WINDOW_BYTES).unwrap_or(usize::MAX);
+        let plan = lock(&self.windows).plan(&touched, held_max);
+        let kept_from = self.flushed.load(Ordering::Acquire).saturating_sub(self.config.cached_bytes);
+        for window in plan.forgotten {
+            if (window + 1) * WINDOW_BYTES <= kept_from {
+                self.hint(window, |file, at, length| file.forget(at, length));
+            }
+        }
+        for window in plan.needed {
+            self.hint(window, |file, at, length| file.will_need(at, length));
+        }
+    }
+
+    /// Gives a hint about the part of a window that is in each file.
+    fn hint(&self, window: u64, give: impl Fn(&dyn crate::disk::DiskFile, u64, u64)) {
+        let (from, end) = (window * WINDOW_BYTES, (window + 1) * WINDOW_BYTES);
+        let end = end.min(self.appended.load(Ordering::Acquire));
+        for segment in self.log.segments_in(from, end) {
+            let first = from.max(segment.base);
+            let last = end.min(segment.base + self.config.segment_bytes);
+            give(&*segment.file, first - segment.base, last - first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(needed: &[u64], forgotten: &[u64]) -> Plan {
+        Plan { needed: needed.to_vec(), forgotten: forgotten.to_vec() }
+    }
+
+    #[test]
+    fn a_sequence_is_read_ahead_and_left_behind() {
+        let mut windows = Windows::default();
+        assert_eq!(windows.plan(&[10], 8), plan(&[10], &[]), "one window is no sequence");
+        assert_eq!(windows.plan(&[11], 8), plan(&[11, 12, 13, 14, 15], &[]));
+        // All queues find these in memory; the next one that does not goes on from there.
+        assert_eq!(windows.plan(&[16], 8), plan(&[16, 17, 18, 19, 20], &[10, 11, 12]));
+    }
+
+    #[test]
+    fn a_window_that_was_pushed_out_of_memory_is_brought_in_again() {
+        let mut windows = Windows::default();
+        windows.plan(&[3], 8);
+        assert_eq!(windows.plan(&[3], 8), plan(&[3], &[]));
+        assert_eq!(windows.0.len(), 1);
+    }
+
+    #[test]
+    fn windows_are_bounded_also_when_one_read_needs_more() {
+        let mut windows = Windows::default();
+        let plan = windows.plan(&[1, 5, 9, 13], 2);
+        assert_eq!((plan.needed, plan.forgotten), (vec![9, 13], vec![1, 5]));
+        assert_eq!(windows.0, [9, 13]);
+    }
+}
