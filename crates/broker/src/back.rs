@@ -91,7 +91,7 @@ fn put_copy(
         ..Message::of(record)
     };
     broker.put(topic, queue_id, &message).map_err(|error| match error {
-        crate::broker::PutError::Append(error) => not_stored(&error),
+        crate::broker::PutError::Append(error) => not_stored(broker, &error),
         error => Refusal::error(error.to_string()),
     })
 }

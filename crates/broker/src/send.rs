@@ -274,7 +274,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
             }
         }
         Err(error) => {
-            let refusal = not_stored(&error);
+            let refusal = not_stored(broker, &error);
             for pending in turn.pending.iter().filter(|pending| !pending.one_way) {
                 let head = wire::frame::Head::response(pending.encoding, refusal.code, pending.opaque);
                 reply::refused(broker, head.remark(&refusal.remark), out);
@@ -318,15 +318,22 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u
 }
 
 /// RocketMQ's code for an append that failed.
-pub(crate) fn not_stored(error: &AppendError) -> Refusal {
+pub(crate) fn not_stored(broker: &Broker, error: &AppendError) -> Refusal {
     match error {
         AppendError::Busy { .. } => {
             let remark = format!("[PC_SYNCHRONIZED]broker busy, start flow control for a while: {error}");
             Refusal::new(response::SYSTEM_BUSY, remark)
         }
-        AppendError::NoSpace(_) | AppendError::Fenced(_) | AppendError::Closed => {
+        AppendError::NoSpace(_)
+        | AppendError::DiskFull { .. }
+        | AppendError::Fenced(_)
+        | AppendError::Closed => {
+            let space = broker.store.space();
+            let (log, queues) = (space.log_percent() as f64 / 100.0, space.queue_percent() as f64 / 100.0);
+            // The key index lies beside the queues.
+            let ratios = format!("CL: {log:5.2} CQ: {queues:5.2} INDEX: {queues:5.2}");
             let remark = format!(
-                "service not available now. It may be caused by one of the following reasons: the broker's disk is full, messages are put to the slave, message store has been shut down, etc. Cause: {error}"
+                "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{ratios}], messages are put to the slave, message store has been shut down, etc. Cause: {error}"
             );
             Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
         }

@@ -77,6 +77,13 @@ impl Shared {
         if appender.closed {
             return Err(AppendError::Closed);
         }
+        if self.retention.refuses.load(Ordering::Relaxed) {
+            let view = lock(&self.retention.view);
+            return Err(AppendError::DiskFull {
+                log_percent: view.log_percent(),
+                queue_percent: view.queue_percent(),
+            });
+        }
         let waiting = self.queues.unwritten_units.load(Ordering::Relaxed);
         let limit = self.config.unwritten_units_max;
         if waiting > limit { Err(AppendError::Busy { waiting, limit }) } else { Ok(()) }

@@ -159,6 +159,7 @@ impl Shared {
         if end <= *forgotten {
             return;
         }
+        *forgotten = (*forgotten).max(self.log.min());
         while *forgotten < end && !self.stopping.load(Ordering::Acquire) {
             let Some(segment) = self.log.segment_of(*forgotten) else { break };
             let first = *forgotten - segment.base;

@@ -17,8 +17,12 @@ pub enum FlushMode {
 pub struct Config {
     /// `storePathRootDir`.
     pub root: PathBuf,
-    /// `storePathCommitLog`.
+    /// `storePathCommitLog`: the first directory of the commit log.
     pub commit_log: PathBuf,
+    /// The further ones; new files go to each in turn.
+    pub commit_log_more: Vec<PathBuf>,
+    /// `readOnlyCommitLogStorePaths`: directories of the commit log that get no new files.
+    pub commit_log_read_only: Vec<PathBuf>,
     /// `mappedFileSizeCommitLog`: size of a commit log file. Must stay the same for the life of a store.
     pub segment_bytes: u64,
     /// `mappedFileSizeConsumeQueue`: size of a queue file; rounded up to whole units.
@@ -59,6 +63,8 @@ impl Config {
         let root = root.into();
         Self {
             commit_log: root.join("commitlog"),
+            commit_log_more: Vec::new(),
+            commit_log_read_only: Vec::new(),
             root,
             segment_bytes: 1 << 30,
             queue_file_bytes: 6_000_000,

@@ -93,6 +93,16 @@ pub enum AppendError {
     /// The next commit log file could not be allocated.
     #[error("no space for the next commit log file: {0}")]
     NoSpace(io::Error),
+    /// The disk is over the warning level; see [`crate::Store::watch_space`].
+    #[error(
+        "the disk is over the warning level: {log_percent} % used for the log, {queue_percent} % for the queues"
+    )]
+    DiskFull {
+        /// Percent in use on the log's disk.
+        log_percent: u64,
+        /// Percent in use on the queues' disk.
+        queue_percent: u64,
+    },
     /// A write or flush failed earlier or now; whether the batch is stored is unknown.
     #[error("the store is fenced until it is reopened: {0}")]
     Fenced(String),

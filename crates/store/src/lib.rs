@@ -40,16 +40,21 @@ mod prepare;
 mod queue;
 mod read;
 mod recover;
+mod retention;
 mod store;
 mod wake;
 
 pub use batch::{Batch, Message, Placed, delivery_delays};
 pub use checkpoint::Checkpoint;
 pub use config::{Config, FlushMode};
-pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space, Syncer};
+pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space, Syncer, Usage, local_hour};
 pub use error::{AppendError, OpenError, PushError, ReadError};
 pub use flush::{FlushOutcome, Flushes};
 pub use queue::{Queue, Unit};
 pub use read::{Boundary, Read};
 pub use recover::Recovered;
+pub use retention::{
+    Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView, Unconsumed,
+    Verdict, Watermark, decide, percent,
+};
 pub use store::Store;

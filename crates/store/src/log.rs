@@ -1,5 +1,9 @@
-//! The commit log's files: fixed size, named by their start, made ahead of need.
+//! The commit log's files: fixed size, named by their start, made ahead of need, in one directory or several.
 
+mod places;
+mod removal;
+
+use crate::config::Config;
 use crate::disk::{Disk, DiskFile, Space};
 use crate::queue::files::file_name;
 use crate::wake::lock;
@@ -7,6 +11,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
+
+use places::Places;
+pub(crate) use removal::Removed;
 
 /// One file of the log.
 pub(crate) struct Segment {
@@ -20,10 +27,13 @@ pub(crate) struct Segment {
 
 /// The files, ascending and without gaps.
 pub(crate) struct Log {
-    pub(crate) directory: PathBuf,
+    pub(crate) places: Places,
     pub(crate) segment_bytes: u64,
     disk: Arc<dyn Disk>,
     segments: RwLock<Vec<Arc<Segment>>>,
+    /// What lies before it is being removed, and counts as gone already. Only grows.
+    removed_below: AtomicU64,
+    removed: Removed,
     /// Held while a file is made, so that the appender and the preparing thread do not both do it.
     making: Mutex<()>,
     ahead: (Mutex<()>, Condvar),
@@ -32,12 +42,14 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(directory: PathBuf, segment_bytes: u64, disk: Arc<dyn Disk>) -> Self {
+    pub(crate) fn new(config: &Config, disk: Arc<dyn Disk>) -> Self {
         Self {
-            directory,
-            segment_bytes,
+            places: Places::new(config),
+            segment_bytes: config.segment_bytes,
             disk,
             segments: RwLock::default(),
+            removed_below: AtomicU64::new(0),
+            removed: Removed::default(),
             making: Mutex::default(),
             ahead: Default::default(),
             wanted_ahead: AtomicU64::new(0),
@@ -54,7 +66,8 @@ impl Log {
 
     /// First byte held.
     pub(crate) fn min(&self) -> u64 {
-        self.read().first().map_or(0, |segment| segment.base)
+        let held = self.read().first().map_or(0, |segment| segment.base);
+        held.max(self.removed_below.load(Ordering::Acquire))
     }
 
     /// End of the last file, used or not.
@@ -96,8 +109,9 @@ impl Log {
         let end = self.capacity_end();
         assert!(base.is_multiple_of(self.segment_bytes), "files start at multiples of their size");
         assert!(base == end || self.read().is_empty(), "files are made in order");
-        let path = self.directory.join(file_name(base));
-        let file = self.make(&path)?;
+        let directory = self.places.of(base / self.segment_bytes);
+        let path = directory.join(file_name(base));
+        let file = self.make(directory, &path)?;
         let segment = Arc::new(Segment { base, path, file, written_ahead: AtomicU64::new(0) });
         self.write().push(segment.clone());
         Ok(segment)
@@ -105,10 +119,15 @@ impl Log {
 
     /// Makes a file under another name beside the directory and renames it when it has its full size: a
     /// power cut in between must not leave a file of a wrong size, with which nobody would open the store.
-    fn make(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let mut beside = self.directory.clone().into_os_string();
-        beside.push(".next");
-        let beside = PathBuf::from(beside);
+    fn make(&self, directory: &Path, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        // Trying to reserve more than there is would fill the disk first.
+        let usage = self.disk.usage(directory)?;
+        if usage.total > 0 && usage.available < self.segment_bytes {
+            let (found, needed) = (usage.available, self.segment_bytes);
+            let text = format!("{} has {found} bytes left, a file takes {needed}", directory.display());
+            return Err(io::Error::new(ErrorKind::StorageFull, text));
+        }
+        let beside = places::beside(directory);
         self.disk.remove(&beside)?;
         let file = self.disk.create(&beside, self.segment_bytes, Space::Reserved)?;
         // Its length must be durable before its name is.
@@ -121,21 +140,8 @@ impl Log {
             }
             done => done.map(|()| file)?,
         };
-        self.disk.sync_dir(&self.directory)?;
+        self.disk.sync_dir(directory)?;
         Ok(file)
-    }
-
-    /// Removes the files that start at or behind `end`.
-    pub(crate) fn remove_from(&self, end: u64) -> io::Result<()> {
-        let mut segments = self.write();
-        let kept = segments.iter().take_while(|segment| segment.base < end).count();
-        let removed = segments.split_off(kept);
-        drop(segments);
-        // The last one first: what is left has no gap at any moment.
-        for segment in removed.iter().rev() {
-            self.disk.remove(&segment.path)?;
-        }
-        if removed.is_empty() { Ok(()) } else { self.disk.sync_dir(&self.directory) }
     }
 
     /// Makes `from..end` durable.

@@ -15,6 +15,7 @@ use crate::queue::registry::Queues;
 use crate::queue::{Queue, UNIT_BYTES, Unit};
 use crate::read::{Boundary, Read};
 use crate::recover::Recovered;
+use crate::retention;
 use crate::wake::{Wake, lock};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) touched: Mutex<Touched>,
     /// What of the log is in memory because somebody reads far behind.
     pub(crate) windows: Mutex<Windows>,
+    pub(crate) retention: retention::State,
     delays: Arc<[i64]>,
 }
 
@@ -62,7 +64,7 @@ pub(crate) struct Shared {
 ///
 /// Dropping it without [`Store::close`] stops its threads and leaves the files as a crash would.
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     recovered: Recovered,
     workers: Mutex<Workers>,
     /// Held as long as the store is open.
@@ -91,7 +93,8 @@ impl Store {
             return Err(OpenError::Config(text));
         }
         let root = config.root.clone();
-        for directory in [&root, &config.commit_log, &root.join("consumequeue")] {
+        let queues = root.join("consumequeue");
+        for directory in [&root, &config.commit_log, &queues].into_iter().chain(&config.commit_log_more) {
             disk.create_dir_all(directory).map_err(OpenError::io(directory))?;
         }
         let store_lock = disk.lock(&root.join("lock")).map_err(|error| match error.kind() {
@@ -103,6 +106,7 @@ impl Store {
         let sync_all = disk.syncer(&root.join("consumequeue")).map_err(OpenError::io(&root))?;
         let shared = Arc::new(Shared::new(config, disk, sync_all));
         let recovered = shared.recover()?;
+        shared.retention.trimmed.store(shared.log.min(), Ordering::Relaxed);
         let workers = shared.clone().start().map_err(OpenError::io(root))?;
         let store_lock = Mutex::new(Some(store_lock));
         Ok(Self { shared, recovered, workers: Mutex::new(workers), store_lock })
@@ -320,7 +324,7 @@ impl Shared {
     fn new(config: Config, disk: Arc<dyn Disk>, sync_all: Syncer) -> Self {
         let open = Arc::new(OpenFiles::new(disk.clone(), config.open_queue_files));
         Self {
-            log: Log::new(config.commit_log.clone(), config.segment_bytes, disk.clone()),
+            log: Log::new(&config, disk.clone()),
             queues: Queues::new(config.root.join("consumequeue"), config.queue_file_bytes, open),
             delays: config.delay_levels_ms.clone().into(),
             config,
@@ -341,6 +345,7 @@ impl Shared {
             checkpointing: Mutex::default(),
             touched: Mutex::default(),
             windows: Mutex::default(),
+            retention: retention::State::default(),
         }
     }
 

@@ -2,15 +2,16 @@
 //! [`FakeDisk::power_cut`] keeps what was, and of the rest an arbitrary subset chosen by a seed. Names
 //! behave as on a journaling file system: of the unsynced renames, creations and removals a prefix survives.
 
-use super::{Disk, DiskFile, Entry, Space, Syncer};
+use super::{Disk, DiskFile, Entry, Space, Syncer, Usage};
 use crate::wake::lock;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What goes wrong. All off by default; changed with [`FakeDisk::faults`].
+/// What goes wrong, and how full the disk is and how late. All off by default; changed with [`FakeDisk::faults`].
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Writes that still succeed; the next one writes half of its bytes and fails.
@@ -21,6 +22,11 @@ pub struct Faults {
     pub space_left: Option<u64>,
     /// Reads through [`DiskFile::read_resident`] find nothing in memory.
     pub nothing_resident: bool,
+    /// Time the files written from now on get, milliseconds since the epoch.
+    pub now_ms: i64,
+    /// What [`Disk::usage`] says of the paths below these; the last one that fits counts. Other paths are on a disk
+    /// of a terabyte that is empty.
+    pub usage: Vec<(PathBuf, Usage)>,
 }
 
 type Names = BTreeMap<PathBuf, Arc<FakeFile>>;
@@ -149,13 +155,15 @@ impl Disk for FakeDisk {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let inside = |entry: &Path| entry.parent() == Some(path);
         let directories = state.directories.iter().filter(|entry| inside(entry));
-        let mut list: Vec<Entry> =
-            directories.map(|entry| Entry { name: name(entry), is_dir: true, length: 0 }).collect();
+        let mut list: Vec<Entry> = directories
+            .map(|entry| Entry { name: name(entry), is_dir: true, length: 0, modified_ms: 0 })
+            .collect();
         let files = state.names.iter().filter(|(entry, _)| inside(entry));
         list.extend(files.map(|(entry, file)| Entry {
             name: name(entry),
             is_dir: false,
             length: lock(&file.data).current.len() as u64,
+            modified_ms: file.modified_ms.load(Ordering::Relaxed),
         }));
         list.sort();
         Ok(list)
@@ -209,6 +217,14 @@ impl Disk for FakeDisk {
         Ok(())
     }
 
+    fn usage(&self, path: &Path) -> io::Result<Usage> {
+        const TERABYTE: u64 = 1 << 40;
+        let empty = Usage { device: 0, total: TERABYTE, free: TERABYTE, available: TERABYTE };
+        let faults = lock(&self.faults);
+        let set = faults.usage.iter().rev().find(|(above, _)| path.starts_with(above));
+        Ok(set.map_or(empty, |(_, usage)| *usage))
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let state = &mut *lock(&self.state);
         let (done, rest) = std::mem::take(&mut state.changes)
@@ -253,18 +269,21 @@ struct Data {
 struct FakeFile {
     page_bytes: usize,
     data: Mutex<Data>,
+    modified_ms: AtomicI64,
     faults: Arc<Mutex<Faults>>,
 }
 
 impl FakeFile {
     fn new(page_bytes: usize, faults: Arc<Mutex<Faults>>) -> Self {
         let data = Data { current: Vec::new(), durable: Vec::new(), dirty: BTreeSet::new() };
-        Self { page_bytes, data: Mutex::new(data), faults }
+        let modified_ms = AtomicI64::new(lock(&faults).now_ms);
+        Self { page_bytes, data: Mutex::new(data), modified_ms, faults }
     }
 
     fn with_content(&self, content: Vec<u8>, faults: Arc<Mutex<Faults>>) -> Self {
         let data = Data { current: content.clone(), durable: content, dirty: BTreeSet::new() };
-        Self { page_bytes: self.page_bytes, data: Mutex::new(data), faults }
+        let modified_ms = AtomicI64::new(self.modified_ms.load(Ordering::Relaxed));
+        Self { page_bytes: self.page_bytes, data: Mutex::new(data), modified_ms, faults }
     }
 
     fn copy(&self, faults: Arc<Mutex<Faults>>) -> Self {
@@ -283,6 +302,10 @@ impl FakeFile {
             }
         }
         self.with_content(content, faults)
+    }
+
+    fn note_time(&self) {
+        self.modified_ms.store(lock(&self.faults).now_ms, Ordering::Relaxed);
     }
 
     fn put(&self, source: &[u8], at: usize) -> io::Result<()> {
@@ -319,6 +342,7 @@ impl DiskFile for FakeFile {
     }
 
     fn write_at(&self, source: &[u8], at: u64) -> io::Result<()> {
+        self.note_time();
         if let Some(left) = &mut lock(&self.faults).writes_left {
             let Some(fewer) = left.checked_sub(1) else {
                 self.put(&source[..source.len() / 2], position(at))?;
@@ -353,6 +377,17 @@ impl DiskFile for FakeFile {
     fn will_need(&self, _at: u64, _length: u64) {}
 
     fn zero(&self, at: u64, length: u64) -> io::Result<()> {
+        self.note_time();
         self.put(&vec![0; position(length)], position(at))
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        // Durable at once, the worst case for whoever relied on the bytes.
+        let data = &mut *lock(&self.data);
+        let length = position(length);
+        data.current.truncate(length);
+        data.durable.truncate(length);
+        data.dirty.retain(|page| page * self.page_bytes < length);
+        Ok(())
     }
 }

@@ -1,9 +1,11 @@
 //! The one seam to files: a real disk and an in-memory one with faults.
 
+mod clock;
 mod fake;
 mod lock;
 mod real;
 
+pub use clock::local_hour;
 pub use fake::{FakeDisk, Faults};
 pub use real::RealDisk;
 
@@ -21,6 +23,8 @@ pub struct Entry {
     pub is_dir: bool,
     /// Length in bytes; zero for directories.
     pub length: u64,
+    /// When it was written last, milliseconds since the epoch; zero for directories.
+    pub modified_ms: i64,
 }
 
 /// How the space of a new file is provided.
@@ -30,6 +34,19 @@ pub enum Space {
     Reserved,
     /// A hole, filled as it is written.
     Sparse,
+}
+
+/// How full the file system of a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Tells file systems apart.
+    pub device: u64,
+    /// Its size in bytes.
+    pub total: u64,
+    /// Bytes nobody uses.
+    pub free: u64,
+    /// Bytes of these that this process may use.
+    pub available: u64,
 }
 
 /// Makes a file system durable; see [`Disk::syncer`].
@@ -72,6 +89,12 @@ pub trait Disk: Send + Sync + 'static {
     /// # Errors
     /// The disk's.
     fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// How full the file system of an existing path is.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn usage(&self, path: &Path) -> io::Result<Usage>;
 
     /// Makes the entries of a directory durable.
     ///
@@ -134,4 +157,10 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// The disk's.
     fn zero(&self, at: u64, length: u64) -> io::Result<()>;
+
+    /// Cuts off what lies behind `length`, giving its space back.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn truncate(&self, length: u64) -> io::Result<()>;
 }

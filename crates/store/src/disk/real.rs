@@ -1,15 +1,17 @@
 //! The operating system's files. Positional reads and writes only: a writable mapping would turn a full
 //! disk or a bad sector into SIGBUS, a write returns an error.
 
-use super::{Disk, DiskFile, Entry, Space, Syncer, lock};
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, fsync, seek, syncfs};
+use super::{Disk, DiskFile, Entry, Space, Syncer, Usage, lock};
+use rustix::fs::{
+    Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, fsync, seek, statvfs, syncfs,
+};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::any::Any;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,8 +33,14 @@ impl Disk for RealDisk {
         for entry in entries {
             let entry = entry?;
             let is_dir = entry.file_type()?.is_dir();
-            let length = if is_dir { 0 } else { entry.metadata()?.len() };
-            list.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), is_dir, length });
+            let (length, modified_ms) = if is_dir {
+                (0, 0)
+            } else {
+                let metadata = entry.metadata()?;
+                (metadata.len(), metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000)
+            };
+            let name = entry.file_name().to_string_lossy().into_owned();
+            list.push(Entry { name, is_dir, length, modified_ms });
         }
         list.sort();
         Ok(list)
@@ -69,6 +77,17 @@ impl Disk for RealDisk {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             done => done,
         }
+    }
+
+    fn usage(&self, path: &Path) -> io::Result<Usage> {
+        let found = statvfs(path)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Usage {
+            device: fs::metadata(path)?.dev(),
+            total: bytes(found.f_blocks),
+            free: bytes(found.f_bfree),
+            available: bytes(found.f_bavail),
+        })
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
@@ -154,6 +173,10 @@ impl DiskFile for RealFile {
             done += step as u64;
         }
         Ok(())
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
     }
 }
 

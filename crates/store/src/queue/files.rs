@@ -8,6 +8,7 @@ use crate::wake::lock;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::units::LogOffset;
 
@@ -114,6 +115,8 @@ pub(crate) struct QueueFiles {
     directory: PathBuf,
     file_bytes: u64,
     open: Arc<OpenFiles>,
+    /// Files with smaller numbers were removed.
+    removed_below: AtomicU64,
 }
 
 /// The name of the file that starts at this byte.
@@ -124,7 +127,7 @@ pub(crate) fn file_name(start: u64) -> String {
 impl QueueFiles {
     pub(crate) fn new(directory: PathBuf, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
         assert!(file_bytes.is_multiple_of(UNIT_BYTES) && file_bytes > 0, "queue files hold whole units");
-        Self { directory, file_bytes, open }
+        Self { directory, file_bytes, open, removed_below: AtomicU64::new(0) }
     }
 
     fn file_units(&self) -> u64 {
@@ -254,6 +257,25 @@ impl QueueFiles {
             return Ok(Loaded { extent, first: first_unit, last });
         }
         Ok(Loaded::default())
+    }
+
+    /// Removes the files whose units all lie before this one, oldest first, but never the last file: it tells where the
+    /// queue ends.
+    pub(crate) fn remove_before(&self, unit: u64) -> io::Result<()> {
+        let number = unit / self.file_units();
+        if self.removed_below.load(Ordering::Relaxed) >= number {
+            return Ok(());
+        }
+        let entries = self.open.disk.list(&self.directory)?;
+        let starts: Vec<u64> = entries.iter().filter_map(|entry| entry.name.parse().ok()).collect();
+        let last = starts.len().saturating_sub(1);
+        for start in starts[..last].iter().filter(|start| **start / self.file_bytes < number) {
+            let path = self.directory.join(file_name(*start));
+            self.open.disk.remove(&path)?;
+            self.open.forget(&path);
+        }
+        self.removed_below.store(number, Ordering::Relaxed);
+        Ok(())
     }
 
     /// How many units from the start of a file on lie before `limit`.

@@ -11,6 +11,7 @@
 
 pub(crate) mod files;
 pub(crate) mod registry;
+mod trim;
 
 use crate::error::ReadError;
 use crate::read::Read;
@@ -96,6 +97,9 @@ pub struct Queue {
     next: AtomicU64,
     tail: Mutex<Tail>,
     files: QueueFiles,
+    /// The message at `min` lies at or behind this position of the log; 0 when that is not known. Touched only by
+    /// retention.
+    first_at: AtomicU64,
 }
 
 impl std::fmt::Debug for Queue {
@@ -124,6 +128,7 @@ impl Queue {
             next: AtomicU64::new(max),
             tail: Mutex::new(tail),
             files,
+            first_at: AtomicU64::new(0),
         }
     }
 
@@ -306,7 +311,7 @@ impl Queue {
             }
             probe = low + (high - low) / 2;
         }
-        self.min.store(low, Ordering::Release);
+        self.min.fetch_max(low, Ordering::AcqRel);
         Ok(())
     }
 }

@@ -75,21 +75,26 @@ impl Shared {
         }
     }
 
+    /// Takes over the files of all directories, by name.
     fn load_segments(&self) -> Result<(), OpenError> {
-        let directory = &self.log.directory;
-        let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
-        let files: Vec<_> = entries.into_iter().filter(|entry| !entry.is_dir).collect();
-        for (index, entry) in files.iter().enumerate() {
-            let path = directory.join(&entry.name);
+        let mut files = Vec::new();
+        for directory in self.log.places.all() {
+            let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
+            let found = entries.into_iter().filter(|entry| !entry.is_dir);
+            files.extend(found.map(|entry| (entry.name, entry.length, directory)));
+        }
+        files.sort();
+        for (index, (name, length, directory)) in files.iter().enumerate() {
+            let path = directory.join(name);
             let expected = self.log.segment_bytes;
-            if entry.length == 0 && index + 1 == files.len() {
+            if *length == 0 && index + 1 == files.len() {
                 self.disk.remove(&path).map_err(OpenError::io(&path))?;
                 continue;
             }
-            let base = entry.name.parse::<u64>().ok().filter(|base| file_name(*base) == entry.name);
+            let base = name.parse::<u64>().ok().filter(|base| file_name(*base) == *name);
             let base = base.ok_or(OpenError::FileName { path: path.clone() })?;
-            if entry.length != expected {
-                return Err(OpenError::FileSize { path, expected, found: entry.length });
+            if *length != expected {
+                return Err(OpenError::FileSize { path, expected, found: *length });
             }
             let end = self.log.capacity_end();
             if !base.is_multiple_of(expected) || (index > 0 && base != end) {
@@ -213,7 +218,7 @@ impl Shared {
                 segment.written_ahead.store(at, Ordering::Release);
             }
         }
-        let directory = &self.log.directory;
+        let directory = &self.config.commit_log;
         // After a kill the records are in the page cache only.
         self.log.sync(scan.from, end).map_err(OpenError::io(directory))?;
         self.log.remove_from(end.max(1)).map_err(OpenError::io(directory))

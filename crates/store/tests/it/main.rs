@@ -7,5 +7,6 @@ mod faults;
 mod java;
 mod model;
 mod real;
+mod retention;
 mod tool;
 mod visible;

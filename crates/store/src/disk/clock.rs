@@ -1,0 +1,50 @@
+//! The local time of day, as the system's time zone has it.
+
+use std::ffi::c_int;
+
+/// Hour of the day, 0 to 23, in the time zone of this machine (`TZ`, else `/etc/localtime`).
+#[must_use]
+pub fn local_hour(now_ms: i64) -> u8 {
+    local_time(now_ms.div_euclid(1000))
+        .and_then(|time| u8::try_from(time.0[HOUR]).ok())
+        .filter(|hour| *hour < 24)
+        .unwrap_or_else(|| u8::try_from(now_ms.div_euclid(3_600_000).rem_euclid(24)).unwrap_or(0))
+}
+
+/// Place of `tm_hour` in the C library's `struct tm`, behind seconds and minutes.
+const HOUR: usize = 2;
+
+/// More than any C library's `struct tm` takes (56 bytes on 64-bit Linux).
+#[repr(C, align(16))]
+struct Broken([c_int; 64]);
+
+/// The C library knows every rule of time zones there is, and reads the same files as Java.
+#[allow(unsafe_code)]
+fn local_time(seconds: i64) -> Option<Broken> {
+    const { assert!(size_of::<usize>() == 8, "the C library's time_t has 64 bits") };
+    unsafe extern "C" {
+        fn localtime_r(time: *const i64, broken: *mut Broken) -> *mut Broken;
+    }
+    let mut broken = Broken([0; 64]);
+    // SAFETY: the function reads one time and writes one `struct tm`; both pointers are to values on this stack, the
+    // second one larger than a `struct tm` and aligned at least as strictly. Nobody changes the environment meanwhile:
+    // that is unsafe in this edition and nothing here does it.
+    let found = unsafe { localtime_r(&raw const seconds, &raw mut broken) };
+    (!found.is_null()).then_some(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::local_hour;
+
+    /// The system's own `date` is the judge.
+    #[test]
+    fn the_hour_is_the_one_the_system_shows() {
+        for seconds in [0, 1_700_000_000, 1_719_800_000, 1_795_171_285] {
+            let date =
+                std::process::Command::new("date").args([&format!("-d@{seconds}"), "+%H"]).output().unwrap();
+            let expected: u8 = String::from_utf8(date.stdout).unwrap().trim().parse().unwrap();
+            assert_eq!(local_hour(seconds * 1000 + 999), expected, "{seconds}");
+        }
+    }
+}

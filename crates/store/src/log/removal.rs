@@ -1,0 +1,128 @@
+//! Removing files of the log: at its end when a store is recovered or closed, at its start when they have expired.
+//!
+//! A file at the start loses its name at once, but its space only bit by bit: freeing a gigabyte is one long piece of
+//! work for the file system, during which flushes wait. As the name is gone first, no crash can leave a file of a wrong
+//! size behind, with which neither this store nor Java's would open; whatever was not cut yet is freed by the kernel when
+//! the process ends.
+
+use super::{Log, Segment};
+use crate::wake::lock;
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+/// Bytes given back in one step.
+const CUT_BYTES: u64 = 8 << 20;
+
+/// Files without a name, and how many bytes each still has.
+#[derive(Default)]
+pub(crate) struct Removed(Mutex<VecDeque<(Arc<Segment>, u64)>>);
+
+impl Log {
+    /// Removes the files that start at or behind `end`.
+    pub(crate) fn remove_from(&self, end: u64) -> io::Result<()> {
+        let mut segments = self.write();
+        let kept = segments.iter().take_while(|segment| segment.base < end).count();
+        let removed = segments.split_off(kept);
+        drop(segments);
+        // The last one first: what is left has no gap at any moment.
+        for (index, segment) in removed.iter().enumerate().rev() {
+            self.disk.remove(&segment.path)?;
+            if index == 0 || self.places.are_several() {
+                self.sync_directory_of(segment)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that end at or before `limit`, oldest first, without the last file of all.
+    pub(crate) fn files_below(&self, limit: u64) -> Vec<Arc<Segment>> {
+        let segments = self.read();
+        let last = segments.len().saturating_sub(1);
+        let is_below = |segment: &&Arc<Segment>| segment.base + self.segment_bytes <= limit;
+        segments[..last].iter().take_while(is_below).cloned().collect()
+    }
+
+    /// Lets everything before `limit` count as gone, for readers and for the queues; nothing is removed yet.
+    pub(crate) fn raise_min(&self, limit: u64) {
+        self.removed_below.fetch_max(limit, Ordering::AcqRel);
+    }
+
+    /// Removes the files that end at or before `limit`, oldest first, but never the last one. Those who are reading one of
+    /// them may finish. Answers how many went; an error stops it, and the files that are left have no gap.
+    pub(crate) fn remove_below(&self, limit: u64) -> io::Result<usize> {
+        let removed = self.files_below(limit);
+        for segment in &removed {
+            self.disk.remove(&segment.path)?;
+            if self.places.are_several() {
+                self.sync_directory_of(segment)?;
+            }
+            self.raise_min(segment.base + self.segment_bytes);
+            let first = self.write().remove(0);
+            assert_eq!(first.base, segment.base, "only this function removes the first file");
+            lock(&self.removed.0).push_back((first, self.segment_bytes));
+        }
+        if let Some(last) = removed.last()
+            && !self.places.are_several()
+        {
+            self.sync_directory_of(last)?;
+        }
+        Ok(removed.len())
+    }
+
+    fn sync_directory_of(&self, segment: &Segment) -> io::Result<()> {
+        self.disk.sync_dir(segment.path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// Gives back a piece of the space of removed files. False when there is nothing to do now; a file that is being read
+    /// waits until it is not.
+    pub(crate) fn cut_removed(&self) -> io::Result<bool> {
+        let next = {
+            let mut removed = lock(&self.removed.0);
+            // Nobody can get at a file here any more: one that only this list holds stays so.
+            let free = removed.iter().position(|(segment, _)| Arc::strong_count(segment) == 1);
+            free.and_then(|index| removed.remove(index))
+        };
+        let Some((segment, left)) = next else { return Ok(false) };
+        let left = left.saturating_sub(CUT_BYTES);
+        segment.file.truncate(left)?;
+        if left > 0 {
+            lock(&self.removed.0).push_front((segment, left));
+        }
+        Ok(true)
+    }
+
+    /// The removed files whose space was not given back yet, and how many bytes each has left.
+    pub(crate) fn uncut(&self) -> Vec<(PathBuf, u64)> {
+        lock(&self.removed.0).iter().map(|(segment, left)| (segment.path.clone(), *left)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::disk::FakeDisk;
+
+    #[test]
+    fn a_file_in_use_keeps_its_bytes_until_it_is_not() {
+        let config = Config { segment_bytes: 3 * CUT_BYTES, ..Config::new("/store") };
+        let log = Log::new(&config, Arc::new(FakeDisk::new(4096)));
+        for number in 0..3 {
+            log.ensure(number * 3 * CUT_BYTES).unwrap().file.write_at(b"end", 3 * CUT_BYTES - 3).unwrap();
+        }
+        let reader = log.segment_of(0).unwrap();
+        assert_eq!(log.remove_below(u64::MAX).unwrap(), 2);
+        assert_eq!((log.min(), log.capacity_end()), (6 * CUT_BYTES, 9 * CUT_BYTES));
+        let cut_all = || std::iter::from_fn(|| log.cut_removed().unwrap().then_some(())).count();
+        // The second one, in three pieces; the first is being read.
+        assert_eq!(cut_all(), 3);
+        let mut end = [0; 3];
+        reader.file.read_at(&mut end, 3 * CUT_BYTES - 3).unwrap();
+        assert_eq!((&end, log.uncut().len()), (b"end", 1));
+        drop(reader);
+        assert_eq!((cut_all(), log.uncut().len()), (3, 0));
+    }
+}

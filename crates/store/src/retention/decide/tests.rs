@@ -1,0 +1,219 @@
+use super::*;
+use crate::retention::Watermark;
+
+const HOUR_MS: i64 = 3_600_000;
+/// Noon, five days after the epoch.
+const NOW_MS: i64 = 132 * HOUR_MS;
+const FILE_BYTES: u64 = 10;
+
+/// One file per age in hours, on disk 1.
+fn files(ages: &[i64]) -> Vec<LogFile> {
+    let file = |(index, age): (usize, &i64)| LogFile {
+        end: (index as u64 + 1) * FILE_BYTES,
+        bytes: FILE_BYTES,
+        modified_ms: NOW_MS - age * HOUR_MS,
+        device: 1,
+    };
+    ages.iter().enumerate().map(file).collect()
+}
+
+/// A disk of 1,000 bytes with so many percent in use.
+fn disk(device: u64, used_percent: u64) -> Usage {
+    let free = 1000 - used_percent * 10;
+    Usage { device, total: 1000, free, available: free }
+}
+
+struct Case<'a> {
+    ages: &'a [i64],
+    hour: u8,
+    asked: bool,
+    used_percent: u64,
+    queue_percent: u64,
+    log_bytes: u64,
+    unconsumed_from: Option<u64>,
+}
+
+/// Old files, at noon, on an ample disk.
+const CASE: Case<'_> = Case {
+    ages: &[100, 80, 73, 71, 1],
+    hour: 12,
+    asked: false,
+    used_percent: 50,
+    queue_percent: 50,
+    log_bytes: 60,
+    unconsumed_from: None,
+};
+
+fn verdict(settings: &RetentionSettings, case: &Case<'_>) -> Verdict {
+    let files = files(case.ages);
+    // A log on the queues' disk when both are equally full.
+    let queue_device = if case.used_percent == case.queue_percent { 1 } else { 2 };
+    decide(
+        settings,
+        &Situation {
+            now_ms: NOW_MS,
+            hour: case.hour,
+            asked: case.asked,
+            files: &files,
+            log_bytes: case.log_bytes,
+            log_disks: &[disk(1, case.used_percent)],
+            queue_disk: disk(queue_device, case.queue_percent),
+            unconsumed_from: case.unconsumed_from,
+        },
+    )
+}
+
+#[track_caller]
+fn check(settings: &RetentionSettings, case: &Case<'_>, level: Level, remove: &[Reason]) {
+    let verdict = verdict(settings, case);
+    assert_eq!((verdict.level, verdict.remove.as_slice()), (level, remove));
+    assert_eq!(verdict.below, (!remove.is_empty()).then_some(remove.len() as u64 * FILE_BYTES));
+}
+
+use Reason::{Bytes, Expired, Space};
+
+#[test]
+fn expired_files_go_at_their_hour_only() {
+    let settings = RetentionSettings::default();
+    check(&settings, &CASE, Level::Ample, &[]);
+    check(&settings, &Case { hour: 4, ..CASE }, Level::Ample, &[Expired; 3]);
+    check(&settings, &Case { hour: 3, ..CASE }, Level::Ample, &[]);
+    check(&settings, &Case { hour: 5, ..CASE }, Level::Ample, &[]);
+    check(&settings, &Case { asked: true, ..CASE }, Level::Ample, &[Expired; 3]);
+    let twice = RetentionSettings { delete_hours: 1 << 2 | 1 << 14, ..settings };
+    for (hour, count) in [(2, 3), (14, 3), (4, 0), (12, 0), (0, 0), (23, 0)] {
+        check(&twice, &Case { hour, ..CASE }, Level::Ample, &vec![Expired; count]);
+    }
+}
+
+#[test]
+fn age_counts_to_the_millisecond_and_the_first_young_file_ends_it() {
+    let settings = RetentionSettings::default();
+    check(&settings, &Case { hour: 4, ages: &[72, 71, 100], ..CASE }, Level::Ample, &[Expired]);
+    check(&settings, &Case { hour: 4, ages: &[71, 100], ..CASE }, Level::Ample, &[]);
+    check(&settings, &Case { hour: 4, ages: &[], ..CASE }, Level::Ample, &[]);
+    // A clock that was set back.
+    check(&settings, &Case { hour: 4, ages: &[-5], ..CASE }, Level::Ample, &[]);
+    let at_once = RetentionSettings { reserved_ms: 0, ..settings };
+    check(&at_once, &Case { hour: 4, ages: &[0], ..CASE }, Level::Ample, &[Expired]);
+}
+
+#[test]
+fn a_fuller_disk_takes_away_more() {
+    let settings = RetentionSettings::default();
+    let at = |used_percent| Case { used_percent, queue_percent: used_percent, ..CASE };
+    check(&settings, &at(75), Level::Ample, &[]);
+    check(&settings, &at(76), Level::Expire, &[Expired; 3]);
+    check(&settings, &at(85), Level::Expire, &[Expired; 3]);
+    // One percent too much is one file, and the expired ones go anyway.
+    check(&settings, &at(86), Level::Clean, &[Expired; 3]);
+    check(&settings, &Case { ages: &[5, 4, 3], ..at(86) }, Level::Clean, &[Space]);
+    check(&settings, &Case { ages: &[5, 4, 3], ..at(87) }, Level::Clean, &[Space, Space]);
+    check(&settings, &at(90), Level::Clean, &[Expired, Expired, Expired, Space, Space]);
+    check(&settings, &at(91), Level::Refuse, &[Expired, Expired, Expired, Space, Space]);
+    check(&settings, &at(100), Level::Refuse, &[Expired, Expired, Expired, Space, Space]);
+}
+
+#[test]
+fn without_force_only_expired_files_go() {
+    let settings = RetentionSettings { cleans_forcibly: false, ..RetentionSettings::default() };
+    let full = Case { used_percent: 95, queue_percent: 95, ..CASE };
+    check(&settings, &full, Level::Refuse, &[Expired; 3]);
+    check(&settings, &Case { ages: &[5, 4], ..full }, Level::Refuse, &[]);
+}
+
+#[test]
+fn a_full_disk_of_the_queues_takes_away_a_batch() {
+    let settings = RetentionSettings { batch_max: 4, ..RetentionSettings::default() };
+    check(&settings, &Case { queue_percent: 76, ..CASE }, Level::Expire, &[Expired; 3]);
+    check(&settings, &Case { queue_percent: 86, ages: &[5; 9], ..CASE }, Level::Clean, &[Space; 4]);
+    check(&settings, &Case { queue_percent: 91, ages: &[5; 2], ..CASE }, Level::Refuse, &[Space; 2]);
+}
+
+#[test]
+fn one_round_takes_a_batch_at_most() {
+    let settings = RetentionSettings::default();
+    check(&settings, &Case { hour: 4, ages: &[100; 30], ..CASE }, Level::Ample, &[Expired; 10]);
+    let small = RetentionSettings { batch_max: 2, ..settings };
+    check(&small, &Case { hour: 4, ages: &[100; 30], ..CASE }, Level::Ample, &[Expired; 2]);
+}
+
+#[test]
+fn the_log_is_kept_below_its_most_bytes_at_any_hour() {
+    let settings = RetentionSettings { log_bytes_max: 30, ..RetentionSettings::default() };
+    let young = Case { ages: &[5; 5], ..CASE };
+    check(&settings, &Case { log_bytes: 30, ..young }, Level::Ample, &[]);
+    check(&settings, &Case { log_bytes: 31, ..young }, Level::Ample, &[Bytes]);
+    check(&settings, &Case { log_bytes: 55, ..young }, Level::Ample, &[Bytes; 3]);
+    check(&settings, &Case { log_bytes: 55, hour: 4, ..CASE }, Level::Ample, &[Expired; 3]);
+}
+
+#[test]
+fn limits_in_free_bytes_count_as_well() {
+    let settings = RetentionSettings { clean_at: Watermark::FreeBytes(500), ..RetentionSettings::default() };
+    let young = Case { ages: &[5; 5], ..CASE };
+    check(&settings, &young, Level::Ample, &[]);
+    check(&settings, &Case { used_percent: 51, queue_percent: 51, ..young }, Level::Clean, &[Space]);
+}
+
+#[track_caller]
+fn check_unconsumed(policy: Unconsumed, case: &Case<'_>, removed: usize, kept: bool, dropped: bool) {
+    let settings = RetentionSettings { unconsumed: policy, ..RetentionSettings::default() };
+    let verdict = verdict(&settings, case);
+    let found = (verdict.remove.len(), verdict.kept_for_consumers, verdict.drops_unconsumed);
+    assert_eq!(found, (removed, kept, dropped), "{policy:?}");
+}
+
+#[test]
+fn what_a_group_has_not_consumed() {
+    use Unconsumed::{Drop, Protect, Reject};
+    // The second file holds the first such message.
+    let expired = Case { hour: 4, unconsumed_from: Some(15), ..CASE };
+    check_unconsumed(Protect, &expired, 1, true, false);
+    check_unconsumed(Reject, &expired, 1, true, false);
+    check_unconsumed(Drop, &expired, 3, false, true);
+    // It lies behind everything that goes.
+    let far = Case { unconsumed_from: Some(30), ..expired };
+    for policy in [Protect, Reject, Drop] {
+        check_unconsumed(policy, &far, 3, false, false);
+    }
+    // A file's end is the next one's beginning.
+    check_unconsumed(Protect, &Case { unconsumed_from: Some(10), ..expired }, 1, true, false);
+    check_unconsumed(Protect, &Case { unconsumed_from: Some(9), ..expired }, 0, true, false);
+    // Over the first level expired files still wait for their consumers, over the second they do not.
+    let at = |used_percent| Case { used_percent, queue_percent: used_percent, ..expired };
+    check_unconsumed(Protect, &at(80), 1, true, false);
+    // 87 percent: two files and it is ample again, so that the third one stays.
+    check_unconsumed(Protect, &at(87), 2, true, true);
+    check_unconsumed(Protect, &at(95), 5, false, true);
+    check_unconsumed(Reject, &at(95), 1, true, false);
+    check_unconsumed(Drop, &at(95), 5, false, true);
+}
+
+#[test]
+fn of_several_disks_the_one_with_most_space_decides() {
+    let settings = RetentionSettings::default();
+    let mut list = files(&[5; 4]);
+    list[0].device = 2;
+    let situation = |log_disks: [Usage; 2]| {
+        let verdict = decide(
+            &settings,
+            &Situation {
+                now_ms: NOW_MS,
+                hour: 12,
+                asked: false,
+                files: &list,
+                log_bytes: 40,
+                log_disks: &log_disks,
+                queue_disk: disk(3, 10),
+                unconsumed_from: None,
+            },
+        );
+        (verdict.level, verdict.remove.len())
+    };
+    assert_eq!(situation([disk(1, 95), disk(2, 50)]), (Level::Ample, 0));
+    // The first file is on the second disk; that one is ample with it.
+    assert_eq!(situation([disk(1, 95), disk(2, 86)]), (Level::Clean, 1));
+    // It takes the file behind it, too, for the first disk.
+    assert_eq!(situation([disk(1, 86), disk(2, 95)]), (Level::Clean, 2));
+}
