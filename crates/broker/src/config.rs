@@ -72,6 +72,8 @@ pub struct Config {
     pub long_polling_enable: bool,
     /// `shortPollingTimeMills`: how long they wait otherwise.
     pub short_polling_time_ms: i64,
+    /// `enablePropertyFilter`: consumers may filter by SQL92.
+    pub enable_property_filter: bool,
     /// `litePullMessageEnable`.
     pub lite_pull_message_enable: bool,
     /// `notifyConsumerIdsChangedEnable`: members of a group are told when it changes.
@@ -209,6 +211,7 @@ impl Config {
             trace_on: true,
             long_polling_enable: true,
             short_polling_time_ms: 1000,
+            enable_property_filter: false,
             lite_pull_message_enable: true,
             notify_consumer_ids_changed_enable: true,
             flush_consumer_offset_interval_ms: 5000,

@@ -105,7 +105,7 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         }),
         request::UNREGISTER_CLIENT => clients::unregister(&desk, peer, command),
         request::GET_CONSUMER_LIST_BY_GROUP => clients::consumer_list(desk.clients, command),
-        request::CHECK_CLIENT_CONFIG => clients::check_client(command),
+        request::CHECK_CLIENT_CONFIG => clients::check_client(command, broker.config.enable_property_filter),
         request::GET_CONSUMER_CONNECTION_LIST => clients::consumer_connections(desk.clients, command),
         request::GET_PRODUCER_CONNECTION_LIST => clients::producer_connections(desk.clients, command),
         request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => groups::update_group(desk.groups, command, now_ms),

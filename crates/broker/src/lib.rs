@@ -19,6 +19,7 @@ mod pull;
 mod register;
 mod schedule;
 mod send;
+mod sql;
 mod start;
 #[cfg(test)]
 mod testing;

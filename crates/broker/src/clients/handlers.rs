@@ -11,7 +11,7 @@ use wire::codes::response;
 use wire::frame::Command;
 use wire::json;
 
-use super::subscription::is_tag;
+use super::subscription::{check, is_tag};
 use super::{Beat, Change, Clients, GROUPS_PER_CLIENT_MAX, Member, notify};
 use crate::groups::Groups;
 use crate::{Answer, Refusal, names};
@@ -92,14 +92,17 @@ pub(crate) fn consumer_list(clients: &Clients, command: &Command<'_>) -> Result<
     Ok(Answer::success().body(json::to_vec(&list)))
 }
 
-/// `CHECK_CLIENT_CONFIG` (46): consumers do not start unless this succeeds.
-pub(crate) fn check_client(command: &Command<'_>) -> Result<Answer, Refusal> {
+/// `CHECK_CLIENT_CONFIG` (46): consumers do not start unless this succeeds (`ClientManageProcessor.checkClientConfig`).
+pub(crate) fn check_client(command: &Command<'_>, filters_properties: bool) -> Result<Answer, Refusal> {
     let body: CheckClientBody = json::from_slice(command.body)?;
-    let kind = &body.subscription_data.expression_type;
-    if !is_tag(kind) {
+    let data = &body.subscription_data;
+    if !is_tag(&data.expression_type) && !filters_properties {
+        let kind = &data.expression_type;
         let remark = format!("The broker does not support consumer to filter message by {kind}");
         return Err(Refusal::error(remark));
     }
+    check(&data.expression_type, &data.sub_string)
+        .map_err(|remark| Refusal::new(response::SUBSCRIPTION_PARSE_FAILED, remark))?;
     Ok(Answer::success())
 }
 

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use wire::body::SubscriptionData;
 use wire::hash::java_hash;
 
+use crate::sql;
+
 /// The expression that matches everything.
 const ALL: &str = "*";
 
@@ -25,8 +27,10 @@ enum Filter {
     All,
     /// Messages whose tag hashes to one of these, sorted.
     Codes(Box<[i32]>),
-    /// Not a tag expression; the index alone does not decide.
-    Other,
+    /// A condition on properties; the index alone does not decide.
+    Sql(sql::Filter),
+    /// An expression that is not understood: nothing matches.
+    Bad,
 }
 
 /// A tag expression without any tag, as `||` (Java: "subString split error").
@@ -55,11 +59,35 @@ impl Subscription {
         Ok(Self { sub_version, filter, data })
     }
 
+    /// Parses an expression of any type, as a pull brings it.
+    ///
+    /// # Errors
+    /// When it is no expression of that type; the text says where.
+    pub(crate) fn parse_typed(
+        topic: &str,
+        expression: &str,
+        expression_type: &str,
+        sub_version: i64,
+    ) -> Result<Self, String> {
+        if is_tag(expression_type) {
+            return Self::parse(topic, expression, sub_version).map_err(|error| error.to_string());
+        }
+        let filter = Filter::Sql(sql(expression_type, expression)?);
+        let data = SubscriptionData {
+            sub_string: expression.to_owned(),
+            sub_version,
+            topic: topic.to_owned(),
+            expression_type: expression_type.to_owned(),
+            ..SubscriptionData::default()
+        };
+        Ok(Self { sub_version, filter, data })
+    }
+
     /// Takes over what a heartbeat states. Its codes count, as in Java; a client that left them out gets those of its
     /// expression, and one whose expression has no tag gets nothing.
     pub(crate) fn from_heartbeat(data: &SubscriptionData) -> Self {
         let filter = if !is_tag(&data.expression_type) {
-            Filter::Other
+            sql(&data.expression_type, &data.sub_string).map_or(Filter::Bad, Filter::Sql)
         } else if matches!(data.sub_string.as_str(), "" | ALL) {
             Filter::All
         } else if data.code_set.is_empty() {
@@ -71,20 +99,32 @@ impl Subscription {
         Self { sub_version: data.sub_version, filter, data: data.clone() }
     }
 
-    /// True when a message with this tags code is wanted. Only the hash is compared: clients compare the tag itself.
+    /// True when a message with this tags code may be wanted. Only the hash is compared: clients compare the tag itself, and
+    /// [`Self::sql`] decides where it is set.
     #[inline]
     pub(crate) fn matches(&self, tags_code: i64) -> bool {
         match &self.filter {
             Filter::All => true,
             // Java casts the code to an int.
             Filter::Codes(codes) => codes.binary_search(&(tags_code as i32)).is_ok(),
-            Filter::Other => false,
+            Filter::Sql(_) => true,
+            Filter::Bad => false,
         }
     }
 
-    /// True for tag expressions; others need a filter this broker does not have.
+    /// The condition on the properties of messages, for those whose tags code matches.
+    pub(crate) fn sql(&self) -> Option<&sql::Filter> {
+        if let Filter::Sql(filter) = &self.filter { Some(filter) } else { None }
+    }
+
+    /// True for an expression that was stated by a heartbeat and is not understood.
+    pub(crate) fn is_bad(&self) -> bool {
+        self.filter == Filter::Bad
+    }
+
+    /// True for tag expressions.
     pub(crate) fn is_tag(&self) -> bool {
-        self.filter != Filter::Other
+        !matches!(self.filter, Filter::Sql(_) | Filter::Bad)
     }
 
     /// `TAG`, `SQL92`, or what the client sent.
@@ -101,6 +141,20 @@ impl Subscription {
 /// True when the name of an expression type stands for tags (`ExpressionType.isTagType`).
 pub(crate) fn is_tag(expression_type: &str) -> bool {
     matches!(expression_type, "" | "TAG")
+}
+
+/// The one other type of expression (`FilterFactory`).
+fn sql(expression_type: &str, expression: &str) -> Result<sql::Filter, String> {
+    if expression_type != "SQL92" {
+        return Err(format!("the expression type is {expression_type:?}, expected TAG or SQL92"));
+    }
+    sql::Filter::parse(expression)
+        .map_err(|error| format!("the expression {expression:?} is no filter: {error}"))
+}
+
+/// Whether an expression can be used as a filter; says why not.
+pub(crate) fn check(expression_type: &str, expression: &str) -> Result<(), String> {
+    if is_tag(expression_type) { Ok(()) } else { sql(expression_type, expression).map(|_| ()) }
 }
 
 /// The tags of an expression; none for everything. Java's `String.split` drops what is empty at the end, so that an

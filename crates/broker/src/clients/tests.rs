@@ -15,6 +15,7 @@ struct Scene {
     clients: Clients,
     groups: Groups,
     auto_create: bool,
+    filters_properties: bool,
     now_ms: i64,
     retry_topics: Vec<(String, i32)>,
 }
@@ -24,7 +25,15 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let groups = Groups::load(folder.path().join("subscriptionGroup.json")).unwrap();
         let clients = Clients::default();
-        Self { folder, clients, groups, auto_create: true, now_ms: 1_000_000, retry_topics: Vec::new() }
+        Self {
+            folder,
+            clients,
+            groups,
+            auto_create: true,
+            filters_properties: false,
+            now_ms: 1_000_000,
+            retry_topics: Vec::new(),
+        }
     }
 
     /// Gives a request to a handler that needs a desk.
@@ -53,7 +62,7 @@ impl Scene {
             }),
             request::UNREGISTER_CLIENT => unregister(&desk, peer, &command),
             request::GET_CONSUMER_LIST_BY_GROUP => consumer_list(&self.clients, &command),
-            request::CHECK_CLIENT_CONFIG => check_client(&command),
+            request::CHECK_CLIENT_CONFIG => check_client(&command, self.filters_properties),
             request::GET_CONSUMER_CONNECTION_LIST => consumer_connections(&self.clients, &command),
             request::GET_PRODUCER_CONNECTION_LIST => producer_connections(&self.clients, &command),
             other => panic!("no handler of code {other}"),
@@ -344,16 +353,22 @@ fn connections_are_listed_for_operators() {
 #[test]
 fn line_38_clients_are_checked_before_they_start() {
     let mut scene = Scene::new();
-    let mut check = |kind: &str| {
-        let body =
-            format!(r#"{{"clientId":"c","group":"g","subscriptionData":{{"expressionType":{kind}}}}}"#);
+    let check = |scene: &mut Scene, kind: &str, expression: &str| {
+        let data = format!(r#"{{"expressionType":{kind},"subString":"{expression}"}}"#);
+        let body = format!(r#"{{"clientId":"c","group":"g","subscriptionData":{data}}}"#);
         scene.ask(request::CHECK_CLIENT_CONFIG, &[], &body, &peer(0)).map_err(|refusal| refusal.to_string())
     };
     for tag in ["\"TAG\"", "\"\"", "null"] {
-        assert_eq!(check(tag), Ok(Answer::success()));
+        assert_eq!(check(&mut scene, tag, "a"), Ok(Answer::success()));
     }
     let remark = "1: The broker does not support consumer to filter message by SQL92";
-    assert_eq!(check("\"SQL92\""), Err(remark.to_owned()));
+    assert_eq!(check(&mut scene, "\"SQL92\"", "a > 1"), Err(remark.to_owned()));
+    scene.filters_properties = true;
+    assert_eq!(check(&mut scene, "\"SQL92\"", "a > 1"), Ok(Answer::success()));
+    let refusal = check(&mut scene, "\"SQL92\"", "a >").unwrap_err();
+    assert!(refusal.starts_with("23: the expression \"a >\" is no filter: at character 4"), "{refusal}");
+    let refusal = check(&mut scene, "\"XYZ\"", "a").unwrap_err();
+    assert_eq!(refusal, "23: the expression type is \"XYZ\", expected TAG or SQL92");
 }
 
 #[test]

@@ -94,6 +94,7 @@ properties! {
     "registerNameServerPeriod" Live "milliseconds between registrations with the name servers" {
         register_name_server_period_ms = |text| number(text, 1000..=DAY_MS), show
     }
+    "enablePropertyFilter" Live "consumers may filter by SQL92" { enable_property_filter = flag, show }
     "brokerPermission" Live "4 clients may read, 2 they may write, 6 both" {
         broker_permission = |text| number(text, 0..=7), show
     }

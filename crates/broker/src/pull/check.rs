@@ -84,16 +84,15 @@ fn find_filter(
     header: &PullHeader<'_>,
     config: &SubscriptionGroupConfig,
 ) -> Result<Arc<Subscription>, Refusal> {
-    if !matches!(header.expression_type, "" | "TAG") {
-        return Err(no_filter(header.expression_type));
-    }
     if header.sys_flag & pull_flag::SUBSCRIPTION != 0 {
-        return Subscription::parse(header.topic, header.subscription, header.sub_version)
-            .map(Arc::new)
-            .map_err(|_| {
-                let remark = "parse the consumer's subscription failed";
-                Refusal::new(response::SUBSCRIPTION_PARSE_FAILED, remark)
-            });
+        let &PullHeader { topic, subscription, expression_type, sub_version, .. } = header;
+        let parsed = Subscription::parse_typed(topic, subscription, expression_type, sub_version);
+        let filter = parsed.map_err(|error| {
+            tracing::warn!(topic, error, "a pull brought an expression that is no filter");
+            let remark = "parse the consumer's subscription failed";
+            Refusal::new(response::SUBSCRIPTION_PARSE_FAILED, remark)
+        })?;
+        return is_served(broker, Arc::new(filter));
     }
     let missing = |what: &str| {
         let remark = format!("the consumer's {what} not exist{FAQ}");
@@ -114,12 +113,17 @@ fn find_filter(
         let remark = "the consumer's subscription not latest";
         return Err(Refusal::new(response::SUBSCRIPTION_NOT_LATEST, remark));
     }
-    if !filter.is_tag() {
-        return Err(no_filter(filter.expression_type()));
+    if filter.is_bad() {
+        let remark = "The broker's consumer filter data is not exist!Your expression may be wrong!";
+        return Err(Refusal::new(response::FILTER_DATA_NOT_EXIST, remark));
     }
-    Ok(filter)
+    is_served(broker, filter)
 }
 
-fn no_filter(expression_type: &str) -> Refusal {
-    Refusal::error(format!("The broker does not support consumer to filter message by {expression_type}"))
+fn is_served(broker: &Broker, filter: Arc<Subscription>) -> Result<Arc<Subscription>, Refusal> {
+    if filter.is_tag() || broker.config.enable_property_filter {
+        return Ok(filter);
+    }
+    let kind = filter.expression_type();
+    Err(Refusal::error(format!("The broker does not support consumer to filter message by {kind}")))
 }

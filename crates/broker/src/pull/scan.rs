@@ -2,6 +2,7 @@
 
 use store::{Read, ReadError, Unit};
 use wire::codes::response;
+use wire::record::RecordView;
 use wire::units::QueueOffset;
 
 use super::{Pull, Source};
@@ -100,6 +101,7 @@ fn walk(
     let mut bytes = 0;
     let mut next = pull.offset;
     let mut step = Vec::new();
+    let mut record = Vec::new();
     while next < end {
         step.clear();
         let wanted = STEP.min((end - next) as usize);
@@ -125,6 +127,14 @@ fn walk(
                 return Ok(Some(Walked { next, is_far_behind }));
             }
             if !unit.is_blank() && pull.filter.matches(unit.tags_code) {
+                match has_properties(broker, pull, unit, source, &mut record)? {
+                    None => return Ok(None),
+                    Some(false) => {
+                        next += 1;
+                        continue;
+                    }
+                    Some(true) => {}
+                }
                 let size = unit.size as usize;
                 // The first message always fits.
                 if !units.is_empty() && bytes + size > bytes_max {
@@ -138,4 +148,30 @@ fn walk(
         }
     }
     Ok(Some(Walked { next, is_far_behind }))
+}
+
+/// Whether the message's properties are those the filter asks for; `None` when the disk would have to be asked.
+fn has_properties(
+    broker: &Broker,
+    pull: &Pull,
+    unit: &Unit,
+    source: Source,
+    record: &mut Vec<u8>,
+) -> Result<Option<bool>, ReadError> {
+    let Some(filter) = pull.filter.sql() else { return Ok(Some(true)) };
+    record.clear();
+    let unit = std::slice::from_ref(unit);
+    let read = match source {
+        Source::Memory => broker.store.read_units(unit, record),
+        Source::Disk => broker.store.read_units_blocking(unit, record).map(|()| Read::Done),
+    };
+    match read {
+        Ok(Read::NotResident) => Ok(None),
+        Ok(Read::Done) => {
+            Ok(Some(RecordView::parse(record).is_ok_and(|view| filter.matches(view.properties()))))
+        }
+        // Deleted in this moment.
+        Err(ReadError::Range { .. }) => Ok(Some(false)),
+        Err(error) => Err(error),
+    }
 }

@@ -82,6 +82,25 @@ fn bytes_are_bounded_but_one_large_message_is_returned() {
 }
 
 #[test]
+fn sql_filters_look_at_the_properties_of_each_message() {
+    let fixture = Fixture::new();
+    for size in 0..40 {
+        fixture.put("T", 0, b"x", format!("size\u{1}{size}\u{2}").as_bytes());
+    }
+    fixture.put("T", 0, b"x", b"");
+    let mut pull = pull(&fixture, 0, "*");
+    let filter =
+        Subscription::parse_typed("T", "size BETWEEN 10 AND 12 OR size IS NULL", "SQL92", 1).unwrap();
+    pull.filter = Arc::new(filter);
+    let mut units = Vec::new();
+    let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    assert_eq!((scan.status, scan.next, units.len()), ("FOUND", 41, 4));
+    pull.filter = Arc::new(Subscription::parse_typed("T", "size > 100", "SQL92", 1).unwrap());
+    let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+    assert_eq!((scan.status, scan.next, units.len()), ("NO_MATCHED_MESSAGE", 41, 0));
+}
+
+#[test]
 fn messages_far_behind_come_in_smaller_answers_and_suggest_the_groups_slave() {
     let fixture = Fixture::with(|config| {
         // Everything further back than 2 MB counts as on the disk.

@@ -72,7 +72,10 @@ fn the_codes_of_a_heartbeat_count_and_missing_ones_are_computed() {
     assert!(!stated("||", &[], "TAG").matches(0) && !stated("||", &[], "TAG").matches(code("a")));
     assert!(stated("*", &[5], "TAG").matches(6) && stated("", &[], "TAG").matches(6));
     let sql = stated("a > 1", &[], "SQL92");
-    assert!(!sql.is_tag() && !sql.matches(0) && sql.expression_type() == "SQL92");
+    assert!(!sql.is_tag() && sql.matches(0) && sql.sql().is_some() && sql.expression_type() == "SQL92");
+    for bad in [stated("a >", &[], "SQL92"), stated("a", &[], "XYZ")] {
+        assert!(!bad.is_tag() && bad.is_bad() && !bad.matches(0) && bad.sql().is_none());
+    }
 }
 
 proptest! {
