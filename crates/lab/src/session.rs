@@ -73,12 +73,13 @@ pub(crate) async fn drive<W: Work>(
         Err(_) => stopped_ns,
     };
     let total = tally.snapshot(ended_ns / 1_000_000);
+    let series = window.take_series();
     if window.last().is_none_or(|last| last.at_ms + 100 < total.at_ms) {
         window.push(total);
     }
     let first = tally.measured_from().unwrap_or_default();
     let elapsed = Duration::from_millis(total.at_ms.saturating_sub(first.at_ms));
-    let outcome = Outcome::new(&first, &total, elapsed, &tally.latency());
+    let outcome = Outcome { series, ..Outcome::new(&first, &total, elapsed, &tally.latency()) };
     Ok(Finished { total, rates: window.partial(), outcome })
 }
 
@@ -102,6 +103,7 @@ async fn observe(
             biased;
             () = &mut warm, if warming => {
                 warming = false;
+                window.take_series();
                 tally.measure_from(snapshot());
             }
             () = &mut limit => return,

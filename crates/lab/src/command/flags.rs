@@ -56,6 +56,9 @@ pub struct Run {
     /// Creates the topic with this many queues when it does not exist.
     #[arg(long, value_name = "N")]
     pub queues: Option<u32>,
+    /// Spreads the load over this many topics, named after the topic with a number; consumers take the topic alone.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub topics: u32,
     /// Ends after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub duration: Option<f64>,

@@ -2,6 +2,7 @@
 //! lengths never change.
 
 use super::message::{BORN_MS, EPOCH_SECONDS, KEY_DIGITS, Message};
+use std::sync::Arc;
 use wire::codes::request;
 use wire::frame::{Encoding, FrameWriter, Head};
 use wire::header::SendHeader;
@@ -17,6 +18,8 @@ const BINARY_OPAQUE_AT: usize = 13;
 pub struct Target {
     /// Broker name.
     pub broker: String,
+    /// Topic, where it is another one than the message's.
+    pub topic: Option<Arc<str>>,
     /// Queue.
     pub queue_id: i32,
 }
@@ -135,7 +138,7 @@ impl Template {
 fn front(message: &Message, target: &Target, code: i32, properties: &[u8], encoding: Encoding) -> Front {
     let header = SendHeader {
         producer_group: &message.group,
-        topic: &message.topic,
+        topic: target.topic.as_deref().unwrap_or(&message.topic),
         default_topic: "TBW102",
         default_topic_queue_nums: 4,
         queue_id: target.queue_id,

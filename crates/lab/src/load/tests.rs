@@ -23,7 +23,7 @@ fn message() -> Message {
 }
 
 fn targets() -> Vec<Target> {
-    (0..12).map(|queue_id| Target { broker: "broker-a".to_owned(), queue_id }).collect()
+    (0..12).map(|queue_id| Target { broker: "broker-a".to_owned(), topic: None, queue_id }).collect()
 }
 
 const STAMP: Stamp =

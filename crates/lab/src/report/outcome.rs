@@ -23,6 +23,8 @@ pub struct Outcome {
     pub response_failed: u64,
     /// Latencies, microseconds.
     pub latency_us: Percentiles,
+    /// Messages per second, second by second.
+    pub series: Vec<u64>,
 }
 
 impl Outcome {
@@ -40,6 +42,7 @@ impl Outcome {
             send_failed,
             response_failed,
             latency_us: latency.percentiles(),
+            series: Vec::new(),
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     samples: VecDeque<Snapshot>,
+    /// Messages per second between each two samples; one entry a second for as long as a run is.
+    series: Vec<u64>,
 }
 
 /// What lies between two samples. Failure counts are totals since the start, as in the scripts.
@@ -53,6 +55,9 @@ pub struct Rates {
 impl Window {
     /// Adds a sample and forgets the eleventh.
     pub fn push(&mut self, sample: Snapshot) {
+        if let Some(last) = self.samples.back() {
+            self.series.push(Rates::between(last, &sample).mps);
+        }
         self.samples.push_back(sample);
         if self.samples.len() > SAMPLES {
             self.samples.pop_front();
@@ -72,6 +77,11 @@ impl Window {
             (Some(first), Some(last)) if self.samples.len() >= 2 => Some(Rates::between(first, last)),
             _ => None,
         }
+    }
+
+    /// Messages per second between each two samples so far; they are forgotten.
+    pub fn take_series(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.series)
     }
 
     /// The newest sample.

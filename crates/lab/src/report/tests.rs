@@ -97,3 +97,11 @@ fn the_result_has_the_agreed_keys() {
     }
     assert_eq!(value["latency_us"]["max"], 300);
 }
+
+#[test]
+fn every_second_has_its_rate() {
+    let mut window = window(0..4);
+    window.push(Snapshot { at_ms: 5_000, messages: sample(3).messages + 500, ..sample(3) });
+    assert_eq!(window.take_series(), [1600, 1600, 1600, 250]);
+    assert!(window.take_series().is_empty(), "what was taken is not told again");
+}

@@ -26,25 +26,47 @@ pub(crate) struct Place {
 /// without, it is left to the brokers to create it on the first send.
 pub(crate) async fn find(run: &Run) -> Result<(Client, Vec<Place>), Error> {
     let client = Client::start(Config::new(&run.namesrv))?;
-    let route = match run.queues {
-        Some(queues) => created(&client, &run.topic, queues).await?,
-        None => client.publish_route(&run.topic, 4).await?,
-    };
-    let mut places: BTreeMap<&str, Place> = BTreeMap::new();
-    for queue in &route.publish {
-        let Some(master) = route.master(&queue.broker_name) else { continue };
-        let place = match places.entry(master) {
-            std::collections::btree_map::Entry::Occupied(place) => place.into_mut(),
-            std::collections::btree_map::Entry::Vacant(empty) => {
-                empty.insert(Place { address: resolve(master).await?, targets: Vec::new() })
-            }
-        };
-        place.targets.push(Target { broker: queue.broker_name.clone(), queue_id: queue.queue_id });
+    let mut places = BTreeMap::new();
+    if run.topics == 1 {
+        let found = route(&client, run, &run.topic).await?;
+        add(&mut places, &found, None).await?;
+    }
+    for number in (0..run.topics).filter(|_| run.topics > 1) {
+        let topic: Arc<str> = format!("{}_{number}", run.topic).into();
+        let found = route(&client, run, &topic).await?;
+        add(&mut places, &found, Some(topic)).await?;
     }
     if places.is_empty() {
         return Err(client::Error::NoQueue(run.topic.clone()).into());
     }
     Ok((client, places.into_values().collect()))
+}
+
+async fn route(client: &Client, run: &Run, topic: &str) -> Result<Arc<Route>, Error> {
+    match run.queues {
+        Some(queues) => created(client, topic, queues).await,
+        None => Ok(client.publish_route(topic, 4).await?),
+    }
+}
+
+/// Adds the queues of a route to those of their brokers.
+async fn add(
+    places: &mut BTreeMap<String, Place>,
+    route: &Route,
+    topic: Option<Arc<str>>,
+) -> Result<(), Error> {
+    for queue in &route.publish {
+        let Some(master) = route.master(&queue.broker_name) else { continue };
+        if !places.contains_key(master) {
+            let place = Place { address: resolve(master).await?, targets: Vec::new() };
+            places.insert(master.to_owned(), place);
+        }
+        let place = places.get_mut(master).expect("just inserted");
+        let target =
+            Target { broker: queue.broker_name.clone(), topic: topic.clone(), queue_id: queue.queue_id };
+        place.targets.push(target);
+    }
+    Ok(())
 }
 
 async fn created(client: &Client, topic: &str, queues: u32) -> Result<Arc<Route>, Error> {
