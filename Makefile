@@ -29,10 +29,11 @@ licences:
 interop: build
 	interop/run --against vostok
 
-# Power cuts of a loop-mounted file system under load; needs root. make powercut N=5000 for more.
+# Power cuts of loop-mounted file systems (ext4, xfs) under load; needs root. make powercut N=5000 for more; SEED=S repeats.
 N ?= 100
+SEED ?=
 powercut: build
-	tests/tools/powercut --cuts $(N)
+	tests/tools/powercut --cuts $(N) $(if $(SEED),--seed $(SEED))
 
 bench: build
 	bench/run

@@ -27,6 +27,19 @@ pub enum Promise {
     Everything,
     /// The end of the log, no older than `window` at the `cut`.
     AllButTheEnd { cut: Instant, window: Duration },
+    /// Of what neither waited for the disk nor was seen by a consumer: the end, no older than `window` at the `cut`.
+    Waited { cut: Instant, window: Duration },
+}
+
+impl Promise {
+    /// What may be lost beside nothing: the cut and the window. `None` when `lost` must be there.
+    fn allows(self, lost: &Lost) -> Option<(Instant, Duration)> {
+        match self {
+            Self::Everything => None,
+            Self::AllButTheEnd { cut, window } => Some((cut, window)),
+            Self::Waited { cut, window } => (!lost.waited && !lost.seen).then_some((cut, window)),
+        }
+    }
 }
 
 /// Counts over all rounds.
@@ -54,6 +67,7 @@ struct Queue {
 
 struct Slot {
     queue: usize,
+    waited: bool,
     fate: Fate,
     /// Offset and position in the log where it was read.
     read: Option<(i64, u64)>,
@@ -115,7 +129,12 @@ impl Judge {
                     Fate::Unknown => {}
                 }
             }
-            let slot = |sent: &super::load::Sent| Slot { queue: sent.queue, fate: sent.fate, read: None };
+            let slot = |sent: &super::load::Sent| Slot {
+                queue: sent.queue,
+                waited: sent.waited,
+                fate: sent.fate,
+                read: None,
+            };
             self.round.insert(history.producer, history.sent.iter().map(slot).collect());
         }
     }
@@ -191,30 +210,24 @@ impl Judge {
             let (seen, start) = (self.queues[index].prints.len() as i64, self.queues[index].start as i64);
             if *end > seen {
                 self.violation(format!("P4 queue {index} says it ends at {end}, {seen} can be read"));
-            } else if *end < start || (*end < seen && matches!(promise, Promise::Everything)) {
+            } else if *end < start || (*end < seen && !matches!(promise, Promise::AllButTheEnd { .. })) {
                 self.violation(format!("P1 queue {index} ends at {end}, {seen} were seen, {start} before"));
             }
         }
-        let lost = self.lost(ends);
-        match promise {
-            Promise::Everything => {
-                for text in lost.iter().map(|lost| format!("P1 lost: {lost:?}")) {
-                    self.violation(text);
-                }
+        let survivor = self.last_survivor(ends);
+        for lost in self.lost(ends) {
+            let Some((cut, window)) = promise.allows(&lost) else {
+                self.violation(format!("P1 lost: {lost:?}"));
+                continue;
+            };
+            if lost.log.zip(survivor).is_some_and(|(lost, survivor)| lost < survivor) {
+                self.violation(format!("P1 a hole: {lost:?}, the log goes on to {survivor:?}"));
             }
-            Promise::AllButTheEnd { cut, window } => {
-                let survivor = self.last_survivor(ends);
-                for lost in &lost {
-                    if lost.log.zip(survivor).is_some_and(|(lost, survivor)| lost < survivor) {
-                        self.violation(format!("P1 a hole: {lost:?}, the log goes on to {survivor:?}"));
-                    }
-                    let age = lost.at.map(|at| cut.saturating_duration_since(at));
-                    if age.is_some_and(|age| age > window) {
-                        self.violation(format!("P1 lost {age:?} after its acknowledgement: {lost:?}"));
-                    }
-                }
-                self.counts.lost += lost.len() as u64;
+            let age = lost.at.map(|at| cut.saturating_duration_since(at));
+            if age.is_some_and(|age| age > window) {
+                self.violation(format!("P1 lost {age:?} after its acknowledgement: {lost:?}"));
             }
+            self.counts.lost += 1;
         }
         for (queue, end) in self.queues.iter_mut().zip(ends) {
             queue.prints.truncate(usize::try_from(*end).unwrap_or(0));
@@ -243,6 +256,7 @@ impl Judge {
                     producer: *producer,
                     sequence,
                     queue: slot.queue,
+                    waited: slot.waited,
                     offset,
                     log,
                     seen: slot.read.is_some(),
@@ -277,6 +291,7 @@ struct Lost {
     producer: u32,
     sequence: usize,
     queue: usize,
+    waited: bool,
     offset: Option<i64>,
     log: Option<u64>,
     /// A consumer had it already.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::batch::{self, Entry};
 use wire::codes::{request, response};
@@ -15,10 +15,6 @@ use wire::header::SendHeader;
 use super::message::{self, Tag};
 use super::random::Random;
 use super::wire_client::{Connection, send_header, stored_at};
-
-/// Properties strings the messages take turns with; none at all is legal too.
-const PROPERTIES: [&[u8]; 3] =
-    [b"a\x01b", b"KEYS\x01k\x02TAGS\x01crash\x02", b"UNIQ_KEY\x017F0000010001\x02"];
 
 /// Where an acknowledged message is, as far as the answer says.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +41,8 @@ pub enum Fate {
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub queue: usize,
+    /// The answer waits for the disk under sync flush.
+    pub waited: bool,
     pub fate: Fate,
 }
 
@@ -68,6 +66,10 @@ pub struct Plan {
     pub window: usize,
     /// Filler of a body at most; one in 500 is up to 100 KB.
     pub filler_max: usize,
+    /// One request in so many says `WAIT=false`, and as many are one-way; zero for none.
+    pub unwaited: u64,
+    /// Pause after each turn of requests.
+    pub pause: Duration,
     /// Planted bug of the test itself: calls a message acknowledged as soon as it is written to the socket.
     pub acknowledge_early: bool,
     /// Highest position in the commit log that any producer was told.
@@ -111,6 +113,7 @@ impl Producer<'_> {
             if stopping && self.flying.is_empty() {
                 return Ok(());
             }
+            std::thread::sleep(self.plan.pause);
             self.out.clear();
             while !stopping && self.flying.len() < self.plan.window {
                 self.request();
@@ -130,34 +133,47 @@ impl Producer<'_> {
         let count = if batch { 3 } else { 1 };
         let queue = self.random.within(0, self.plan.queues as u64) as usize;
         let first = self.history.sent.len() as u64;
-        let properties = PROPERTIES[self.random.within(0, PROPERTIES.len() as u64) as usize];
+        let waited = self.plan.unwaited == 0 || !self.random.one_in(self.plan.unwaited);
+        let one_way = self.plan.unwaited > 0 && self.random.one_in(self.plan.unwaited);
         let mut body = Vec::new();
+        let mut properties = Vec::new();
         for sequence in first..first + count as u64 {
             let largest = if self.random.one_in(500) { 100_000 } else { self.plan.filler_max };
             let filler = self.random.within(0, largest as u64 + 1) as usize;
+            let tag = Tag { producer: self.plan.producer, sequence };
+            properties = message::properties(tag).to_vec();
             let mut message = Vec::with_capacity(filler + message::FIXED_BYTES);
-            message::write(&mut message, Tag { producer: self.plan.producer, sequence }, filler);
+            message::write(&mut message, tag, filler);
             if batch {
-                let entry = Entry { flag: 0, body: &message, properties };
+                let entry = Entry { flag: 0, body: &message, properties: &properties };
                 batch::append(&mut body, &entry).expect("small messages fit a batch");
             } else {
                 body = message;
             }
             let early = Fate::Acknowledged(Place { offset: None, log: None, at: Instant::now() });
             let fate = if self.plan.acknowledge_early { early } else { Fate::Unknown };
-            self.history.sent.push(Sent { queue, fate });
+            self.history.sent.push(Sent { queue, waited, fate });
+        }
+        if batch {
+            properties.clear();
+        }
+        if !waited {
+            properties.extend_from_slice(message::NO_WAIT);
         }
         self.opaque += 1;
         let code = if batch { request::SEND_BATCH_MESSAGE } else { request::SEND_MESSAGE_V2 };
         let header = SendHeader {
             default_topic_queue_nums: self.plan.queues as i32,
             batch,
-            properties: if batch { b"" } else { properties },
+            properties: &properties,
             ..send_header(&self.plan.topic, queue as i32)
         };
-        let head = Head::request(wire::frame::Encoding::Binary, code, self.opaque);
+        let encoding = wire::frame::Encoding::Binary;
+        let head = if one_way { Head::one_way } else { Head::request }(encoding, code, self.opaque);
         header.write(FrameWriter::begin(&mut self.out, head)).finish(&body);
-        self.flying.insert(self.opaque, Flight { first, count });
+        if !one_way {
+            self.flying.insert(self.opaque, Flight { first, count });
+        }
     }
 
     /// Notes an answer. An error is an answer that no server may give.
@@ -168,7 +184,14 @@ impl Producer<'_> {
         if self.plan.acknowledge_early {
             return Ok(());
         }
-        let unknown = [response::FLUSH_DISK_TIMEOUT, response::SYSTEM_ERROR, response::SERVICE_NOT_AVAILABLE];
+        let unknown = match command.code {
+            response::FLUSH_DISK_TIMEOUT | response::SYSTEM_ERROR => true,
+            // A full disk refuses and stores nothing; a fenced store does not know.
+            response::SERVICE_NOT_AVAILABLE => {
+                command.remark.is_none_or(|remark| !remark.contains("no space"))
+            }
+            _ => false,
+        };
         let place = stored_at(command).filter(|_| command.code == response::SUCCESS);
         if let Some((log, ..)) = place {
             self.plan.log_end.fetch_max(log, Ordering::Relaxed);
@@ -186,7 +209,7 @@ impl Producer<'_> {
                 None if command.code == response::SUCCESS => {
                     return Err("a success without a place".to_owned());
                 }
-                None if unknown.contains(&command.code) => Fate::Unknown,
+                None if unknown => Fate::Unknown,
                 None => Fate::Refused,
             };
         }

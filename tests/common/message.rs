@@ -7,12 +7,39 @@ use super::random::Random;
 /// Bytes beside the filler.
 pub const FIXED_BYTES: usize = 20;
 
+/// The producer of delayed messages, whose properties are not the usual ones.
+pub const DELAYED: u32 = u32::MAX;
+
 /// Who sent a message, and which of its messages it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag {
     pub producer: u32,
     pub sequence: u64,
 }
+
+/// Property of a message whose sender does not wait for the disk.
+pub const NO_WAIT: &[u8] = b"WAIT\x01false\x02";
+
+/// The properties a message is sent with, in turn. A string without its last separator is legal, none at all is too.
+pub fn properties(tag: Tag) -> &'static [u8] {
+    const TURNS: [&[u8]; 5] = [
+        b"a\x01b\x02",
+        b"KEYS\x01k\x02TAGS\x01crash\x02",
+        b"UNIQ_KEY\x017F0000010001\x02",
+        b"",
+        // Longer than a sector, so that a lost one shows.
+        &LONG,
+    ];
+    TURNS[(tag.sequence % TURNS.len() as u64) as usize]
+}
+
+const LONG: [u8; 1206] = {
+    let mut text = [b'l'; 1206];
+    text[0] = b'L';
+    text[1] = 1;
+    text[1205] = 2;
+    text
+};
 
 /// Appends the body of `tag` with `filler` bytes nobody can predict.
 pub fn write(out: &mut Vec<u8>, tag: Tag, filler: usize) {

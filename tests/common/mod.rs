@@ -2,6 +2,7 @@
 //! a load that numbers its messages, and the judge of what was read back.
 #![allow(dead_code, reason = "each of the test programs uses its part")]
 
+pub mod disk;
 pub mod judge;
 pub mod load;
 pub mod message;

@@ -8,7 +8,8 @@ impl Random {
     /// Starts the sequence of `seed`.
     pub fn new(seed: u64) -> Self {
         // Spreads small seeds over all bits; the state must not be zero.
-        Self((seed ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1)
+        let mixed = (seed ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Self((mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) | 1)
     }
 
     /// The next number.
@@ -16,12 +17,19 @@ impl Random {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        let mixed = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        // The low bits of a product are not random enough.
+        mixed ^ (mixed >> 32)
     }
 
     /// A number in `low..high`.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low)
+    }
+
+    /// One of `all`.
+    pub fn one_of(&mut self, all: &[u64]) -> u64 {
+        all[(self.next() % all.len() as u64) as usize]
     }
 
     /// True once in `n` times.

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wire::codes::{request, response};
+use wire::properties;
 use wire::record::RecordView;
 
-use super::message::{self, Tag};
+use super::message::{self, DELAYED, Tag};
 use super::wire_client::{Connection, pull_header, pull_reply};
 
 /// One record that was read.
@@ -27,13 +28,20 @@ pub struct Read {
 }
 
 impl Read {
-    fn of(queue: usize, record: &RecordView<'_>) -> Self {
+    fn of(topic: &str, queue: usize, record: &RecordView<'_>) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(record.bytes());
         let tag = match record.check_crc() {
             Err(error) => Err(error.to_string()),
             Ok(()) if usize::try_from(record.queue_id()) != Ok(queue) => Err("of another queue".to_owned()),
-            Ok(()) => message::read(record.body()).map_err(str::to_owned),
+            Ok(()) if record.topic_str() != Some(topic) => Err("of another topic".to_owned()),
+            Ok(()) => message::read(record.body()).map_err(str::to_owned).and_then(|tag| {
+                if tag.producer == DELAYED || has_all(record.properties(), message::properties(tag)) {
+                    Ok(tag)
+                } else {
+                    Err("properties differ".to_owned())
+                }
+            }),
         };
         Self {
             queue,
@@ -44,6 +52,13 @@ impl Read {
             tag,
         }
     }
+}
+
+/// Whether `properties` has every pair of `sent`; the server adds its own.
+fn has_all(properties: &[u8], sent: &[u8]) -> bool {
+    properties::pairs(sent).all(|(name, value)| {
+        std::str::from_utf8(name).is_ok_and(|name| properties::get(properties, name) == Some(value))
+    })
 }
 
 /// What one pull gave.
@@ -68,7 +83,7 @@ pub fn page(connection: &mut Connection, topic: &str, queue: usize, offset: i64)
     let mut rest = answer.body.as_slice();
     while !rest.is_empty() {
         let record = RecordView::parse(rest).map_err(io::Error::other)?;
-        reads.push(Read::of(queue, &record));
+        reads.push(Read::of(topic, queue, &record));
         rest = &rest[record.size()..];
     }
     Ok(Page { reads, next: reply.next_offset, min: reply.min_offset, max: reply.max_offset })
@@ -90,7 +105,11 @@ pub fn drain(
                 break page.max;
             }
             offset = page.next;
+            let max = page.max;
             page.reads.into_iter().for_each(&mut each);
+            if offset >= max {
+                break max;
+            }
         };
         ends.push(end);
     }

@@ -28,6 +28,8 @@ pub struct Setup {
     pub lines: Vec<String>,
     /// Where the configuration file and the output go; not in the data directory.
     pub desk: PathBuf,
+    /// Environment of the process beside ours.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Setup {
@@ -41,6 +43,7 @@ impl Setup {
             broker_port,
             lines: Vec::new(),
             desk: desk.into(),
+            environment: Vec::new(),
         }
     }
 
@@ -85,6 +88,7 @@ impl Setup {
             .arg("-c")
             .arg(&conf)
             .env("RUST_LOG", "info")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)

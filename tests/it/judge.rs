@@ -10,7 +10,7 @@ use crate::common::read::Read;
 /// A message of producer 1 that was acknowledged at an offset of queue 0, ten bytes of log each.
 fn acknowledged(offset: i64) -> Sent {
     let place = Place { offset: Some(offset), log: Some(offset as u64 * 10), at: Instant::now() };
-    Sent { queue: 0, fate: Fate::Acknowledged(place) }
+    Sent { queue: 0, waited: true, fate: Fate::Acknowledged(place) }
 }
 
 fn read(offset: i64, sequence: u64) -> Read {
@@ -50,7 +50,7 @@ fn an_honest_history_passes() {
     let twice = reads().chain(reads()).collect();
     assert!(judged(three(), twice, 3, Promise::Everything).is_empty(), "reading again is fine");
     let mut unknown = three();
-    unknown.push(Sent { queue: 0, fate: Fate::Unknown });
+    unknown.push(Sent { queue: 0, waited: true, fate: Fate::Unknown });
     assert!(
         judged(unknown.clone(), reads().collect(), 3, Promise::Everything).is_empty(),
         "unknown may miss"
@@ -75,6 +75,26 @@ fn losses_are_noticed() {
 }
 
 #[test]
+fn what_did_not_wait_for_the_disk_may_be_lost_unless_it_was_seen() {
+    let late = |sent: Sent| Sent { waited: false, ..sent };
+    let sent = || vec![acknowledged(0), acknowledged(1), late(acknowledged(2))];
+    let reads = || vec![read(0, 0), read(1, 1)];
+    let waited = |seconds| Promise::Waited {
+        cut: Instant::now() + Duration::from_secs(seconds),
+        window: Duration::from_secs(9),
+    };
+    assert!(judged(sent(), reads(), 2, waited(0)).is_empty());
+    assert_eq!(judged(sent(), reads(), 2, Promise::Everything), ["P1"], "a kill loses nothing");
+    assert_eq!(judged(sent(), reads(), 2, waited(60)), ["P1"], "too old to be lost");
+    assert_eq!(judged(three(), reads(), 2, waited(0)), ["P1"], "it waited");
+    let seen = [reads(), vec![read(2, 2)]].concat();
+    assert!(judged(sent(), seen, 2, waited(0)).iter().any(|rule| rule == "P1"), "seen, then gone");
+    let hole = vec![late(acknowledged(0)), acknowledged(1)];
+    let moved = vec![Read { log: 10, ..read(0, 1) }];
+    assert!(judged(hole, moved, 1, waited(0)).iter().any(|rule| rule == "P1"), "a hole is no end");
+}
+
+#[test]
 fn inventions_are_noticed() {
     let good = || vec![read(0, 0), read(1, 1), read(2, 2)];
     let with = |extra: Read| [good(), vec![extra]].concat();
@@ -84,7 +104,7 @@ fn inventions_are_noticed() {
     let damaged = Read { tag: Err("checksum differs".to_owned()), ..read(3, 3) };
     assert_eq!(judged(three(), with(damaged), 4, everything), ["P2"]);
     let mut refused = three();
-    refused.push(Sent { queue: 0, fate: Fate::Refused });
+    refused.push(Sent { queue: 0, waited: true, fate: Fate::Refused });
     assert_eq!(judged(refused, with(read(3, 3)), 4, everything), ["P2"]);
 }
 
@@ -112,7 +132,7 @@ fn gaps_and_wrong_ends_are_noticed() {
 
 #[test]
 fn a_changed_order_is_noticed() {
-    let unknown = || (0..3).map(|_| Sent { queue: 0, fate: Fate::Unknown }).collect();
+    let unknown = || (0..3).map(|_| Sent { queue: 0, waited: true, fate: Fate::Unknown }).collect();
     let swapped = vec![read(0, 0), read(1, 2), read(2, 1)];
     assert_eq!(judged(unknown(), swapped, 3, Promise::Everything), ["P5"]);
 }
@@ -120,7 +140,7 @@ fn a_changed_order_is_noticed() {
 #[test]
 fn an_earlier_round_may_not_come_back() {
     let mut judge = Judge::new(1);
-    judge.begin(history(vec![acknowledged(0), Sent { queue: 0, fate: Fate::Unknown }]));
+    judge.begin(history(vec![acknowledged(0), Sent { queue: 0, waited: true, fate: Fate::Unknown }]));
     judge.read(read(0, 0));
     judge.end(Promise::Everything, &[1]);
     judge.begin(Vec::new());

@@ -146,9 +146,10 @@ impl Shared {
             }
             let due = *dirty_since.get_or_insert_with(Instant::now) + self.config.flush_interval;
             if stopping || self.flush.someone_waits() || Instant::now() >= due {
+                // What comes from now on is dirty from now on, however long this flush takes.
+                dirty_since = Some(Instant::now());
                 self.flush_to(flushed, appended);
                 written_back = appended;
-                dirty_since = None;
             } else {
                 written_back = self.start_write_back(written_back, appended);
                 self.flush.wake.sleep(Some(due));

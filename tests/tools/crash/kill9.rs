@@ -11,9 +11,12 @@ use crate::common::read;
 use crate::common::server::{Server, Setup};
 use crate::common::wire_client::Connection;
 use crate::later::Later;
-use crate::round::{Load, QUEUES, TOPIC, create_topic, describe, settle, spread};
+use crate::round::{Load, Mix, TOPIC, create_topic, describe, settle, spread};
 use crate::{Options, Tally};
 
+const QUEUES: usize = 8;
+/// One request in so many does not wait for the disk.
+const UNWAITED: u64 = 8;
 /// Rounds on one store, before a new one with other settings begins.
 const ROUNDS_PER_STORE: u64 = 40;
 /// Settings of the stores in turn: RocketMQ's sizes, and files so small that they roll within a round.
@@ -85,7 +88,7 @@ impl Life {
     /// Runs `rounds`; how many were without a violation.
     fn run(&mut self, rounds: u64) -> io::Result<u64> {
         let mut server = self.setup.start()?;
-        create_topic(&server)?;
+        create_topic(&server, QUEUES)?;
         let mut passed = 0;
         for round in self.first..self.first + rounds {
             let before = self.judge.violations().0;
@@ -114,7 +117,8 @@ impl Life {
     }
 
     fn round(&mut self, server: Server, round: u64) -> io::Result<Server> {
-        let load = Load::start(&self.setup, &mut self.random, round, self.judge.ends(), false);
+        let mix = Mix { round, queues: QUEUES, unwaited: UNWAITED, pause: Duration::ZERO, early: false };
+        let load = Load::start(&self.setup, &mut self.random, mix, self.judge.ends());
         self.later.start(self.setup.broker());
         sleep(Duration::from_micros(self.random.within(5_000, 400_000)));
         let result = if self.random.one_in(10) {

@@ -111,7 +111,7 @@ fn send_all(
         let sequence = *next;
         *next += 1;
         let mut body = Vec::new();
-        message::write(&mut body, Tag { producer: u32::MAX, sequence }, 100);
+        message::write(&mut body, Tag { producer: message::DELAYED, sequence }, 100);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
         let header = SendHeader {
             default_topic_queue_nums: QUEUES,

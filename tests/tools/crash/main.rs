@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! crash kill9    [--rounds N] [--seed S] [--binary PATH]
-//! crash powercut [--cuts N]   [--seed S] [--binary PATH]
+//! crash powercut [--cuts N]   [--seed S] [--binary PATH] [--planted PATH]
 //! ```
-//! Each prints a line per stretch of rounds and ends with `name: N passed, N failed, N skipped`; the exit code is
-//! zero only when nothing failed. A failing run says its seed.
+//! Each prints what it did and ends with `name: N passed, N failed, N skipped`; the exit code is zero only when nothing
+//! failed. A failing run prints the line that repeats it.
 
 #[path = "../../common/mod.rs"]
 mod common;
-mod disk;
+mod derived;
 mod kill9;
+mod kind;
 mod later;
+mod life;
 mod powercut;
 mod round;
+mod stall;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,6 +26,8 @@ struct Options {
     rounds: u64,
     seed: u64,
     binary: PathBuf,
+    /// The same program with bugs that can be switched on; without it those are not tried.
+    planted: Option<PathBuf>,
 }
 
 /// What a run came to.
@@ -40,6 +45,7 @@ fn main() -> ExitCode {
         rounds: if name == "powercut" { 100 } else { 200 },
         seed: seed_of_now(),
         binary: PathBuf::from("target/release/vostok"),
+        planted: None,
     };
     while let Some(flag) = arguments.next() {
         let value = arguments.next().unwrap_or_else(|| usage(&format!("{flag} needs a value")));
@@ -49,6 +55,7 @@ fn main() -> ExitCode {
             "--rounds" | "--cuts" => options.rounds = number(),
             "--seed" => options.seed = number(),
             "--binary" => options.binary = PathBuf::from(&value),
+            "--planted" => options.planted = Some(PathBuf::from(&value)),
             _ => usage(&format!("unknown flag {flag}")),
         }
     }
@@ -62,7 +69,9 @@ fn main() -> ExitCode {
 }
 
 fn usage(why: &str) -> ! {
-    eprintln!("crash: {why}\nusage: crash kill9|powercut [--rounds N] [--cuts N] [--seed S] [--binary PATH]");
+    eprintln!(
+        "crash: {why}\nusage: crash kill9|powercut [--rounds N] [--cuts N] [--seed S] [--binary PATH] [--planted PATH]"
+    );
     std::process::exit(2)
 }
 

@@ -1,117 +1,240 @@
 //! Power cuts under load, with a random part of the unwritten pages on the disk all the same.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
-use std::thread::sleep;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::common::judge::{Judge, Promise};
-use crate::common::os;
-use crate::common::random::Random;
-use crate::common::server::{Server, Setup};
-use crate::disk::{LoopDisk, keep_some_pages};
-use crate::later::Later;
-use crate::round::{Load, QUEUES, create_topic, describe, settle, spread};
+use crate::common::disk::{FileSystem, LoopDisk};
+use crate::kind::{Kind, Planted};
+use crate::life::{Life, Outcome};
 use crate::{Options, Tally};
 
 /// Cuts of one store, before a new one with other settings begins.
-const CUTS_PER_STORE: u64 = 20;
-/// `flushIntervalCommitLog` of the stores with async flush.
-const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
-/// What one flush of the tests' load may take on top of it.
-const FLUSH_ALLOWANCE: Duration = Duration::from_millis(400);
+const CUTS_PER_STORE: u64 = 16;
+/// Stores at least, so that a short run sees both file systems and flush modes twice.
+const STORES_MIN: u64 = 8;
 /// Cuts after which a planted bug must have been noticed.
-const PLANTED_CUTS: u64 = 4;
+const PLANTED_CUTS: u64 = 12;
+/// Violations after which the rest of a store says nothing new.
+const ENOUGH: u64 = 1000;
+/// Size of the images; they are sparse.
+const IMAGE_BYTES: u64 = 4 << 30;
+/// In a long run a line now and then instead of one per store.
+const LONG_RUN: u64 = 300;
+const PROGRESS_EVERY: Duration = Duration::from_secs(20);
+/// Failed stores that are kept for whoever looks into them.
+const KEPT_MAX: u64 = 3;
+const MEMORY: &str = "/dev/shm";
 
-const SYNC: &str = "flushDiskType=SYNC_FLUSH";
-/// Files so small that they roll within a round.
-const SMALL_LOG: &str = "mappedFileSizeCommitLog=8388608";
-const SMALL_QUEUES: &str = "mappedFileSizeConsumeQueue=20000";
-const ASYNC: &str = "flushDiskType=ASYNC_FLUSH";
-const OFTEN: &str = "flushIntervalCommitLog=100";
-
-/// A kind of store, and the bug of the test that is planted in it.
-#[derive(Clone, Copy, Debug)]
-struct Kind {
-    lines: &'static [&'static str],
-    sync: bool,
-    planted: Planted,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Planted {
-    Nothing,
-    /// Messages count as acknowledged when they are written to the socket.
-    EarlyAcknowledgement,
-    /// The server answers before it flushed, and is judged as if it had flushed.
-    UnflushedAcknowledgement,
-}
-
-const KINDS: [Kind; 4] = [
-    Kind { lines: &[SYNC, SMALL_LOG, SMALL_QUEUES], sync: true, planted: Planted::Nothing },
-    Kind { lines: &[SYNC, "mappedFileSizeCommitLog=134217728"], sync: true, planted: Planted::Nothing },
-    Kind { lines: &[ASYNC, OFTEN, SMALL_LOG, SMALL_QUEUES], sync: false, planted: Planted::Nothing },
-    Kind { lines: &[SYNC], sync: true, planted: Planted::Nothing },
-];
-
-const PLANTED: [Kind; 2] = [
-    Kind { lines: &[SYNC], sync: true, planted: Planted::EarlyAcknowledgement },
-    Kind { lines: &[ASYNC], sync: true, planted: Planted::UnflushedAcknowledgement },
-];
+/// Bugs of the server that cuts must bring to light; see `store::planted`.
+const SERVER_BUGS: [&str; 0] = [];
 
 /// Runs the planted bugs, then all cuts.
 pub fn run(options: &Options) -> Tally {
     println!("powercut: {} cuts, seed {}", options.rounds, options.seed);
     let mut tally = Tally::default();
-    if let Err(why) = possible() {
-        println!("SKIPPED, LOUDLY: no power cuts on this machine, sync flush is NOT shown here: {why}");
-        tally.skipped = options.rounds + PLANTED.len() as u64;
+    let mut bench = Bench::default();
+    let mut file_systems = Vec::new();
+    for kind in [FileSystem::Ext4, FileSystem::Xfs] {
+        match possible(&mut bench, kind) {
+            Ok(()) => file_systems.push(kind),
+            Err(why) => {
+                println!("SKIPPED, LOUDLY: no power cuts on {kind:?} here, it is NOT shown to be safe: {why}")
+            }
+        }
+    }
+    if file_systems.is_empty() {
+        tally.skipped = options.rounds;
         return tally;
     }
-    for kind in PLANTED {
-        let caught = Life::new(options, kind, 0).and_then(|mut life| life.run(PLANTED_CUTS));
-        match caught {
-            Ok(passed) if passed < PLANTED_CUTS => {
-                println!("powercut: planted {:?}: noticed in {} cuts", kind.planted, PLANTED_CUTS - passed);
+    plant(options, &mut bench, file_systems[0], &mut tally);
+    let mut run =
+        Run { options, bench, file_systems, tally, done: 0, cuts: 0, kept: 0, began: Instant::now() };
+    run.all();
+    run.tally
+}
+
+/// Shows that the judge notices what it is there for.
+fn plant(options: &Options, bench: &mut Bench, file_system: FileSystem, tally: &mut Tally) {
+    let ours = [Planted::EarlyAcknowledgement, Planted::UnflushedAcknowledgement];
+    let servers = SERVER_BUGS.iter().map(|bug| Planted::Server(bug));
+    for (index, planted) in ours.into_iter().chain(servers).enumerate() {
+        let binary = match (planted, &options.planted) {
+            (Planted::Server(bug), None) => {
+                println!(
+                    "SKIPPED, LOUDLY: planted {bug}: no program with planted bugs was given (--planted)"
+                );
+                tally.skipped += 1;
+                continue;
+            }
+            (Planted::Server(_), Some(binary)) => binary,
+            _ => &options.binary,
+        };
+        let kind = Kind { file_system, ..Kind::with(planted, options.seed.wrapping_add(index as u64)) };
+        match bench.live(binary, &kind, PLANTED_CUTS, 1) {
+            Ok((outcome, _)) if outcome.violations.is_empty() => {
+                println!("FAILED: planted {planted:?} was not noticed in {PLANTED_CUTS} cuts");
+                tally.failed += 1;
+            }
+            Ok((outcome, _)) => {
+                println!("powercut: planted {planted:?} noticed: {}", outcome.violations[0]);
                 tally.passed += 1;
             }
-            Ok(_) => {
-                println!("FAILED: planted {:?} was not noticed in {PLANTED_CUTS} cuts", kind.planted);
-                tally.failed += 1;
-            }
-            Err(error) => {
-                println!("FAILED: planted {:?}: {error}", kind.planted);
+            Err((error, _)) => {
+                println!("FAILED: planted {planted:?}: {error}");
                 tally.failed += 1;
             }
         }
     }
-    let per_store = CUTS_PER_STORE.min(options.rounds.div_ceil(KINDS.len() as u64));
-    let mut done = 0;
-    for kind in KINDS.iter().cycle() {
-        let cuts = per_store.min(options.rounds - done);
-        if cuts == 0 {
-            break;
-        }
-        match Life::new(options, *kind, done).and_then(|mut life| life.run(cuts)) {
-            Ok(passed) => {
-                tally.passed += passed;
-                tally.failed += cuts - passed;
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    bench: Bench,
+    file_systems: Vec<FileSystem>,
+    tally: Tally,
+    done: u64,
+    /// With those of starting servers.
+    cuts: u64,
+    kept: u64,
+    began: Instant,
+}
+
+impl Run<'_> {
+    fn all(&mut self) {
+        let total = self.options.rounds;
+        let per_store = CUTS_PER_STORE.min(total.div_ceil(STORES_MIN));
+        let mut seed = self.options.seed;
+        let mut reported = Instant::now();
+        while self.done < total {
+            let cuts = per_store.min(total - self.done);
+            let kind = Kind::of(seed);
+            if self.file_systems.contains(&kind.file_system) {
+                self.store(&kind, cuts);
+            } else {
+                self.tally.skipped += cuts;
             }
-            Err(error) => {
-                println!("FAILED {kind:?} seed {}: {error}", options.seed);
-                tally.failed += cuts;
+            self.done += cuts;
+            seed = seed.wrapping_add(1);
+            if total > LONG_RUN && reported.elapsed() > PROGRESS_EVERY {
+                reported = Instant::now();
+                self.progress();
             }
         }
-        done += cuts;
+        self.progress();
     }
-    tally
+
+    fn store(&mut self, kind: &Kind, cuts: u64) {
+        let place = PathBuf::from(format!("target/powercut-{}", kind.seed));
+        let keep = (self.kept < KEPT_MAX).then_some(place.as_path());
+        let again = format!("again with: tests/tools/powercut --seed {} --cuts {cuts}", kind.seed);
+        match self.bench.live_kept(&self.options.binary, kind, cuts, ENOUGH, keep) {
+            Ok((outcome, kept)) => {
+                self.cuts += outcome.cuts;
+                self.tally.passed += outcome.passed;
+                self.tally.failed += cuts - outcome.passed;
+                if self.options.rounds <= LONG_RUN || outcome.passed < cuts {
+                    println!("powercut: {}", outcome.text);
+                }
+                if outcome.passed < cuts {
+                    self.kept += 1;
+                    println!("FAILED: {} of {cuts} cuts; {again}\n{kept}", cuts - outcome.passed);
+                    outcome.violations.iter().take(5).for_each(|text| println!("  {text}"));
+                }
+            }
+            Err((error, kept)) => {
+                self.kept += 1;
+                self.tally.failed += cuts;
+                println!("FAILED: {kind}: {error}; {again}\n{kept}");
+            }
+        }
+    }
+
+    fn progress(&self) {
+        let (done, total) = (self.done, self.options.rounds);
+        let per_cut = self.began.elapsed().as_secs_f64() / done.max(1) as f64;
+        let left = per_cut * (total - done) as f64 / 60.0;
+        println!(
+            "powercut: {done} of {total} cuts and {} of starting servers, {} failed, {per_cut:.2} s per cut, about {left:.1} min left",
+            self.cuts.saturating_sub(done),
+            self.tally.failed,
+        );
+    }
+}
+
+/// The disks, made when first needed and used again by store after store.
+#[derive(Default)]
+struct Bench {
+    disks: HashMap<(FileSystem, bool), Disk>,
+}
+
+/// Dropped in this order: the file system is unmounted before its image is removed.
+struct Disk {
+    disk: LoopDisk,
+    home: tempfile::TempDir,
+}
+
+/// What a life came to, or its error; with the place where it was kept or an empty text.
+type Lived = Result<(Outcome, String), (io::Error, String)>;
+
+impl Bench {
+    fn disk(&mut self, kind: FileSystem, in_memory: bool) -> Result<&mut Disk, String> {
+        let in_memory = in_memory && Path::new(MEMORY).is_dir();
+        match self.disks.entry((kind, in_memory)) {
+            Entry::Occupied(disk) => Ok(disk.into_mut()),
+            Entry::Vacant(place) => {
+                let home = tempfile::tempdir_in(if in_memory { MEMORY } else { "target" });
+                let home = home.map_err(|error| error.to_string())?;
+                let disk = LoopDisk::new(home.path(), kind, IMAGE_BYTES)?;
+                Ok(place.insert(Disk { disk, home }))
+            }
+        }
+    }
+
+    fn live(&mut self, binary: &Path, kind: &Kind, cuts: u64, enough: u64) -> Lived {
+        self.live_kept(binary, kind, cuts, enough, None)
+    }
+
+    /// Runs the life of one store. One that ended badly is copied to `keep`.
+    fn live_kept(
+        &mut self,
+        binary: &Path,
+        kind: &Kind,
+        cuts: u64,
+        enough: u64,
+        keep: Option<&Path>,
+    ) -> Lived {
+        let without = |error| (error, String::new());
+        let Disk { disk, home } =
+            self.disk(kind.file_system, kind.in_memory).map_err(|error| without(io::Error::other(error)))?;
+        let mut life = Life::new(binary, kind.clone(), disk, &home.path().join("desk")).map_err(without)?;
+        let outcome = life.run(cuts, enough);
+        let bad = !outcome.as_ref().is_ok_and(|outcome| outcome.passed == cuts);
+        let kept = match keep.filter(|_| bad) {
+            Some(place) => {
+                let place = life.keep(place).unwrap_or_else(|error| format!("could not be kept: {error}"));
+                format!("  kept: {place}\n{}", life.log_tail())
+            }
+            None => String::new(),
+        };
+        match outcome {
+            Ok(outcome) => Ok((outcome, kept)),
+            Err(error) => {
+                // Nobody knows what state the disk is in.
+                self.disks.clear();
+                Err((error, kept))
+            }
+        }
+    }
 }
 
 /// Whether the power of a loop disk can be cut here: tries it.
-fn possible() -> Result<(), String> {
-    let home = tempfile::tempdir_in("target").map_err(|error| error.to_string())?;
-    let mut disk = LoopDisk::new(home.path())?;
+fn possible(bench: &mut Bench, kind: FileSystem) -> Result<(), String> {
+    let disk = &mut bench.disk(kind, true)?.disk;
     let (synced, lost) = (disk.path().join("synced"), disk.path().join("lost"));
-    let write = |path: &std::path::Path, sync: bool| -> io::Result<()> {
+    let write = |path: &Path, sync: bool| -> io::Result<()> {
         use std::io::Write;
         let mut file = std::fs::File::create(path)?;
         file.write_all(b"content")?;
@@ -128,110 +251,4 @@ fn possible() -> Result<(), String> {
         return Err("a file that was not flushed survived a cut".to_owned());
     }
     Ok(())
-}
-
-/// One store on one disk, and what is known of it.
-struct Life {
-    kind: Kind,
-    setup: Setup,
-    random: Random,
-    judge: Judge,
-    later: Later,
-    first: u64,
-    restarts: Vec<Duration>,
-    // Dropped in this order: the file system is unmounted before its image is removed.
-    disk: LoopDisk,
-    _home: tempfile::TempDir,
-}
-
-impl Life {
-    fn new(options: &Options, kind: Kind, first: u64) -> io::Result<Self> {
-        let home = tempfile::tempdir_in("target")?;
-        let disk = LoopDisk::new(home.path()).map_err(io::Error::other)?;
-        let mut setup = Setup::new(&options.binary, disk.path().join("data"), home.path().join("desk"));
-        setup.lines.extend(kind.lines.iter().map(|line| (*line).to_owned()));
-        Ok(Self {
-            kind,
-            setup,
-            random: Random::new(options.seed.wrapping_add(first)),
-            judge: Judge::new(QUEUES),
-            later: Later::default(),
-            first,
-            restarts: Vec::new(),
-            disk,
-            _home: home,
-        })
-    }
-
-    /// Runs `cuts`; after how many of them everything was as promised.
-    fn run(&mut self, cuts: u64) -> io::Result<u64> {
-        let mut server = self.setup.start()?;
-        create_topic(&server)?;
-        let mut passed = 0;
-        for round in self.first..self.first + cuts {
-            let before = self.judge.violations().0;
-            server = self.cut(server, round)?;
-            passed += u64::from(self.judge.violations().0 == before);
-        }
-        let (wrong, delayed) = self.later.check(&server)?;
-        if !wrong.is_empty() {
-            passed = passed.min(cuts - 1);
-        }
-        server.kill9();
-        self.report(cuts, &wrong, &delayed);
-        Ok(passed)
-    }
-
-    fn cut(&mut self, server: Server, round: u64) -> io::Result<Server> {
-        let early = self.kind.planted == Planted::EarlyAcknowledgement;
-        let load = Load::start(&self.setup, &mut self.random, round, self.judge.ends(), early);
-        if self.kind.sync && self.kind.planted == Planted::Nothing {
-            self.later.start(self.setup.broker());
-        }
-        sleep(Duration::from_micros(self.random.within(20_000, 500_000)));
-        // Half of the cuts find a process that stands still, so that the pages kept are exactly those chosen.
-        let stopped = self.random.one_in(2);
-        if stopped {
-            os::signal(server.pid(), os::SIGSTOP)?;
-        }
-        let stood = Instant::now();
-        let tenths = [0, 2, 5, 9][self.random.within(0, 4) as usize];
-        if self.kind.planted == Planted::Nothing {
-            keep_some_pages(&self.setup.data, load.log_end(), tenths, &mut self.random)?;
-        }
-        let cut = if stopped { stood } else { Instant::now() };
-        self.disk.cut()?;
-        if !stopped {
-            // What the server answers now must be true all the same.
-            sleep(Duration::from_millis(self.random.within(0, 20)));
-        }
-        server.kill9();
-        self.later.finish();
-        let result = load.join();
-        self.disk.power_up().map_err(io::Error::other)?;
-        let server = self.setup.start()?;
-        self.restarts.push(server.ready_after);
-        let promise = if self.kind.sync {
-            Promise::Everything
-        } else {
-            Promise::AllButTheEnd { cut, window: FLUSH_INTERVAL + FLUSH_ALLOWANCE }
-        };
-        settle(&mut self.judge, &server, result, &[0; QUEUES], promise)?;
-        Ok(server)
-    }
-
-    fn report(&mut self, cuts: u64, wrong: &[String], delayed: &str) {
-        let (violations, texts) = self.judge.violations();
-        println!(
-            "powercut: {cuts} cuts {:?}: {}; {delayed}; restart to serving {}; {violations} violations",
-            self.kind.lines,
-            describe(self.judge.counts()),
-            spread(&mut self.restarts),
-        );
-        if self.kind.planted == Planted::Nothing {
-            for text in wrong.iter().chain(texts) {
-                println!("  {text}");
-            }
-        }
-    }
 }

@@ -15,9 +15,21 @@ use crate::common::wire_client::Connection;
 
 /// The topic all messages go to.
 pub const TOPIC: &str = "Crash";
-/// Its queues.
-pub const QUEUES: usize = 8;
 const PRODUCERS: u32 = 4;
+
+/// What is sent in a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Number of the round: its producers get names of their own.
+    pub round: u64,
+    pub queues: usize,
+    /// One request in so many does not wait for the disk; zero for none.
+    pub unwaited: u64,
+    /// Pause of a producer after each turn of requests.
+    pub pause: Duration,
+    /// Planted bug: messages count as acknowledged when they are sent.
+    pub early: bool,
+}
 
 /// Producers and a follower at work.
 pub struct Load {
@@ -28,19 +40,21 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts four producers with names of this `round`, and a consumer that follows them from `ends`.
-    pub fn start(setup: &Setup, random: &mut Random, round: u64, ends: Vec<i64>, early: bool) -> Self {
+    /// Starts four producers, and a consumer that follows them from `ends`.
+    pub fn start(setup: &Setup, random: &mut Random, mix: Mix, ends: Vec<i64>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let log_end = Arc::new(AtomicU64::new(0));
         let producer = |index: u32, random: &mut Random| {
             let plan = Plan {
                 broker: setup.broker(),
                 topic: TOPIC.to_owned(),
-                queues: QUEUES,
-                producer: round as u32 * PRODUCERS + index,
+                queues: mix.queues,
+                producer: mix.round as u32 * PRODUCERS + index,
                 window: random.within(1, 64) as usize,
                 filler_max: random.within(100, 2000) as usize,
-                acknowledge_early: early,
+                unwaited: mix.unwaited,
+                pause: mix.pause,
+                acknowledge_early: mix.early,
                 log_end: log_end.clone(),
             };
             let stop = stop.clone();
@@ -91,7 +105,7 @@ pub fn settle(
 }
 
 /// Creates the topic, so that the follower of the first round finds it.
-pub fn create_topic(server: &Server) -> io::Result<()> {
+pub fn create_topic(server: &Server, queues: usize) -> io::Result<()> {
     let mut connection = Connection::open(server.setup().broker())?;
     let answer = connection.call(
         wire::codes::request::UPDATE_AND_CREATE_TOPIC,
@@ -99,8 +113,8 @@ pub fn create_topic(server: &Server) -> io::Result<()> {
             writer
                 .text("topic", TOPIC)
                 .text("defaultTopic", "TBW102")
-                .number("readQueueNums", QUEUES)
-                .number("writeQueueNums", QUEUES)
+                .number("readQueueNums", queues)
+                .number("writeQueueNums", queues)
                 .number("perm", 6)
                 .text("topicFilterType", "SINGLE_TAG")
                 .number("topicSysFlag", 0)

@@ -1,22 +1,44 @@
-//! A file system on a loop device whose power can be cut.
+//! File systems on loop devices, whose power can be cut.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::os;
-use crate::common::random::Random;
+use super::os;
+use super::random::Random;
 
-const IMAGE_BYTES: u64 = 3 << 30;
 const PAGE: u64 = 4096;
 /// Around the end of the log: what may be unwritten before it, and what no answer has told of yet.
 const BEFORE_END: u64 = 4 << 20;
 const AFTER_END: u64 = 1 << 20;
-/// Pages tried in each file that is not the log.
+/// Pages tried at the start of each file that is not the log, and anywhere in it.
 const PAGES_OF_OTHERS: u64 = 64;
 
-/// A mounted ext4 in an image file. Everything is undone when dropped.
+/// The file systems whose power is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileSystem {
+    Ext4,
+    Xfs,
+}
+
+impl FileSystem {
+    /// Makes an empty one on `device`.
+    fn make(self, device: &str) -> Result<(), String> {
+        let mut command = match self {
+            Self::Ext4 => Command::new("mkfs.ext4"),
+            Self::Xfs => Command::new("mkfs.xfs"),
+        };
+        match self {
+            // Complete at once, so that no kernel thread goes on making it.
+            Self::Ext4 => command.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
+            Self::Xfs => command.args(["-q", "-f"]),
+        };
+        run(command.arg(device)).map(drop)
+    }
+}
+
+/// A mounted file system in an image file. Everything is undone when dropped.
 pub struct LoopDisk {
     device: String,
     mount: PathBuf,
@@ -24,16 +46,22 @@ pub struct LoopDisk {
 }
 
 impl LoopDisk {
-    /// Makes and mounts the file system. Fails where that is not possible: no root, no loop devices.
-    pub fn new(home: &Path) -> Result<Self, String> {
+    /// Makes a file system of `bytes` in an image file in `home` and mounts it there. Fails where that is not possible:
+    /// no root, no loop devices.
+    pub fn new(home: &Path, kind: FileSystem, bytes: u64) -> Result<Self, String> {
         let image = home.join("image");
         let file = File::create(&image).map_err(|error| format!("{}: {error}", image.display()))?;
-        file.set_len(IMAGE_BYTES).map_err(|error| format!("{}: {error}", image.display()))?;
+        file.set_len(bytes).map_err(|error| format!("{}: {error}", image.display()))?;
+        Self::on(&image, home, kind)
+    }
+
+    /// Makes a file system in the existing file `image` and mounts it in `home`.
+    pub fn on(image: &Path, home: &Path, kind: FileSystem) -> Result<Self, String> {
         let mount = home.join("mount");
         fs::create_dir_all(&mount).map_err(|error| format!("{}: {error}", mount.display()))?;
-        let device = run(Command::new("losetup").args(["-f", "--show"]).arg(&image))?.trim().to_owned();
+        let device = run(Command::new("losetup").args(["-f", "--show"]).arg(image))?.trim().to_owned();
         let mut disk = Self { device, mount, mounted: false };
-        run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&disk.device))?;
+        kind.make(&disk.device)?;
         disk.mount()?;
         Ok(disk)
     }
@@ -50,12 +78,19 @@ impl LoopDisk {
 
     /// Mounts the file system again; nobody may have a file of it open.
     pub fn power_up(&mut self) -> Result<(), String> {
-        run(Command::new("umount").arg(&self.mount))?;
-        self.mounted = false;
+        self.unmount()?;
         self.mount()
     }
 
-    fn mount(&mut self) -> Result<(), String> {
+    /// Unmounts it; nobody may have a file of it open.
+    pub fn unmount(&mut self) -> Result<(), String> {
+        run(Command::new("umount").arg(&self.mount))?;
+        self.mounted = false;
+        Ok(())
+    }
+
+    /// Mounts it after [`Self::unmount`].
+    pub fn mount(&mut self) -> Result<(), String> {
         run(Command::new("mount").arg(&self.device).arg(&self.mount))?;
         self.mounted = true;
         Ok(())
@@ -72,7 +107,8 @@ impl Drop for LoopDisk {
     }
 }
 
-fn run(command: &mut Command) -> Result<String, String> {
+/// Runs a command to its end; its output, or what it said instead.
+pub fn run(command: &mut Command) -> Result<String, String> {
     let what = format!("{command:?}");
     let output = command.output().map_err(|error| format!("{what}: {error}"))?;
     if output.status.success() {
@@ -83,10 +119,15 @@ fn run(command: &mut Command) -> Result<String, String> {
 }
 
 /// Writes a random part of the dirty pages below `data` to the disk, each page with a chance of `tenths` / 10: near
-/// the end of the commit log (at `log_end`) and anywhere in other files. How many pages were tried.
+/// the end of the commit log (at `log_end`), at the start of other files and at random places of them. How many pages
+/// were tried.
 pub fn keep_some_pages(data: &Path, log_end: u64, tenths: u64, random: &mut Random) -> io::Result<u64> {
+    if tenths == 0 {
+        return Ok(0);
+    }
     let mut kept = 0;
-    for path in files(data)? {
+    for path in files(data) {
+        // Whatever is gone by now needs no page kept.
         let Ok(file) = File::options().write(true).open(&path) else { continue };
         let length = file.metadata()?.len();
         let (from, to) = match log_base(&path) {
@@ -95,13 +136,15 @@ pub fn keep_some_pages(data: &Path, log_end: u64, tenths: u64, random: &mut Rand
             }
             None => (0, PAGES_OF_OTHERS * PAGE),
         };
-        let mut at = from / PAGE * PAGE;
-        while at < to.min(length) {
-            if random.next() % 10 < tenths {
-                os::keep_range(&file, at, PAGE)?;
+        let mut pages: Vec<u64> = (from / PAGE..to.min(length).div_ceil(PAGE)).collect();
+        if log_base(&path).is_none() && length > to {
+            pages.extend((0..PAGES_OF_OTHERS).map(|_| random.within(0, length) / PAGE));
+        }
+        for page in pages {
+            if random.within(0, 10) < tenths {
+                os::keep_range(&file, page * PAGE, PAGE)?;
                 kept += 1;
             }
-            at += PAGE;
         }
     }
     Ok(kept)
@@ -116,15 +159,17 @@ fn log_base(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.parse().ok()
 }
 
-fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// All files below a directory, as far as they can be listed.
+pub fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
         if path.is_dir() {
-            found.extend(files(&path)?);
+            found.extend(files(&path));
         } else {
             found.push(path);
         }
     }
-    Ok(found)
+    found.sort();
+    found
 }
