@@ -4,7 +4,6 @@ mod admin;
 mod answer;
 mod back;
 mod broker;
-mod changes;
 mod clients;
 mod cold;
 mod config;

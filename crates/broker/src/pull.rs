@@ -11,7 +11,7 @@ mod tests;
 use std::sync::Arc;
 
 use net::Peer;
-use store::{Read, ReadError, Unit};
+use store::{Damage, Numbered, Read, ReadError};
 use wire::codes::response;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::header::{PullHeader, PullReply, pull_flag};
@@ -26,7 +26,7 @@ pub(crate) use scan::Scan;
 /// Scratch of the pulls of one wake-up.
 #[derive(Default)]
 pub(crate) struct PullTurn {
-    units: Vec<Unit>,
+    units: Vec<Numbered>,
 }
 
 /// A pull after its checks.
@@ -67,14 +67,16 @@ pub(crate) fn serve(
     peer: &Arc<Peer>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    // Nobody reads what a one-way pull would return.
-    if command.is_one_way() { Ok(()) } else { try_serve(broker, turn, peer, command, out) }
-}
-
-/// Answers a pull that is not performed.
-pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
-    PullReply::default().write(FrameWriter::begin(out, head)).finish(b"");
+) {
+    if command.is_one_way() {
+        // Nobody reads what it would return.
+        return;
+    }
+    if let Err(refusal) = try_serve(broker, turn, peer, command, out) {
+        PullReply::default()
+            .write(FrameWriter::begin(out, command.reply(refusal.code).remark(&refusal.remark)))
+            .finish(b"");
+    }
 }
 
 fn try_serve(
@@ -185,7 +187,7 @@ pub(crate) fn answer(
     broker: &Broker,
     pull: &Pull,
     scan: &Scan,
-    units: &[Unit],
+    units: &[Numbered],
     source: Source,
     out: &mut Vec<u8>,
 ) -> bool {
@@ -194,12 +196,13 @@ pub(crate) fn answer(
         return true;
     }
     let start = out.len();
-    let body_len = units.iter().map(|unit| unit.size as usize).sum();
+    let body_len = units.iter().map(|message| message.unit.size as usize).sum();
     let head = Head::response(pull.encoding, response::SUCCESS, pull.opaque).remark("FOUND");
     scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish_header(body_len);
+    let queue = &pull.queue.log;
     let read = match source {
-        Source::Memory => broker.store.read_units(units, out),
-        Source::Disk => broker.store.read_units_blocking(units, out).map(|()| Read::Done),
+        Source::Memory => broker.store.read_messages(queue, units, out),
+        Source::Disk => broker.store.read_messages_blocking(queue, units, out).map(|()| Read::Done),
     };
     match read {
         Ok(Read::Done) => true,
@@ -207,12 +210,30 @@ pub(crate) fn answer(
             out.truncate(start);
             false
         }
+        Err(ReadError::Damaged(damaged)) => {
+            out.truncate(start);
+            let rest = without(units, &damaged);
+            if rest.is_empty() {
+                let passed =
+                    Scan { code: response::PULL_RETRY_IMMEDIATELY, status: "NO_MATCHED_MESSAGE", ..*scan };
+                write_empty(broker, pull, &passed, out);
+                return true;
+            }
+            // Each time there are fewer.
+            answer(broker, pull, scan, &rest, source, out)
+        }
         Err(error) => {
             out.truncate(start);
             unreadable(broker, pull, scan, &error, out);
             true
         }
     }
+}
+
+/// The messages that can be served. The store has said which ones cannot; their consumers go on behind them.
+fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
+    let is_whole = |index: &usize| damaged.iter().all(|damage| damage.index != *index);
+    (0..messages.len()).filter(is_whole).map(|index| messages[index]).collect()
 }
 
 /// The log was deleted below the reader, or the disk refuses that range.

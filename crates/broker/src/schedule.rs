@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::{Message, ReadError, Unit};
+use store::{Message, Numbered, ReadError, Unit};
 use tokio::sync::Notify;
 use wire::body::offset::DelayOffsetTable;
 use wire::json;
@@ -20,6 +20,7 @@ use wire::units::{LogOffset, QueueOffset};
 use crate::broker::{Broker, PutError};
 use crate::names;
 use crate::persist;
+use crate::topics::Queue;
 
 /// Messages delivered of one level before the others get their turn.
 const STEP: usize = 64;
@@ -145,7 +146,7 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64) -> i64 {
             broker.schedule.set_offset(level, offset);
             return due;
         }
-        match if unit.is_blank() { Ok(()) } else { deliver(broker, &unit) } {
+        match if unit.is_blank() { Ok(()) } else { deliver(broker, &queue, offset, unit) } {
             Ok(()) => {}
             Err(error) if may_pass(&error) => {
                 tracing::warn!(level, offset, %error, "a delayed message could not be delivered and is tried again");
@@ -166,13 +167,15 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64) -> i64 {
 fn may_pass(error: &PutError) -> bool {
     match error {
         PutError::Append(_) | PutError::Topic(_) | PutError::Read(ReadError::Io(_)) => true,
-        PutError::Push(_) | PutError::Read(ReadError::Range { .. } | ReadError::Record { .. }) => false,
+        PutError::Push(_)
+        | PutError::Read(ReadError::Range { .. } | ReadError::Record { .. } | ReadError::Damaged(_)) => false,
     }
 }
 
-fn deliver(broker: &Broker, unit: &Unit) -> Result<(), PutError> {
+fn deliver(broker: &Broker, queue: &Queue, offset: i64, unit: Unit) -> Result<(), PutError> {
     let mut bytes = Vec::new();
-    broker.store.record_at(unit.log_offset, &mut bytes)?;
+    let message = Numbered { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit };
+    broker.store.read_messages_blocking(&queue.log, &[message], &mut bytes)?;
     let record = RecordView::parse(&bytes)
         .map_err(|source| store::ReadError::Record { at: unit.log_offset, source })?;
     let properties = record.properties();

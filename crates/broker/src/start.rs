@@ -11,7 +11,6 @@ use store::{OpenError, RealDisk, Store};
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 
 use crate::broker::{Broker, Loaded};
-use crate::changes::Changes;
 use crate::cold::ColdReaders;
 use crate::config::Config;
 use crate::front::Front;
@@ -19,8 +18,8 @@ use crate::groups::Groups;
 use crate::offsets::Offsets;
 use crate::persist;
 use crate::schedule::{self, Schedule};
-use crate::topics::{TopicChange, Topics};
-use crate::{Refusal, names, register};
+use crate::topics::Topics;
+use crate::{names, register};
 
 /// Threads that read from disk for consumers far behind.
 const COLD_READERS: usize = 2;
@@ -79,7 +78,7 @@ impl RunningBroker {
     }
 
     fn serve(broker: Arc<Broker>, workers: Workers) -> Result<Self, StartError> {
-        create_system_topics(&broker).map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
+        create_system_topics(&broker)?;
         let port = broker.config.listen_port;
         let tasks = Workers::start("broker-tasks", 1, net::Limits::default())
             .map_err(io_error("the broker's timers cannot be started"))?;
@@ -100,7 +99,6 @@ impl RunningBroker {
     }
 
     fn spawn_tasks(&self) -> io::Result<()> {
-        Changes::start(&self.broker)?;
         let broker = self.broker.clone();
         self.tasks.spawn(0, move || schedule::run(broker))?;
         let broker = self.broker.clone();
@@ -146,7 +144,6 @@ impl RunningBroker {
             }
         }
         self.workers.shutdown();
-        self.broker.changes.stop();
         self.tasks.shutdown();
         self.broker.cold.stop();
         let closed = self.broker.store.close();
@@ -178,7 +175,7 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError
 }
 
 /// The topics every broker has (`TopicConfigManager.init`).
-fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
+fn create_system_topics(broker: &Broker) -> Result<(), persist::Error> {
     const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
     let config = &broker.config;
     let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
@@ -207,8 +204,7 @@ fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
         None => true,
     });
     let configs: Vec<_> = missing.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm)).collect();
-    let changes = configs.into_iter().map(|config| TopicChange::Put(config, Vec::new())).collect();
-    broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+    if configs.is_empty() { Ok(()) } else { broker.topics.put_all(configs, broker.now_ms()) }
 }
 
 /// Answers held pulls at their deadlines.

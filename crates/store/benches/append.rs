@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use store::{Config, FlushMode, Message, RealDisk, Store};
+use store::{Config, FlushMode, Message, Numbered, RealDisk, Store, Unit};
 use wire::units::QueueOffset;
 
 const PROPERTIES: &[u8] = b"KEYS\x01order-1234567\x02UNIQ_KEY\x017F00000100ABCD18B4AAC20000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02";
@@ -26,8 +26,13 @@ fn message(body: &[u8]) -> Message<'_> {
 }
 
 fn open(flush: FlushMode) -> (tempfile::TempDir, Store) {
+    open_with(flush, true)
+}
+
+fn open_with(flush: FlushMode, digests: bool) -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir_in(std::env::var("BENCH_DIR").unwrap_or(".".to_owned())).unwrap();
-    let store = Store::open(Config { flush, ..Config::new(directory.path()) }, Arc::new(RealDisk)).unwrap();
+    let store =
+        Store::open(Config { flush, digests, ..Config::new(directory.path()) }, Arc::new(RealDisk)).unwrap();
     (directory, store)
 }
 
@@ -37,8 +42,8 @@ fn cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-fn appends(batch_messages: u32) {
-    let (_directory, store) = open(FlushMode::Async);
+fn appends(batch_messages: u32, digests: bool) {
+    let (directory, store) = open_with(FlushMode::Async, digests);
     let queues: Vec<_> = (0..8).map(|id| store.queue("TopicTest", id).unwrap()).collect();
     let body = vec![b'x'; 1024];
     let mut batch = store.batch();
@@ -62,19 +67,26 @@ fn appends(batch_messages: u32) {
     let (wall, used) = (began.elapsed(), cpu() - cpu_before);
     let per = |time: Duration| time.as_nanos() / u128::from(rounds * batch_messages);
     println!(
-        "append, {batch_messages:3} in a batch: {:5} ns wall, {:5} ns process CPU per message, slowest batch {slowest:?}",
+        "append, {batch_messages:3} in a batch, digests {digests:5}: {:5} ns wall, {:5} ns process CPU per message, slowest batch {slowest:?}",
         per(wall),
         per(used)
     );
     if batch_messages == 64 {
-        reads(&store, &queues);
+        reads(&store, &queues, "not");
     }
     let began = Instant::now();
     store.close().unwrap();
     println!("  close: {:?}", began.elapsed());
+    drop(store);
+    if batch_messages == 64 {
+        // What was there before opening is checked.
+        let config = Config { digests, ..Config::new(directory.path()) };
+        let store = Store::open(config, Arc::new(RealDisk)).unwrap();
+        reads(&store, &store.queues(), if digests { "all" } else { "but no digest" });
+    }
 }
 
-fn reads(store: &Store, queues: &[Arc<store::Queue>]) {
+fn reads(store: &Store, queues: &[Arc<store::Queue>], checked: &str) {
     let (mut units, mut bytes) = (Vec::new(), Vec::new());
     let mut count = 0u32;
     let began = Instant::now();
@@ -83,11 +95,19 @@ fn reads(store: &Store, queues: &[Arc<store::Queue>]) {
             units.clear();
             bytes.clear();
             let _ = queue.units(QueueOffset::new(from), 32, &mut units).unwrap();
-            let _ = store.read_units(&units, &mut bytes).unwrap();
+            let numbered = |(index, unit): (u64, &Unit)| Numbered {
+                offset: QueueOffset::new(from + index),
+                unit: *unit,
+            };
+            let messages: Vec<Numbered> = (0..).zip(&units).map(numbered).collect();
+            let _ = store.read_messages(queue, &messages, &mut bytes).unwrap();
             count += u32::try_from(units.len()).unwrap();
         }
     }
-    println!("read, 32 in a pull: {:5} ns per message", (began.elapsed() / count).as_nanos());
+    println!(
+        "read, 32 in a pull, {checked} checked: {:5} ns per message",
+        (began.elapsed() / count).as_nanos()
+    );
 }
 
 fn encodes() {
@@ -152,6 +172,9 @@ fn synchronous(waiting: u64) {
 
 fn main() {
     encodes();
-    [1, 16, 64].into_iter().for_each(appends);
+    for batch_messages in [1, 16, 64] {
+        appends(batch_messages, true);
+        appends(batch_messages, false);
+    }
     [1, 30, 200].into_iter().for_each(synchronous);
 }

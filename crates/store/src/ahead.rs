@@ -59,9 +59,9 @@ impl Windows {
 
 impl Shared {
     /// Prepares a blocking read of these units' records.
-    pub(crate) fn bring_in(&self, units: &[Unit]) {
+    pub(crate) fn bring_in<'a>(&self, units: impl Iterator<Item = &'a Unit>) {
         let mut touched: Vec<u64> = Vec::new();
-        for unit in units.iter().filter(|unit| !unit.is_blank()) {
+        for unit in units.filter(|unit| !unit.is_blank()) {
             let last = unit.end().get().saturating_sub(1) / WINDOW_BYTES;
             let first = unit.log_offset.get() / WINDOW_BYTES;
             // Ascending in every queue; a hostile unit costs no more than its record's limit.
@@ -77,6 +77,7 @@ impl Shared {
             }
         }
         for window in plan.needed {
+            self.came_from_disk((window + 1) * WINDOW_BYTES);
             self.hint(window, |file, at, length| file.will_need(at, length));
         }
     }

@@ -1,6 +1,7 @@
 //! Appending a batch: the one place that gives out positions, queue offsets and store times.
 
 use crate::batch::{Batch, Item};
+use crate::digest::{Entry, Fresh, sum};
 use crate::error::AppendError;
 use crate::log::Segment;
 use crate::queue::Unit;
@@ -9,7 +10,7 @@ use crate::wake::lock;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wire::record::{self, BLANK_BYTES, Placement};
+use wire::record::{self, BLANK_BYTES, Placement, RecordView};
 use wire::units::LogOffset;
 
 /// What only the holder of the appender's lock may touch.
@@ -20,6 +21,8 @@ pub(crate) struct Appender {
     /// Start of the newest record.
     pub(crate) last_record: u64,
     pub(crate) closed: bool,
+    /// Digests of records since the last checkpoint.
+    pub(crate) fresh: Fresh,
     /// The file of the last write, to spare looking it up.
     segment: Option<Arc<Segment>>,
 }
@@ -56,6 +59,12 @@ impl Shared {
             self.write_run(&mut appender, run, &batch.bytes)?;
         }
         appender.store_timestamp = store_timestamp;
+        if self.config.digests {
+            for item in &batch.items {
+                let digest = item.digest.expect("filled in with the place");
+                appender.fresh.push(Entry { at: item.log_offset, digest });
+            }
+        }
         appender.last_record = batch.items.last().map_or(0, |item| item.log_offset.get());
         // Before the index: whoever sees a unit may read its record. A checkpoint cannot come between, it takes
         // the appender's lock. Sequentially consistent with the idle flags: a thread that sets its flag and then
@@ -144,10 +153,16 @@ impl Shared {
             }
             let record = &mut batch.bytes[item.start..item.start + item.size as usize];
             let &mut Item { queue_offset, log_offset, .. } = item;
-            record::place(record, &Placement { queue_offset, log_offset, store_timestamp });
+            let placement = Placement { queue_offset, log_offset, store_timestamp };
+            record::place(record, &placement);
             if crc_property {
                 record::seal_crc_property(record);
             }
+            item.digest = match item.digest {
+                Some(unplaced) => Some(unplaced ^ sum::placed(&placement)),
+                None if self.config.digests => RecordView::parse(record).ok().map(|view| sum::of(&view)),
+                None => None,
+            };
         }
     }
 

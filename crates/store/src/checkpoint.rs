@@ -15,6 +15,8 @@ use wire::units::LogOffset;
 
 /// Size of the checkpoint file.
 const PAGE_BYTES: usize = 4096;
+/// Stands behind the six numbers, before the checksum of what precedes it.
+const SEAL: [u8; 4] = *b"VSTK";
 /// Longest pause between two checkpoints when one takes long.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -67,8 +69,16 @@ impl Checkpoint {
         ] {
             page.extend_from_slice(&field.to_be_bytes());
         }
+        page.extend_from_slice(&SEAL);
+        page.extend_from_slice(&crc32fast::hash(&page).to_be_bytes());
         page.resize(PAGE_BYTES, 0);
         page
+    }
+
+    /// Whether a page is as we wrote it: a Java broker changes the numbers and leaves the seal.
+    pub(crate) fn is_sealed(page: &[u8]) -> bool {
+        let seal = page.get(48..56).and_then(|seal| seal.strip_prefix(&SEAL));
+        seal.is_some_and(|sum| sum == crc32fast::hash(&page[..52]).to_be_bytes())
     }
 
     pub(crate) fn load(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
@@ -188,7 +198,8 @@ impl Shared {
             return Err(Interrupted::Fenced);
         }
         let (end, store_timestamp, last_record) = {
-            let appender = lock(&self.appender);
+            let mut appender = lock(&self.appender);
+            self.digests.stage(std::mem::take(&mut appender.fresh));
             (self.appended.load(Ordering::Acquire), appender.store_timestamp, appender.last_record)
         };
         let mut touched = lock(&self.touched);
@@ -196,6 +207,7 @@ impl Shared {
         self.sync_touched(&mut touched)?;
         drop(touched);
         self.wait_flushed(end)?;
+        self.digests.write(self.log.min());
         let mut page = lock(&self.page);
         if page.logics_physical_offset != end.cast_signed() {
             if last_record > 0 || end > 0 {

@@ -50,6 +50,9 @@ pub struct Config {
     pub delay_levels_ms: Vec<i64>,
     /// `enabledAppendPropCRC`.
     pub crc_property: bool,
+    /// Whether a checksum of everything but the body is kept of every record, and compared when the record is read from
+    /// the disk. Off only to measure what it costs.
+    pub digests: bool,
     /// Queue files kept open.
     pub open_queue_files: usize,
     /// Queue units that may wait in memory for their files; beyond it appends are refused as busy.
@@ -82,6 +85,7 @@ impl Config {
             )
             .expect("the default text is well formed"),
             crc_property: false,
+            digests: true,
             open_queue_files: 512,
             unwritten_units_max: 8 << 20,
         }

@@ -1,5 +1,6 @@
 //! What can go wrong, by operation.
 
+use crate::digest::Damage;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -142,7 +143,14 @@ pub enum ReadError {
         /// What is wrong.
         source: wire::record::RecordError,
     },
+    /// Messages are not what was stored. They are never delivered; to serve the others, read again without them.
+    #[error("{}", list(.0))]
+    Damaged(Vec<Damage>),
     /// The disk refused.
     #[error("reading the store: {0}")]
     Io(#[from] io::Error),
+}
+
+fn list(damaged: &[Damage]) -> String {
+    damaged.iter().map(Damage::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -1,6 +1,7 @@
 //! Reading records back. Each read says whether it had to wait for the disk: a network thread uses the ones
 //! that answer [`Read::NotResident`] instead and hands those over to a pool of blocking readers.
 
+use crate::digest::{Cursor, Damage, Numbered};
 use crate::error::ReadError;
 use crate::queue::{Queue, Unit};
 use crate::store::Shared;
@@ -25,6 +26,16 @@ pub enum Boundary {
     Lower,
     /// The last one stored at or before the time; the queue's min when there is none.
     Upper,
+}
+
+/// What is said of a message whose log file was deleted since its unit was read.
+const GONE: &str = "the log file was deleted";
+
+/// The state of one reading of several messages.
+struct Reading<'a> {
+    queue: Option<&'a Queue>,
+    cursor: Option<Cursor>,
+    damaged: Vec<Damage>,
 }
 
 /// Bytes of a record that tell its store time, whatever its hosts.
@@ -66,12 +77,16 @@ impl Shared {
         }
         let at = out.len();
         out.resize(at + length, 0);
-        if !resident {
-            segment.file.read_at(&mut out[at..], start - segment.base)?;
+        if segment.file.read_resident(&mut out[at..], start - segment.base)? {
             return Ok(Read::Done);
         }
-        let done = segment.file.read_resident(&mut out[at..], start - segment.base)?;
-        Ok(if done { Read::Done } else { Read::NotResident })
+        // What left memory comes back from the disk, and with it what lies around it.
+        self.came_from_disk(self.appended.load(Ordering::Acquire));
+        if resident {
+            return Ok(Read::NotResident);
+        }
+        segment.file.read_at(&mut out[at..], start - segment.base)?;
+        Ok(Read::Done)
     }
 
     pub(crate) fn read_units(
@@ -81,30 +96,140 @@ impl Shared {
         resident: bool,
     ) -> Result<Read, ReadError> {
         if !resident {
-            self.bring_in(units);
+            self.bring_in(units.iter());
         }
+        let numbered =
+            |index: usize| units.get(index).map(|&unit| Numbered { offset: QueueOffset::ZERO, unit });
+        self.read_each(None, numbered, out, resident)
+    }
+
+    pub(crate) fn read_messages(
+        &self,
+        queue: &Queue,
+        messages: &[Numbered],
+        out: &mut Vec<u8>,
+        resident: bool,
+    ) -> Result<Read, ReadError> {
+        if !resident {
+            self.bring_in(messages.iter().map(|message| &message.unit));
+        }
+        self.read_each(Some(queue), |index| messages.get(index).copied(), out, resident)
+    }
+
+    /// Reads the records of messages and checks them as far as they may come from the disk. All that are damaged are
+    /// reported at once; nothing is delivered then.
+    fn read_each(
+        &self,
+        queue: Option<&Queue>,
+        message: impl Fn(usize) -> Option<Numbered>,
+        out: &mut Vec<u8>,
+        resident: bool,
+    ) -> Result<Read, ReadError> {
         let kept = out.len();
+        let mut reading = Reading { queue, cursor: None, damaged: Vec::new() };
         let mut next = 0;
-        while let Some(first) = units.get(next) {
+        while let Some(first) = message(next) {
+            let index = next;
             next += 1;
-            if first.is_blank() {
+            if first.unit.is_blank() {
                 continue;
             }
             // Records of one queue often lie side by side: one read for all of them.
-            let mut length = first.size as usize;
-            while let Some(unit) =
-                units.get(next).filter(|unit| unit.log_offset == first.log_offset + length as u64)
+            let mut length = first.unit.size as usize;
+            while let Some(beside) = message(next)
+                && beside.unit.log_offset == first.unit.log_offset + length as u64
             {
-                length += unit.size as usize;
+                length += beside.unit.size as usize;
                 next += 1;
             }
-            let done = self.read_range(first.log_offset, length, out, resident);
-            if !matches!(done, Ok(Read::Done)) {
-                out.truncate(kept);
-                return done;
+            let at = out.len();
+            let mut done = self.read_range(first.unit.log_offset, length, out, resident);
+            if matches!(done, Err(ReadError::Range { .. })) {
+                // A unit leads nowhere, or its file was deleted: found out one by one.
+                next = index + 1;
+                out.truncate(at);
+                done = self.read_one(&mut reading, index, first, out, resident);
+            }
+            match done {
+                Ok(Read::Done) => {}
+                stopped => {
+                    out.truncate(kept);
+                    return stopped;
+                }
+            }
+            if out.len() > at && (!resident || self.is_from_disk(first.unit.log_offset)) {
+                let run = (index..next).filter_map(|index| Some((index, message(index)?)));
+                self.check_run(&mut reading, run, &out[at..]);
             }
         }
-        Ok(Read::Done)
+        if let Some(cursor) = reading.cursor {
+            self.digests.leave(cursor);
+        }
+        if reading.damaged.is_empty() {
+            return Ok(Read::Done);
+        }
+        out.truncate(kept);
+        Err(ReadError::Damaged(reading.damaged))
+    }
+
+    /// Reads a record whose range was refused once. What the log holds no more is an error as ever; what it never held
+    /// is damage of the unit.
+    fn read_one(
+        &self,
+        reading: &mut Reading<'_>,
+        index: usize,
+        message: Numbered,
+        out: &mut Vec<u8>,
+        resident: bool,
+    ) -> Result<Read, ReadError> {
+        let Numbered { offset, unit } = message;
+        match self.read_range(unit.log_offset, unit.size as usize, out, resident) {
+            Err(ReadError::Range { from, min, .. })
+                if from < min && reading.queue.is_some_and(|queue| offset < queue.min()) =>
+            {
+                reading.damaged.push(Damage { index, at: unit.log_offset, what: GONE.to_owned() });
+                Ok(Read::Done)
+            }
+            Err(error @ ReadError::Range { .. }) => {
+                // Without its queue nobody can tell whether the unit or the asker is wrong.
+                let Some(queue) = reading.queue else { return Err(error) };
+                let what = match unit.is_damaged() {
+                    true => "its queue unit is none".to_owned(),
+                    false => error.to_string(),
+                };
+                let damage = Damage { index, at: unit.log_offset, what };
+                self.tell_damage(queue, offset, &damage);
+                reading.damaged.push(damage);
+                Ok(Read::Done)
+            }
+            done => done,
+        }
+    }
+
+    /// Checks records that lie one behind the other.
+    fn check_run(
+        &self,
+        reading: &mut Reading<'_>,
+        run: impl Iterator<Item = (usize, Numbered)>,
+        mut bytes: &[u8],
+    ) {
+        for (index, message) in run {
+            let (at, size) = (message.unit.log_offset, message.unit.size as usize);
+            let (record, rest) = bytes.split_at(size);
+            bytes = rest;
+            let cursor = reading.cursor.get_or_insert_with(|| self.digests.cursor(at));
+            let checked = match reading.queue {
+                Some(queue) => self.check_message(queue, message, record, cursor),
+                None => self.check_record(record, at, cursor).map(drop),
+            };
+            let Err(what) = checked else { continue };
+            let damage = Damage { index, at, what };
+            match reading.queue {
+                Some(queue) => self.tell_damage(queue, message.offset, &damage),
+                None => self.tell_damaged_record(&damage),
+            }
+            reading.damaged.push(damage);
+        }
     }
 
     pub(crate) fn record_at(
@@ -133,24 +258,25 @@ impl Shared {
         if self.read(at, size, out, resident)? == Read::NotResident {
             return Ok(Read::NotResident);
         }
-        match RecordView::parse(&out[kept..]) {
-            Ok(view) if view.log_offset() == Some(at) => Ok(Read::Done),
-            Ok(_) => {
-                out.truncate(kept);
-                Err(refuse(wire::record::RecordError::Magic { found: 0 }))
-            }
-            Err(error) => {
-                out.truncate(kept);
-                Err(refuse(error))
-            }
+        let mut cursor = self.digests.cursor(at);
+        let checked = self.check_record(&out[kept..], at, &mut cursor).map(drop);
+        self.digests.leave(cursor);
+        if let Err(what) = checked {
+            out.truncate(kept);
+            let damage = Damage { index: 0, at, what };
+            self.tell_damaged_record(&damage);
+            return Err(ReadError::Damaged(vec![damage]));
         }
+        Ok(Read::Done)
     }
 
     /// Store time of the message at a queue offset; `None` when there is none any more.
     pub(crate) fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
         let mut unit = Vec::with_capacity(1);
         queue.units_blocking(offset, 1, &mut unit)?;
-        let Some(unit) = unit.first().filter(|unit| !unit.is_blank()) else { return Ok(None) };
+        let Some(unit) = unit.first().filter(|unit| !unit.is_blank() && !unit.is_damaged()) else {
+            return Ok(None);
+        };
         if unit.log_offset.get() < self.log.min() {
             return Ok(None);
         }

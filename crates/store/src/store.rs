@@ -5,6 +5,7 @@ use crate::append::Appender;
 use crate::batch::{Batch, Message};
 use crate::checkpoint::{Checkpoint, Interrupted};
 use crate::config::Config;
+use crate::digest::{Damaged, Digests, Numbered};
 use crate::disk::{Disk, Syncer};
 use crate::error::{AppendError, OpenError, PushError, ReadError};
 use crate::fence::Fence;
@@ -54,6 +55,11 @@ pub(crate) struct Shared {
     pub(crate) checkpointing: Mutex<()>,
     /// Queue files that must be synced before the next checkpoint.
     pub(crate) touched: Mutex<Touched>,
+    /// Checksums of what RocketMQ's own ones leave out.
+    pub(crate) digests: Digests,
+    /// Position below which bytes may have come from the disk. Only grows.
+    pub(crate) from_disk: AtomicU64,
+    pub(crate) damaged: Damaged,
     /// What of the log is in memory because somebody reads far behind.
     pub(crate) windows: Mutex<Windows>,
     pub(crate) retention: retention::State,
@@ -147,13 +153,7 @@ impl Store {
     /// An empty batch. Keep it and [`Batch::clear`] it: its buffer is reused.
     #[must_use]
     pub fn batch(&self) -> Batch {
-        let config = &self.shared.config;
-        Batch::new(
-            self.shared.delays.clone(),
-            config.record_bytes_max,
-            config.segment_bytes,
-            config.crc_property,
-        )
+        Batch::new(self.shared.delays.clone(), &self.shared.config)
     }
 
     /// Appends the whole batch; afterwards it says where each message went. Blocks for the time of one write
@@ -243,10 +243,43 @@ impl Store {
         self.shared.read_units(units, out, false).map(|_| ())
     }
 
+    /// Appends the records of these messages of one queue to `out`, one behind the other as a pull answers them, if
+    /// they are in memory. Blank ones are passed over. What may have come from the disk is checked.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and [`ReadError::Damaged`] with all that cannot be served.
+    pub fn read_messages(
+        &self,
+        queue: &Queue,
+        messages: &[Numbered],
+        out: &mut Vec<u8>,
+    ) -> Result<Read, ReadError> {
+        self.shared.read_messages(queue, messages, out, true)
+    }
+
+    /// [`Self::read_messages`] that waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Self::read_messages`].
+    pub fn read_messages_blocking(
+        &self,
+        queue: &Queue,
+        messages: &[Numbered],
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        self.shared.read_messages(queue, messages, out, false).map(|_| ())
+    }
+
+    /// Messages found damaged since the store was opened, at most 4,096.
+    #[must_use]
+    pub fn damaged(&self) -> u64 {
+        self.shared.damaged.count()
+    }
+
     /// Appends the record that begins at this position to `out`. Waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`], and when no record begins there.
+    /// As [`Self::read`], when no record begins there, and when it is damaged.
     pub fn record_at(&self, at: LogOffset, out: &mut Vec<u8>) -> Result<(), ReadError> {
         self.shared.record_at(at, out, false).map(|_| ())
     }
@@ -323,6 +356,7 @@ impl Drop for Store {
 impl Shared {
     fn new(config: Config, disk: Arc<dyn Disk>, sync_all: Syncer) -> Self {
         let open = Arc::new(OpenFiles::new(disk.clone(), config.open_queue_files));
+        let digests = Digests::new(&config.root, config.segment_bytes, disk.clone());
         Self {
             log: Log::new(&config, disk.clone()),
             queues: Queues::new(config.root.join("consumequeue"), config.queue_file_bytes, open),
@@ -344,6 +378,9 @@ impl Shared {
             page: Mutex::default(),
             checkpointing: Mutex::default(),
             touched: Mutex::default(),
+            digests,
+            from_disk: AtomicU64::new(0),
+            damaged: Damaged::default(),
             windows: Mutex::default(),
             retention: retention::State::default(),
         }

@@ -1,6 +1,6 @@
 //! Which messages of a queue a pull returns, decided on the index alone (`DefaultMessageStore.getMessage`).
 
-use store::{Read, ReadError, Unit};
+use store::{Numbered, Read, ReadError, Unit};
 use wire::codes::response;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
@@ -36,7 +36,12 @@ impl Scan {
 
     /// Looks for messages from the pull's offset on; `units` then holds those that match. `None` when the index is not
     /// in memory and `source` forbids to ask the disk.
-    pub(crate) fn of(broker: &Broker, pull: &Pull, source: Source, units: &mut Vec<Unit>) -> Option<Self> {
+    pub(crate) fn of(
+        broker: &Broker,
+        pull: &Pull,
+        source: Source,
+        units: &mut Vec<Numbered>,
+    ) -> Option<Self> {
         units.clear();
         let min = pull.queue.log.min().to_i64();
         let max = broker.visible_end(&pull.queue);
@@ -89,7 +94,7 @@ fn walk(
     pull: &Pull,
     max: i64,
     source: Source,
-    units: &mut Vec<Unit>,
+    units: &mut Vec<Numbered>,
 ) -> Result<Option<Walked>, ReadError> {
     let limits = &broker.config.transfer;
     let appended = broker.store.appended().get();
@@ -126,7 +131,8 @@ fn walk(
             if units.len() >= pull.max_messages.clamp(1, count_max) as usize {
                 return Ok(Some(Walked { next, is_far_behind }));
             }
-            if !unit.is_blank() && pull.filter.matches(unit.tags_code) {
+            // What cannot be read goes on to those who say so.
+            if !unit.is_blank() && (unit.is_damaged() || pull.filter.matches(unit.tags_code)) {
                 match has_properties(broker, pull, unit, source, &mut record)? {
                     None => return Ok(None),
                     Some(false) => {
@@ -141,7 +147,8 @@ fn walk(
                     return Ok(Some(Walked { next, is_far_behind }));
                 }
                 bytes += size;
-                units.push(*unit);
+                let offset = QueueOffset::from_i64(next).unwrap_or_default();
+                units.push(Numbered { offset, unit: *unit });
             }
             is_far_behind = is_far;
             next += 1;
@@ -170,8 +177,8 @@ fn has_properties(
         Ok(Read::Done) => {
             Ok(Some(RecordView::parse(record).is_ok_and(|view| filter.matches(view.properties()))))
         }
-        // Deleted in this moment.
-        Err(ReadError::Range { .. }) => Ok(Some(false)),
+        // Damaged, or deleted in this moment: passed over when all are read.
+        Err(ReadError::Range { .. } | ReadError::Damaged(_)) => Ok(Some(true)),
         Err(error) => Err(error),
     }
 }

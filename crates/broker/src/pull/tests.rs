@@ -1,9 +1,13 @@
 //! Which messages a pull returns: the table of read results.
 
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use wire::codes::response;
 use wire::frame::Encoding;
+
+use wire::record::RecordView;
+use wire::units::QueueOffset;
 
 use super::*;
 use crate::testing::Fixture;
@@ -136,6 +140,53 @@ fn check_15_every_answer_carries_the_four_fields_and_the_records() {
         let reply = PullReply::decode(&command.fields).unwrap();
         assert_eq!((reply.min_offset, reply.max_offset, reply.next_offset), (0, 3, 3));
         assert_eq!(units.len(), if code == 0 { 3 } else { 0 });
-        assert_eq!(command.body.len(), units.iter().map(|unit| unit.size as usize).sum::<usize>());
+        assert_eq!(command.body.len(), units.iter().map(|message| message.unit.size as usize).sum::<usize>());
     }
+}
+
+/// Flips a bit of the user's flag of a stored message.
+fn damage(fixture: &Fixture, offset: u64) {
+    let mut units = Vec::new();
+    let queue = fixture.queue("T", 0);
+    queue.log.units_blocking(QueueOffset::new(offset), 1, &mut units).unwrap();
+    let path = fixture.broker.store.config().commit_log.join("00000000000000000000");
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut flag = [0];
+    let at = units[0].log_offset.get() + 19;
+    file.read_exact_at(&mut flag, at).unwrap();
+    file.write_all_at(&[flag[0] ^ 1], at).unwrap();
+}
+
+/// Code, next offset and the queue offsets of the messages answered.
+fn answered(fixture: &Fixture, source: Source) -> (i32, i64, Vec<i64>) {
+    let pull = pull(fixture, 0, "*");
+    let (mut units, mut out) = (Vec::new(), Vec::new());
+    let scan = Scan::of(&fixture.broker, &pull, source, &mut units).unwrap();
+    assert!(answer(&fixture.broker, &pull, &scan, &units, source, &mut out));
+    let command = Command::decode(&mut out).unwrap();
+    let next = PullReply::decode(&command.fields).unwrap().next_offset;
+    let mut body = command.body;
+    let mut offsets = Vec::new();
+    while !body.is_empty() {
+        let record = RecordView::parse(body).unwrap();
+        offsets.push(record.raw_queue_offset());
+        body = &body[record.size()..];
+    }
+    (command.code, next, offsets)
+}
+
+#[test]
+fn a_damaged_message_is_passed_over_and_its_consumer_goes_on() {
+    let fixture = Fixture::new();
+    fill(&fixture, 4, b"hello");
+    let fixture = fixture.reopened();
+    for source in [Source::Memory, Source::Disk] {
+        damage(&fixture, 2);
+        assert_eq!(answered(&fixture, source), (0, 4, vec![0, 1, 3]));
+        damage(&fixture, 2);
+        assert_eq!(answered(&fixture, source), (0, 4, vec![0, 1, 2, 3]), "the bit is as it was");
+    }
+    (0..4).for_each(|offset| damage(&fixture, offset));
+    assert_eq!(answered(&fixture, Source::Disk), (response::PULL_RETRY_IMMEDIATELY, 4, vec![]));
+    assert_eq!(fixture.broker.status()["damagedMessages"], "4");
 }

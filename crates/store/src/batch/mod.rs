@@ -5,6 +5,8 @@ pub(crate) mod tags;
 
 pub use tags::delivery_delays;
 
+use crate::config::Config;
+use crate::digest::sum;
 use crate::error::PushError;
 use crate::queue::Queue;
 use std::net::SocketAddr;
@@ -64,6 +66,9 @@ pub(crate) struct Item {
     pub(crate) joined: bool,
     pub(crate) log_offset: LogOffset,
     pub(crate) queue_offset: QueueOffset,
+    /// [`sum::unplaced`] of the record, and its digest once it is placed. `None` where more than the place is put in
+    /// under the appender's lock, or no digests are kept.
+    pub(crate) digest: Option<u32>,
 }
 
 /// A reusable collection of messages that are appended together. Made by [`crate::Store::batch`].
@@ -77,16 +82,12 @@ pub struct Batch {
     record_bytes_max: usize,
     group_bytes_max: usize,
     pub(crate) crc_property: bool,
+    digests: bool,
 }
 
 impl Batch {
-    pub(crate) fn new(
-        delays: Arc<Delays>,
-        record_bytes_max: usize,
-        segment_bytes: u64,
-        crc_property: bool,
-    ) -> Self {
-        let in_segment = segment_bytes - record::BLANK_BYTES as u64;
+    pub(crate) fn new(delays: Arc<Delays>, config: &Config) -> Self {
+        let in_segment = config.segment_bytes - record::BLANK_BYTES as u64;
         Self {
             bytes: Vec::new(),
             items: Vec::new(),
@@ -94,9 +95,10 @@ impl Batch {
             store_timestamp: 0,
             appended: false,
             delays,
-            record_bytes_max,
+            record_bytes_max: config.record_bytes_max,
             group_bytes_max: usize::try_from(in_segment).unwrap_or(usize::MAX),
-            crc_property,
+            crc_property: config.crc_property,
+            digests: config.digests,
         }
     }
 
@@ -126,6 +128,10 @@ impl Batch {
         }
         let start = self.bytes.len();
         let size = record::encode(&fields, &mut self.bytes)?;
+        let head = record::head_size(&fields);
+        let behind = start + head + message.body.len();
+        let digest = (self.digests && !self.crc_property)
+            .then(|| sum::unplaced(&self.bytes[start..start + head], &self.bytes[behind..]));
         self.items.push(Item {
             queue: queue.clone(), // The record must find its queue when the batch is appended later.
             start,
@@ -135,6 +141,7 @@ impl Batch {
             joined: false,
             log_offset: LogOffset::ZERO,
             queue_offset: QueueOffset::ZERO,
+            digest,
         });
         Ok(self.items.len() - 1)
     }

@@ -12,6 +12,15 @@ fn the_page_matches_java() {
         logics_physical_offset: 555_555_555,
     };
     assert_eq!(Checkpoint::from_bytes(golden), expected);
-    assert_eq!(expected.to_bytes(), golden);
+    let ours = expected.to_bytes();
+    assert_eq!((&ours[..48], &ours[56..], ours.len()), (&golden[..48], &golden[56..], golden.len()));
+    assert!(
+        Checkpoint::is_sealed(&ours) && !Checkpoint::is_sealed(golden) && !Checkpoint::is_sealed(&ours[..48])
+    );
+    for at in 0..56 {
+        let mut flipped = ours.clone();
+        flipped[at] ^= 1;
+        assert!(!Checkpoint::is_sealed(&flipped), "byte {at}");
+    }
     assert_eq!(Checkpoint::from_bytes(&golden[..40]).logics_physical_offset, 0);
 }

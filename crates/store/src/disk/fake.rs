@@ -27,6 +27,8 @@ pub struct Faults {
     /// What [`Disk::usage`] says of the paths below these; the last one that fits counts. Other paths are on a disk
     /// of a terabyte that is empty.
     pub usage: Vec<(PathBuf, Usage)>,
+    /// Files below this directory cannot be made or resized.
+    pub fails_below: Option<PathBuf>,
 }
 
 type Names = BTreeMap<PathBuf, Arc<FakeFile>>;
@@ -177,6 +179,9 @@ impl Disk for FakeDisk {
     }
 
     fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>> {
+        if lock(&self.faults).fails_below.as_ref().is_some_and(|broken| path.starts_with(broken)) {
+            return Err(io::Error::other("injected error"));
+        }
         if space == Space::Reserved
             && let Some(left) = &mut lock(&self.faults).space_left
         {

@@ -157,10 +157,8 @@ impl QueueFiles {
             } else if !file.read_resident(&mut bytes, in_file * UNIT_BYTES)? {
                 return Ok(Read::NotResident);
             }
-            let missing = || io::Error::new(ErrorKind::InvalidData, "queue file has a hole");
-            for unit in bytes.chunks_exact(20) {
-                out.push(Unit::from_bytes(unit).ok_or_else(missing)?);
-            }
+            let read = |bytes| Unit::from_bytes(bytes).unwrap_or(Unit::DAMAGED);
+            out.extend(bytes.chunks_exact(20).map(read));
             from += count;
         }
         Ok(Read::Done)

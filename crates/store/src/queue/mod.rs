@@ -43,6 +43,16 @@ impl Unit {
     pub(crate) const PRE_BLANK: Self =
         Self { log_offset: LogOffset::ZERO, size: PRE_BLANK_SIZE, tags_code: 0 };
 
+    /// Stands for a unit that cannot be one: its file is damaged. Leads nowhere.
+    pub(crate) const DAMAGED: Self =
+        Self { log_offset: LogOffset::new(i64::MAX.unsigned_abs()), size: 0, tags_code: 0 };
+
+    /// Whether the unit itself is damaged, so that nothing is known of the message.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.size == 0
+    }
+
     /// Whether there is no message at this place.
     #[must_use]
     pub fn is_blank(&self) -> bool {

@@ -51,12 +51,15 @@ impl Shared {
         let path = root.join("checkpoint");
         let mut page = Checkpoint::load(&*self.disk, &path).map_err(OpenError::io(path))?;
         self.load_segments()?;
+        self.load_digests()?;
         // From here on something may be changed: a crash in between must be seen as one.
         self.mark_running()?;
         let newest = self.load_queues(&mut page, after_crash)?;
         let from = newest.map_or(0, |unit| unit.end().get()).max(self.log.min());
         let scan = self.scan(from)?;
         self.cut(&scan, after_crash)?;
+        self.digests.cut(scan.end).map_err(OpenError::io(root))?;
+        self.came_from_disk(scan.end);
         if page.logics_physical_offset > scan.end.cast_signed() {
             self.take_back(&mut page, from)?;
         }
@@ -250,7 +253,7 @@ impl Shared {
     fn mark_running(&self) -> Result<(), OpenError> {
         let root = &self.config.root;
         let path = root.join("abort");
-        let process = std::process::id().to_string();
+        let process = format!("{}{}", std::process::id(), crate::digest::MARK);
         let file =
             self.disk.create(&path, process.len() as u64, Space::Reserved).map_err(OpenError::io(&path))?;
         let written = file.write_at(process.as_bytes(), 0).and_then(|()| file.sync());

@@ -102,6 +102,7 @@ impl Shared {
                     let offset = scan.end;
                     let view = RecordView::parse(window.get(at, size)?).map_err(io::Error::other)?;
                     self.index_record(&view, offset);
+                    self.digest_recovered(&view, offset);
                     scan.records += 1;
                     scan.last_record = Some(offset);
                     scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod basic;
+mod digest;
 mod faults;
 mod java;
 mod model;

@@ -45,7 +45,8 @@ fn appended_read_closed_and_reopened_in_both_modes() {
             let entries = RealDisk.list(&directory.path().join(path)).unwrap();
             entries.into_iter().map(|entry| entry.name).collect()
         };
-        assert_eq!(names(""), ["checkpoint", "commitlog", "consumequeue", "lock"]);
+        assert_eq!(names(""), ["checkpoint", "commitlog", "consumequeue", "lock", "vostok"]);
+        assert_eq!(names("vostok/digest"), names("commitlog"));
         assert_eq!(names("commitlog"), ["00000000000000000000", "00000000000001048576"]);
         assert_eq!(names("consumequeue/TopicA/3").len(), 6);
     }
@@ -60,7 +61,7 @@ fn a_second_store_is_refused_with_the_holder_named() {
         other => panic!("{:?}", other.map(|store| store.recovered().clone())),
     }
     let abort = std::fs::read_to_string(directory.path().join("abort")).unwrap();
-    assert_eq!(abort, std::process::id().to_string());
+    assert_eq!(abort, format!("{} vostok", std::process::id()));
     first.close().unwrap();
     drop(Store::open(config(directory.path(), FlushMode::Async), Arc::new(RealDisk)).unwrap());
 }

@@ -105,6 +105,12 @@ pub fn size_of(fields: &Fields<'_>) -> usize {
         + properties_bytes(fields)
 }
 
+/// The size of what lies before the body.
+#[must_use]
+pub fn head_size(fields: &Fields<'_>) -> usize {
+    72 + host_bytes(fields.born_host) + host_bytes(fields.store_host)
+}
+
 /// Appends the record to `out` with zero for what [`place`] puts in, and answers its size. On an error
 /// `out` is as it was.
 ///

@@ -24,7 +24,7 @@ mod encode;
 pub mod sys_flag;
 
 pub use encode::{
-    BLANK_BYTES, CRC_PROPERTY_BYTES, EncodeError, Fields, Placement, encode, encode_blank, place,
+    BLANK_BYTES, CRC_PROPERTY_BYTES, EncodeError, Fields, Placement, encode, encode_blank, head_size, place,
     seal_crc_property, size_of,
 };
 
@@ -284,6 +284,36 @@ impl<'a> RecordView<'a> {
     #[must_use]
     pub fn body(&self) -> &'a [u8] {
         &self.bytes[72 + self.born_host_bytes + self.store_host_bytes..self.body_end]
+    }
+
+    /// Everything before the body: the fixed part with the hosts, and the body's length.
+    #[must_use]
+    pub fn head(&self) -> &'a [u8] {
+        &self.bytes[..72 + self.born_host_bytes + self.store_host_bytes]
+    }
+
+    /// Everything behind the body: topic and properties with their lengths.
+    #[must_use]
+    pub fn behind_body(&self) -> &'a [u8] {
+        &self.bytes[self.body_end..]
+    }
+
+    /// Compares the record with the checksum property at its end, if it has one (`enabledAppendPropCRC`).
+    ///
+    /// # Errors
+    /// [`RecordError::Checksum`] when they differ.
+    pub fn check_crc_property(&self) -> Result<(), RecordError> {
+        let name = crate::properties::key::CRC32.as_bytes();
+        let Some(from) = self.properties().len().checked_sub(CRC_PROPERTY_BYTES) else { return Ok(()) };
+        let property = &self.properties()[from..];
+        let digits = property.strip_prefix(name).and_then(|rest| rest.strip_prefix(&[1]));
+        let Some([digits @ .., 2]) = digits else { return Ok(()) };
+        let found = crc32(&self.bytes[..self.bytes.len() - CRC_PROPERTY_BYTES]);
+        let value = digits.iter().rev().try_fold(0u64, |value, digit| {
+            digit.is_ascii_digit().then(|| value * 10 + u64::from(digit - b'0'))
+        });
+        let expected = value.and_then(|value| u32::try_from(value).ok()).unwrap_or(u32::MAX);
+        if expected == found { Ok(()) } else { Err(RecordError::Checksum { expected, found }) }
     }
 
     /// The topic as bytes.

@@ -52,6 +52,8 @@ fn check_all(mut bytes: &[u8], records: usize) {
         let view = RecordView::parse(bytes).unwrap();
         view.check_crc().unwrap();
         let crc_property = properties::get(view.properties(), properties::key::CRC32).is_some();
+        view.check_crc_property().unwrap();
+        assert_eq!([view.head(), view.body(), view.behind_body()].concat(), view.bytes());
         assert_eq!(encode_again(&view, crc_property), view.bytes());
         assert_eq!(peek_store_timestamp(bytes), Some(view.store_timestamp()));
         bytes = &bytes[view.size()..];
@@ -233,4 +235,20 @@ proptest! {
             let _ = (view.check_crc(), view.topic(), view.properties());
         }
     }
+}
+
+#[test]
+fn a_flip_anywhere_before_the_checksum_property_is_seen() {
+    let record = golden!("record-v1-propcrc.bin");
+    for at in 0..record.len() - CRC_PROPERTY_BYTES {
+        let mut flipped = record.to_vec();
+        flipped[at] ^= 4;
+        // Where the lengths change, the property is not where it was or the record is none.
+        let seen = RecordView::parse(&flipped).and_then(|view| view.check_crc_property());
+        assert!(seen.is_err(), "byte {at}");
+    }
+    let mut flipped = record.to_vec();
+    let digit = record.len() - 2;
+    flipped[digit] ^= 1;
+    assert!(RecordView::parse(&flipped).unwrap().check_crc_property().is_err());
 }

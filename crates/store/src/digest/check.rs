@@ -1,0 +1,196 @@
+//! Records on their way out: whatever may have come from the disk is checked before anybody gets it.
+//!
+//! | check | what it tells |
+//! |---|---|
+//! | layout, position, size | the queue's unit leads to a record that begins there and is as long |
+//! | body checksum | the body |
+//! | digest, or the checksum property where there is no digest | everything else |
+//! | topic, queue, queue offset | the unit leads to *its* message |
+//!
+//! What this process wrote and what never left memory needs no check: [`Shared::is_from_disk`] keeps the position below
+//! which that is not known. It starts at the end of what recovery found and rises whenever something was not in
+//! memory or is read ahead.
+
+use super::{Cursor, sum};
+use crate::queue::{Queue, Unit};
+use crate::store::Shared;
+use crate::wake::lock;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::properties::{self, key};
+use wire::record::{RecordView, sys_flag};
+use wire::units::{LogOffset, QueueOffset};
+
+/// Damaged records remembered, so that each is logged once.
+const REMEMBERED_MAX: usize = 4096;
+
+/// A message of a queue: its number and its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbered {
+    /// Its number in the queue.
+    pub offset: QueueOffset,
+    /// Where its record lies.
+    pub unit: Unit,
+}
+
+/// A message that cannot be served because what lies on the disk is not what was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Which of the messages asked for.
+    pub index: usize,
+    /// Where its record should begin.
+    pub at: LogOffset,
+    /// What was expected and found.
+    pub what: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the record at log offset {} is damaged: {}", self.at, self.what)
+    }
+}
+
+/// What was found damaged since the store was opened.
+#[derive(Default)]
+pub(crate) struct Damaged {
+    count: AtomicU64,
+    known: Mutex<BTreeSet<(LogOffset, Option<QueueOffset>)>>,
+}
+
+impl Damaged {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether this is the first time that somebody meets it.
+    fn is_new(&self, at: LogOffset, offset: Option<QueueOffset>) -> bool {
+        let mut known = lock(&self.known);
+        let is_new = known.len() < REMEMBERED_MAX && known.insert((at, offset));
+        if is_new {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        is_new
+    }
+}
+
+impl Shared {
+    /// Whether bytes at this position may have come from the disk.
+    pub(crate) fn is_from_disk(&self, at: LogOffset) -> bool {
+        at.get() < self.from_disk.load(Ordering::Relaxed)
+    }
+
+    /// What lies before `end` may come from the disk from now on.
+    pub(crate) fn came_from_disk(&self, end: u64) {
+        self.from_disk.fetch_max(end, Ordering::Relaxed);
+    }
+
+    /// Says once that a message is passed over.
+    pub(crate) fn tell_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) {
+        if self.damaged.is_new(damage.at, Some(offset)) {
+            let (topic, queue_id) = (queue.topic(), queue.queue_id());
+            tracing::error!(
+                topic, queue_id, %offset, log_offset = %damage.at, what = damage.what,
+                "a damaged message is not served, its consumers go on behind it; see what else is damaged with: vostok store verify"
+            );
+        }
+    }
+
+    /// [`Self::tell_damage`] for a record asked for by its position.
+    pub(crate) fn tell_damaged_record(&self, damage: &Damage) {
+        if self.damaged.is_new(damage.at, None) {
+            tracing::error!(
+                log_offset = %damage.at, what = damage.what,
+                "a damaged record is not served; see what else is damaged with: vostok store verify"
+            );
+        }
+    }
+
+    /// Checks the record that should lie at a position by itself.
+    pub(crate) fn check_record<'a>(
+        &self,
+        bytes: &'a [u8],
+        at: LogOffset,
+        cursor: &mut Cursor,
+    ) -> Result<RecordView<'a>, String> {
+        let view = RecordView::parse(bytes).map_err(|error| error.to_string())?;
+        if view.log_offset() != Some(at) {
+            return Err(format!("it says it lies at {}", view.log_offset().unwrap_or_default()));
+        }
+        if view.size() != bytes.len() {
+            return Err(format!("it is {} bytes long, its queue says {}", view.size(), bytes.len()));
+        }
+        view.check_crc().map_err(|error| error.to_string())?;
+        match self.config.digests.then(|| self.digests.find(at, cursor)).flatten() {
+            Some(expected) => {
+                let found = sum::of(&view);
+                if found != expected {
+                    return Err(format!(
+                        "the checksum of all but the body is {found:#010x}, when it was stored it was {expected:#010x}"
+                    ));
+                }
+            }
+            None => view.check_crc_property().map_err(|error| error.to_string())?,
+        }
+        Ok(view)
+    }
+
+    /// Checks the record of a queue's message.
+    pub(crate) fn check_message(
+        &self,
+        queue: &Queue,
+        message: Numbered,
+        bytes: &[u8],
+        cursor: &mut Cursor,
+    ) -> Result<(), String> {
+        let view = self.check_record(bytes, message.unit.log_offset, cursor)?;
+        match claimed_offset(queue, &view)? {
+            Some(claimed) if claimed != message.offset.to_i64() => {
+                if self.is_shifted(queue, message, claimed) {
+                    return Ok(());
+                }
+                let found = message.offset;
+                Err(format!("it is number {claimed} of its queue, the queue has it as number {found}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the messages beside this one are off by as much: Java puts a message whose number is not the next one at
+    /// the end of its queue all the same (`ConsumeQueue.putMessagePositionInfo`), and so all that follow.
+    fn is_shifted(&self, queue: &Queue, message: Numbered, claimed: i64) -> bool {
+        let beside = [message.offset.get().checked_sub(1), message.offset.get().checked_add(1)];
+        beside.into_iter().flatten().any(|offset| {
+            let mut units = Vec::new();
+            let offset = QueueOffset::new(offset);
+            let mut bytes = Vec::new();
+            let read = queue.units_blocking(offset, 1, &mut units).is_ok()
+                && units.first().is_some_and(|unit| {
+                    !unit.is_blank()
+                        && self.read(unit.log_offset, unit.size as usize, &mut bytes, false).is_ok()
+                });
+            let other = read.then(|| RecordView::parse(&bytes).ok()).flatten();
+            let other = other.and_then(|view| claimed_offset(queue, &view).ok().flatten());
+            other.is_some_and(|other| other - offset.to_i64() == claimed - message.offset.to_i64())
+        })
+    }
+}
+
+/// The number a record says it has in a queue; `None` when it says none that can be compared.
+fn claimed_offset(queue: &Queue, view: &RecordView<'_>) -> Result<Option<i64>, String> {
+    if view.topic() == queue.topic().as_bytes() && view.queue_id() == queue.queue_id() {
+        // The queue of inner batches counts their messages.
+        return Ok((view.sys_flag() & sys_flag::INNER_BATCH == 0).then(|| view.raw_queue_offset()));
+    }
+    // A message may be in further queues.
+    let list = |key| properties::get_str(view.properties(), key).unwrap_or_default().split(',');
+    let numbers = list(key::INNER_MULTI_QUEUE_OFFSET);
+    let place = list(key::INNER_MULTI_DISPATCH).zip(numbers).find(|(name, _)| *name == queue.topic());
+    match place {
+        Some((_, number)) => Ok(number.parse().ok()),
+        None => {
+            let (topic, queue_id) = (String::from_utf8_lossy(view.topic()), view.queue_id());
+            Err(format!("it is a message of {topic} queue {queue_id}"))
+        }
+    }
+}

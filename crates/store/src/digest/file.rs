@@ -1,0 +1,231 @@
+//! The digest files: one per log file, blocks in the order of the log.
+
+use super::block::{BLOCK_BYTES, Block};
+use super::{Entry, Fresh};
+use crate::disk::{Disk, DiskFile, Space};
+use crate::queue::files::file_name;
+use crate::wake::lock;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use wire::units::LogOffset;
+
+/// Cursors kept for the next reader.
+const CURSORS_MAX: usize = 8;
+
+/// All digest files. Locks, in this order: `writer`, `blocks`; `cursors` alone.
+pub(crate) struct Digests {
+    pub(super) directory: PathBuf,
+    pub(super) segment_bytes: u64,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) writer: Mutex<Writer>,
+    /// Number of blocks by the start of the log file.
+    pub(super) blocks: Mutex<BTreeMap<u64, u64>>,
+    cursors: Mutex<Vec<Cursor>>,
+}
+
+/// What the thread that writes knows of the newest file.
+#[derive(Default)]
+pub(super) struct Writer {
+    pub(super) base: u64,
+    /// Blocks in the file.
+    pub(super) blocks: u64,
+    /// The last one; empty when there is none.
+    pub(super) last: Block,
+    waiting: Fresh,
+    told: bool,
+}
+
+/// Where a reader looked last: its next look is near.
+#[derive(Default)]
+pub(crate) struct Cursor {
+    base: u64,
+    file: Option<Arc<dyn DiskFile>>,
+    /// The block read last, by number.
+    block: Option<(u64, Block)>,
+}
+
+impl Digests {
+    pub(crate) fn new(root: &Path, segment_bytes: u64, disk: Arc<dyn Disk>) -> Self {
+        let directory = root.join("vostok").join("digest");
+        Self {
+            directory,
+            segment_bytes,
+            disk,
+            writer: Mutex::default(),
+            blocks: Mutex::default(),
+            cursors: Mutex::default(),
+        }
+    }
+
+    pub(super) fn path(&self, base: u64) -> PathBuf {
+        self.directory.join(file_name(base))
+    }
+
+    fn base_of(&self, at: LogOffset) -> u64 {
+        at.get() / self.segment_bytes * self.segment_bytes
+    }
+
+    /// Where the newest entry stands.
+    pub(crate) fn newest(&self) -> Option<LogOffset> {
+        let writer = lock(&self.writer);
+        let newest = writer.last.last().map(|(position, _)| writer.base + u64::from(position));
+        newest.map(LogOffset::new)
+    }
+
+    /// Takes entries that will be written by the next [`Self::write`].
+    pub(crate) fn stage(&self, fresh: Fresh) {
+        lock(&self.writer).waiting.absorb(fresh);
+    }
+
+    /// Writes what was staged and makes it durable; then removes the files of log files before `log_min`. What cannot be
+    /// written is forgotten: these records go without.
+    pub(crate) fn write(&self, log_min: u64) {
+        let mut writer = lock(&self.writer);
+        let waiting = std::mem::take(&mut writer.waiting);
+        let written = if waiting.is_empty() { Ok(()) } else { self.write_entries(&mut writer, &waiting) };
+        if let Err(error) = written.and_then(|()| self.remove_before(log_min))
+            && !std::mem::replace(&mut writer.told, true)
+        {
+            let path = self.directory.display();
+            tracing::warn!(%path, %error, "checksums of new messages are not kept; they are stored all the same");
+        }
+    }
+
+    fn write_entries(&self, writer: &mut Writer, entries: &Fresh) -> io::Result<()> {
+        let mut entries = entries.entries().peekable();
+        let mut bytes = Vec::new();
+        while let Some(first) = entries.peek() {
+            let base = self.base_of(first.at);
+            let (mut blocks, mut block) = match writer.base == base {
+                true => (writer.blocks, writer.last.clone()),
+                false => (0, Block::default()),
+            };
+            let is_new = blocks == 0;
+            // The last block is written again unless it is full.
+            if block.is_full() {
+                block = Block::default();
+            } else {
+                blocks -= u64::from(!is_new);
+            }
+            let from = blocks * BLOCK_BYTES as u64;
+            bytes.clear();
+            while let Some(entry) = entries.next_if(|entry| self.base_of(entry.at) == base) {
+                if block.is_full() {
+                    block.write(&mut bytes);
+                    blocks += 1;
+                    block = Block::default();
+                }
+                block.push(entry, base);
+            }
+            block.write(&mut bytes);
+            blocks += 1;
+            self.write_blocks(base, from, &bytes, is_new)?;
+            (writer.base, writer.blocks, writer.last) = (base, blocks, block);
+            lock(&self.blocks).insert(base, blocks);
+        }
+        Ok(())
+    }
+
+    fn write_blocks(&self, base: u64, from: u64, bytes: &[u8], is_new: bool) -> io::Result<()> {
+        if is_new {
+            self.disk.create_dir_all(&self.directory)?;
+        }
+        let length = from + bytes.len() as u64;
+        let file = self.disk.create(&self.path(base), length, Space::Sparse)?;
+        file.write_at(bytes, from)?;
+        file.sync()?;
+        if is_new { self.sync_names() } else { Ok(()) }
+    }
+
+    /// Makes the names durable: of the files, and of their directories when these are new.
+    pub(super) fn sync_names(&self) -> io::Result<()> {
+        self.directory.ancestors().take(3).try_for_each(|path| self.disk.sync_dir(path))
+    }
+
+    fn remove_before(&self, log_min: u64) -> io::Result<()> {
+        let first = lock(&self.blocks).first_key_value().map(|(base, _)| *base);
+        if first.is_none_or(|first| first >= log_min) {
+            return Ok(());
+        }
+        let kept = lock(&self.blocks).split_off(&log_min);
+        let gone = std::mem::replace(&mut *lock(&self.blocks), kept);
+        lock(&self.cursors).clear();
+        gone.keys().try_for_each(|base| self.disk.remove(&self.path(*base)))
+    }
+
+    /// A cursor another reader left, best one that was used for this position's file.
+    pub(crate) fn cursor(&self, at: LogOffset) -> Cursor {
+        let base = self.base_of(at);
+        let mut cursors = lock(&self.cursors);
+        let same = cursors.iter().position(|cursor| cursor.base == base && cursor.file.is_some());
+        same.map(|index| cursors.swap_remove(index)).unwrap_or_default()
+    }
+
+    /// Keeps a cursor for the next reader.
+    pub(crate) fn leave(&self, cursor: Cursor) {
+        let mut cursors = lock(&self.cursors);
+        if cursors.len() == CURSORS_MAX {
+            cursors.remove(0);
+        }
+        cursors.push(cursor);
+    }
+
+    /// The digest of the record at a position, if there is one.
+    pub(crate) fn find(&self, at: LogOffset, cursor: &mut Cursor) -> Option<u32> {
+        let base = self.base_of(at);
+        let blocks = *lock(&self.blocks).get(&base)?;
+        if cursor.base != base || cursor.file.is_none() {
+            *cursor = Cursor { base, file: Some(self.disk.open(&self.path(base)).ok()?), block: None };
+        }
+        let file = cursor.file.as_ref()?;
+        let position = u32::try_from(at.get() - base).ok()?;
+        let near = match &cursor.block {
+            Some((_, block)) if holds(block, position) => return block.find(position),
+            Some((number, block)) if block.last() < Some((position, 0)) => {
+                // The last block may have grown since.
+                let next = (*number..blocks).take(3);
+                next.filter_map(|number| Some((number, read_block(&**file, number)?)))
+                    .find(|(_, block)| holds(block, position))
+            }
+            _ => None,
+        };
+        cursor.block = Some(near.or_else(|| search(&**file, blocks, position))?);
+        cursor.block.as_ref()?.1.find(position)
+    }
+}
+
+fn holds(block: &Block, position: u32) -> bool {
+    block.first().is_some_and(|first| first <= position) && block.last() >= Some((position, 0))
+}
+
+pub(super) fn read_block(file: &dyn DiskFile, number: u64) -> Option<Block> {
+    let mut bytes = [0; BLOCK_BYTES];
+    file.read_at(&mut bytes, number * BLOCK_BYTES as u64).ok()?;
+    Block::read(&bytes)
+}
+
+/// The block that holds a position. Damaged blocks are passed over.
+fn search(file: &dyn DiskFile, blocks: u64, position: u32) -> Option<(u64, Block)> {
+    let (mut low, mut high) = (0, blocks);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found = (middle..high).find_map(|number| Some((number, read_block(file, number)?)));
+        match found {
+            Some((number, block)) if holds(&block, position) => return Some((number, block)),
+            Some((number, block)) if block.first() <= Some(position) => low = number + 1,
+            _ => high = middle,
+        }
+    }
+    None
+}
+
+/// Entries of a block as the log knows them.
+pub(super) fn entries_of(block: &Block, base: u64) -> impl DoubleEndedIterator<Item = Entry> + '_ {
+    let entry = move |(position, digest): &(u32, u32)| Entry {
+        at: LogOffset::new(base + u64::from(*position)),
+        digest: *digest,
+    };
+    block.0.iter().map(entry)
+}

@@ -1,0 +1,43 @@
+//! The digest of a record: the CRC-32 of the record without its body, with zeros where the appender puts queue
+//! offset, log offset and store time, xor the CRC-32 of these 24 bytes. Two sums, because the first one is known before
+//! the appender's lock is taken. A flip in either part changes the digest.
+
+use crc32fast::Hasher;
+use wire::record::{Placement, RecordView, store_timestamp_at};
+
+/// Where queue offset and log offset lie in a record.
+const PLACED: std::ops::Range<usize> = 20..36;
+
+/// Longest head: 72 bytes and two IPv6 hosts.
+const HEAD_BYTES_MAX: usize = 112;
+
+/// The digest of a stored record.
+pub(crate) fn of(record: &RecordView<'_>) -> u32 {
+    let mut head = [0; HEAD_BYTES_MAX];
+    let head = &mut head[..record.head().len()];
+    head.copy_from_slice(record.head());
+    let time_at = store_timestamp_at(record.sys_flag());
+    let mut placed = [0; 24];
+    placed[..16].copy_from_slice(&head[PLACED]);
+    placed[16..].copy_from_slice(&head[time_at..time_at + 8]);
+    head[PLACED].fill(0);
+    head[time_at..time_at + 8].fill(0);
+    unplaced(head, record.behind_body()) ^ crc32fast::hash(&placed)
+}
+
+/// The part that is known before a record is placed. `head` is everything before the body.
+pub(crate) fn unplaced(head: &[u8], behind_body: &[u8]) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(head);
+    hasher.update(behind_body);
+    hasher.finalize()
+}
+
+/// The part the appender adds.
+pub(crate) fn placed(placement: &Placement) -> u32 {
+    let mut bytes = [0; 24];
+    bytes[..8].copy_from_slice(&placement.queue_offset.to_i64().to_be_bytes());
+    bytes[8..16].copy_from_slice(&placement.log_offset.to_i64().to_be_bytes());
+    bytes[16..].copy_from_slice(&placement.store_timestamp.to_be_bytes());
+    crc32fast::hash(&bytes)
+}
