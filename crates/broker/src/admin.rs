@@ -1,19 +1,22 @@
 //! Topics and configuration as administrators see them: requests 17, 21, 26, 28, 215 and 351.
 
-use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig, TopicConfigSerializeWrapper};
+use std::borrow::Cow;
+
+use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
 use wire::frame::Command;
 use wire::json;
 
 use crate::broker::Broker;
-use crate::topics::QUEUES_MAX;
+use crate::register::TopicsBody;
+use crate::topics::{QUEUES_MAX, TopicChange, attributes};
 use crate::{Answer, FAQ, Refusal, names};
 
 /// All permission bits: read, write, inherit.
 const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
 
 /// 17 `UPDATE_AND_CREATE_TOPIC`.
-pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn put_topic(command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let name = fields.need("topic")?;
     names::check_topic(name)?;
@@ -34,7 +37,7 @@ pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer
         let remark = format!("perm is {perm}, expected 0 to {PERM_MAX} (4 read, 2 write, 1 inherit)");
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    let known = broker.topics.find(name).map(|topic| topic.config.clone()).unwrap_or_default();
+    let alterations = attributes::parse(fields.text("attributes").unwrap_or_default())?;
     let config = TopicConfig {
         topic_name: name.to_owned(),
         read_queue_nums: queues("readQueueNums")?,
@@ -43,12 +46,10 @@ pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer
         topic_filter_type: fields.text("topicFilterType").unwrap_or("SINGLE_TAG").to_owned(),
         topic_sys_flag: fields.number_or("topicSysFlag", 0)?,
         order: fields.flag_or("order", false),
-        attributes: known.attributes,
-        extra: known.extra,
+        ..TopicConfig::default()
     };
-    broker.topics.put(config, broker.now_ms())?;
     tracing::info!(topic = name, "topic created or changed");
-    Ok(Answer::success())
+    Err(Refusal::answer_after(TopicChange::Put(config, alterations), Answer::success()))
 }
 
 /// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten; its messages age out with the log.
@@ -58,18 +59,26 @@ pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Ans
         let remark = format!("The topic[{name}] is conflict with system topic.");
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    if broker.topics.remove(name, broker.now_ms())? {
-        broker.offsets.forget_topic(name);
-        tracing::info!(topic = name, "topic deleted");
+    if broker.topics.find(name).is_some() {
+        return Err(Refusal::after(TopicChange::Remove(name.to_owned())));
     }
+    broker.offsets.forget_topic(name);
+    tracing::info!(topic = name, "topic deleted");
     Ok(Answer::success())
 }
 
-/// 21 `GET_ALL_TOPIC_CONFIG`.
-pub(crate) fn all_topics(broker: &Broker) -> Result<Answer, Refusal> {
-    let (data_version, topic_config_table) = broker.topics.snapshot();
-    let body = TopicConfigSerializeWrapper { data_version, topic_config_table, ..Default::default() };
-    Ok(Answer::success().body(json::to_vec(&body)))
+/// 21 `GET_ALL_TOPIC_CONFIG`: all of them, or a page when the request names its size.
+pub(crate) fn all_topics(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let first: usize = command.fields.number_or("topicSeq", 0)?;
+    let count: i64 = command.fields.number_or("maxTopicNum", -1)?;
+    let (data_version, topics) = broker.topics.snapshot();
+    let page = match usize::try_from(count) {
+        Ok(count) => topics.iter().skip(first).take(count).collect::<Vec<_>>(),
+        Err(_) => topics.iter().collect(),
+    };
+    let topic_config_table = page.iter().map(|topic| (topic.name(), Cow::Borrowed(&topic.config))).collect();
+    let body = TopicsBody { data_version, topic_config_table, ..Default::default() };
+    Ok(Answer::success().field("totalTopicNum", topics.len()).body(json::to_vec(&body)))
 }
 
 /// 351 `GET_TOPIC_CONFIG`.
@@ -86,7 +95,7 @@ pub(crate) fn topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
 
 /// 26 `GET_BROKER_CONFIG`.
 pub(crate) fn config(broker: &Broker) -> Result<Answer, Refusal> {
-    let (version, _) = broker.topics.snapshot();
+    let version = broker.topics.version();
     let version = String::from_utf8_lossy(&json::to_vec(&version)).into_owned();
     Ok(Answer::success().field("version", version).body(broker.config.to_properties().into_bytes()))
 }

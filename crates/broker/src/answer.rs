@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use wire::codes::response;
 use wire::fields::FieldError;
-use wire::frame::{Command, FrameWriter};
+use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
+
+use crate::changes::{Change, Later, Then};
 
 /// Suffix of remarks that point the user to the public FAQ (`FAQUrl.suggestTodo`).
 pub const FAQ: &str = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
@@ -53,26 +55,53 @@ impl Answer {
         }
         let head = command.reply(self.code);
         let head = self.remark.as_deref().map_or(head, |remark| head.remark(remark));
+        let start = out.len();
         let writer = FrameWriter::begin(out, head);
         let writer = self.fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value));
         writer.finish(&self.body);
+        let found = out.len() - start;
+        if found > FRAME_BYTES_MAX {
+            // A larger frame makes clients close the connection.
+            out.truncate(start);
+            let remark = format!(
+                "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for a part of the table (topicSeq and maxTopicNum, groupSeq and maxGroupNum)"
+            );
+            command.reply(response::SYSTEM_ERROR).remark(&remark).write(out, b"");
+        }
     }
 }
 
-/// Why a request is not performed. Nothing was changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a request is not performed, or not yet. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{code}: {remark}")]
 pub struct Refusal {
     /// Response code.
     pub code: i32,
     /// Text for humans: what was expected and what was found.
     pub remark: Cow<'static, str>,
+    /// The request is no mistake: it goes on once this is on disk. Code and remark are for who cannot wait.
+    pub(crate) later: Option<Box<Later>>,
 }
 
 impl Refusal {
     /// A refusal with `code`.
     pub fn new(code: i32, remark: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, remark: remark.into() }
+        Self { code, remark: remark.into(), later: None }
+    }
+
+    /// A request that is served again once a change is on disk.
+    pub(crate) fn after(change: impl Into<Change>) -> Self {
+        Self::later(change.into(), Then::Again)
+    }
+
+    /// A request that is answered once a change is on disk.
+    pub(crate) fn answer_after(change: impl Into<Change>, answer: Answer) -> Self {
+        Self::later(change.into(), Then::Answer(answer))
+    }
+
+    fn later(change: Change, then: Then) -> Self {
+        let busy = Self::new(response::SYSTEM_BUSY, "a topic or group is being stored; try again");
+        Self { later: Some(Box::new(Later { change, then })), ..busy }
     }
 
     /// Code 1, for malformed requests.

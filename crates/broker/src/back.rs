@@ -24,7 +24,7 @@ pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer
         Some(_) => Some(fields.need_number("maxReconsumeTimes")?),
         None => None,
     };
-    let config = broker.group(group).ok_or_else(|| {
+    let config = broker.group(group)?.ok_or_else(|| {
         let remark = format!("subscription group not exist, {group} {FAQ}");
         Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     })?;

@@ -8,10 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use store::{AppendError, Batch, FlushMode, Message, PushError, ReadError, Store};
 use wire::body::group::SubscriptionGroupConfig;
-use wire::body::topic::{PERM_READ, PERM_WRITE};
+use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::id::UniqKeys;
 use wire::properties::{self, key};
 
+use crate::changes::{Change, Changes};
 use crate::clients::{self, Clients};
 use crate::cold::ColdReaders;
 use crate::config::Config;
@@ -42,6 +43,7 @@ pub struct Broker {
     pub(crate) schedule: Schedule,
     pub(crate) deadlines: Deadlines,
     pub(crate) cold: ColdReaders,
+    pub(crate) changes: Changes,
     /// Address written into records and message ids; clients reach the broker there.
     pub(crate) store_host: SocketAddr,
     /// The pairs every sent message gets: region, trace switch, cluster.
@@ -93,6 +95,7 @@ impl Broker {
             clients: Clients::default(),
             locks: Locks::default(),
             deadlines: Deadlines::default(),
+            changes: Changes::default(),
             draining: AtomicBool::new(false),
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
             unique_counter: AtomicU32::new(0),
@@ -161,26 +164,35 @@ impl Broker {
     }
 
     /// A group's settings, made with defaults when that is allowed.
-    pub(crate) fn group(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
-        self.groups.find_or_create(name, self.config.auto_create_subscription_group, self.now_ms())
+    pub(crate) fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal> {
+        self.groups.find_or_create(name, self.config.auto_create_subscription_group)
     }
 
     /// The topic of delayed messages.
     pub(crate) fn schedule_topic(&self) -> Result<Arc<Topic>, Refusal> {
-        let levels = self.delay_levels();
-        Ok(self.topics.ensure(names::SCHEDULE_TOPIC, levels, PERM_READ | PERM_WRITE, self.now_ms())?)
+        self.find_or_ensure(names::SCHEDULE_TOPIC, self.delay_levels())
     }
 
     /// The retry topic of a group, made on first use.
     pub(crate) fn retry_topic(&self, group: &str, queues: i32) -> Result<Arc<Topic>, Refusal> {
+        self.find_or_ensure(&names::retry_topic(group), queues)
+    }
+
+    /// The retry topic a group lacks.
+    pub(crate) fn retry_topic_missing(&self, group: &str, queues: i32) -> Option<TopicConfig> {
         let name = names::retry_topic(group);
-        Ok(self.topics.ensure(&name, queues, PERM_READ | PERM_WRITE, self.now_ms())?)
+        let missing = self.topics.find(&name).is_none();
+        missing.then(|| TopicConfig::new(name, queues, PERM_READ | PERM_WRITE))
     }
 
     /// The dead letter topic of a group, made on first use.
     pub(crate) fn dead_letter_topic(&self, group: &str) -> Result<Arc<Topic>, Refusal> {
-        let name = names::dlq_topic(group);
-        Ok(self.topics.ensure(&name, 1, PERM_READ | PERM_WRITE, self.now_ms())?)
+        self.find_or_ensure(&names::dlq_topic(group), 1)
+    }
+
+    fn find_or_ensure(&self, name: &str, queues: i32) -> Result<Arc<Topic>, Refusal> {
+        let missing = || Change::ensure_topic(TopicConfig::new(name, queues, PERM_READ | PERM_WRITE));
+        self.topics.find(name).ok_or_else(|| Refusal::after(missing()))
     }
 
     /// A queue of an existing topic.
@@ -198,10 +210,7 @@ impl Broker {
     /// Stores one message of the broker's own making and wakes who waits for it.
     pub(crate) fn put(&self, topic: &str, queue_id: i32, message: &Message<'_>) -> Result<(), PutError> {
         let now_ms = self.now_ms();
-        let found = self
-            .topics
-            .ensure(topic, queue_id.max(0) + 1, PERM_READ | PERM_WRITE, now_ms)
-            .map_err(Refusal::from)?;
+        let found = self.topics.ensure(topic, queue_id.max(0) + 1, now_ms)?;
         let queue = found.queue(&self.store, queue_id).or_else(|| found.queue(&self.store, 0));
         let queue = queue.ok_or_else(|| Refusal::error(format!("topic[{topic}] has no queue {queue_id}")))?;
         let mut batch: Batch = self.store.batch();

@@ -84,6 +84,10 @@ pub struct Config {
     pub register_name_server_period_ms: u64,
     /// `slaveReadEnable`: consumers far behind are told to read from a slave.
     pub slave_read_enable: bool,
+    /// `enableSplitRegistration`: registrations have at most `split_registration_size` topics.
+    pub split_registration: bool,
+    /// `splitRegistrationSize`.
+    pub split_registration_size: usize,
     /// Bounds of one pull.
     pub transfer: Transfer,
     /// Of the log.
@@ -216,6 +220,8 @@ impl Config {
             notify_consumer_ids_changed_enable: true,
             flush_consumer_offset_interval_ms: 5000,
             register_name_server_period_ms: 30_000,
+            split_registration: false,
+            split_registration_size: 800,
             slave_read_enable: false,
             transfer: Transfer {
                 count_max: 32,

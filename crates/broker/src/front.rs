@@ -11,7 +11,7 @@ use crate::broker::Broker;
 use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
-use crate::{Answer, Refusal, admin, back, clients, groups, locks, lookup, offsets, pull, send};
+use crate::{Answer, Refusal, admin, back, changes, clients, groups, locks, lookup, offsets, pull, send};
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
 const NOT_ON_FAST_PORT: [i32; 2] = [request::PULL_MESSAGE, request::LITE_PULL_MESSAGE];
@@ -45,17 +45,10 @@ impl Service for Front {
         if broker.draining.load(Ordering::Relaxed) && command.version > VERSION_5_3_1 {
             return Answer::from(Refusal::new(response::GO_AWAY, "please go away")).write(&command, out);
         }
-        match command.code {
-            request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
-                send::stage(broker, &mut turn.send, peer, &command, out);
-            }
-            code if self.fast && NOT_ON_FAST_PORT.contains(&code) => {
-                Answer::from(not_supported(code)).write(&command, out);
-            }
-            request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => {
-                pull::serve(broker, &mut turn.pull, peer, &command, out);
-            }
-            _ => serve(broker, peer, &command).unwrap_or_else(Answer::from).write(&command, out),
+        if let Err(refusal) = self.try_serve(turn, peer, &command, out)
+            && let Err(refusal) = changes::postpone(broker, peer, &command, refusal, self.fast)
+        {
+            self.refuse(&command, &refusal, out);
         }
     }
 
@@ -68,6 +61,56 @@ impl Service for Front {
     }
 }
 
+impl Front {
+    fn try_serve(
+        &self,
+        turn: &mut Turn,
+        peer: &Arc<Peer>,
+        command: &Command<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let broker = &self.broker;
+        match command.code {
+            request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
+                send::stage(broker, &mut turn.send, peer, command, out)
+            }
+            code if self.fast && NOT_ON_FAST_PORT.contains(&code) => Err(not_supported(code)),
+            request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => {
+                pull::serve(broker, &mut turn.pull, peer, command, out)
+            }
+            _ => serve(broker, peer, command).map(|answer| answer.write(command, out)),
+        }
+    }
+
+    /// Serves a request in a turn of its own.
+    pub(crate) fn serve_alone(
+        &self,
+        peer: &Arc<Peer>,
+        command: &Command<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let mut turn = self.turn();
+        let served = self.try_serve(&mut turn, peer, command, out);
+        self.end(&mut turn, peer, out);
+        served
+    }
+
+    /// Answers a request that is not performed, in the form its kind has.
+    pub(crate) fn refuse(&self, command: &Command<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
+        if command.is_one_way() {
+            return;
+        }
+        let head = command.reply(refusal.code).remark(&refusal.remark);
+        match command.code {
+            request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
+                send::refuse(&self.broker, head, out);
+            }
+            request::PULL_MESSAGE | request::LITE_PULL_MESSAGE if !self.fast => pull::refuse(head, out),
+            _ => head.write(out, b""),
+        }
+    }
+}
+
 /// Serves a request off the message paths.
 fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
     match command.code {
@@ -77,9 +120,9 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
         request::GET_EARLIEST_MSG_STORETIME => lookup::earliest_time(broker, command),
         request::SEARCH_OFFSET_BY_TIMESTAMP => lookup::search(broker, command),
         request::VIEW_MESSAGE_BY_ID => lookup::view(broker, command),
-        request::UPDATE_AND_CREATE_TOPIC => admin::put_topic(broker, command),
+        request::UPDATE_AND_CREATE_TOPIC => admin::put_topic(command),
         request::DELETE_TOPIC_IN_BROKER => admin::delete_topic(broker, command),
-        request::GET_ALL_TOPIC_CONFIG => admin::all_topics(broker),
+        request::GET_ALL_TOPIC_CONFIG => admin::all_topics(broker, command),
         request::GET_TOPIC_CONFIG => admin::topic(broker, command),
         request::GET_BROKER_CONFIG => admin::config(broker),
         request::GET_BROKER_RUNTIME_INFO => admin::runtime(broker),
@@ -99,19 +142,17 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
     };
     match command.code {
         request::HEART_BEAT => clients::heartbeat(&desk, peer, command, |consumer, queues| {
-            if let Err(refusal) = broker.retry_topic(&consumer.group_name, queues) {
-                tracing::error!(group = consumer.group_name, %refusal, "the retry topic cannot be created");
-            }
+            broker.retry_topic_missing(&consumer.group_name, queues)
         }),
         request::UNREGISTER_CLIENT => clients::unregister(&desk, peer, command),
         request::GET_CONSUMER_LIST_BY_GROUP => clients::consumer_list(desk.clients, command),
         request::CHECK_CLIENT_CONFIG => clients::check_client(command, broker.config.enable_property_filter),
         request::GET_CONSUMER_CONNECTION_LIST => clients::consumer_connections(desk.clients, command),
         request::GET_PRODUCER_CONNECTION_LIST => clients::producer_connections(desk.clients, command),
-        request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => groups::update_group(desk.groups, command, now_ms),
+        request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => groups::update_group(command),
         request::GET_SUBSCRIPTIONGROUP_CONFIG => groups::get_group(desk.groups, command),
         request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(desk.groups, command),
-        request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(desk.groups, command, now_ms, |group| {
+        request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(desk.groups, command, |group| {
             broker.offsets.forget_group(group);
         }),
         _ => serve_offsets(broker, command),
@@ -129,7 +170,8 @@ fn serve_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refus
             offsets::query(&broker.offsets, command, |topic, queue_id| broker.is_young(topic, queue_id))
         }
         request::UPDATE_CONSUMER_OFFSET => {
-            offsets::update(&broker.offsets, command, |group| broker.group(group).is_some(), queues)
+            let group_exists = |group: &str| Ok(broker.group(group)?.is_some());
+            offsets::update(&broker.offsets, command, group_exists, queues)
         }
         request::INVOKE_BROKER_TO_RESET_OFFSET => lookup::reset(broker, command),
         request::LOCK_BATCH_MQ => locks::lock(&broker.locks, command, broker.now_ms()),

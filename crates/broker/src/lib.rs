@@ -4,6 +4,7 @@ mod admin;
 mod answer;
 mod back;
 mod broker;
+mod changes;
 mod clients;
 mod cold;
 mod config;

@@ -67,16 +67,14 @@ pub(crate) fn serve(
     peer: &Arc<Peer>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
-) {
-    if command.is_one_way() {
-        // Nobody reads what it would return.
-        return;
-    }
-    if let Err(refusal) = try_serve(broker, turn, peer, command, out) {
-        PullReply::default()
-            .write(FrameWriter::begin(out, command.reply(refusal.code).remark(&refusal.remark)))
-            .finish(b"");
-    }
+) -> Result<(), Refusal> {
+    // Nobody reads what a one-way pull would return.
+    if command.is_one_way() { Ok(()) } else { try_serve(broker, turn, peer, command, out) }
+}
+
+/// Answers a pull that is not performed.
+pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
+    PullReply::default().write(FrameWriter::begin(out, head)).finish(b"");
 }
 
 fn try_serve(

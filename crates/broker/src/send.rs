@@ -24,6 +24,7 @@ use crate::broker::Broker;
 use crate::topics::{Queue, Template, Topic};
 use crate::{Refusal, names};
 use message::{Properties, Target};
+pub(crate) use reply::refused as refuse;
 
 /// Bytes of staged records above which a wake-up appends before it goes on.
 const STAGED_BYTES_MAX: usize = 2 << 20;
@@ -92,27 +93,24 @@ impl SendTurn {
     }
 }
 
-/// Checks a send and encodes its records. A refusal is answered at once; nothing of it is stored.
+/// Checks a send and encodes its records. Of a refused one nothing is stored.
 pub(crate) fn stage(
     broker: &Broker,
     turn: &mut SendTurn,
     peer: &Arc<Peer>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
-) {
+) -> Result<(), Refusal> {
     let ids_before = turn.ids.len();
     if let Err(refusal) = try_stage(broker, turn, peer, command) {
         // Without this a worker that refuses everything would keep their keys: only a commit clears the turn.
         turn.ids.truncate(ids_before);
-        if !command.is_one_way() {
-            let head = command.reply(refusal.code).remark(&refusal.remark);
-            reply::refused(broker, head, out);
-        }
-        return;
+        return Err(refusal);
     }
     if turn.batch.size() > STAGED_BYTES_MAX {
         commit(broker, turn, peer, out);
     }
+    Ok(())
 }
 
 fn try_stage(
@@ -153,7 +151,7 @@ fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> 
     }
     let template =
         Template { default_topic: header.default_topic, queue_nums: header.default_topic_queue_nums };
-    let topic = broker.topics.find_or_create(header.topic, &template, broker.now_ms())?;
+    let topic = broker.topics.find_or_create(header.topic, &template)?;
     turn.last = Some((broker.topics.generation(), topic.clone()));
     Ok(topic)
 }

@@ -11,6 +11,7 @@ use store::{OpenError, RealDisk, Store};
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 
 use crate::broker::{Broker, Loaded};
+use crate::changes::Changes;
 use crate::cold::ColdReaders;
 use crate::config::Config;
 use crate::front::Front;
@@ -18,8 +19,8 @@ use crate::groups::Groups;
 use crate::offsets::Offsets;
 use crate::persist;
 use crate::schedule::{self, Schedule};
-use crate::topics::Topics;
-use crate::{names, register};
+use crate::topics::{TopicChange, Topics};
+use crate::{Refusal, names, register};
 
 /// Threads that read from disk for consumers far behind.
 const COLD_READERS: usize = 2;
@@ -78,7 +79,7 @@ impl RunningBroker {
     }
 
     fn serve(broker: Arc<Broker>, workers: Workers) -> Result<Self, StartError> {
-        create_system_topics(&broker)?;
+        create_system_topics(&broker).map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
         let port = broker.config.listen_port;
         let tasks = Workers::start("broker-tasks", 1, net::Limits::default())
             .map_err(io_error("the broker's timers cannot be started"))?;
@@ -99,6 +100,7 @@ impl RunningBroker {
     }
 
     fn spawn_tasks(&self) -> io::Result<()> {
+        Changes::start(&self.broker)?;
         let broker = self.broker.clone();
         self.tasks.spawn(0, move || schedule::run(broker))?;
         let broker = self.broker.clone();
@@ -144,6 +146,7 @@ impl RunningBroker {
             }
         }
         self.workers.shutdown();
+        self.broker.changes.stop();
         self.tasks.shutdown();
         self.broker.cold.stop();
         let closed = self.broker.store.close();
@@ -175,7 +178,7 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError
 }
 
 /// The topics every broker has (`TopicConfigManager.init`).
-fn create_system_topics(broker: &Broker) -> Result<(), persist::Error> {
+fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
     const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
     let config = &broker.config;
     let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
@@ -204,7 +207,8 @@ fn create_system_topics(broker: &Broker) -> Result<(), persist::Error> {
         None => true,
     });
     let configs: Vec<_> = missing.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm)).collect();
-    if configs.is_empty() { Ok(()) } else { broker.topics.put_all(configs, broker.now_ms()) }
+    let changes = configs.into_iter().map(|config| TopicChange::Put(config, Vec::new())).collect();
+    broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
 }
 
 /// Answers held pulls at their deadlines.

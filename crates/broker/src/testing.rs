@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use store::{Message, RealDisk, Store};
 use tempfile::TempDir;
-use wire::body::topic::{PERM_READ, PERM_WRITE};
+use wire::body::SubscriptionGroupConfig;
+use wire::body::topic::TopicConfig;
 use wire::record::RecordView;
 
 use crate::broker::{Broker, Loaded};
+use crate::changes::{Later, Then};
 use crate::cold::ColdReaders;
 use crate::config::Config;
-use crate::groups::Groups;
+use crate::groups::{GroupChange, Groups};
 use crate::offsets::Offsets;
 use crate::schedule::Schedule;
-use crate::topics::{Queue, Topics};
+use crate::topics::{Queue, TopicChange, Topics};
+use crate::{Answer, Refusal};
 
 pub(crate) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10911);
 
@@ -61,13 +64,18 @@ impl Fixture {
         Self { broker: Broker::new(loaded, ADDRESS.ip(), ADDRESS.port()), directory: Some(directory) }
     }
 
+    /// A file of the `config` directory.
+    pub(crate) fn config_path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.as_ref().unwrap().path().join("config").join(name)
+    }
+
     /// Stores a message as a producer's send would.
     pub(crate) fn put(&self, topic: &str, queue_id: i32, body: &[u8], properties: &[u8]) {
         self.broker.put(topic, queue_id, &message(body, properties)).unwrap();
     }
 
     pub(crate) fn queue(&self, topic: &str, queue_id: i32) -> Arc<Queue> {
-        self.broker.topics.ensure(topic, queue_id + 1, PERM_READ | PERM_WRITE, 1).unwrap();
+        self.broker.topics.ensure(topic, queue_id + 1, 1).unwrap();
         self.broker.log_queue(topic, queue_id).unwrap()
     }
 
@@ -103,5 +111,43 @@ pub(crate) fn message<'a>(body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
         store_host: ADDRESS,
         reconsume_times: 0,
         prepared_transaction_offset: 0,
+    }
+}
+
+impl Groups {
+    /// Creates a group with the defaults.
+    pub(crate) fn make(&self, name: &str, now_ms: i64) -> Result<(), Refusal> {
+        self.commit(vec![vec![GroupChange::Ensure(name.to_owned())]], now_ms).remove(0)
+    }
+
+    /// Creates or replaces a group.
+    pub(crate) fn put(&self, config: SubscriptionGroupConfig, now_ms: i64) -> Result<(), Refusal> {
+        self.commit(vec![vec![GroupChange::Put(Box::new(config))]], now_ms).remove(0)
+    }
+}
+
+impl Topics {
+    /// Creates or changes a topic.
+    pub(crate) fn put(&self, config: TopicConfig, now_ms: i64) -> Result<(), Refusal> {
+        self.commit(vec![vec![TopicChange::Put(config, Vec::new())]], now_ms).remove(0)
+    }
+}
+
+/// Serves a request until it waits for no group any more.
+pub(crate) fn settled(
+    groups: &Groups,
+    now_ms: i64,
+    mut serve: impl FnMut() -> Result<Answer, Refusal>,
+) -> Result<Answer, Refusal> {
+    loop {
+        let later = match serve() {
+            Err(Refusal { later: Some(later), .. }) => later,
+            done => return done,
+        };
+        let Later { change, then } = *later;
+        groups.commit(vec![change.groups], now_ms).remove(0)?;
+        if let Then::Answer(answer) = then {
+            return Ok(answer);
+        }
     }
 }

@@ -1,20 +1,25 @@
 //! Topics: their configuration, their queues, and the file they are kept in.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+pub(crate) mod attributes;
+mod change;
+
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use store::Store;
 use tokio::sync::watch;
+use wire::body::Extra;
 use wire::body::queue::DataVersion;
-use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig, TopicTable};
+use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
-use wire::json;
 
+use crate::changes::Change;
 use crate::held::Held;
 use crate::persist;
 use crate::{FAQ, Refusal, names};
+pub(crate) use change::TopicChange;
 
 /// Queues a topic may have; more is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;
@@ -35,6 +40,8 @@ pub struct Topic {
     pub config: TopicConfig,
     /// True for system topics clients may not write.
     pub forbidden: bool,
+    /// Only the newest message of each key is kept, so every message needs one.
+    pub compacts: bool,
     queues: Vec<Arc<OnceLock<Arc<Queue>>>>,
 }
 
@@ -44,7 +51,8 @@ impl Topic {
         let mut queues = previous.map(|topic| topic.queues.clone()).unwrap_or_default();
         queues.resize_with(queues.len().max(count), Arc::default);
         let forbidden = names::is_forbidden_to_send(&config.topic_name);
-        Self { config, forbidden, queues }
+        let compacts = config.attributes.get(attributes::CLEANUP_POLICY).is_some_and(|it| it == "COMPACTION");
+        Self { config, forbidden, compacts, queues }
     }
 
     /// Name of the topic.
@@ -84,7 +92,7 @@ const CHANGES_KEPT: usize = 4096;
 
 struct Book {
     version: DataVersion,
-    extra: TopicTable,
+    generation: u64,
     /// The last changes: the generation each led to and the topic's name.
     changes: VecDeque<(u64, String)>,
 }
@@ -93,7 +101,9 @@ struct Book {
 pub struct Topics {
     path: PathBuf,
     table: RwLock<HashMap<String, Arc<Topic>>>,
-    /// Serialises changes; held while the file is written, so that its content follows the order of changes.
+    /// Held while the file is written, so that its content follows the order of changes. Holds the members of the file
+    /// this version does not know. Taken before `book`, and that before `table`.
+    writing: Mutex<Extra>,
     book: Mutex<Book>,
     /// Grows with every change, so that a cached topic can be checked without the table's lock.
     generation: AtomicU64,
@@ -112,15 +122,17 @@ pub struct Template<'a> {
 impl Topics {
     /// Loads `topics.json` from `path`, or starts empty.
     pub fn load(path: PathBuf) -> Result<Self, persist::Error> {
-        let mut file: TopicTable = persist::read(&path)?.unwrap_or_default();
-        let configs = std::mem::take(&mut file.topic_config_table);
-        let topic = |(name, config)| (name, Arc::new(Topic::new(config, None)));
-        let table = configs.into_iter().map(topic).collect();
-        let version = file.data_version;
+        let (version, configs, extra) = change::split(persist::read(&path)?.unwrap_or_default());
+        let topic = |(name, config): (String, TopicConfig)| {
+            // The key is the topic's name, whatever stands inside.
+            let config = TopicConfig { topic_name: name.clone(), ..config };
+            (name, Arc::new(Topic::new(config, None)))
+        };
         Ok(Self {
             path,
-            table: RwLock::new(table),
-            book: Mutex::new(Book { version, extra: file, changes: VecDeque::new() }),
+            table: RwLock::new(configs.into_iter().map(topic).collect()),
+            writing: Mutex::new(extra),
+            book: Mutex::new(Book { version, generation: 1, changes: VecDeque::new() }),
             generation: AtomicU64::new(1),
             changed: watch::Sender::new(1),
         })
@@ -141,24 +153,33 @@ impl Topics {
         self.table.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Version of the table and the configuration of all topics, as registered with name servers.
-    pub fn snapshot(&self) -> (DataVersion, BTreeMap<String, TopicConfig>) {
+    /// Version of the table.
+    pub fn version(&self) -> DataVersion {
+        self.book().version
+    }
+
+    /// Version of the table and all topics in the order of their names, as registered with name servers.
+    pub fn snapshot(&self) -> (DataVersion, Vec<Arc<Topic>>) {
         let book = self.book();
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let configs = table.iter().map(|(name, topic)| (name.clone(), topic.config.clone())).collect();
-        (book.version, configs)
+        let mut topics = self.all();
+        let version = book.version;
+        drop(book);
+        topics.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        (version, topics)
     }
 
     /// The table's version and the topics changed after `generation`; `None` when that is too long ago to tell.
-    pub fn changed_after(&self, generation: u64) -> Option<(DataVersion, BTreeMap<String, TopicConfig>)> {
+    pub fn changed_after(&self, generation: u64) -> Option<(DataVersion, Vec<Arc<Topic>>)> {
         let book = self.book();
         let first = book.changes.front().map_or(u64::MAX, |(first, _)| *first);
-        if generation != self.generation() && generation + 1 < first {
+        if generation != book.generation && generation + 1 < first {
             return None;
         }
-        let names = book.changes.iter().filter(|(changed, _)| *changed > generation);
-        let config = |(_, name): &(u64, String)| Some((name.clone(), self.find(name)?.config.clone()));
-        Some((book.version, names.filter_map(config).collect()))
+        let mut names: Vec<&String> =
+            book.changes.iter().filter(|(changed, _)| *changed > generation).map(|(_, name)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        Some((book.version, names.into_iter().filter_map(|name| self.find(name)).collect()))
     }
 
     /// A receiver of the generations to come.
@@ -166,117 +187,14 @@ impl Topics {
         self.changed.subscribe()
     }
 
-    /// Creates or changes a topic; nothing happens to the table when the file cannot be written.
-    pub fn put(&self, config: TopicConfig, now_ms: i64) -> Result<Arc<Topic>, persist::Error> {
-        let mut book = self.book();
-        self.create(&mut book, config, now_ms)
-    }
-
-    /// Creates or changes several topics with one write of the file.
-    pub fn put_all(&self, configs: Vec<TopicConfig>, now_ms: i64) -> Result<(), persist::Error> {
-        let mut book = self.book();
-        let mut version = book.version;
-        version.advance(0, now_ms);
-        let mut next = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let names: Vec<String> = configs.iter().map(|config| config.topic_name.clone()).collect();
-        for config in configs {
-            let name = config.topic_name.clone();
-            let topic = Arc::new(Topic::new(config, next.get(&name).map(Arc::as_ref)));
-            next.insert(name, topic);
-        }
-        self.write(&book, &version, &next)?;
-        self.publish(&mut book, version, next, names);
-        Ok(())
-    }
-
-    fn create(
-        &self,
-        book: &mut Book,
-        config: TopicConfig,
-        now_ms: i64,
-    ) -> Result<Arc<Topic>, persist::Error> {
-        let mut version = book.version;
-        version.advance(0, now_ms);
-        let mut next = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let name = config.topic_name.clone();
-        let topic = Arc::new(Topic::new(config, next.get(&name).map(Arc::as_ref)));
-        next.insert(name.clone(), topic.clone());
-        self.write(book, &version, &next)?;
-        self.publish(book, version, next, vec![name]);
-        Ok(topic)
-    }
-
-    /// Removes a topic; true when it existed.
-    pub fn remove(&self, name: &str, now_ms: i64) -> Result<bool, persist::Error> {
-        let mut book = self.book();
-        let mut next = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if next.remove(name).is_none() {
-            return Ok(false);
-        }
-        let mut version = book.version;
-        version.advance(0, now_ms);
-        self.write(&book, &version, &next)?;
-        self.publish(&mut book, version, next, vec![name.to_owned()]);
-        Ok(true)
-    }
-
-    fn write(
-        &self,
-        book: &Book,
-        version: &DataVersion,
-        table: &HashMap<String, Arc<Topic>>,
-    ) -> Result<(), persist::Error> {
-        let configs = table.iter().map(|(name, topic)| (name.clone(), topic.config.clone())).collect();
-        let file = TopicTable {
-            data_version: *version,
-            topic_config_table: configs,
-            extra: book.extra.extra.clone(),
-        };
-        persist::write(&self.path, &json::to_vec(&file))
-    }
-
-    fn publish(
-        &self,
-        book: &mut Book,
-        version: DataVersion,
-        next: HashMap<String, Arc<Topic>>,
-        names: Vec<String>,
-    ) {
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = next;
-        book.version = version;
-        let generation = self.generation.fetch_add(1, Ordering::Release) + 1;
-        book.changes.extend(names.into_iter().map(|name| (generation, name)));
-        let surplus = book.changes.len().saturating_sub(CHANGES_KEPT);
-        book.changes.drain(..surplus);
+    fn show(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Release);
         self.changed.send_replace(generation);
     }
 
-    /// The topic, created with `queues` queues and `perm` when it does not exist.
-    pub fn ensure(
-        &self,
-        name: &str,
-        queues: i32,
-        perm: i32,
-        now_ms: i64,
-    ) -> Result<Arc<Topic>, persist::Error> {
-        if let Some(topic) = self.find(name) {
-            return Ok(topic);
-        }
-        let mut book = self.book();
-        match self.find(name) {
-            Some(topic) => Ok(topic),
-            None => self.create(&mut book, TopicConfig::new(name, queues, perm), now_ms),
-        }
-    }
-
-    /// The topic a producer sends to, created from the template when the template allows it
+    /// The topic a producer sends to; created from the template when the template allows it, and then the send waits
     /// (`TopicConfigManager.createTopicInSendMessageMethod`).
-    pub fn find_or_create(
-        &self,
-        name: &str,
-        template: &Template<'_>,
-        now_ms: i64,
-    ) -> Result<Arc<Topic>, Refusal> {
+    pub(crate) fn find_or_create(&self, name: &str, template: &Template<'_>) -> Result<Arc<Topic>, Refusal> {
         if let Some(topic) = self.find(name) {
             return Ok(topic);
         }
@@ -297,7 +215,7 @@ impl Topics {
             _ if name.starts_with(names::RETRY_PREFIX) => (1, PERM_READ | PERM_WRITE),
             _ => return Err(unknown()),
         };
-        self.ensure(name, queues, perm, now_ms).map_err(Refusal::from)
+        Err(Refusal::after(Change::ensure_topic(TopicConfig::new(name, queues, perm))))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

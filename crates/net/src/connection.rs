@@ -182,11 +182,32 @@ impl<S: Service> State<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// One turn: frames held back, else one read and the frames it completes.
+    /// Does what was put back, as far as the turn's bound admits; true when there was something.
+    fn poll_work(&mut self, output: &mut Vec<u8>) -> bool {
+        let peer = &self.link.peer;
+        let Some(mut work) = peer.take_work() else { return false };
+        loop {
+            work(peer, output);
+            if output.len() >= self.link.limits.turn_bytes {
+                break;
+            }
+            match peer.take_work() {
+                Some(next) => work = next,
+                None => break,
+            }
+        }
+        take_answers(&mut self.unsent, output);
+        true
+    }
+
+    /// One turn: what was put back, else frames held back, else one read and the frames it completes.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let scratch = self.link.scratch.clone();
         let mut scratch = scratch.borrow_mut();
         let Scratch { input, output, pairs } = &mut *scratch;
+        if self.poll_work(output) {
+            return Poll::Ready(Ok(()));
+        }
         if complete(&self.partial) {
             let mut held = std::mem::take(&mut self.partial);
             let used = self.serve(&mut held, output, pairs);
@@ -271,11 +292,7 @@ impl<S: Service> State<S> {
             used += length;
         }
         service.end(turn, peer, output);
-        if self.unsent.is_empty() {
-            std::mem::swap(&mut self.unsent, output);
-        } else {
-            self.unsent.append(output);
-        }
+        take_answers(&mut self.unsent, output);
         used
     }
 
@@ -289,6 +306,15 @@ impl<S: Service> State<S> {
             self.idle.as_mut().reset(next);
         }
         Poll::Pending
+    }
+}
+
+/// Puts the answers of a turn behind those that are unsent.
+fn take_answers(unsent: &mut Vec<u8>, output: &mut Vec<u8>) {
+    if unsent.is_empty() {
+        std::mem::swap(unsent, output);
+    } else {
+        unsent.append(output);
     }
 }
 

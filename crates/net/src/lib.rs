@@ -9,6 +9,6 @@ mod peer;
 mod service;
 mod worker;
 
-pub use peer::{CallError, Gone, Peer, Reply};
+pub use peer::{CallError, Gone, Peer, Reply, Work};
 pub use service::{Limits, Service};
 pub use worker::Workers;

@@ -1,10 +1,10 @@
 //! The handle of one connection: push frames, make calls, close.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -60,9 +60,13 @@ impl Reply {
     }
 }
 
+/// Something that is done on the connection's own thread; it appends frames to the connection's answers.
+pub type Work = Box<dyn FnOnce(&Arc<Peer>, &mut Vec<u8>) + Send>;
+
 #[derive(Default)]
 struct Outbox {
     bytes: Vec<u8>,
+    work: VecDeque<Work>,
     waker: Option<Waker>,
     closing: bool,
 }
@@ -75,6 +79,8 @@ pub struct Peer {
     unsent_bytes_max: usize,
     outbox: Mutex<Outbox>,
     closed: AtomicBool,
+    /// Whether there is work in the outbox, so that the hot path does not lock.
+    has_work: AtomicBool,
     next_opaque: AtomicI32,
     calls: Mutex<HashMap<i32, oneshot::Sender<Reply>>>,
     /// Number of entries of `calls`, so that the hot path does not lock.
@@ -90,6 +96,7 @@ impl Peer {
             unsent_bytes_max,
             outbox: Mutex::default(),
             closed: AtomicBool::new(false),
+            has_work: AtomicBool::new(false),
             next_opaque: AtomicI32::new(0),
             calls: Mutex::default(),
             waiting: AtomicUsize::new(0),
@@ -154,6 +161,38 @@ impl Peer {
             waker.wake();
         }
         Ok(())
+    }
+
+    /// Has something done in turn with the frames that arrive: on the connection's thread, and not while answers pile up.
+    /// The caller bounds how much waits. Nothing happens when the connection ends before.
+    pub fn put_back(&self, work: Work) -> Result<(), Gone> {
+        let waker = {
+            let mut outbox = self.outbox();
+            if self.is_closed() || outbox.closing {
+                return Err(Gone(self.remote));
+            }
+            outbox.work.push_back(work);
+            self.has_work.store(true, Ordering::Release);
+            outbox.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// The next thing put back. The connection's task takes it; also tests of handles without a connection.
+    pub fn take_work(&self) -> Option<Work> {
+        if !self.has_work.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut outbox = self.outbox();
+        let work = outbox.work.pop_front();
+        if outbox.work.is_empty() {
+            outbox.work = VecDeque::new();
+            self.has_work.store(false, Ordering::Release);
+        }
+        work
     }
 
     /// Asks the connection's task to end once what was pushed before is written.

@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use net::Peer;
 use wire::body::{
-    CheckClientBody, ConsumerConnection, ConsumerData, ConsumerListByGroup, HeartbeatData, ProducerConnection,
+    CheckClientBody, ConsumerConnection, ConsumerData, ConsumerListByGroup, HeartbeatData,
+    ProducerConnection, SubscriptionGroupConfig, TopicConfig,
 };
 use wire::codes::response;
 use wire::frame::Command;
 use wire::json;
 
 use super::subscription::{check, is_tag};
-use super::{Beat, Change, Clients, GROUPS_PER_CLIENT_MAX, Member, notify};
-use crate::groups::Groups;
+use super::{Beat, Clients, GROUPS_PER_CLIENT_MAX, Member, notify};
+use crate::changes::Change;
+use crate::groups::{GroupChange, Groups};
+use crate::topics::TopicChange;
 use crate::{Answer, Refusal, names};
 
 /// What the requests of clients are served with.
@@ -29,16 +32,17 @@ pub(crate) struct Desk<'a> {
     pub now_ms: i64,
 }
 
-/// `HEART_BEAT` (34), with and without subscriptions. `ensure_retry_topic` is called with every group that is
-/// registered and the queues its retry topic shall have.
+/// `HEART_BEAT` (34), with and without subscriptions. `retry_topic_missing` is called with every group that is
+/// registered and the queues its retry topic shall have, and gives that topic if it has to be made.
 pub(crate) fn heartbeat(
     desk: &Desk<'_>,
     peer: &Arc<Peer>,
     command: &Command<'_>,
-    mut ensure_retry_topic: impl FnMut(&ConsumerData, i32),
+    retry_topic_missing: impl FnMut(&ConsumerData, i32) -> Option<TopicConfig>,
 ) -> Result<Answer, Refusal> {
     let data: HeartbeatData = json::from_slice(command.body)?;
     check_room(desk.clients, peer.id(), &data)?;
+    make_missing(desk, &data, retry_topic_missing)?;
     let member = Member {
         client_id: data.client_id,
         language: command.language,
@@ -51,14 +55,12 @@ pub(crate) fn heartbeat(
     let mut is_sub_change = fingerprint == 0;
     let mut changes = Vec::new();
     for consumer in &data.consumer_data_set {
-        let found = desk.groups.find_or_create(&consumer.group_name, desk.auto_create_groups, desk.now_ms);
-        let Some(group) = found else {
+        if desk.groups.find(&consumer.group_name).is_none() {
             // Java skips a group it does not have; its pulls are refused with a reason.
             tracing::debug!(group = consumer.group_name, "a heartbeat names a group that may not be created");
             is_sub_change = true;
             continue;
-        };
-        ensure_retry_topic(consumer, group.retry_queue_nums);
+        }
         let (change, differs) = desk.clients.join_consumer(consumer, member.clone(), beat);
         is_sub_change |= differs;
         changes.extend(change);
@@ -68,6 +70,28 @@ pub(crate) fn heartbeat(
     }
     desk.announce(&changes);
     Ok(Answer::success().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", is_sub_change))
+}
+
+/// Puts the heartbeat off until its new groups and their retry topics are on disk, all with one write.
+fn make_missing(
+    desk: &Desk<'_>,
+    data: &HeartbeatData,
+    mut retry_topic_missing: impl FnMut(&ConsumerData, i32) -> Option<TopicConfig>,
+) -> Result<(), Refusal> {
+    let mut change = Change::default();
+    for consumer in &data.consumer_data_set {
+        let name = &consumer.group_name;
+        let queues = match desk.groups.find(name) {
+            Some(group) => group.retry_queue_nums,
+            None if desk.groups.may_create(name, desk.auto_create_groups) => {
+                change.groups.push(GroupChange::Ensure(name.clone()));
+                SubscriptionGroupConfig::default().retry_queue_nums
+            }
+            None => continue,
+        };
+        change.topics.extend(retry_topic_missing(consumer, queues).map(TopicChange::Ensure));
+    }
+    if change == Change::default() { Ok(()) } else { Err(Refusal::after(change)) }
 }
 
 /// `UNREGISTER_CLIENT` (35).
@@ -138,7 +162,7 @@ pub(crate) fn producer_connections(clients: &Clients, command: &Command<'_>) -> 
 }
 
 impl Desk<'_> {
-    fn announce(&self, changes: &[Change]) {
+    fn announce(&self, changes: &[super::Change]) {
         if self.notify {
             notify(self.groups, changes);
         }

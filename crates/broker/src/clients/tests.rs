@@ -7,6 +7,7 @@ use wire::json;
 
 use super::*;
 use crate::groups::Groups;
+use crate::testing::settled;
 use crate::{Answer, Refusal};
 
 /// A broker's registry with clients that remember what they were told.
@@ -57,8 +58,12 @@ impl Scene {
         };
         let retry_topics = &mut self.retry_topics;
         match code {
-            request::HEART_BEAT => heartbeat(&desk, peer, &command, |data, queues| {
-                retry_topics.push((data.group_name.clone(), queues));
+            request::HEART_BEAT => settled(&self.groups, self.now_ms, || {
+                retry_topics.clear();
+                heartbeat(&desk, peer, &command, |data, queues| {
+                    retry_topics.push((data.group_name.clone(), queues));
+                    None
+                })
             }),
             request::UNREGISTER_CLIENT => unregister(&desk, peer, &command),
             request::GET_CONSUMER_LIST_BY_GROUP => consumer_list(&self.clients, &command),
@@ -221,7 +226,7 @@ fn groups_that_do_not_exist_are_skipped_silently() {
 #[test]
 fn broadcasting_groups_and_groups_that_do_not_want_it_are_not_told() {
     let mut scene = Scene::new();
-    scene.groups.find_or_create("quiet", true, 1).unwrap();
+    scene.groups.make("quiet", 1).unwrap();
     let quiet = SubscriptionGroupConfig {
         notify_consumer_ids_changed_enable: false,
         ..SubscriptionGroupConfig::new("quiet")

@@ -95,6 +95,12 @@ properties! {
         register_name_server_period_ms = |text| number(text, 1000..=DAY_MS), show
     }
     "enablePropertyFilter" Live "consumers may filter by SQL92" { enable_property_filter = flag, show }
+    "enableSplitRegistration" Live "registrations have at most splitRegistrationSize topics instead of 5000" {
+        split_registration = flag, show
+    }
+    "splitRegistrationSize" Live "topics in one registration with enableSplitRegistration" {
+        split_registration_size = |text| number(text, 2..=50_000), show
+    }
     "brokerPermission" Live "4 clients may read, 2 they may write, 6 both" {
         broker_permission = |text| number(text, 0..=7), show
     }

@@ -7,19 +7,16 @@ use wire::codes::response;
 use wire::frame::Command;
 use wire::json;
 
-use super::{GroupError, Groups};
+use super::{GroupChange, Groups};
 use crate::{Answer, Refusal, names};
 
 /// `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP` (200).
-pub(crate) fn update_group(groups: &Groups, command: &Command<'_>, now_ms: i64) -> Result<Answer, Refusal> {
-    let mut config: SubscriptionGroupConfig = json::from_slice(command.body)?;
+pub(crate) fn update_group(command: &Command<'_>) -> Result<Answer, Refusal> {
+    let config: SubscriptionGroupConfig = json::from_slice(command.body)?;
     let name = config.group_name.clone().unwrap_or_default();
     names::check_group(&name)?;
     check_numbers(&name, &config)?;
-    let known = groups.find(&name).map(|known| known.attributes.clone()).unwrap_or_default();
-    config.attributes = altered(known, &config.attributes)?;
-    groups.put(config, now_ms)?;
-    Ok(Answer::success())
+    Err(Refusal::answer_after(GroupChange::Put(Box::new(config)), Answer::success()))
 }
 
 /// `GET_SUBSCRIPTIONGROUP_CONFIG` (352).
@@ -49,11 +46,12 @@ pub(crate) fn all_groups(groups: &Groups, command: &Command<'_>) -> Result<Answe
 pub(crate) fn delete_group(
     groups: &Groups,
     command: &Command<'_>,
-    now_ms: i64,
     forget_offsets: impl FnOnce(&str),
 ) -> Result<Answer, Refusal> {
     let name = command.fields.need("groupName")?;
-    groups.remove(name, now_ms)?;
+    if groups.find(name).is_some() {
+        return Err(Refusal::after(GroupChange::Remove(name.to_owned())));
+    }
     if command.fields.flag_or("cleanOffset", false) {
         forget_offsets(name);
     }
@@ -78,7 +76,7 @@ fn check_numbers(name: &str, config: &SubscriptionGroupConfig) -> Result<(), Ref
 
 /// Attributes after the changes of a request: `+name` sets, `-name` removes (`AttributeUtil.alterCurrentAttributes`).
 /// A name without a sign sets, which Java refuses; the files hold names in this form.
-fn altered(
+pub(super) fn altered(
     mut known: BTreeMap<String, String>,
     changes: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, Refusal> {
@@ -95,10 +93,4 @@ fn altered(
         }
     }
     Ok(known)
-}
-
-impl From<GroupError> for Refusal {
-    fn from(error: GroupError) -> Self {
-        Self::error(format!("the group is not changed: {error}"))
-    }
 }

@@ -2,7 +2,9 @@ use wire::codes::request;
 use wire::frame::{Encoding, FrameWriter, Head};
 
 use super::*;
+use crate::testing::settled;
 use crate::{Answer, Refusal};
+use wire::json;
 
 const JAVA: &[u8] = include_bytes!("../golden/subscriptionGroup.json");
 
@@ -59,7 +61,7 @@ fn a_file_of_java_loads_and_survives_a_change() {
     let groups = folder.open();
     assert_eq!(groups.find("GID_2").unwrap().retry_max_times, 3);
     assert_eq!(groups.snapshot(), json::from_slice(JAVA).unwrap());
-    groups.find_or_create("new", true, 77).unwrap();
+    groups.make("new", 77).unwrap();
     let mut expected: SubscriptionGroupTable = json::from_slice(JAVA).unwrap();
     expected.data_version.advance(0, 77);
     expected.subscription_group_table.insert("new".to_owned(), SubscriptionGroupConfig::new("new"));
@@ -72,7 +74,7 @@ fn unknown_members_are_kept_over_changes() {
     let folder = Folder::new();
     let text = r#"{"dataVersion":{},"newTable":{"x":1},"subscriptionGroupTable":{"g":{"groupName":"g","newMember":[1]}}}"#;
     std::fs::write(folder.path(), text).unwrap();
-    folder.open().find_or_create("h", true, 1).unwrap();
+    folder.open().make("h", 1).unwrap();
     let table = folder.open().snapshot();
     assert_eq!(table.extra["newTable"], serde_json::json!({"x": 1}));
     assert_eq!(table.subscription_group_table["g"].extra["newMember"], serde_json::json!([1]));
@@ -82,7 +84,14 @@ fn unknown_members_are_kept_over_changes() {
 fn groups_are_created_on_demand_when_it_is_allowed_and_the_name_is_legal() {
     let folder = Folder::new();
     let groups = folder.open();
-    let exists = |name, auto_create| groups.find_or_create(name, auto_create, 5).is_some();
+    let exists = |name, auto_create| {
+        let mut found = None;
+        let served = settled(&groups, 5, || {
+            found = groups.find_or_create(name, auto_create)?;
+            Ok(Answer::success())
+        });
+        served.is_ok() && found.is_some()
+    };
     assert!(!exists("g", false));
     assert!(exists("g", true) && exists("g", false));
     assert!(exists("CID_RMQ_SYS_NEW", false));
@@ -96,7 +105,7 @@ fn nothing_changes_when_the_file_cannot_be_written() {
     let folder = Folder::new();
     let groups = folder.open();
     std::fs::create_dir(folder.0.path().join("subscriptionGroup.json.tmp")).unwrap();
-    assert!(groups.find_or_create("g", true, 5).is_none());
+    assert!(groups.make("g", 5).is_err());
     let error = groups.put(SubscriptionGroupConfig::new("g"), 5).unwrap_err();
     assert!(error.to_string().contains("subscriptionGroup.json.tmp"), "{error}");
     assert!(groups.find("g").is_none());
@@ -109,7 +118,7 @@ fn groups_are_updated_shown_listed_and_deleted() {
     let groups = folder.open();
     let update = |body: &str| {
         ask(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &[], body.as_bytes(), |c| {
-            update_group(&groups, c, 9)
+            settled(&groups, 9, || update_group(c))
         })
     };
     update(r#"{"groupName":"g","retryMaxTimes":3,"attributes":{"+a":"1","+b":"2"}}"#).unwrap();
@@ -133,7 +142,7 @@ fn groups_are_updated_shown_listed_and_deleted() {
     let mut forgotten = Vec::new();
     let mut delete = |fields: &[(&str, &str)]| {
         ask(request::DELETE_SUBSCRIPTIONGROUP, fields, b"", |c| {
-            delete_group(&groups, c, 9, |group| forgotten.push(group.to_owned()))
+            settled(&groups, 9, || delete_group(&groups, c, |group| forgotten.push(group.to_owned())))
         })
     };
     delete(&[("groupName", "g")]).unwrap();
@@ -148,7 +157,7 @@ fn bad_groups_are_refused_with_the_value_and_the_limit() {
     let groups = folder.open();
     let check = |body: &str, expected: (i32, &str)| {
         let result = ask(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, &[], body.as_bytes(), |c| {
-            update_group(&groups, c, 9)
+            settled(&groups, 9, || update_group(c))
         });
         let (code, remark) = refusal(result);
         assert!(code == expected.0 && remark.contains(expected.1), "{code} {remark}");

@@ -41,13 +41,13 @@ pub(crate) fn query(
 pub(crate) fn update(
     offsets: &Offsets,
     command: &Command<'_>,
-    group_exists: impl FnOnce(&str) -> bool,
+    group_exists: impl FnOnce(&str) -> Result<bool, Refusal>,
     queues: impl FnOnce(&str) -> Option<i32>,
 ) -> Result<Answer, Refusal> {
     let invalid = |remark: String| Refusal::new(response::INVALID_PARAMETER, remark);
     let fields = &command.fields;
     let (group, topic) = (fields.need("consumerGroup")?, fields.need("topic")?);
-    if !group_exists(group) {
+    if !group_exists(group)? {
         let remark = format!("Group {group} not exist!");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }

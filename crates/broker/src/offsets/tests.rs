@@ -23,7 +23,7 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let offsets = Offsets::load(folder.path().join("consumerOffset.json")).unwrap();
         let groups = Groups::load(folder.path().join("subscriptionGroup.json")).unwrap();
-        groups.find_or_create("g", true, 1).unwrap();
+        groups.make("g", 1).unwrap();
         Self { folder, offsets, groups, young: true }
     }
 
@@ -40,7 +40,7 @@ impl Scene {
         match code {
             request::QUERY_CONSUMER_OFFSET => query(&self.offsets, &command, |_, _| self.young),
             request::UPDATE_CONSUMER_OFFSET => {
-                update(&self.offsets, &command, |group| self.groups.find(group).is_some(), queues)
+                update(&self.offsets, &command, |group| Ok(self.groups.find(group).is_some()), queues)
             }
             _ => {
                 let desk = ResetDesk {

@@ -30,7 +30,7 @@ pub(super) fn check(
         return Err(forbidden(format!("the broker[{ip}] for lite pull consumer is forbidden")));
     }
     let group = header.consumer_group;
-    let Some(config) = broker.group(group) else {
+    let Some(config) = broker.group(group)? else {
         let remark = format!("subscription group [{group}] does not exist, {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };

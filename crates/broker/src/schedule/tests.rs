@@ -8,7 +8,7 @@ use crate::send::message::delayed;
 use crate::testing::Fixture;
 
 fn delay(fixture: &Fixture, level: i32, body: &[u8], queue_id: i32) {
-    fixture.broker.schedule_topic().unwrap();
+    fixture.queue(names::SCHEDULE_TOPIC, 17);
     let mut text = Vec::new();
     properties::append(&mut text, key::TAGS, b"TagA");
     delayed(&mut text, level, "Real", queue_id);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wire::codes::{VERSION_3_4_9, response};
+use wire::properties::{self, key};
 use wire::record::sys_flag;
 
 use super::message::Target;
@@ -47,6 +48,9 @@ pub(super) fn check(broker: &Broker, topic: &Topic, request: &Request<'_>) -> Re
     if command.body.is_empty() || command.body.len() > body_max || inner_batch {
         return Err(illegal(broker));
     }
+    if topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
+        return Err(Refusal::new(response::MESSAGE_ILLEGAL, "Required message key is missing"));
+    }
     Ok(())
 }
 
@@ -59,7 +63,7 @@ pub(super) fn retry_target(
 ) -> Result<Target, Refusal> {
     let Request { command, header, .. } = request;
     let group = &header.topic[names::RETRY_PREFIX.len()..];
-    let Some(config) = broker.group(group) else {
+    let Some(config) = broker.group(group)? else {
         let remark = format!("subscription group not exist, {group} {FAQ}");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     };

@@ -55,7 +55,7 @@ pub(super) fn recode(answers: &mut Vec<u8>, code: i32) {
 }
 
 /// Answers a request that was not stored.
-pub(super) fn refused(broker: &Broker, head: Head<'_>, out: &mut Vec<u8>) {
+pub(crate) fn refused(broker: &Broker, head: Head<'_>, out: &mut Vec<u8>) {
     region(broker, FrameWriter::begin(out, head)).finish(b"");
 }
 

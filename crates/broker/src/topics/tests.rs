@@ -9,6 +9,18 @@ fn template(queue_nums: i32) -> Template<'static> {
     Template { default_topic: names::DEFAULT_TOPIC, queue_nums }
 }
 
+/// The topic of a send, made as the send waits for it.
+fn created(fixture: &Fixture, name: &str, template: &Template<'_>) -> Result<Arc<Topic>, Refusal> {
+    let topics = &fixture.broker.topics;
+    let refusal = match topics.find_or_create(name, template) {
+        Err(refusal) if refusal.later.is_some() => refusal,
+        done => return done,
+    };
+    assert!(topics.find(name).is_none(), "nothing is visible before it is on disk");
+    topics.commit(vec![refusal.later.unwrap().change.topics], 1).remove(0)?;
+    topics.find_or_create(name, template)
+}
+
 fn with_default(fixture: &Fixture, perm: i32) {
     fixture.broker.topics.put(TopicConfig::new(names::DEFAULT_TOPIC, 8, perm), 1).unwrap();
 }
@@ -17,21 +29,20 @@ fn with_default(fixture: &Fixture, perm: i32) {
 fn check_2_a_send_creates_a_topic_with_the_smaller_queue_number() {
     let fixture = Fixture::new();
     with_default(&fixture, READ_WRITE | PERM_INHERIT);
-    let topics = &fixture.broker.topics;
-    let created = topics.find_or_create("New", &template(4), 1).unwrap();
+    let created = created(&fixture, "New", &template(4)).unwrap();
     assert_eq!((created.config.read_queue_nums, created.config.write_queue_nums), (4, 4));
     assert_eq!(created.config.perm, READ_WRITE);
-    assert_eq!(topics.find_or_create("Wide", &template(64), 1).unwrap().config.write_queue_nums, 8);
+    assert_eq!(self::created(&fixture, "Wide", &template(64)).unwrap().config.write_queue_nums, 8);
 }
 
 #[test]
 fn check_2_without_automatic_creation_the_topic_is_refused() {
     let fixture = Fixture::new();
     with_default(&fixture, READ_WRITE);
-    let refusal = fixture.broker.topics.find_or_create("New", &template(4), 1).err().unwrap();
+    let refusal = created(&fixture, "New", &template(4)).err().unwrap();
     assert_eq!(refusal.code, 17);
     assert_eq!(refusal.remark, format!("topic[New] not exist, apply first please!{FAQ}"));
-    let retry = fixture.broker.topics.find_or_create("%RETRY%g", &template(4), 1).unwrap();
+    let retry = created(&fixture, "%RETRY%g", &template(4)).unwrap();
     assert_eq!((retry.config.read_queue_nums, retry.config.perm), (1, READ_WRITE));
 }
 
@@ -39,7 +50,7 @@ fn check_2_without_automatic_creation_the_topic_is_refused() {
 fn check_4_illegal_and_forbidden_names_are_refused_with_their_texts() {
     let fixture = Fixture::new();
     with_default(&fixture, READ_WRITE | PERM_INHERIT);
-    let refused = |name| fixture.broker.topics.find_or_create(name, &template(4), 1).err().unwrap();
+    let refused = |name| created(&fixture, name, &template(4)).err().unwrap();
     assert_eq!(refused("a b").code, 29);
     let forbidden = refused(names::CHECK_MAX_TIME_TOPIC);
     assert_eq!(forbidden.code, 16);
@@ -80,10 +91,10 @@ fn name_servers_are_told_what_changed_since_they_last_heard() {
     assert!(topics.changed_after(heard).unwrap().1.is_empty());
     topics.put(TopicConfig::new("B", 1, READ_WRITE), 1).unwrap();
     let (version, changed) = topics.changed_after(heard).unwrap();
-    assert_eq!(changed.keys().collect::<Vec<_>>(), ["B"]);
+    assert_eq!(changed.iter().map(|topic| topic.name()).collect::<Vec<_>>(), ["B"]);
     assert_eq!(version, topics.snapshot().0);
     for number in 0..=CHANGES_KEPT {
-        topics.put_all(vec![TopicConfig::new("C", number as i32 % 7 + 1, READ_WRITE)], 1).unwrap();
+        topics.put(TopicConfig::new("C", number as i32 % 7 + 1, READ_WRITE), 1).unwrap();
     }
     assert!(topics.changed_after(heard).is_none(), "too long ago: the whole table is due");
 }

@@ -1,0 +1,279 @@
+//! Changes of topics and groups, written together: one thread writes everything that came during the write before, and
+//! whoever waits is served behind the write that covers his change. No connection waits for the disk, and a thousand
+//! new groups cost as many writes as one.
+//!
+//! | step | where |
+//! |---|---|
+//! | a handler misses a topic or a group, or changes one: it stops with [`Refusal::later`] | thread of the connection |
+//! | the request is detached from the receive buffer and queued | thread of the connection |
+//! | all queued changes are applied and written, then visible | `broker-changes` |
+//! | the request is answered | `broker-changes` |
+//! | or served once more from the start | thread of the connection |
+//!
+//! Requests of one connection that wait may be overtaken by later ones that need no change, as in Java, where a pool of
+//! threads serves each connection.
+
+mod detached;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use net::Peer;
+use wire::body::TopicConfig;
+use wire::codes::response;
+use wire::frame::Command;
+
+use crate::broker::Broker;
+use crate::front::Front;
+use crate::groups::GroupChange;
+use crate::topics::TopicChange;
+use crate::{Answer, Refusal};
+use detached::Detached;
+
+/// Most requests that wait for a write; one more is refused as busy.
+const WAITING_MAX: usize = 100_000;
+/// Most bytes of them.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// How often a request is served again: somebody else may remove what it waited for.
+const ROUNDS_MAX: u32 = 4;
+
+/// What has to be on disk before a request goes on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Change {
+    /// Changes of topics, in their order.
+    pub topics: Vec<TopicChange>,
+    /// Changes of groups, in their order.
+    pub groups: Vec<GroupChange>,
+}
+
+/// How a request goes on once its change is on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Then {
+    /// It is served from the start.
+    Again,
+    /// This is the answer.
+    Answer(Answer),
+}
+
+/// A request that cannot be answered before a change is on disk.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Later {
+    pub change: Change,
+    pub then: Then,
+}
+
+impl From<TopicChange> for Change {
+    fn from(change: TopicChange) -> Self {
+        Self { topics: vec![change], groups: Vec::new() }
+    }
+}
+
+impl From<GroupChange> for Change {
+    fn from(change: GroupChange) -> Self {
+        Self { topics: Vec::new(), groups: vec![change] }
+    }
+}
+
+impl Change {
+    /// A topic that is made unless it exists.
+    pub(crate) fn ensure_topic(config: TopicConfig) -> Self {
+        TopicChange::Ensure(config).into()
+    }
+}
+
+struct Waiting {
+    change: Change,
+    then: Then,
+    peer: Arc<Peer>,
+    request: Detached,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Waiting>,
+    bytes: usize,
+    stopped: bool,
+}
+
+/// The requests that wait for a write.
+#[derive(Default)]
+pub(crate) struct Changes {
+    queue: Mutex<Queue>,
+    added: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Changes {
+    /// Queues a request with the change it waits for.
+    fn add(&self, waiting: Waiting) -> Result<(), Refusal> {
+        let mut queue = self.queue();
+        let bytes = queue.bytes + waiting.request.bytes();
+        if queue.stopped || queue.waiting.len() >= WAITING_MAX || bytes > WAITING_BYTES_MAX {
+            let count = queue.waiting.len();
+            let remark = format!(
+                "[OVERLOAD]system busy, start flow control for a while: {count} requests wait for topics or groups to be stored"
+            );
+            return Err(Refusal::new(response::SYSTEM_BUSY, remark));
+        }
+        queue.bytes = bytes;
+        queue.waiting.push(waiting);
+        self.added.notify_one();
+        Ok(())
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what waits; `None` when nothing does and the thread shall end.
+    fn next(&self) -> Option<Vec<Waiting>> {
+        let mut queue = self.queue();
+        while queue.waiting.is_empty() {
+            if queue.stopped {
+                return None;
+            }
+            queue = self.added.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.bytes = 0;
+        Some(std::mem::take(&mut queue.waiting))
+    }
+
+    /// Starts the thread that writes.
+    pub(crate) fn start(broker: &Arc<Broker>) -> std::io::Result<()> {
+        let writer = broker.clone();
+        let run = move || {
+            while let Some(waiting) = writer.changes.next() {
+                round(&writer, waiting);
+            }
+        };
+        let thread = std::thread::Builder::new().name("broker-changes".to_owned()).spawn(run)?;
+        *broker.changes.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
+    }
+
+    /// Writes what waits and ends the thread.
+    pub(crate) fn stop(&self) {
+        self.queue().stopped = true;
+        self.added.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that writes topics and groups has panicked");
+        }
+    }
+}
+
+/// Puts a request off until the change it asks for is on disk.
+///
+/// # Errors
+/// The refusal to answer with now: the one given when it waits for nothing, or that too many wait.
+pub(crate) fn postpone(
+    broker: &Broker,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    refusal: Refusal,
+    fast: bool,
+) -> Result<(), Refusal> {
+    queue(broker, peer, refusal, || Detached::new(command, fast, 0))
+}
+
+fn queue(
+    broker: &Broker,
+    peer: &Arc<Peer>,
+    mut refusal: Refusal,
+    detach: impl FnOnce() -> Detached,
+) -> Result<(), Refusal> {
+    let Some(later) = refusal.later.take() else { return Err(refusal) };
+    let Later { change, then } = *later;
+    broker.changes.add(Waiting { change, then, peer: peer.clone(), request: detach() })
+}
+
+/// Writes the changes of all these requests and lets them go on.
+fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
+    let outcomes =
+        broker.store_changes(waiting.iter_mut().map(|waiting| std::mem::take(&mut waiting.change)));
+    for (waiting, outcome) in waiting.into_iter().zip(outcomes) {
+        go_on(broker, waiting, outcome);
+    }
+}
+
+fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
+    let Waiting { then, peer, mut request, .. } = waiting;
+    // Somebody who went away learns nothing; the change is made all the same.
+    let _ = match (outcome, then) {
+        (Ok(()), Then::Again) => {
+            let broker = broker.clone();
+            // On the connection's thread: what the request reads or writes must not hold up the next change.
+            peer.put_back(Box::new(move |peer, out| serve_again(&broker, peer, request, out)))
+        }
+        (outcome, then) => {
+            let mut out = Vec::new();
+            answer(broker, &mut request, outcome, then, &mut out);
+            peer.push(|bytes| bytes.extend_from_slice(&out))
+        }
+    };
+}
+
+fn answer(
+    broker: &Arc<Broker>,
+    request: &mut Detached,
+    outcome: Result<(), Refusal>,
+    then: Then,
+    out: &mut Vec<u8>,
+) {
+    request.with(|command, fast| match (outcome, then) {
+        (Err(refusal), _) => Front { broker: broker.clone(), fast }.refuse(command, &refusal, out),
+        (Ok(()), Then::Answer(answer)) => answer.write(command, out),
+        (Ok(()), Then::Again) => {}
+    });
+}
+
+fn serve_again(broker: &Arc<Broker>, peer: &Arc<Peer>, mut request: Detached, out: &mut Vec<u8>) {
+    let rounds = request.rounds + 1;
+    request.with(|command, fast| {
+        let front = Front { broker: broker.clone(), fast };
+        let Err(mut refusal) = front.serve_alone(peer, command, out) else { return };
+        if rounds < ROUNDS_MAX {
+            match queue(broker, peer, refusal, || Detached::new(command, fast, rounds)) {
+                Ok(()) => return,
+                Err(error) => refusal = error,
+            }
+        }
+        front.refuse(command, &refusal, out);
+    });
+}
+
+impl Broker {
+    /// Applies changes, each whole or not at all, with at most one write of each file.
+    pub(crate) fn store_changes(&self, changes: impl Iterator<Item = Change>) -> Vec<Result<(), Refusal>> {
+        let now_ms = self.now_ms();
+        let (topics, groups): (Vec<_>, Vec<_>) = changes.map(|change| (change.topics, change.groups)).unzip();
+        let topics = self.topics.commit(topics, now_ms);
+        let groups = self.groups.commit(groups, now_ms);
+        topics.into_iter().zip(groups).map(|(topics, groups)| topics.and(groups)).collect()
+    }
+
+    /// Writes what waits, for tests without the thread.
+    #[cfg(test)]
+    pub(crate) fn settle(self: &Arc<Self>) {
+        loop {
+            let waiting = std::mem::take(&mut self.changes.queue().waiting);
+            if waiting.is_empty() {
+                return;
+            }
+            let peers: Vec<_> = waiting.iter().map(|waiting| waiting.peer.clone()).collect();
+            round(self, waiting);
+            for peer in peers {
+                while let Some(work) = peer.take_work() {
+                    let mut out = Vec::new();
+                    work(&peer, &mut out);
+                    peer.push(|bytes| bytes.extend_from_slice(&out)).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Requests that wait for topics and groups.
+
+use net::Peer;
+use wire::codes::request;
+use wire::frame::{Encoding, FrameWriter, Head, frame_length};
+use wire::header::SendHeader;
+
+use super::*;
+use crate::testing::Fixture;
+
+fn peer(id: u64) -> Arc<Peer> {
+    Arc::new(Peer::detached(id, crate::testing::ADDRESS))
+}
+
+/// Gives a request to the broker and returns what it answers at once.
+fn ask(
+    fixture: &Fixture,
+    peer: &Arc<Peer>,
+    head: Head<'_>,
+    fields: impl FnOnce(FrameWriter<'_>) -> FrameWriter<'_>,
+    body: &[u8],
+) -> Vec<u8> {
+    use net::Service as _;
+    let mut bytes = Vec::new();
+    fields(FrameWriter::begin(&mut bytes, head)).finish(body);
+    let front = Front { broker: fixture.broker.clone(), fast: false };
+    let (mut turn, mut out) = (front.turn(), Vec::new());
+    front.frame(&mut turn, peer, Command::decode(&mut bytes).unwrap(), &mut out);
+    front.end(&mut turn, peer, &mut out);
+    out
+}
+
+/// Code and id of every answer in `bytes`.
+fn answers(mut bytes: Vec<u8>) -> Vec<(i32, i32)> {
+    let mut rest = bytes.as_mut_slice();
+    let mut found = Vec::new();
+    while let Some(length) = frame_length(rest).unwrap() {
+        let (frame, next) = rest.split_at_mut(length);
+        let command = Command::decode(frame).unwrap();
+        found.push((command.code, command.opaque));
+        rest = next;
+    }
+    found
+}
+
+fn put_topic(fixture: &Fixture, peer: &Arc<Peer>, opaque: i32, name: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let head = Head::request(Encoding::Json, request::UPDATE_AND_CREATE_TOPIC, opaque);
+    ask(
+        fixture,
+        peer,
+        head,
+        |writer| {
+            let writer = writer.text("topic", name).number("readQueueNums", 4).number("writeQueueNums", 4);
+            let writer = writer.number("perm", 6);
+            more.iter().fold(writer, |writer, (key, value)| writer.text(key, value))
+        },
+        b"",
+    )
+}
+
+fn version(fixture: &Fixture) -> i64 {
+    fixture.broker.topics.version().counter
+}
+
+#[test]
+fn changes_that_come_together_are_written_once_and_answered_behind_it() {
+    let fixture = Fixture::new();
+    let (one, two) = (peer(1), peer(2));
+    let before = version(&fixture);
+    for number in 0..50 {
+        let peer = if number % 2 == 0 { &one } else { &two };
+        assert!(put_topic(&fixture, peer, number, &format!("T{number}"), &[]).is_empty());
+    }
+    assert!(fixture.broker.topics.find("T7").is_none() && one.pushed().is_empty());
+    fixture.broker.settle();
+    assert_eq!(version(&fixture), before + 1, "one write");
+    let (even, odd) = (answers(one.pushed()), answers(two.pushed()));
+    assert_eq!(even, (0..50).step_by(2).map(|number| (0, number)).collect::<Vec<_>>());
+    assert_eq!(odd.len(), 25);
+    let fixture = fixture.reopened();
+    assert!((0..50).all(|number| fixture.broker.topics.find(&format!("T{number}")).is_some()));
+}
+
+#[test]
+fn a_refused_change_leaves_the_others_of_its_round_alone() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    put_topic(&fixture, &peer, 1, "Good", &[("attributes", "+message.type=FIFO")]);
+    put_topic(&fixture, &peer, 2, "Bad", &[("attributes", "+what=1")]);
+    put_topic(&fixture, &peer, 3, "Good", &[("attributes", "-message.type")]);
+    fixture.broker.settle();
+    assert_eq!(answers(peer.pushed()), [(0, 1), (1, 2), (0, 3)]);
+    assert!(fixture.broker.topics.find("Bad").is_none());
+    assert!(fixture.broker.topics.find("Good").unwrap().config.attributes.is_empty());
+    let before = version(&fixture);
+    put_topic(&fixture, &peer, 4, "Good", &[]);
+    fixture.broker.settle();
+    assert_eq!(answers(peer.pushed()), [(0, 4)]);
+    assert_eq!(version(&fixture), before, "the same once more is no change");
+}
+
+#[test]
+fn when_the_file_cannot_be_written_everybody_is_told_and_nothing_is_visible() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    let obstacle = fixture.config_path("topics.json.tmp");
+    std::fs::create_dir_all(&obstacle).unwrap();
+    put_topic(&fixture, &peer, 1, "A", &[]);
+    put_topic(&fixture, &peer, 2, "B", &[]);
+    fixture.broker.settle();
+    assert_eq!(answers(peer.pushed()), [(1, 1), (1, 2)]);
+    assert!(fixture.broker.topics.find("A").is_none());
+    std::fs::remove_dir(&obstacle).unwrap();
+    put_topic(&fixture, &peer, 3, "A", &[]);
+    fixture.broker.settle();
+    assert_eq!(answers(peer.pushed()), [(0, 3)]);
+}
+
+#[test]
+fn a_heartbeat_of_many_new_groups_is_one_write_of_each_file() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    let groups: Vec<_> =
+        (0..2000).map(|number| format!(r#"{{"groupName":"g{number}","subscriptionDataSet":[]}}"#)).collect();
+    let body = format!(r#"{{"clientID":"c","consumerDataSet":[{}],"producerDataSet":[]}}"#, groups.join(","));
+    let head = Head::request(Encoding::Json, request::HEART_BEAT, 5);
+    let before = (version(&fixture), fixture.broker.groups.version().counter);
+    assert!(ask(&fixture, &peer, head, |writer| writer, body.as_bytes()).is_empty());
+    fixture.broker.settle();
+    assert_eq!((version(&fixture), fixture.broker.groups.version().counter), (before.0 + 1, before.1 + 1));
+    let told = answers(peer.pushed());
+    assert_eq!(told.last(), Some(&(0, 5)), "notices of the new groups come first");
+    assert!(fixture.broker.topics.find("%RETRY%g1999").is_some());
+    assert_eq!(fixture.broker.clients.client_ids("g1999").len(), 1);
+}
+
+#[test]
+fn sends_to_a_new_topic_are_stored_in_their_order_with_the_encoding_they_came_in() {
+    let fixture = Fixture::new();
+    let default = TopicConfig::new(crate::names::DEFAULT_TOPIC, 8, 7);
+    fixture.broker.topics.put(default, 1).unwrap();
+    let peer = peer(1);
+    for opaque in 0..3 {
+        let encoding = if opaque == 1 { Encoding::Binary } else { Encoding::Json };
+        let header = SendHeader {
+            producer_group: "PG",
+            topic: "New",
+            default_topic: crate::names::DEFAULT_TOPIC,
+            default_topic_queue_nums: 4,
+            ..SendHeader::default()
+        };
+        let head = Head::request(encoding, request::SEND_MESSAGE_V2, opaque);
+        let at_once = ask(&fixture, &peer, head, |writer| header.write(writer), &[b'a' + opaque as u8]);
+        assert!(at_once.is_empty());
+    }
+    fixture.broker.settle();
+    let mut bytes = peer.pushed();
+    let second = frame_length(&bytes).unwrap().unwrap();
+    assert_eq!(bytes[second + 4], 1, "answered in the binary encoding");
+    let bodies = fixture.messages("New", 0).into_iter().map(|(body, ..)| body).collect::<Vec<_>>();
+    assert_eq!(bodies, [b"a", b"b", b"c"]);
+    assert_eq!(answers(std::mem::take(&mut bytes)), [(0, 0), (0, 1), (0, 2)]);
+}
+
+#[test]
+fn a_topic_is_deleted_with_its_offsets() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    fixture.queue("T", 0);
+    fixture.broker.offsets.commit("g", "T", 0, 7);
+    let head = Head::request(Encoding::Json, request::DELETE_TOPIC_IN_BROKER, 1);
+    ask(&fixture, &peer, head, |writer| writer.text("topic", "T"), b"");
+    fixture.broker.settle();
+    assert_eq!(answers(peer.pushed()), [(0, 1)]);
+    assert!(fixture.broker.topics.find("T").is_none());
+    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+}
+
+#[test]
+fn the_thread_writes_what_waits_before_it_ends() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    Changes::start(&fixture.broker).unwrap();
+    put_topic(&fixture, &peer, 1, "T", &[]);
+    fixture.broker.changes.stop();
+    assert_eq!(answers(peer.pushed()), [(0, 1)]);
+    let refused = put_topic(&fixture, &peer, 2, "U", &[]);
+    assert_eq!(answers(refused), [(2, 2)]);
+}

@@ -1,0 +1,147 @@
+//! Changes of the table and the file it is kept in.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use serde::Serialize;
+use wire::body::{DataVersion, Extra, SubscriptionGroupConfig};
+use wire::codes::response;
+use wire::json::{self, Dialect};
+
+use super::handlers::altered;
+use super::{Forbidden, GROUPS_MAX, Groups};
+use crate::{Refusal, persist};
+
+/// One change of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum GroupChange {
+    /// Makes the group with the defaults unless it exists.
+    Ensure(String),
+    /// Makes or replaces the group; its attributes are changes of those it has now.
+    Put(Box<SubscriptionGroupConfig>),
+    /// Removes the group if it exists.
+    Remove(String),
+}
+
+impl GroupChange {
+    fn name(&self) -> &str {
+        match self {
+            Self::Ensure(name) | Self::Remove(name) => name,
+            Self::Put(config) => config.group_name.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// The groups that will be different, by name; `None` for those that will be gone.
+type Staged = BTreeMap<String, Option<Arc<SubscriptionGroupConfig>>>;
+
+/// `subscriptionGroup.json`, borrowed from the table.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File<'a> {
+    data_version: DataVersion,
+    forbidden_table: &'a Forbidden,
+    subscription_group_table: BTreeMap<&'a str, &'a SubscriptionGroupConfig>,
+    #[serde(flatten)]
+    extra: &'a Extra,
+}
+
+impl Groups {
+    /// Makes changes with one write of the file. Changes of one list are made together or not at all; the others are
+    /// not touched by a refused one. Nothing is visible before the file is on disk.
+    pub(crate) fn commit(&self, changes: Vec<Vec<GroupChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut staged = Staged::new();
+        let mut outcomes: Vec<_> =
+            changes.into_iter().map(|list| self.stage_all(&mut staged, list)).collect();
+        if staged.is_empty() {
+            return outcomes;
+        }
+        let mut version = self.version();
+        version.advance(0, now_ms);
+        match self.write(&staged, version) {
+            Ok(()) => self.publish(staged, version),
+            Err(error) => {
+                let refusal = Refusal::error(format!("the group is not changed: {error}"));
+                outcomes
+                    .iter_mut()
+                    .filter(|outcome| outcome.is_ok())
+                    .for_each(|it| *it = Err(refusal.clone()));
+            }
+        }
+        outcomes
+    }
+
+    fn stage_all(&self, staged: &mut Staged, list: Vec<GroupChange>) -> Result<(), Refusal> {
+        let mut next = Staged::new();
+        for change in list {
+            let name = change.name().to_owned();
+            let now =
+                next.get(&name).or_else(|| staged.get(&name)).cloned().unwrap_or_else(|| self.find(&name));
+            let config = match change {
+                GroupChange::Ensure(_) if now.is_some() => continue,
+                GroupChange::Ensure(name) => SubscriptionGroupConfig::new(name),
+                GroupChange::Remove(_) if now.is_none() => continue,
+                GroupChange::Remove(_) => {
+                    next.insert(name, None);
+                    continue;
+                }
+                GroupChange::Put(config) => {
+                    let known = now.as_ref().map(|known| known.attributes.clone()).unwrap_or_default();
+                    let attributes = altered(known, &config.attributes)?;
+                    SubscriptionGroupConfig { attributes, ..*config }
+                }
+            };
+            if now.is_none() {
+                let coming = |staged: &Staged| staged.values().flatten().count();
+                self.check_room(coming(staged) + coming(&next) + 1)?;
+            }
+            next.insert(name, Some(Arc::new(config)));
+        }
+        staged.extend(next);
+        Ok(())
+    }
+
+    fn check_room(&self, more: usize) -> Result<(), Refusal> {
+        if self.lookup().groups.len() + more <= GROUPS_MAX {
+            return Ok(());
+        }
+        let remark = format!("the broker keeps at most {GROUPS_MAX} groups and has as many");
+        Err(Refusal::new(response::SYSTEM_ERROR, remark))
+    }
+
+    fn write(&self, staged: &Staged, version: DataVersion) -> Result<(), persist::Error> {
+        let (visible, forbidden, extra) = {
+            let lookup = self.lookup();
+            (lookup.groups.clone(), lookup.forbidden.clone(), lookup.extra.clone())
+        };
+        let kept = visible.iter().filter(|(name, _)| !staged.contains_key(*name));
+        let changed = staged.iter().filter_map(|(name, config)| Some((name, config.as_ref()?)));
+        let groups = kept.chain(changed).map(|(name, config)| (name.as_str(), &**config)).collect();
+        let forbidden = without_gone(forbidden, staged);
+        let file = File {
+            data_version: version,
+            forbidden_table: &forbidden,
+            subscription_group_table: groups,
+            extra: &extra,
+        };
+        persist::write(&self.path, &json::to_vec_as(&file, Dialect::Standard))
+    }
+
+    fn publish(&self, staged: Staged, version: DataVersion) {
+        let mut lookup = self.lookup.write().unwrap_or_else(PoisonError::into_inner);
+        lookup.version = version;
+        lookup.forbidden = without_gone(std::mem::take(&mut lookup.forbidden), &staged);
+        for (name, config) in staged {
+            match config {
+                Some(config) => lookup.groups.insert(name, config),
+                None => lookup.groups.remove(&name),
+            };
+        }
+    }
+}
+
+fn without_gone(mut forbidden: Forbidden, staged: &Staged) -> Forbidden {
+    forbidden.retain(|group, _| staged.get(group).is_none_or(Option::is_some));
+    forbidden
+}

@@ -1,0 +1,18 @@
+use super::*;
+
+#[test]
+fn every_part_says_another_version_and_the_last_one_the_true_one() {
+    let version = DataVersion { counter: 7, state_version: 0, timestamp: 1000 };
+    let times = |count| part_versions(version, count).map(|part| part.timestamp).collect::<Vec<_>>();
+    assert_eq!(times(1), [1000]);
+    assert_eq!(times(3), [998, 999, 1000]);
+    assert!(part_versions(version, 3).all(|part| part.counter == 7));
+}
+
+#[test]
+fn a_broker_that_may_not_be_written_registers_topics_without_that_permission() {
+    let config = TopicConfig::new("T", 4, PERM_READ | PERM_WRITE);
+    assert_eq!(*masked(6, &config), config);
+    assert_eq!(masked(PERM_READ, &config).perm, PERM_READ);
+    assert_eq!(masked(PERM_READ, &config).read_queue_nums, 4);
+}

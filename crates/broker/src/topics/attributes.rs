@@ -1,0 +1,129 @@
+//! Attributes of topics: how requests alter them and which values they may have (`AttributeParser`, `AttributeUtil`,
+//! `TopicAttributes`).
+
+use std::collections::BTreeMap;
+
+use wire::codes::response;
+
+use crate::Refusal;
+
+/// How the queues of a topic are indexed: `SimpleCQ` or `BatchCQ`.
+pub(crate) const QUEUE_TYPE: &str = "queue.type";
+/// What becomes of old messages: `DELETE` or `COMPACTION`.
+pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
+/// Kind of messages producers send.
+const MESSAGE_TYPE: &str = "message.type";
+
+/// Changes of attributes as a request gives them: names with their sign, in order.
+pub(crate) type Alterations = Vec<(String, String)>;
+
+enum Values {
+    OneOf(&'static [&'static str]),
+    Number,
+}
+
+struct Attribute {
+    name: &'static str,
+    changeable: bool,
+    values: Values,
+}
+
+const ATTRIBUTES: [Attribute; 5] = [
+    Attribute { name: QUEUE_TYPE, changeable: false, values: Values::OneOf(&["BatchCQ", "SimpleCQ"]) },
+    Attribute { name: CLEANUP_POLICY, changeable: false, values: Values::OneOf(&["DELETE", "COMPACTION"]) },
+    Attribute {
+        name: MESSAGE_TYPE,
+        changeable: true,
+        values: Values::OneOf(&[
+            "UNSPECIFIED",
+            "NORMAL",
+            "FIFO",
+            "DELAY",
+            "TRANSACTION",
+            "PRIORITY",
+            "LITE",
+            "MIXED",
+        ]),
+    },
+    Attribute { name: "reserve.time", changeable: true, values: Values::Number },
+    Attribute { name: "lite.topic.expiration", changeable: true, values: Values::Number },
+];
+
+/// Reads `+name=value,-name`.
+pub(crate) fn parse(text: &str) -> Result<Alterations, Refusal> {
+    let words = text.split(',').filter(|word| !word.trim().is_empty());
+    let alteration = |word: &str| match word.split_once('=') {
+        Some((name, value)) if name.starts_with('+') && !value.contains('=') && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        None if word.starts_with('-') => Ok((word.to_owned(), String::new())),
+        _ => Err(Refusal::error(format!(
+            "kv string format wrong. expected +name=value or -name, found {word}"
+        ))),
+    };
+    let alterations = words.map(alteration).collect::<Result<Alterations, _>>()?;
+    let is_mixed = |(name, value): &(String, String)| name[1..] == *MESSAGE_TYPE && value == "MIXED";
+    if alterations.iter().any(is_mixed) {
+        let remark = "MIXED message type is not supported.";
+        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    }
+    Ok(alterations)
+}
+
+/// The attributes after a request; `known` is `None` when it creates the topic.
+pub(super) fn altered(
+    known: Option<&BTreeMap<String, String>>,
+    alterations: &Alterations,
+) -> Result<BTreeMap<String, String>, Refusal> {
+    let mut attributes = known.cloned().unwrap_or_default();
+    let creates = known.is_none();
+    for (at, (signed, value)) in alterations.iter().enumerate() {
+        let name = &signed[1..];
+        let refuse = |why: &str| Err(Refusal::error(format!("{why} {name}")));
+        if alterations[..at].iter().any(|(other, _)| other[1..] == *name) {
+            return refuse("alter duplication key. key:");
+        }
+        let removes = signed.starts_with('-');
+        if creates && removes {
+            return refuse("only add attribute is supported while creating topic. key:");
+        }
+        if removes && !attributes.contains_key(name) {
+            return refuse("attempt to delete a nonexistent key:");
+        }
+        let Some(attribute) = ATTRIBUTES.iter().find(|attribute| attribute.name == name) else {
+            return refuse("unsupported key:");
+        };
+        if !creates && !attribute.changeable {
+            return refuse("attempt to update an unchangeable attribute. key:");
+        }
+        if removes {
+            attributes.remove(name);
+        } else {
+            attribute.check(value)?;
+            attributes.insert(name.to_owned(), value.clone());
+        }
+    }
+    Ok(attributes)
+}
+
+impl Attribute {
+    fn check(&self, value: &str) -> Result<(), Refusal> {
+        let name = self.name;
+        match self.values {
+            Values::OneOf(words) if words.contains(&value) => Ok(()),
+            Values::OneOf(words) => {
+                let words = words.join(", ");
+                Err(Refusal::error(format!(
+                    "value is not in set: {name} is {value}, expected one of {words}"
+                )))
+            }
+            Values::Number if value.parse::<i64>().is_ok_and(|number| number >= -1) => Ok(()),
+            Values::Number => {
+                Err(Refusal::error(format!("value is not in range: {name} is {value}, expected -1 or more")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Changes of the table and the file it is kept in.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use serde::Serialize;
+use wire::body::queue::DataVersion;
+use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
+use wire::body::{Extra, TopicTable};
+use wire::json;
+
+use super::attributes::{Alterations, altered};
+use super::{CHANGES_KEPT, Topic, Topics};
+use crate::{Refusal, persist};
+
+/// One change of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TopicChange {
+    /// Makes the topic unless it exists.
+    Ensure(TopicConfig),
+    /// Makes or replaces the topic; the attributes of the one there now are altered and its unknown members kept.
+    Put(TopicConfig, Alterations),
+    /// Removes the topic if it exists.
+    Remove(String),
+}
+
+impl TopicChange {
+    fn name(&self) -> &str {
+        match self {
+            Self::Ensure(config) | Self::Put(config, _) => &config.topic_name,
+            Self::Remove(name) => name,
+        }
+    }
+}
+
+/// The topics that will be different, by name; `None` for those that will be gone.
+type Staged = BTreeMap<String, Option<Arc<Topic>>>;
+
+/// `topics.json`, borrowed from the table: at 60,000 topics a copy would cost more than the text.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File<'a> {
+    data_version: DataVersion,
+    topic_config_table: BTreeMap<&'a str, &'a TopicConfig>,
+    #[serde(flatten)]
+    extra: &'a Extra,
+}
+
+impl Topics {
+    /// Makes changes with one write of the file. Changes of one list are made together or not at all; the others are
+    /// not touched by a refused one. Nothing is visible before the file is on disk.
+    pub(crate) fn commit(&self, changes: Vec<Vec<TopicChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut staged = Staged::new();
+        let mut outcomes: Vec<_> =
+            changes.into_iter().map(|list| self.stage_all(&mut staged, list)).collect();
+        if staged.is_empty() {
+            return outcomes;
+        }
+        let mut version = self.version();
+        version.advance(0, now_ms);
+        match self.write(&staged, version, &writing) {
+            Ok(()) => self.publish(staged, version),
+            Err(error) => {
+                let refusal = Refusal::from(error);
+                outcomes
+                    .iter_mut()
+                    .filter(|outcome| outcome.is_ok())
+                    .for_each(|it| *it = Err(refusal.clone()));
+            }
+        }
+        outcomes
+    }
+
+    /// The topic, created with `queues` queues when it does not exist; waits for the disk.
+    pub(crate) fn ensure(&self, name: &str, queues: i32, now_ms: i64) -> Result<Arc<Topic>, Refusal> {
+        if let Some(topic) = self.find(name) {
+            return Ok(topic);
+        }
+        let config = TopicConfig::new(name, queues, PERM_READ | PERM_WRITE);
+        self.commit(vec![vec![TopicChange::Ensure(config)]], now_ms)
+            .into_iter()
+            .collect::<Result<(), _>>()?;
+        self.find(name).ok_or_else(|| Refusal::error(format!("topic[{name}] was removed while it was made")))
+    }
+
+    fn stage_all(&self, staged: &mut Staged, list: Vec<TopicChange>) -> Result<(), Refusal> {
+        let mut next = Vec::with_capacity(list.len());
+        for change in list {
+            let name = change.name().to_owned();
+            let now = match next.iter().rev().find(|(other, _)| *other == name) {
+                Some((_, topic)) => Option::clone(topic),
+                None => staged.get(&name).cloned().unwrap_or_else(|| self.find(&name)),
+            };
+            if let Some(topic) = after(change, now.as_ref())? {
+                next.push((name, topic));
+            }
+        }
+        staged.extend(next);
+        Ok(())
+    }
+
+    fn write(&self, staged: &Staged, version: DataVersion, extra: &Extra) -> Result<(), persist::Error> {
+        let visible = self.all();
+        let kept = visible.iter().filter(|topic| !staged.contains_key(topic.name()));
+        let topics = kept.chain(staged.values().flatten());
+        let file = File {
+            data_version: version,
+            topic_config_table: topics.map(|topic| (topic.name(), &topic.config)).collect(),
+            extra,
+        };
+        persist::write(&self.path, &json::to_vec(&file))
+    }
+
+    fn publish(&self, staged: Staged, version: DataVersion) {
+        let mut book = self.book();
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        book.version = version;
+        book.generation += 1;
+        let generation = book.generation;
+        for (name, topic) in staged {
+            match topic {
+                Some(topic) => table.insert(name.clone(), topic),
+                None => table.remove(&name),
+            };
+            book.changes.push_back((generation, name));
+        }
+        drop(table);
+        let surplus = book.changes.len().saturating_sub(CHANGES_KEPT);
+        book.changes.drain(..surplus);
+        self.show(generation);
+    }
+}
+
+/// The topic after a change of it: `None` when nothing changes, `Some(None)` when it is gone.
+#[expect(clippy::option_option, reason = "the outer one says whether there is something to write")]
+fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<Arc<Topic>>>, Refusal> {
+    let config = match change {
+        TopicChange::Ensure(_) if now.is_some() => return Ok(None),
+        TopicChange::Ensure(config) => config,
+        TopicChange::Remove(_) => return Ok(now.map(|_| None)),
+        TopicChange::Put(config, alterations) => {
+            let known = now.map(|topic| &topic.config);
+            let attributes = altered(known.map(|known| &known.attributes), &alterations)?;
+            let extra = known.map(|known| known.extra.clone()).unwrap_or_default();
+            let config = TopicConfig { attributes, extra, ..config };
+            if known == Some(&config) {
+                return Ok(None);
+            }
+            config
+        }
+    };
+    Ok(Some(Some(Arc::new(Topic::new(config, now.map(Arc::as_ref))))))
+}
+
+/// What a file holds beside the topics.
+pub(super) fn split(file: TopicTable) -> (DataVersion, BTreeMap<String, TopicConfig>, Extra) {
+    (file.data_version, file.topic_config_table, file.extra)
+}
