@@ -9,6 +9,7 @@ mod edges;
 mod frames;
 mod hostile;
 mod judge;
+mod many;
 mod process;
 mod pulls;
 mod retries;

@@ -7,6 +7,9 @@
 //! | `<file>` becomes `<file>.bak` | the old content under the name that reading falls back to |
 //! | `<file>.tmp` becomes `<file>` | the new file |
 //! | the directory is flushed | the same, durable |
+//!
+//! Files of `config` that nothing here uses (`topicQueueMapping.json`, `messageRequestMode.json`, `consumerFilter.json`,
+//! `consumerOrderInfo.json`, `timermetrics`, …) are left as they are.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -36,6 +39,46 @@ pub enum Error {
         /// What was expected.
         error: JsonError,
     },
+    /// Java kept this table in RocksDB, which is not read here.
+    #[error(
+        "{table} is kept in RocksDB and there is no {file}; write it with the Java broker's tool and start again: mqadmin rocksDBConfigToJson -t {kind} -p {path}"
+    )]
+    Rocks {
+        /// The database.
+        table: PathBuf,
+        /// The file that is missing.
+        file: PathBuf,
+        /// The tool's word for the table.
+        kind: &'static str,
+        /// The directory the tool is told.
+        path: PathBuf,
+    },
+}
+
+/// The tables of which Java can keep a copy in RocksDB: directory and the tool's word for it, file.
+const ROCKS: [(&str, &str); 3] = [
+    ("topics", "topics.json"),
+    ("subscriptionGroups", "subscriptionGroup.json"),
+    ("consumerOffsets", "consumerOffset.json"),
+];
+
+/// Refuses a `config` directory whose truth is in RocksDB (`configManagerVersion`, `realTimePersistRocksDBConfig`):
+/// starting with empty tables would lose every topic and offset. With the file there, it counts.
+///
+/// # Errors
+/// [`Error::Rocks`] for the first such table.
+pub fn refuse_rocks(config: &Path) -> Result<(), Error> {
+    for (kind, name) in ROCKS {
+        let file = config.join(name);
+        let table = [config.join(kind), config.join("rdb")].into_iter().find(|path| path.is_dir());
+        if let Some(table) = table
+            && !file.exists()
+            && !beside(&file, ".bak").exists()
+        {
+            return Err(Error::Rocks { table, file, kind, path: config.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// Reads `path`, or its copy `<file>.bak` when it is missing, empty or broken; `None` when there is neither.
@@ -84,13 +127,6 @@ pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
     }
     rename(&new, path)?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("flush", folder, error))
-}
-
-impl Error {
-    /// A table lost what was just written to the file at `path`.
-    pub fn lost(path: &Path) -> Self {
-        failed("find what was written to", path, io::ErrorKind::NotFound.into())
-    }
 }
 
 enum Content<T> {

@@ -163,6 +163,7 @@ fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {
 
 fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError> {
     let files = config.store.root.join("config");
+    persist::refuse_rocks(&files)?;
     let store = Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk))?);
     let cold = ColdReaders::start(COLD_READERS).map_err(io_error("cold readers cannot be started"))?;
     let loaded = Loaded {

@@ -45,7 +45,8 @@ impl Fixture {
         Self::at(directory, |_| {})
     }
 
-    fn at(directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+    /// One on a directory that may hold files already.
+    pub(crate) fn at(directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let (mut config, _) = Config::from_properties(b"").unwrap();
         config.set_store_root(directory.path());
         config.store.segment_bytes = 1 << 20;

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use wire::codes::{request, response};
 use wire::fields::FieldError;
-use wire::frame::{Command, FrameWriter};
+use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
 
 use crate::{Config, Departure, KvStore, MinBrokerNotice, Routes};
 
@@ -103,6 +103,15 @@ impl Desk {
             let mut head = command.reply(code);
             head.remark = remark.as_deref();
             head.write(out, &[]);
+        }
+        let found = out.len() - start;
+        if found > FRAME_BYTES_MAX {
+            // A larger frame makes clients close the connection.
+            out.truncate(start);
+            let remark = format!(
+                "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for the topics of one cluster, or a broker for its topics in pages"
+            );
+            command.reply(response::SYSTEM_ERROR).remark(&remark).write(out, &[]);
         }
         if command.is_one_way() {
             out.truncate(start);

@@ -80,3 +80,62 @@ fn a_failed_write_names_the_file_and_leaves_the_content() {
     assert!(error.to_string().contains("t.json.tmp"), "{error}");
     assert_eq!(read(&path).unwrap(), Some(table(1)));
 }
+
+#[test]
+fn tables_in_rocksdb_without_a_file_stop_the_start_with_what_to_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path();
+    refuse_rocks(config).unwrap();
+    fs::create_dir(config.join("subscriptionGroups")).unwrap();
+    let refusal = refuse_rocks(config).unwrap_err().to_string();
+    assert!(refusal.contains("rocksDBConfigToJson -t subscriptionGroups -p "), "{refusal}");
+    assert!(refusal.contains("subscriptionGroup.json"), "{refusal}");
+    fs::write(config.join("subscriptionGroup.json.bak"), "{}").unwrap();
+    refuse_rocks(config).unwrap();
+    fs::create_dir(config.join("rdb")).unwrap();
+    let refusal = refuse_rocks(config).unwrap_err().to_string();
+    assert!(refusal.contains("-t topics -p "), "{refusal}");
+}
+
+/// Loads every file of a running 5.5.0 broker's `config` that is used here, changes each table, and loads the result
+/// with a strict JSON parser.
+#[test]
+fn line_15_java_files_load_and_what_is_written_is_plain_json() {
+    use crate::testing::Fixture;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    fs::create_dir(&config).unwrap();
+    let java = [
+        ("topics.json", include_str!("../golden/topics.json")),
+        ("subscriptionGroup.json", include_str!("../golden/subscriptionGroup.json")),
+        ("consumerOffset.json", include_str!("../golden/consumerOffset.json")),
+        ("delayOffset.json", include_str!("../golden/delayOffset.json")),
+    ];
+    for (name, text) in java {
+        fs::write(config.join(name), text).unwrap();
+    }
+    let untouched = ["topicQueueMapping.json", "messageRequestMode.json", "consumerFilter.json"];
+    untouched.iter().for_each(|name| fs::write(config.join(name), format!("{{{name:?}:{{0:4}}}}")).unwrap());
+    let fixture = Fixture::at(folder, |_| {});
+    let broker = &fixture.broker;
+    assert_eq!(broker.topics.find("TopicFifo").unwrap().config.attributes["message.type"], "FIFO");
+    assert_eq!(broker.groups.find("GID_2").unwrap().retry_max_times, 3);
+    broker.topics.put(wire::body::TopicConfig::new("New", 4, 6), 1).unwrap();
+    broker.groups.make("new", 1).unwrap();
+    broker.offsets.commit("new", "New", 3, 17);
+    let fixture = fixture.reopened();
+    for (name, text) in &java[..3] {
+        let written = fs::read(fixture.config_path(name)).unwrap();
+        let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+        let java: serde_json::Value = json::from_slice(text.as_bytes()).unwrap();
+        let members = |value: &serde_json::Value| {
+            value.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>()
+        };
+        assert!(members(&written).is_superset(&members(&java)), "{name}: {written}");
+    }
+    for name in untouched {
+        assert_eq!(fs::read_to_string(fixture.config_path(name)).unwrap(), format!("{{{name:?}:{{0:4}}}}"));
+    }
+    assert_eq!(fixture.broker.offsets.committed("new", "New", 3), Some(17));
+    assert!(fixture.broker.topics.find("TopicFifo").is_some());
+}
