@@ -166,7 +166,9 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64) -> i64 {
 /// Whether a delivery may succeed later; a record that cannot be read never does, and must not hold up the others.
 fn may_pass(error: &PutError) -> bool {
     match error {
-        PutError::Append(_) | PutError::Topic(_) | PutError::Read(ReadError::Io(_)) => true,
+        PutError::Append(_)
+        | PutError::Topic(_)
+        | PutError::Read(ReadError::Io(_) | ReadError::Rebuilding { .. }) => true,
         PutError::Push(_)
         | PutError::Read(ReadError::Range { .. } | ReadError::Record { .. } | ReadError::Damaged(_)) => false,
     }

@@ -1,115 +1,24 @@
 //! The checkpoint: queue tails go to their files, files and log become durable, and then one page says up to
 //! which position everything is. Recovery reads the log only from there.
 
-use crate::disk::{Disk, Space};
+mod page;
+mod round;
+
+pub use page::{Checkpoint, Mark};
+pub(crate) use round::{Dirty, Rounds};
+
 use crate::queue::Queue;
 use crate::queue::files::Touched;
 use crate::store::Shared;
 use crate::wake::lock;
 use std::io::{self, ErrorKind};
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use wire::units::LogOffset;
 
-/// Size of the checkpoint file.
-const PAGE_BYTES: usize = 4096;
-/// Stands behind the six numbers, before the checksum of what precedes it.
-const SEAL: [u8; 4] = *b"VSTK";
 /// Longest pause between two checkpoints when one takes long.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-/// The content of the `checkpoint` file (`StoreCheckpoint`): six numbers at the start of a 4,096-byte page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checkpoint {
-    /// Store time of the newest flushed message.
-    pub physic_msg_timestamp: i64,
-    /// Store time of the newest message whose queue unit is flushed.
-    pub logics_msg_timestamp: i64,
-    /// End time of the newest full key index file. Kept as found.
-    pub index_msg_timestamp: i64,
-    /// Kept as found.
-    pub master_flushed_offset: i64,
-    /// Start of the newest flushed message.
-    pub confirm_phy_offset: i64,
-    /// Everything before this position is durable in the log and in the queue files.
-    pub logics_physical_offset: i64,
-}
-
-impl Checkpoint {
-    /// Reads a page; missing bytes count as zero.
-    #[must_use]
-    pub fn from_bytes(page: &[u8]) -> Self {
-        let field = |index: usize| {
-            let bytes = page.get(index * 8..index * 8 + 8).unwrap_or(&[0; 8]);
-            i64::from_be_bytes(bytes.try_into().expect("eight bytes sliced"))
-        };
-        Self {
-            physic_msg_timestamp: field(0),
-            logics_msg_timestamp: field(1),
-            index_msg_timestamp: field(2),
-            master_flushed_offset: field(3),
-            confirm_phy_offset: field(4),
-            logics_physical_offset: field(5),
-        }
-    }
-
-    /// The page.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut page = Vec::with_capacity(PAGE_BYTES);
-        for field in [
-            self.physic_msg_timestamp,
-            self.logics_msg_timestamp,
-            self.index_msg_timestamp,
-            self.master_flushed_offset,
-            self.confirm_phy_offset,
-            self.logics_physical_offset,
-        ] {
-            page.extend_from_slice(&field.to_be_bytes());
-        }
-        page.extend_from_slice(&SEAL);
-        page.extend_from_slice(&crc32fast::hash(&page).to_be_bytes());
-        page.resize(PAGE_BYTES, 0);
-        page
-    }
-
-    /// Whether a page is as we wrote it: a Java broker changes the numbers and leaves the seal.
-    pub(crate) fn is_sealed(page: &[u8]) -> bool {
-        let seal = page.get(48..56).and_then(|seal| seal.strip_prefix(&SEAL));
-        seal.is_some_and(|sum| sum == crc32fast::hash(&page[..52]).to_be_bytes())
-    }
-
-    pub(crate) fn load(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
-        let file = match disk.open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            file => file?,
-        };
-        let mut page = [0; 48];
-        match file.read_at(&mut page, 0) {
-            // A file that was being made when the power went away.
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(Self::default()),
-            done => done.map(|()| Self::from_bytes(&page)),
-        }
-    }
-
-    pub(crate) fn save(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
-        // Overwritten in place: the six numbers lie in one sector. The first time the name must last as well.
-        let (file, is_new) = match disk.open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                (disk.create(path, PAGE_BYTES as u64, Space::Reserved)?, true)
-            }
-            file => (file?, false),
-        };
-        file.write_at(&self.to_bytes(), 0)?;
-        file.sync()?;
-        match path.parent() {
-            Some(directory) if is_new => disk.sync_dir(directory),
-            _ => Ok(()),
-        }
-    }
-}
 
 /// Why a checkpoint was not finished.
 pub(crate) enum Interrupted {
@@ -187,13 +96,17 @@ impl Shared {
 
     fn is_checkpointed(&self) -> bool {
         let done = lock(&self.page).logics_physical_offset;
-        done == self.appended.load(Ordering::SeqCst).cast_signed() && lock(&self.touched).is_empty()
+        // A round that failed, or one that has to wipe or to note something although nothing was appended.
+        let is_idle = lock(&self.checkpointing).dirty.is_empty() && lock(&self.queues.unwritten).is_empty();
+        is_idle
+            && done == self.appended.load(Ordering::SeqCst).cast_signed()
+            && lock(&self.touched).is_empty()
     }
 
     /// Makes everything appended so far durable and says so in the checkpoint file. Answers the queues whose
     /// units were written.
     pub(crate) fn checkpoint_now(&self) -> Result<Vec<Arc<Queue>>, Interrupted> {
-        let _alone = lock(&self.checkpointing);
+        let mut rounds = lock(&self.checkpointing);
         if self.fence.is_up() {
             return Err(Interrupted::Fenced);
         }
@@ -203,40 +116,16 @@ impl Shared {
             (self.appended.load(Ordering::Acquire), appender.store_timestamp, appender.last_record)
         };
         let mut touched = lock(&self.touched);
-        let written = self.write_tails(&mut touched)?;
+        let written = self.write_round(&mut rounds, end, &mut touched)?;
         self.sync_touched(&mut touched)?;
         drop(touched);
         self.wait_flushed(end)?;
         self.digests.write(self.log.min());
-        let mut page = lock(&self.page);
-        if page.logics_physical_offset != end.cast_signed() {
-            if last_record > 0 || end > 0 {
-                page.physic_msg_timestamp = store_timestamp;
-                page.logics_msg_timestamp = store_timestamp;
-                page.confirm_phy_offset = last_record.cast_signed();
-            }
-            page.logics_physical_offset = end.cast_signed();
-            let path = self.config.root.join("checkpoint");
-            page.save(&*self.disk, &path).map_err(|error| self.failed("writing the checkpoint", error))?;
-        }
+        self.commit(&mut rounds, (end, store_timestamp, last_record))?;
         Ok(written)
     }
 
-    pub(crate) fn write_tails(&self, touched: &mut Touched) -> Result<Vec<Arc<Queue>>, Interrupted> {
-        let queues = self.queues.take_unwritten();
-        for (index, queue) in queues.iter().enumerate() {
-            match queue.write_tail(touched) {
-                Ok(count) => drop(self.queues.unwritten_units.fetch_sub(count, Ordering::Relaxed)),
-                Err(error) => {
-                    queues[index..].iter().for_each(|queue| queue.relist(&self.queues.unwritten));
-                    return Err(self.failed("writing queue files", error));
-                }
-            }
-        }
-        Ok(queues)
-    }
-
-    fn sync_touched(&self, touched: &mut Touched) -> Result<(), Interrupted> {
+    pub(crate) fn sync_touched(&self, touched: &mut Touched) -> Result<(), Interrupted> {
         touched.sync(&*self.disk, &self.sync_all).map_err(|error| self.fatal("flushing queue files", &error))
     }
 
@@ -253,7 +142,7 @@ impl Shared {
     }
 
     /// A failed write: without space it may be tried again, as nothing of it counts yet.
-    fn failed(&self, what: &str, error: io::Error) -> Interrupted {
+    pub(crate) fn failed(&self, what: &str, error: io::Error) -> Interrupted {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Interrupted::NoSpace(error),
             _ => self.fatal(what, &error),

@@ -146,6 +146,16 @@ pub enum ReadError {
     /// Messages are not what was stored. They are never delivered; to serve the others, read again without them.
     #[error("{}", list(.0))]
     Damaged(Vec<Damage>),
+    /// The queue's files were lost; they are being written again from the log.
+    #[error(
+        "part of queue {queue_id} of topic {topic} was lost and is being rebuilt from the log; try again later"
+    )]
+    Rebuilding {
+        /// The topic.
+        topic: String,
+        /// The queue id.
+        queue_id: i32,
+    },
     /// The disk refused.
     #[error("reading the store: {0}")]
     Io(#[from] io::Error),

@@ -46,7 +46,7 @@ mod store;
 mod wake;
 
 pub use batch::{Batch, Message, Placed, delivery_delays};
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, Mark};
 pub use config::{Config, FlushMode};
 pub use digest::{Damage, Numbered};
 pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space, Syncer, Usage, local_hour};
@@ -54,7 +54,7 @@ pub use error::{AppendError, OpenError, PushError, ReadError};
 pub use flush::{FlushOutcome, Flushes};
 pub use queue::{Queue, Unit};
 pub use read::{Boundary, Read};
-pub use recover::Recovered;
+pub use recover::{Progress, Recovered};
 pub use retention::{
     Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView, Unconsumed,
     Verdict, Watermark, decide, percent,

@@ -193,11 +193,7 @@ impl Shared {
             Err(error @ ReadError::Range { .. }) => {
                 // Without its queue nobody can tell whether the unit or the asker is wrong.
                 let Some(queue) = reading.queue else { return Err(error) };
-                let what = match unit.is_damaged() {
-                    true => "its queue unit is none".to_owned(),
-                    false => error.to_string(),
-                };
-                let damage = Damage { index, at: unit.log_offset, what };
+                let damage = Damage { index, at: unit.log_offset, what: error.to_string() };
                 self.tell_damage(queue, offset, &damage);
                 reading.damaged.push(damage);
                 Ok(Read::Done)
@@ -274,7 +270,7 @@ impl Shared {
     pub(crate) fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
         let mut unit = Vec::with_capacity(1);
         queue.units_blocking(offset, 1, &mut unit)?;
-        let Some(unit) = unit.first().filter(|unit| !unit.is_blank() && !unit.is_damaged()) else {
+        let Some(unit) = unit.first().filter(|unit| !unit.is_blank()) else {
             return Ok(None);
         };
         if unit.log_offset.get() < self.log.min() {

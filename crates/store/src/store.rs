@@ -3,7 +3,7 @@
 use crate::ahead::Windows;
 use crate::append::Appender;
 use crate::batch::{Batch, Message};
-use crate::checkpoint::{Checkpoint, Interrupted};
+use crate::checkpoint::{Checkpoint, Interrupted, Rounds};
 use crate::config::Config;
 use crate::digest::{Damaged, Digests, Numbered};
 use crate::disk::{Disk, Syncer};
@@ -15,7 +15,7 @@ use crate::queue::files::{OpenFiles, Touched};
 use crate::queue::registry::Queues;
 use crate::queue::{Queue, UNIT_BYTES, Unit};
 use crate::read::{Boundary, Read};
-use crate::recover::Recovered;
+use crate::recover::{Healer, Progress, Recovered};
 use crate::retention;
 use crate::wake::{Wake, lock};
 use std::any::Any;
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     /// The checkpoint file's content.
     pub(crate) page: Mutex<Checkpoint>,
     /// Held for the time of a checkpoint.
-    pub(crate) checkpointing: Mutex<()>,
+    pub(crate) checkpointing: Mutex<Rounds>,
     /// Queue files that must be synced before the next checkpoint.
     pub(crate) touched: Mutex<Touched>,
     /// Checksums of what RocketMQ's own ones leave out.
@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     /// Position below which bytes may have come from the disk. Only grows.
     pub(crate) from_disk: AtomicU64,
     pub(crate) damaged: Damaged,
+    /// Rebuilds lost queue files.
+    pub(crate) healer: Healer,
     /// What of the log is in memory because somebody reads far behind.
     pub(crate) windows: Mutex<Windows>,
     pub(crate) retention: retention::State,
@@ -122,6 +124,23 @@ impl Store {
     #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
+    }
+
+    /// What the store does besides serving: checking queue files after opening, rebuilding lost ones.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.shared.progress()
+    }
+
+    /// Has the units of a queue from this offset on written again from the log: for who finds one that does not point at
+    /// its record. Reading them fails with [`ReadError::Rebuilding`] until that is done.
+    pub fn rebuild(&self, queue: &Arc<Queue>, from: QueueOffset) {
+        self.shared.lose(queue, from.get());
+    }
+
+    /// Waits until the queue files were checked after opening, and what was lost is rebuilt.
+    pub fn wait_healed(&self) {
+        self.shared.wait_healed();
     }
 
     /// The configuration the store runs with.
@@ -322,7 +341,17 @@ impl Store {
         let done = self.shared.checkpoint_now();
         self.stop_flushers(&mut workers);
         let result = match done {
-            Ok(_) => self.shared.leave_clean(),
+            Ok(_) if self.shared.is_healing() => {
+                tracing::warn!(
+                    "closed before all lost queues were rebuilt; a RocketMQ broker must not open the store now"
+                );
+                Ok(())
+            }
+            Ok(_) => self
+                .shared
+                .commit_clean()
+                .map_err(|interrupted| self.shared.explain(interrupted))
+                .and_then(|()| self.shared.leave_clean()),
             Err(interrupted) => Err(self.shared.explain(interrupted)),
         };
         drop(lock(&self.store_lock).take());
@@ -333,6 +362,7 @@ impl Store {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.checkpoint.wake();
         self.shared.prepare.wake();
+        self.shared.healer.wake.wake();
         workers.others.drain(..).for_each(|worker| drop(worker.join()));
     }
 
@@ -355,7 +385,8 @@ impl Drop for Store {
 
 impl Shared {
     fn new(config: Config, disk: Arc<dyn Disk>, sync_all: Syncer) -> Self {
-        let open = Arc::new(OpenFiles::new(disk.clone(), config.open_queue_files));
+        let healer = Healer::default();
+        let open = Arc::new(OpenFiles::new(disk.clone(), config.open_queue_files, healer.wake.clone()));
         let digests = Digests::new(&config.root, config.segment_bytes, disk.clone());
         Self {
             log: Log::new(&config, disk.clone()),
@@ -381,6 +412,7 @@ impl Shared {
             digests,
             from_disk: AtomicU64::new(0),
             damaged: Damaged::default(),
+            healer,
             windows: Mutex::default(),
             retention: retention::State::default(),
         }
@@ -398,12 +430,15 @@ impl Shared {
         };
         let flushers =
             vec![spawn("store-flush", Self::run_flusher)?, spawn("store-deadline", Self::run_deadlines)?];
-        let others =
-            vec![spawn("store-check", Self::run_checkpoints)?, spawn("store-prepare", Self::run_prepare)?];
+        let others = vec![
+            spawn("store-check", Self::run_checkpoints)?,
+            spawn("store-prepare", Self::run_prepare)?,
+            spawn("store-heal", Self::run_healer)?,
+        ];
         Ok(Workers { flushers, others, closed: false })
     }
 
-    fn explain(&self, interrupted: Interrupted) -> AppendError {
+    pub(crate) fn explain(&self, interrupted: Interrupted) -> AppendError {
         match (interrupted, self.fence.reason()) {
             (Interrupted::NoSpace(error), _) => AppendError::NoSpace(error),
             (Interrupted::Fenced, Some(reason)) => AppendError::Fenced(reason),

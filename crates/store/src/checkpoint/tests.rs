@@ -10,6 +10,7 @@ fn the_page_matches_java() {
         master_flushed_offset: 123_456_789,
         confirm_phy_offset: 987_654_321,
         logics_physical_offset: 555_555_555,
+        mark: None,
     };
     assert_eq!(Checkpoint::from_bytes(golden), expected);
     let ours = expected.to_bytes();
@@ -23,4 +24,18 @@ fn the_page_matches_java() {
         assert!(!Checkpoint::is_sealed(&flipped), "byte {at}");
     }
     assert_eq!(Checkpoint::from_bytes(&golden[..40]).logics_physical_offset, 0);
+}
+
+#[test]
+fn a_mark_counts_only_with_the_numbers_it_was_written_with() {
+    let mark = Mark { generation: 3, committed: 4711, openings: 12, running: true };
+    let page = Checkpoint { logics_physical_offset: 99, mark: Some(mark), ..Checkpoint::default() };
+    let bytes = page.to_bytes();
+    assert_eq!((Checkpoint::from_bytes(&bytes), bytes.len()), (page, 4096));
+    for index in 0..96 {
+        let mut bytes = bytes.clone();
+        bytes[index] ^= 1;
+        assert_eq!(Checkpoint::from_bytes(&bytes).mark, None, "byte {index}");
+    }
+    assert_eq!(Checkpoint::from_bytes(&bytes[..48]), Checkpoint { mark: None, ..page });
 }

@@ -346,6 +346,10 @@ impl DiskFile for FakeFile {
         self.read_at(target, at).map(|()| true)
     }
 
+    fn length(&self) -> io::Result<u64> {
+        Ok(lock(&self.data).current.len() as u64)
+    }
+
     fn write_at(&self, source: &[u8], at: u64) -> io::Result<()> {
         self.note_time();
         if let Some(left) = &mut lock(&self.faults).writes_left {

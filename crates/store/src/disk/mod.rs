@@ -131,6 +131,12 @@ pub trait DiskFile: Send + Sync {
     /// As [`Self::read_at`].
     fn read_resident(&self, target: &mut [u8], at: u64) -> io::Result<bool>;
 
+    /// The file's length in bytes.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn length(&self) -> io::Result<u64>;
+
     /// Writes all of `source` at position `at`.
     ///
     /// # Errors

@@ -131,6 +131,10 @@ impl DiskFile for RealFile {
         Ok(true)
     }
 
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
     fn write_at(&self, source: &[u8], at: u64) -> io::Result<()> {
         self.0.write_all_at(source, at)
     }

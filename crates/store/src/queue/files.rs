@@ -4,7 +4,7 @@ use super::{Extent, UNIT_BYTES, Unit};
 use crate::disk::{Disk, DiskFile, Space, Syncer};
 use crate::error::OpenError;
 use crate::read::Read;
-use crate::wake::lock;
+use crate::wake::{Wake, lock};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,9 @@ pub(crate) struct OpenFiles {
     disk: Arc<dyn Disk>,
     limit: usize,
     kept: Mutex<Kept>,
+    /// Queues whose files a reader found damaged, and who cares.
+    reports: Mutex<BTreeSet<(String, i32)>>,
+    healer: Arc<Wake>,
 }
 
 #[derive(Default)]
@@ -27,8 +30,17 @@ struct Kept {
 }
 
 impl OpenFiles {
-    pub(crate) fn new(disk: Arc<dyn Disk>, limit: usize) -> Self {
-        Self { disk, limit: limit.max(1), kept: Mutex::default() }
+    pub(crate) fn new(disk: Arc<dyn Disk>, limit: usize, healer: Arc<Wake>) -> Self {
+        Self { disk, limit: limit.max(1), kept: Mutex::default(), reports: Mutex::default(), healer }
+    }
+
+    /// Takes the queues whose files were reported as damaged.
+    pub(crate) fn take_reports(&self) -> BTreeSet<(String, i32)> {
+        std::mem::take(&mut *lock(&self.reports))
+    }
+
+    pub(crate) fn has_reports(&self) -> bool {
+        !lock(&self.reports).is_empty()
     }
 
     fn get(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -103,7 +115,11 @@ impl Touched {
             sync_all()?;
         } else {
             self.files.values().try_for_each(|file| file.sync())?;
-            self.directories.iter().try_for_each(|path| disk.sync_dir(path))?;
+            self.directories.iter().try_for_each(|path| match disk.sync_dir(path) {
+                // Gone with all that was in it.
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                done => done,
+            })?;
         }
         *self = Self::default();
         Ok(())
@@ -157,15 +173,32 @@ impl QueueFiles {
             } else if !file.read_resident(&mut bytes, in_file * UNIT_BYTES)? {
                 return Ok(Read::NotResident);
             }
-            let read = |bytes| Unit::from_bytes(bytes).unwrap_or(Unit::DAMAGED);
-            out.extend(bytes.chunks_exact(20).map(read));
+            let missing = || io::Error::new(ErrorKind::InvalidData, "queue file has a hole");
+            let mut end = LogOffset::ZERO;
+            for unit in bytes.chunks_exact(20) {
+                let unit = Unit::from_bytes(unit).ok_or_else(missing)?;
+                if !unit.is_blank() {
+                    if unit.log_offset < end {
+                        return Err(io::Error::new(ErrorKind::InvalidData, "queue file is out of order"));
+                    }
+                    end = unit.end();
+                }
+                out.push(unit);
+            }
             from += count;
         }
         Ok(Read::Done)
     }
 
-    /// Writes units from number `from` on.
-    pub(crate) fn write(&self, mut from: u64, mut units: &[Unit], touched: &mut Touched) -> io::Result<()> {
+    /// Writes units from number `from` on. In a new file the places before `min` become blank; those between `min` and
+    /// `from` stay empty: should there have been units, they are lost and must be missed.
+    pub(crate) fn write(
+        &self,
+        mut from: u64,
+        mut units: &[Unit],
+        min: u64,
+        touched: &mut Touched,
+    ) -> io::Result<()> {
         let mut bytes = Vec::new();
         while !units.is_empty() {
             let in_file = from % self.file_units();
@@ -176,7 +209,7 @@ impl QueueFiles {
             let path = self.path_of(from);
             let file = match touched.files.get(&path) {
                 Some(file) => file.clone(),
-                None => self.open_or_create(&path, in_file, touched)?,
+                None => self.open_or_create(&path, min.saturating_sub(from - in_file), touched)?,
             };
             file.write_at(&bytes, in_file * UNIT_BYTES)?;
             touched.add_file(path, file);
@@ -186,28 +219,142 @@ impl QueueFiles {
         Ok(())
     }
 
+    /// The file, at its full size; a new one begins with `blanks` blank units.
     fn open_or_create(
         &self,
         path: &Path,
-        in_file: u64,
+        blanks: u64,
         touched: &mut Touched,
     ) -> io::Result<Arc<dyn DiskFile>> {
+        let disk = &self.open.disk;
         match self.open.get(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Ok(file) if file.length()? < self.file_bytes => {
+                return disk.create(path, self.file_bytes, Space::Sparse);
+            }
             found => return found,
         }
-        let disk = &self.open.disk;
         disk.create_dir_all(&self.directory)?;
         let file = disk.create(path, self.file_bytes, Space::Sparse)?;
-        // Only a queue's first file can begin in its middle.
-        if in_file > 0 {
-            let blank =
-                Unit::PRE_BLANK.to_bytes().repeat(usize::try_from(in_file).map_err(io::Error::other)?);
-            file.write_at(&blank, 0)?;
-        }
+        let blanks = usize::try_from(blanks.min(self.file_units())).map_err(io::Error::other)?;
+        file.write_at(&Unit::PRE_BLANK.to_bytes().repeat(blanks), 0)?;
         self.open.keep(path, &file);
         touched.add_directories(self.directory.ancestors().take(3));
         Ok(file)
+    }
+
+    /// Wipes the units from number `from` on in all files up to the one that holds `until`, to its end. Files that begin
+    /// there are removed.
+    pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut Touched) -> io::Result<()> {
+        let mut start = from / self.file_units() * self.file_units();
+        while start <= until {
+            let path = self.path_of(start);
+            if start >= from {
+                self.open.forget(&path);
+                self.open.disk.remove(&path)?;
+                touched.files.remove(&path);
+                touched.add_directories([self.directory.as_path()].into_iter());
+            } else {
+                match self.open.get(&path) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    file => {
+                        let (file, at) = (file?, (from - start) * UNIT_BYTES);
+                        if file.length()? == self.file_bytes {
+                            file.zero(at, self.file_bytes - at)?;
+                            touched.add_file(path, file);
+                        }
+                    }
+                }
+            }
+            start += self.file_units();
+        }
+        Ok(())
+    }
+
+    /// Tells the healer that the files are damaged.
+    pub(crate) fn report(&self, topic: &str, queue_id: i32) {
+        lock(&self.open.reports).insert((topic.to_owned(), queue_id));
+        self.open.healer.wake();
+    }
+
+    /// The first offset whose unit is not what it must be, as far as a look at the size, the first and the last unit
+    /// of each file tells.
+    pub(crate) fn first_bad(&self, extent: Extent) -> io::Result<Option<u64>> {
+        let Extent { min, max, last } = extent;
+        let mut end = LogOffset::ZERO;
+        let mut from = min;
+        while from < max {
+            let start = from / self.file_units() * self.file_units();
+            let next = (start + self.file_units()).min(max);
+            let file = match self.open.disk.open(&self.path_of(start)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(from)),
+                file => file?,
+            };
+            if file.length()? != self.file_bytes {
+                return Ok(Some(from));
+            }
+            for (place, is_last) in [(from, false), (next - 1, next == max)] {
+                let mut bytes = [0; 20];
+                file.read_at(&mut bytes, (place - start) * UNIT_BYTES)?;
+                let Some(unit) = Unit::from_bytes(&bytes) else { return Ok(Some(from)) };
+                let is_known = is_last && !unit.is_blank() && last != Extent::NONE;
+                if unit.log_offset < end && !unit.is_blank() && place > from
+                    || is_known && unit.log_offset.get() != last
+                {
+                    return Ok(Some(from));
+                }
+                end = end.max(unit.log_offset);
+            }
+            from = next;
+        }
+        Ok(None)
+    }
+
+    /// The offset close before the first unit that is missing or out of order.
+    pub(crate) fn first_hole(&self, extent: Extent) -> io::Result<Option<u64>> {
+        const STEP: u64 = 4096;
+        let mut units: Vec<Unit> = Vec::new();
+        let mut end = LogOffset::ZERO;
+        let mut from = extent.min;
+        while from < extent.max {
+            let next = (from + STEP).min(extent.max);
+            units.clear();
+            match self.read(from, next, &mut units, false) {
+                Err(error) if error.kind() == ErrorKind::InvalidData => return Ok(Some(from)),
+                done => drop(done?),
+            }
+            let mut held = units.iter().filter(|unit| !unit.is_blank());
+            if held.clone().next().is_some_and(|unit| unit.log_offset < end) {
+                return Ok(Some(from));
+            }
+            end = held.next_back().map_or(end, Unit::end);
+            from = next;
+        }
+        Ok(None)
+    }
+
+    /// Empties the units `from..until` and keeps those around them. Files of a wrong size are cut or filled up.
+    pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut Touched) -> io::Result<()> {
+        let mut next = from;
+        while next < until {
+            let start = next / self.file_units() * self.file_units();
+            let end = (start + self.file_units()).min(until);
+            let path = self.path_of(start);
+            match self.open.disk.open(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => self.open.forget(&path),
+                file => {
+                    let mut file = file?;
+                    if file.length()? != self.file_bytes {
+                        file = self.open.disk.create(&path, self.file_bytes, Space::Sparse)?;
+                    }
+                    file.zero((next - start) * UNIT_BYTES, (end - next) * UNIT_BYTES)?;
+                    self.open.forget(&path);
+                    touched.add_file(path, file);
+                }
+            }
+            next = end;
+        }
+        Ok(())
     }
 
     /// Looks at the files of a store that is being opened. Keeps the units before the first one that is
@@ -251,7 +398,8 @@ impl QueueFiles {
                 let path = self.directory.join(file_name(first));
                 unit_at(&*self.open.disk.open(&path).map_err(OpenError::io(&path))?, &path, 0)?
             };
-            let extent = Extent { min: first / UNIT_BYTES, max: start / UNIT_BYTES + low };
+            let end = last.map_or(Extent::NONE, |unit| unit.log_offset.get());
+            let extent = Extent { min: first / UNIT_BYTES, max: start / UNIT_BYTES + low, last: end };
             return Ok(Loaded { extent, first: first_unit, last });
         }
         Ok(Loaded::default())

@@ -11,10 +11,12 @@
 
 pub(crate) mod files;
 pub(crate) mod registry;
+pub(crate) mod table;
 mod trim;
 
 use crate::error::ReadError;
 use crate::read::Read;
+use crate::recover::is_damage;
 use crate::wake::lock;
 use files::QueueFiles;
 use std::collections::VecDeque;
@@ -42,16 +44,6 @@ impl Unit {
     /// Fills the place of a message that does not exist.
     pub(crate) const PRE_BLANK: Self =
         Self { log_offset: LogOffset::ZERO, size: PRE_BLANK_SIZE, tags_code: 0 };
-
-    /// Stands for a unit that cannot be one: its file is damaged. Leads nowhere.
-    pub(crate) const DAMAGED: Self =
-        Self { log_offset: LogOffset::new(i64::MAX.unsigned_abs()), size: 0, tags_code: 0 };
-
-    /// Whether the unit itself is damaged, so that nothing is known of the message.
-    #[must_use]
-    pub fn is_damaged(&self) -> bool {
-        self.size == 0
-    }
 
     /// Whether there is no message at this place.
     #[must_use]
@@ -89,10 +81,23 @@ struct Tail {
     first: u64,
     units: VecDeque<Unit>,
     written: u64,
+    /// Position of the record of the last unit below `written`.
+    last: u64,
+    /// What the checkpoint page speaks of.
+    committed: Extent,
     /// `written` as of the last checkpoint: below it nothing is kept at the next one.
     settled: u64,
     /// Whether the queue is on the list of those with unwritten units.
     listed: bool,
+    /// Offsets whose units in the files are lost and being written again.
+    lost: Option<(u64, u64)>,
+}
+
+impl Tail {
+    /// Index of the first unit that is in no file.
+    fn unwritten(&self) -> usize {
+        usize::try_from(self.written - self.first).expect("written lies inside the tail")
+    }
 }
 
 /// A queue. Handles are shared; only the appender and recovery add units.
@@ -118,21 +123,47 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-/// What a queue's files held when it was loaded.
-#[derive(Clone, Copy, Debug, Default)]
+/// Whether the units of a topic's queues hold delivery times.
+pub(crate) fn is_schedule(topic: &str) -> bool {
+    topic == "SCHEDULE_TOPIC_XXXX"
+}
+
+/// What a queue's files hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) min: u64,
     pub(crate) max: u64,
+    /// Position of the last unit's record, or [`Self::NONE`].
+    pub(crate) last: u64,
+}
+
+impl Extent {
+    pub(crate) const NONE: u64 = u64::MAX;
+}
+
+impl Default for Extent {
+    fn default() -> Self {
+        Self { min: 0, max: 0, last: Self::NONE }
+    }
 }
 
 impl Queue {
     pub(crate) fn new(topic: &str, queue_id: i32, files: QueueFiles, extent: Extent) -> Self {
-        let Extent { min, max } = extent;
-        let tail = Tail { first: max, units: VecDeque::new(), written: max, settled: max, listed: false };
+        let Extent { min, max, last } = extent;
+        let tail = Tail {
+            first: max,
+            units: VecDeque::new(),
+            written: max,
+            last,
+            committed: extent,
+            settled: max,
+            listed: false,
+            lost: None,
+        };
         Self {
             topic: topic.into(),
             queue_id,
-            is_schedule: topic == "SCHEDULE_TOPIC_XXXX",
+            is_schedule: is_schedule(topic),
             min: AtomicU64::new(min),
             max: AtomicU64::new(max),
             next: AtomicU64::new(max),
@@ -216,6 +247,13 @@ impl Queue {
                 return Ok(Read::Done);
             }
             let file_end = end.min(tail.first);
+            if let Some((from, until)) = tail.lost
+                && next < until
+                && from < file_end
+            {
+                out.truncate(kept);
+                return Err(self.rebuilding());
+            }
             drop(tail);
             let found = self.files.read(next, file_end, out, resident);
             match found {
@@ -226,10 +264,18 @@ impl Queue {
                 }
                 Err(error) => {
                     out.truncate(kept);
-                    return Err(error.into());
+                    if next < self.min().get() || !is_damage(&error) {
+                        return Err(error.into());
+                    }
+                    self.files.report(&self.topic, self.queue_id);
+                    return Err(self.rebuilding());
                 }
             }
         }
+    }
+
+    fn rebuilding(&self) -> ReadError {
+        ReadError::Rebuilding { topic: self.topic.to_string(), queue_id: self.queue_id }
     }
 
     /// Gives out the next queue offset; the appender's lock is held.
@@ -268,22 +314,64 @@ impl Queue {
         self.next.store(offset, Ordering::Relaxed);
     }
 
-    /// Writes the unwritten units to the files. Answers the number written and tells `touched` which files
-    /// and directories have to become durable.
-    pub(crate) fn write_tail(&self, touched: &mut files::Touched) -> std::io::Result<u64> {
+    /// What the files will hold once the units of records before `end` are written.
+    pub(crate) fn plan(&self, end: u64) -> Extent {
+        let tail = lock(&self.tail);
+        let from = tail.unwritten();
+        // Records behind the end are those that were appended since it was read: few.
+        let kept = tail.units.iter().rev().take_while(|unit| unit.log_offset.get() >= end).count();
+        let count = (tail.units.len() - from).saturating_sub(kept);
+        let last = tail.units.range(from..from + count).rev().find(|unit| !unit.is_blank());
+        Extent {
+            min: self.min.load(Ordering::Acquire),
+            max: tail.written + count as u64,
+            last: last.map_or(tail.last, |unit| unit.log_offset.get()),
+        }
+    }
+
+    /// Writes the unwritten units to the files as planned. Answers the number written and tells `touched` which
+    /// files and directories have to become durable. The queue stays on the list when units are left.
+    pub(crate) fn write_tail(
+        self: &Arc<Self>,
+        planned: Extent,
+        unwritten: &Mutex<Vec<Arc<Self>>>,
+        touched: &mut files::Touched,
+    ) -> std::io::Result<u64> {
         let mut tail = lock(&self.tail);
-        let from = tail.written;
-        let skip = usize::try_from(from - tail.first).expect("written lies inside the tail");
-        let units: Vec<Unit> = tail.units.range(skip..).copied().collect();
+        let (from, skip) = (tail.written, tail.unwritten());
+        let count = usize::try_from(planned.max - from).expect("planned from this tail");
+        let units: Vec<Unit> = tail.units.range(skip..skip + count).copied().collect();
         tail.listed = false;
         drop(tail);
         // Only this function moves `written`, and one thread at a time runs it.
-        self.files.write(from, &units, touched)?;
-        lock(&self.tail).written = from + units.len() as u64;
+        self.files.write(from, &units, planned.min, touched)?;
+        let mut tail = lock(&self.tail);
+        tail.written = planned.max;
+        tail.last = planned.last;
+        let is_done = tail.unwritten() == tail.units.len();
+        drop(tail);
+        if !is_done {
+            self.relist(unwritten);
+        }
         Ok(units.len() as u64)
     }
 
-    /// Puts the queue back on the list after [`Self::write_tail`] failed.
+    /// The checkpoint page now speaks of this.
+    pub(crate) fn commit(&self, extent: Extent) {
+        lock(&self.tail).committed = extent;
+    }
+
+    /// What the checkpoint page speaks of.
+    pub(crate) fn committed(&self) -> Extent {
+        lock(&self.tail).committed
+    }
+
+    /// Wipes units from offset `from` on up to `until`, and the rest of its file.
+    pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::Touched) -> std::io::Result<()> {
+        self.files.wipe(from, until, touched)
+    }
+
+    /// Puts the queue on the list of those the next checkpoint looks at.
     pub(crate) fn relist(self: &Arc<Self>, unwritten: &Mutex<Vec<Arc<Self>>>) {
         let mut tail = lock(&self.tail);
         if !tail.listed {
@@ -305,7 +393,8 @@ impl Queue {
         }
     }
 
-    /// Moves the minimum to the first message at or behind the start of the log.
+    /// Moves the minimum to the first message at or behind the start of the log. The caller has the queue
+    /// [listed](Self::relist) when it moved, so that the next checkpoint takes note.
     pub(crate) fn correct_min(&self, log_min: LogOffset) -> Result<(), ReadError> {
         let (mut low, mut high) = (self.min().get(), self.max().get());
         let mut unit = Vec::with_capacity(1);
@@ -323,5 +412,69 @@ impl Queue {
         }
         self.min.fetch_max(low, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Makes the queue empty if its last message was before the start of the log, without a look at the files.
+    pub(crate) fn expire(&self, log_min: u64) {
+        let tail = lock(&self.tail);
+        if tail.units.is_empty() && tail.last < log_min {
+            self.min.fetch_max(tail.written, Ordering::AcqRel);
+        }
+    }
+
+    /// The first offset from the minimum on whose unit in the files is not what it must be, as far as a look at both ends
+    /// of each file tells.
+    pub(crate) fn first_bad(&self) -> std::io::Result<Option<u64>> {
+        self.files.first_bad(self.in_files())
+    }
+
+    /// [`Self::first_bad`] with a look at every unit.
+    pub(crate) fn first_bad_of_all(&self) -> std::io::Result<Option<u64>> {
+        let extent = self.in_files();
+        let bad = self.files.first_bad(extent)?;
+        let hole = self.files.first_hole(Extent { max: bad.unwrap_or(extent.max), ..extent })?;
+        Ok(hole.or(bad))
+    }
+
+    fn in_files(&self) -> Extent {
+        let tail = lock(&self.tail);
+        Extent { min: self.min().get(), max: tail.written, last: tail.last }
+    }
+
+    /// Takes the units in the files from an offset on out of service.
+    pub(crate) fn lose(&self, from: u64) {
+        let mut tail = lock(&self.tail);
+        let from = tail.lost.map_or(from, |(before, _)| before.min(from));
+        tail.lost = Some((from, tail.written));
+    }
+
+    /// The range that is out of service.
+    pub(crate) fn lost(&self) -> Option<(u64, u64)> {
+        lock(&self.tail).lost
+    }
+
+    /// The lost units up to an offset are back.
+    pub(crate) fn found(&self, until: u64) {
+        let mut tail = lock(&self.tail);
+        tail.lost = tail.lost.filter(|lost| lost.1 > until);
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        lock(&self.tail).lost.is_some()
+    }
+
+    /// Empties the units of a range in the files and keeps what lies around.
+    pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut files::Touched) -> std::io::Result<()> {
+        self.files.empty(from, until, touched)
+    }
+
+    /// Writes units of a lost range.
+    pub(crate) fn rewrite(
+        &self,
+        from: u64,
+        units: &[Unit],
+        touched: &mut files::Touched,
+    ) -> std::io::Result<()> {
+        self.files.write(from, units, self.min().get(), touched)
     }
 }

@@ -77,6 +77,16 @@ impl Queues {
         queue
     }
 
+    /// Puts the queues of a table in.
+    pub(crate) fn insert_all(&self, queues: &HashMap<Box<str>, BTreeMap<i32, Extent>>) {
+        let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
+        by_topic.reserve(queues.len());
+        for (topic, queues) in queues.iter().filter(|(topic, _)| is_path_name(topic, 0)) {
+            let made = queues.iter().map(|(id, extent)| (*id, Arc::new(self.make(topic, *id, *extent))));
+            by_topic.insert(topic.clone(), made.collect());
+        }
+    }
+
     /// Forgets all queues, before they are loaded once more.
     pub(crate) fn forget_all(&self) {
         self.by_topic.write().unwrap_or_else(|poison| poison.into_inner()).clear();

@@ -31,8 +31,14 @@ impl Queue {
         self.first_at.store(0, Ordering::Relaxed);
     }
 
-    /// Removes the files that hold nothing from the minimum on.
+    /// Whether the queue table does not know the minimum yet.
+    pub(crate) fn has_new_min(&self) -> bool {
+        lock(&self.tail).committed.min < self.min().get()
+    }
+
+    /// Removes the files that hold nothing from the minimum on, as far as the queue table knows it: otherwise they would be
+    /// missed after a crash, and rebuilt.
     pub(crate) fn remove_files_before_min(&self) -> io::Result<()> {
-        self.files.remove_before(self.min().get())
+        self.files.remove_before(self.committed().min)
     }
 }

@@ -11,18 +11,23 @@
 //! Without a checkpoint that helps, the queue files of a cleanly stopped store are believed, and after a crash
 //! nothing is: then, and when the queues' newest record is not in the log, everything is rebuilt.
 
+mod heal;
+mod known;
 mod scan;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Mark};
 use crate::disk::Space;
 use crate::error::OpenError;
-use crate::queue::Unit;
 use crate::queue::files::file_name;
+use crate::queue::{Extent, Unit};
 use crate::store::Shared;
 use crate::wake::lock;
+pub use heal::Progress;
+pub(crate) use heal::{Healer, is_damage};
+use known::{Newest, crash_mark};
 use scan::Scan;
 use std::sync::atomic::Ordering;
-use wire::record::{RecordView, peek};
+use wire::record::RecordView;
 use wire::units::LogOffset;
 
 /// What opening found and did.
@@ -49,21 +54,29 @@ impl Shared {
         let after_crash =
             self.disk.list(root).map_err(OpenError::io(root))?.iter().any(|entry| entry.name == "abort");
         let path = root.join("checkpoint");
-        let mut page = Checkpoint::load(&*self.disk, &path).map_err(OpenError::io(path))?;
+        let page = Checkpoint::load(&*self.disk, &path).map_err(OpenError::io(path))?;
+        *lock(&self.page) = page;
         self.load_segments()?;
         self.load_digests()?;
+        let known = self.known_queues(&page)?;
         // From here on something may be changed: a crash in between must be seen as one.
-        self.mark_running()?;
-        let newest = self.load_queues(&mut page, after_crash)?;
-        let from = newest.map_or(0, |unit| unit.end().get()).max(self.log.min());
+        self.begin(page.mark, known.is_some())?;
+        let (from, newest) = match known {
+            Some(known) => {
+                let newest = known.newest;
+                self.insert_known(known);
+                (page.logics_physical_offset.unsigned_abs().max(self.log.min()), newest)
+            }
+            None => self.load_queues(after_crash)?,
+        };
         let scan = self.scan(from)?;
         self.cut(&scan, after_crash)?;
         self.digests.cut(scan.end).map_err(OpenError::io(root))?;
         self.came_from_disk(scan.end);
-        if page.logics_physical_offset > scan.end.cast_signed() {
-            self.take_back(&mut page, from)?;
+        if lock(&self.page).logics_physical_offset > scan.end.cast_signed() {
+            self.take_back(from)?;
         }
-        self.set_state(&scan, newest, page)?;
+        self.set_state(&scan, newest);
         let Scan { end, records, reason, lost_behind_cut, .. } = scan;
         let recovered = Recovered { after_crash, from, end, records, cut: reason, lost_behind_cut };
         self.report(&recovered);
@@ -109,10 +122,24 @@ impl Shared {
         Ok(())
     }
 
-    /// Loads the queues as far as they can be believed and answers the unit whose record lies last.
-    fn load_queues(&self, page: &mut Checkpoint, after_crash: bool) -> Result<Option<Unit>, OpenError> {
+    /// Loads the queues from their files as far as they can be believed. Answers where reading the log begins, and the
+    /// newest record before.
+    fn load_queues(&self, after_crash: bool) -> Result<(u64, Newest), OpenError> {
+        let unit = self.load_believed_queues(after_crash)?;
+        let from = unit.map_or(0, |unit| unit.end().get()).max(self.log.min());
+        let Some(unit) = unit else { return Ok((from, Newest::default())) };
+        let mut bytes = vec![0; unit.size as usize];
+        let at = unit.log_offset.get();
+        if let Some(segment) = self.log.segment_of(at) {
+            segment.file.read_at(&mut bytes, at - segment.base).map_err(OpenError::io(&segment.path))?;
+        }
+        let store_timestamp = RecordView::parse(&bytes).map_or(0, |view| view.store_timestamp());
+        Ok((from, Newest { at, store_timestamp }))
+    }
+
+    fn load_believed_queues(&self, after_crash: bool) -> Result<Option<Unit>, OpenError> {
         let held = self.log.capacity_end();
-        let claimed = u64::try_from(page.logics_physical_offset).unwrap_or(0);
+        let claimed = u64::try_from(lock(&self.page).logics_physical_offset).unwrap_or(0);
         let limit = match (claimed, after_crash) {
             (0, true) => 0,
             (0, false) => held,
@@ -122,7 +149,7 @@ impl Shared {
         let Some(unit) = newest else { return Ok(None) };
         if !self.is_record(unit)? {
             tracing::warn!(at = %unit.log_offset, "the queues' newest record is not in the log; rebuilding all queues");
-            self.take_back(page, 0)?;
+            self.take_back(0)?;
             return self.load_queues_below(0, true);
         }
         if self.is_plausible_start(unit.end().get())? {
@@ -131,14 +158,22 @@ impl Shared {
         // Either the next record is torn, or that is not where one begins: a look at the whole file tells.
         let base = unit.log_offset.get() / self.log.segment_bytes * self.log.segment_bytes;
         tracing::warn!(at = %unit.end(), base, "no record begins behind the newest indexed one; reading its file again");
-        self.take_back(page, base)?;
+        self.take_back(base)?;
         self.load_queues_below(base, true)
     }
 
     /// Lets the checkpoint say less, before what it speaks of is taken apart: after a crash in between the
     /// half-rebuilt queues must not be believed.
-    fn take_back(&self, page: &mut Checkpoint, offset: u64) -> Result<(), OpenError> {
-        page.logics_physical_offset = offset.cast_signed();
+    fn take_back(&self, offset: u64) -> Result<(), OpenError> {
+        self.save_page_opening(|page| {
+            page.logics_physical_offset = offset.cast_signed();
+            page.mark = None;
+        })
+    }
+
+    fn save_page_opening(&self, change: impl FnOnce(&mut Checkpoint)) -> Result<(), OpenError> {
+        let mut page = lock(&self.page);
+        change(&mut page);
         let path = self.config.root.join("checkpoint");
         page.save(&*self.disk, &path).map_err(OpenError::io(path))
     }
@@ -165,6 +200,8 @@ impl Shared {
                         source: std::io::Error::other(error),
                     })?;
                 }
+                // There is no table that would know another one.
+                queue.commit(Extent { min: queue.min().get(), ..queue.committed() });
                 newest = [newest, loaded.last].into_iter().flatten().max_by_key(Unit::end);
             }
         }
@@ -190,20 +227,6 @@ impl Shared {
         }))
     }
 
-    /// Whether a record, a blank one, empty space or a file's end lies at this position.
-    fn is_plausible_start(&self, at: u64) -> Result<bool, OpenError> {
-        let Some(segment) = self.log.segment_of(at) else { return Ok(true) };
-        let position = at - segment.base;
-        if position + 8 > self.log.segment_bytes {
-            return Ok(false);
-        }
-        let mut head = [0; 8];
-        segment.file.read_at(&mut head, position).map_err(OpenError::io(&segment.path))?;
-        let magic = peek(&head).map_or(0, |(_, magic)| magic);
-        Ok(head == [0; 8]
-            || [wire::record::MAGIC_V1, wire::record::MAGIC_V2, wire::record::MAGIC_BLANK].contains(&magic))
-    }
-
     /// Wipes what lies behind the end, and makes what lies before it durable.
     fn cut(&self, scan: &Scan, after_crash: bool) -> Result<(), OpenError> {
         let end = scan.end;
@@ -227,36 +250,38 @@ impl Shared {
         self.log.remove_from(end.max(1)).map_err(OpenError::io(directory))
     }
 
-    fn set_state(&self, scan: &Scan, newest: Option<Unit>, page: Checkpoint) -> Result<(), OpenError> {
-        let mut store_timestamp = scan.store_timestamp;
-        let mut last_record = scan.last_record;
-        if let (None, Some(unit)) = (last_record, newest) {
-            // Nothing was read: the newest indexed record is the newest of all that matter.
-            last_record = Some(unit.log_offset.get());
-            let mut bytes = vec![0; unit.size as usize];
-            if let Some(segment) = self.log.segment_of(unit.log_offset.get()) {
-                let at = unit.log_offset.get() - segment.base;
-                segment.file.read_at(&mut bytes, at).map_err(OpenError::io(&segment.path))?;
-                store_timestamp = RecordView::parse(&bytes).map_or(0, |view| view.store_timestamp());
-            }
-        }
+    fn set_state(&self, scan: &Scan, newest: Newest) {
         let mut appender = lock(&self.appender);
-        appender.store_timestamp = store_timestamp;
-        appender.last_record = last_record.unwrap_or(0);
+        // Without a record read the newest indexed one is the newest of all that matter.
+        appender.store_timestamp = scan.store_timestamp.max(newest.store_timestamp);
+        appender.last_record = scan.last_record.unwrap_or(newest.at);
         self.appended.store(scan.end, Ordering::Release);
         self.flushed.store(scan.end, Ordering::Release);
-        *lock(&self.page) = page;
-        Ok(())
     }
 
-    /// Leaves the mark that tells the next start of a crash, as Java does: a file with the process id.
-    fn mark_running(&self) -> Result<(), OpenError> {
+    /// Leaves the mark that tells the next start of a crash, as Java does: a file that begins with the process id. The
+    /// page follows: whoever changes one without the other was not us.
+    fn begin(&self, mark: Option<Mark>, is_known: bool) -> Result<(), OpenError> {
+        let openings = mark.map_or(1, |mark| mark.openings + 1);
+        let rounds = &mut *lock(&self.checkpointing);
+        rounds.openings = openings;
+        rounds.generation = mark.map_or(0, |mark| mark.generation);
+        if !is_known && mark.is_some() {
+            // Before our crash mark: with it a table that does not count would look like one that does.
+            self.save_page_opening(|page| page.mark = None)?;
+        }
         let root = &self.config.root;
         let path = root.join("abort");
-        let process = format!("{}{}", std::process::id(), crate::digest::MARK);
+        let text = crash_mark(openings);
         let file =
-            self.disk.create(&path, process.len() as u64, Space::Reserved).map_err(OpenError::io(&path))?;
-        let written = file.write_at(process.as_bytes(), 0).and_then(|()| file.sync());
-        written.and_then(|()| self.disk.sync_dir(root)).map_err(OpenError::io(path))
+            self.disk.create(&path, text.len() as u64, Space::Reserved).map_err(OpenError::io(&path))?;
+        let written = file.write_at(text.as_bytes(), 0).and_then(|()| file.sync());
+        written.and_then(|()| self.disk.sync_dir(root)).map_err(OpenError::io(path))?;
+        match mark {
+            Some(mark) if is_known => {
+                self.save_page_opening(|page| page.mark = Some(Mark { openings, running: true, ..mark }))
+            }
+            _ => Ok(()),
+        }
     }
 }

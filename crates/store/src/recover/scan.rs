@@ -20,6 +20,14 @@ const UNITS_MAX: u64 = 1 << 19;
 /// Places a queue may miss before a record's queue offset is taken for damaged.
 const GAP_MAX: u64 = 1 << 20;
 
+/// Where a record belongs.
+pub(super) struct Place<'a> {
+    pub(super) topic: &'a str,
+    pub(super) queue_id: i32,
+    pub(super) queue_offset: u64,
+    pub(super) tags: Tags,
+}
+
 /// What reading the log found.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
@@ -34,7 +42,7 @@ pub(super) struct Scan {
 }
 
 /// A piece of a segment in memory that follows the reader.
-struct Window {
+pub(super) struct Window {
     segment: Arc<Segment>,
     segment_bytes: u64,
     start: u64,
@@ -42,12 +50,12 @@ struct Window {
 }
 
 impl Window {
-    fn new(segment: Arc<Segment>, segment_bytes: u64) -> Self {
+    pub(super) fn new(segment: Arc<Segment>, segment_bytes: u64) -> Self {
         Self { segment, segment_bytes, start: 0, bytes: Vec::new() }
     }
 
     /// `length` bytes at a position of the segment; the caller stays within it.
-    fn get(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
+    pub(super) fn get(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         let held = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
         let held = held.filter(|skip| skip + length <= self.bytes.len());
         let skip = match held {
@@ -65,7 +73,7 @@ impl Window {
 }
 
 /// What lies at a position.
-enum Found {
+pub(super) enum Found {
     Record(usize),
     /// The rest of the file is blank.
     Roll,
@@ -116,27 +124,33 @@ impl Shared {
                 }
             }
             if self.queues.unwritten_units.load(Ordering::Relaxed) > UNITS_MAX {
-                self.spill_tails()?;
+                self.spill_tails(scan.end)?;
             }
         }
     }
 
+    /// The place of a stored record in its queue, if it has one.
+    pub(super) fn place_of<'a>(&self, view: &RecordView<'a>) -> Option<Place<'a>> {
+        if !is_indexed(view.sys_flag()) {
+            return None;
+        }
+        let topic = view.topic_str()?;
+        let tags = Tags::of(crate::queue::is_schedule(topic), view.properties(), self.delays());
+        Some(Place { topic, queue_id: view.queue_id(), queue_offset: view.queue_offset().get(), tags })
+    }
+
     /// Adds a stored record to its queue, as appending it did.
     fn index_record(&self, view: &RecordView<'_>, offset: u64) {
-        if !is_indexed(view.sys_flag()) {
-            return;
-        }
-        let queue =
-            view.topic_str().and_then(|topic| self.queues.find_or_create(topic, view.queue_id()).ok());
-        let Some(queue) = queue else {
+        let Some(place) = self.place_of(view) else { return };
+        let Ok(queue) = self.queues.find_or_create(place.topic, place.queue_id) else {
             tracing::error!(
                 offset,
-                queue_id = view.queue_id(),
+                queue_id = place.queue_id,
                 "a record's topic cannot be a queue; it is passed over"
             );
             return;
         };
-        let (wanted, next) = (view.queue_offset().get(), queue.max().get());
+        let (wanted, next) = (place.queue_offset, queue.max().get());
         if wanted < next {
             return;
         }
@@ -155,8 +169,7 @@ impl Shared {
                 tracing::warn!(offset, ?queue, wanted, "a queue misses messages; their places stay blank");
             }
         }
-        let tags = Tags::of(queue.is_schedule(), view.properties(), self.delays());
-        let tags_code = tags.at(view.store_timestamp());
+        let tags_code = place.tags.at(view.store_timestamp());
         let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
         let unit = Unit { log_offset: LogOffset::new(offset), size, tags_code };
         for place in queue.max().get()..=wanted {
@@ -167,8 +180,8 @@ impl Shared {
     }
 
     /// Writes the tails to the queue files so that rebuilding a big store needs little memory.
-    fn spill_tails(&self) -> io::Result<()> {
-        let written = self.write_tails(&mut lock(&self.touched));
+    fn spill_tails(&self, end: u64) -> io::Result<()> {
+        let written = self.write_round(&mut lock(&self.checkpointing), end, &mut lock(&self.touched));
         match written {
             Ok(queues) => queues.iter().for_each(|queue| queue.trim_tail(true)),
             Err(crate::checkpoint::Interrupted::NoSpace(error)) => return Err(error),
@@ -180,7 +193,7 @@ impl Shared {
     }
 }
 
-fn find(window: &mut Window, at: u64) -> io::Result<Found> {
+pub(super) fn find(window: &mut Window, at: u64) -> io::Result<Found> {
     let left = window.segment_bytes - at;
     if left < 8 {
         return Ok(Found::Damage(format!("{left} bytes are left in the file, a blank record needs 8")));
@@ -238,8 +251,28 @@ const COUNTED_BYTES: u64 = 8 << 20;
 /// Counts whole records close behind damage in the same file, by their magic and position: what the cut loses at least.
 fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
     let mut count = 0;
-    let mut at = from + 1;
+    let mut at = from;
     let end = window.segment_bytes.min(from + COUNTED_BYTES);
+    while let Some(next) = next_whole(window, at, end)? {
+        count += 1;
+        // Whole records lie side by side.
+        at = next;
+        while let Found::Record(size) = find(window, at)? {
+            if at > next {
+                count += 1;
+            }
+            at += size as u64;
+            if at >= end {
+                return Ok(count);
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// The first whole record behind damage at `from`, before `end` of the same file, told by its magic and position.
+pub(super) fn next_whole(window: &mut Window, from: u64, end: u64) -> io::Result<Option<u64>> {
+    let mut at = from + 1;
     while at + RECORD_BYTES_MIN as u64 <= end {
         let step = usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES / 2);
         let bytes = window.get(at, step)?;
@@ -249,15 +282,12 @@ fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
             continue;
         };
         at += skip as u64;
-        at += match find(window, at)? {
-            Found::Record(size) => {
-                count += 1;
-                size as u64
-            }
-            _ => 1,
-        };
+        if matches!(find(window, at)?, Found::Record(_)) {
+            return Ok(Some(at));
+        }
+        at += 1;
     }
-    Ok(count)
+    Ok(None)
 }
 
 #[cfg(test)]

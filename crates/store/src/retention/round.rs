@@ -138,6 +138,8 @@ impl Store {
         if first.is_none_or(|stored| stored < before_ms) {
             let target = self.shared.offset_by_time(queue, before_ms, Boundary::Lower)?;
             queue.raise_min(target.min(at_most));
+            let queues = &self.shared.queues;
+            self.shared.note_minima(queues.find(queue.topic(), queue.queue_id()).into_iter().collect())?;
             queue.remove_files_before_min()?;
         }
         Ok(queue.min())
@@ -185,6 +187,7 @@ impl Shared {
             let raised = self.raise_queue_minima(LogOffset::new(min));
             self.log.remove_below(min)?;
             raised?;
+            self.note_minima(self.queues.all())?;
             self.remove_queue_files()?;
             self.retention.trimmed.store(min, Ordering::Relaxed);
         }
@@ -240,6 +243,16 @@ impl Shared {
 
     fn raise_queue_minima(&self, log_min: LogOffset) -> io::Result<()> {
         self.of_all_queues(|queue| queue.follow_log(log_min))
+    }
+
+    /// Has the queue table know the minima of these queues.
+    fn note_minima(&self, mut moved: Vec<Arc<Queue>>) -> io::Result<()> {
+        moved.retain(|queue| queue.has_new_min());
+        if moved.is_empty() {
+            return Ok(());
+        }
+        moved.iter().for_each(|queue| queue.relist(&self.queues.unwritten));
+        self.checkpoint_now().map(|_| ()).map_err(|interrupted| io::Error::other(self.explain(interrupted)))
     }
 
     fn remove_queue_files(&self) -> io::Result<()> {

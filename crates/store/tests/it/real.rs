@@ -61,7 +61,7 @@ fn a_second_store_is_refused_with_the_holder_named() {
         other => panic!("{:?}", other.map(|store| store.recovered().clone())),
     }
     let abort = std::fs::read_to_string(directory.path().join("abort")).unwrap();
-    assert_eq!(abort, format!("{} vostok", std::process::id()));
+    assert_eq!(abort, format!("{} 1 vostok", std::process::id()));
     first.close().unwrap();
     drop(Store::open(config(directory.path(), FlushMode::Async), Arc::new(RealDisk)).unwrap());
 }

@@ -1,0 +1,168 @@
+//! The `checkpoint` file: six numbers RocketMQ knows and, behind them, our mark.
+//!
+//! | bytes | content | who |
+//! |---|---|---|
+//! | 0..48 | six big-endian numbers, see [`Checkpoint`] | RocketMQ and we |
+//! | 48..52 | the *seal*: `VSTK` | we |
+//! | 52..56 | CRC-32 of bytes 0..52 | we |
+//! | 56..64 | the *mark*: `VOSTOKQT` | we |
+//! | 64..72 | generation: which file of the queue table counts | we |
+//! | 72..80 | position in that file up to which the table is committed | we |
+//! | 80..88 | how often the store was opened; stands in `abort` as well | we |
+//! | 88..92 | 1 while the store is open, 0 after a clean stop | we |
+//! | 92..96 | CRC-32 of bytes 0..92, top bit cleared | we |
+//!
+//! RocketMQ writes its numbers in place and leaves the rest; then the checksums do not fit: seal and mark count as
+//! missing, and with the mark the queue table. All lies in one sector, so a power cut leaves the old page or the new one.
+
+use crate::disk::{Disk, Space};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use wire::hash::crc32;
+
+/// Size of the checkpoint file.
+const PAGE_BYTES: usize = 4096;
+/// Stands behind the six numbers, before the checksum of what precedes it.
+const SEAL: [u8; 4] = *b"VSTK";
+const NUMBERS_END: usize = 48;
+const MARK_AT: usize = 56;
+const CRC_AT: usize = 92;
+const MARK_END: usize = 96;
+const MAGIC: [u8; 8] = *b"VOSTOKQT";
+
+/// The content of the `checkpoint` file (`StoreCheckpoint`): six numbers at the start of a 4,096-byte page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Store time of the newest flushed message.
+    pub physic_msg_timestamp: i64,
+    /// Store time of the newest message whose queue unit is flushed.
+    pub logics_msg_timestamp: i64,
+    /// End time of the newest full key index file. Kept as found.
+    pub index_msg_timestamp: i64,
+    /// Kept as found.
+    pub master_flushed_offset: i64,
+    /// Start of the newest flushed message.
+    pub confirm_phy_offset: i64,
+    /// Everything before this position is durable in the log and in the queue files.
+    pub logics_physical_offset: i64,
+    /// Which queue table belongs to these numbers; `None` when somebody else wrote them.
+    pub mark: Option<Mark>,
+}
+
+/// Our part of the page: ties a queue table to the six numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Number of the table's file.
+    pub generation: u64,
+    /// Position in it up to which it counts.
+    pub committed: u64,
+    /// How often the store was opened.
+    pub openings: u64,
+    /// Whether the store is open, or was when it crashed.
+    pub running: bool,
+}
+
+impl Checkpoint {
+    /// Reads a page; missing bytes count as zero.
+    #[must_use]
+    pub fn from_bytes(page: &[u8]) -> Self {
+        let field = |index: usize| {
+            let bytes = page.get(index * 8..index * 8 + 8).unwrap_or(&[0; 8]);
+            i64::from_be_bytes(bytes.try_into().expect("eight bytes sliced"))
+        };
+        Self {
+            physic_msg_timestamp: field(0),
+            logics_msg_timestamp: field(1),
+            index_msg_timestamp: field(2),
+            master_flushed_offset: field(3),
+            confirm_phy_offset: field(4),
+            logics_physical_offset: field(5),
+            mark: page.get(..MARK_END).and_then(Mark::from_bytes),
+        }
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut page = Vec::with_capacity(PAGE_BYTES);
+        for field in [
+            self.physic_msg_timestamp,
+            self.logics_msg_timestamp,
+            self.index_msg_timestamp,
+            self.master_flushed_offset,
+            self.confirm_phy_offset,
+            self.logics_physical_offset,
+        ] {
+            page.extend_from_slice(&field.to_be_bytes());
+        }
+        page.extend_from_slice(&SEAL);
+        page.extend_from_slice(&crc32fast::hash(&page).to_be_bytes());
+        if let Some(mark) = self.mark {
+            page.extend_from_slice(&MAGIC);
+            for field in [mark.generation, mark.committed, mark.openings] {
+                page.extend_from_slice(&field.to_be_bytes());
+            }
+            page.extend_from_slice(&u32::from(mark.running).to_be_bytes());
+            page.extend_from_slice(&crc32(&page).to_be_bytes());
+        }
+        page.resize(PAGE_BYTES, 0);
+        page
+    }
+
+    /// Whether a page is as we wrote it: a Java broker changes the numbers and leaves the seal.
+    pub(crate) fn is_sealed(page: &[u8]) -> bool {
+        let seal = page.get(48..56).and_then(|seal| seal.strip_prefix(&SEAL));
+        seal.is_some_and(|sum| sum == crc32fast::hash(&page[..52]).to_be_bytes())
+    }
+
+    pub(crate) fn load(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
+        let file = match disk.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            file => file?,
+        };
+        let mut page = [0; MARK_END];
+        if let Err(error) = file.read_at(&mut page, 0) {
+            if error.kind() != ErrorKind::UnexpectedEof {
+                return Err(error);
+            }
+            // Shorter than ours; or it was being made when the power went away.
+            page = [0; MARK_END];
+            if let Err(error) = file.read_at(&mut page[..NUMBERS_END], 0) {
+                return if error.kind() == ErrorKind::UnexpectedEof {
+                    Ok(Self::default())
+                } else {
+                    Err(error)
+                };
+            }
+        }
+        Ok(Self::from_bytes(&page))
+    }
+
+    pub(crate) fn save(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
+        // Overwritten in place: it all lies in one sector. The first time the name must last as well.
+        let (file, is_new) = match disk.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                (disk.create(path, PAGE_BYTES as u64, Space::Reserved)?, true)
+            }
+            file => (file?, false),
+        };
+        file.write_at(&self.to_bytes(), 0)?;
+        file.sync()?;
+        match path.parent() {
+            Some(directory) if is_new => disk.sync_dir(directory),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Mark {
+    fn from_bytes(page: &[u8]) -> Option<Self> {
+        let number = |at: usize| u64::from_be_bytes(page[at..at + 8].try_into().expect("eight bytes sliced"));
+        let short = |at: usize| u32::from_be_bytes(page[at..at + 4].try_into().expect("four bytes sliced"));
+        if page[MARK_AT..MARK_AT + 8] != MAGIC || short(CRC_AT) != crc32(&page[..CRC_AT]) {
+            return None;
+        }
+        let (generation, committed, openings) = (number(64), number(72), number(80));
+        Some(Self { generation, committed, openings, running: short(88) != 0 })
+    }
+}

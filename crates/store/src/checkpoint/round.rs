@@ -1,0 +1,200 @@
+//! One round of the checkpoint: announce in the queue table what will be written, write it, and later commit both in
+//! the page. See [`crate::queue::table`] for the files.
+
+use super::{Checkpoint, Interrupted, Mark};
+use crate::queue::files::Touched;
+use crate::queue::table::{self, Journal, Rows};
+use crate::queue::{Extent, Queue};
+use crate::store::Shared;
+use crate::wake::lock;
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the rounds keep from one to the next.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    /// The table's file; none before the first announcement and after trouble.
+    journal: Option<Journal>,
+    /// The newest generation used, whether it counts or not.
+    pub(crate) generation: u64,
+    /// How often the store was opened, this time included.
+    pub(crate) openings: u64,
+    /// Queues written, or about to be, since the page was saved last, and what their files will hold then.
+    planned: Vec<(Arc<Queue>, Extent)>,
+    /// Queues in whose files a crash may have left units that do not count.
+    pub(crate) dirty: Vec<Dirty>,
+}
+
+/// Units `from..until` of a queue that do not count.
+pub(crate) struct Dirty {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+}
+
+impl Rounds {
+    fn mark(&self) -> Option<Mark> {
+        let journal = self.journal.as_ref()?;
+        let (generation, committed, openings) = (journal.generation, journal.at, self.openings);
+        Some(Mark { generation, committed, openings, running: true })
+    }
+}
+
+impl Shared {
+    /// Writes the units of records before `end` to the queue files, after saying so in the table. Answers the queues.
+    pub(crate) fn write_round(
+        &self,
+        rounds: &mut Rounds,
+        end: u64,
+        touched: &mut Touched,
+    ) -> Result<Vec<Arc<Queue>>, Interrupted> {
+        self.wipe_dirty(rounds, touched)?;
+        let queues = self.queues.take_unwritten();
+        let mut plan: Vec<_> = queues.iter().map(|queue| (queue.clone(), queue.plan(end))).collect();
+        if !rounds.planned.is_empty() {
+            // A round that did not finish: what it wrote is committed with this one.
+            let known: HashSet<_> = queues.iter().map(Arc::as_ptr).collect();
+            let others = rounds.planned.drain(..).filter(|(queue, _)| !known.contains(&Arc::as_ptr(queue)));
+            plan.extend(others.map(|(queue, _)| (queue.clone(), queue.plan(end))));
+        }
+        let announced = self.announce(rounds, &plan);
+        rounds.planned = plan;
+        if let Err(interrupted) = announced {
+            queues.iter().for_each(|queue| queue.relist(&self.queues.unwritten));
+            return Err(interrupted);
+        }
+        for (index, queue) in queues.iter().enumerate() {
+            match queue.write_tail(rounds.planned[index].1, &self.queues.unwritten, touched) {
+                Ok(count) => drop(self.queues.unwritten_units.fetch_sub(count, Ordering::Relaxed)),
+                Err(error) => {
+                    queues[index..].iter().for_each(|queue| queue.relist(&self.queues.unwritten));
+                    return Err(self.failed("writing queue files", error));
+                }
+            }
+        }
+        Ok(queues)
+    }
+
+    /// Removes what a crash left in queue files behind what counts; before anything else is written.
+    fn wipe_dirty(&self, rounds: &mut Rounds, touched: &mut Touched) -> Result<(), Interrupted> {
+        if rounds.dirty.is_empty() {
+            return Ok(());
+        }
+        for Dirty { queue, from, until } in &rounds.dirty {
+            let wiped = queue.wipe(*from, *until, touched);
+            wiped.map_err(|error| self.failed("wiping queue files", error))?;
+        }
+        // The table will not speak of these any more.
+        self.sync_touched(touched)?;
+        rounds.dirty.clear();
+        Ok(())
+    }
+
+    /// Makes durable which queues will be written.
+    fn announce(&self, rounds: &mut Rounds, plan: &[(Arc<Queue>, Extent)]) -> Result<(), Interrupted> {
+        if plan.is_empty() && (rounds.journal.is_some() || lock(&self.page).mark.is_some()) {
+            return Ok(());
+        }
+        let mut rows = self.rows();
+        plan.iter().for_each(|(queue, extent)| rows.add(queue.topic(), queue.queue_id(), *extent));
+        let added = match &mut rounds.journal {
+            Some(journal) => journal.add(&rows),
+            None => Ok(false),
+        };
+        let done = match added {
+            Ok(false) => self.roll(rounds, Some(&rows)),
+            Ok(true) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(mark) => self.save_page(|page| page.mark = Some(mark)),
+            Err(error) => {
+                // The queues can do without; the next opening then loads them from their files.
+                tracing::warn!(%error, "the queue table cannot be written; starting again will take longer");
+                rounds.journal = None;
+                self.save_page(|page| page.mark = None)
+            }
+        }?;
+        if let Some(journal) = &rounds.journal {
+            let removed = table::remove_others(&*self.disk, &self.config.root, journal.generation);
+            removed.unwrap_or_else(|error| tracing::warn!(%error, "an old queue table stays"));
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::new(self.log.min(), self.config.queue_file_bytes)
+    }
+
+    /// Begins the next generation: a base of what is committed, and then these rows. Answers the mark that makes the base
+    /// count.
+    fn roll(&self, rounds: &mut Rounds, rows: Option<&Rows>) -> io::Result<Mark> {
+        let mut base = self.rows();
+        for queue in self.queues.all() {
+            let extent = queue.committed();
+            if extent.max > 0 {
+                base.add(queue.topic(), queue.queue_id(), extent);
+            }
+        }
+        rounds.generation += 1;
+        rounds.journal = None;
+        let room = rows.map_or(0, Rows::size);
+        let root = &self.config.root;
+        let journal =
+            rounds.journal.insert(Journal::create(&*self.disk, root, rounds.generation, &base, room)?);
+        let committed = journal.at;
+        if let Some(rows) = rows {
+            let added = journal.add(rows)?;
+            assert!(added, "a new table has room for a record");
+        }
+        Ok(Mark { generation: rounds.generation, committed, openings: rounds.openings, running: true })
+    }
+
+    /// Lets the page speak of everything announced, and of the log up to `end`.
+    pub(super) fn commit(&self, rounds: &mut Rounds, newest: (u64, i64, u64)) -> Result<(), Interrupted> {
+        let (end, store_timestamp, last_record) = newest;
+        let before = *lock(&self.page);
+        let mark = rounds.mark().or(before.mark);
+        if before.logics_physical_offset != end.cast_signed() || before.mark != mark {
+            self.save_page(|page| {
+                if last_record > 0 || end > 0 {
+                    page.physic_msg_timestamp = store_timestamp;
+                    page.logics_msg_timestamp = store_timestamp;
+                    page.confirm_phy_offset = last_record.cast_signed();
+                }
+                page.logics_physical_offset = end.cast_signed();
+                page.mark = mark;
+            })?;
+        }
+        rounds.planned.drain(..).for_each(|(queue, extent)| queue.commit(extent));
+        Ok(())
+    }
+
+    /// Changes the page and makes it durable.
+    fn save_page(&self, change: impl FnOnce(&mut Checkpoint)) -> Result<(), Interrupted> {
+        let mut page = lock(&self.page);
+        change(&mut page);
+        let path = self.config.root.join("checkpoint");
+        page.save(&*self.disk, &path).map_err(|error| self.failed("writing the checkpoint", error))
+    }
+
+    /// The last page of a clean stop: a table without a journal, and the word that nobody has the store open.
+    pub(crate) fn commit_clean(&self) -> Result<(), Interrupted> {
+        let rounds = &mut *lock(&self.checkpointing);
+        let mut mark = rounds.mark().or(lock(&self.page).mark);
+        if rounds.journal.as_ref().is_some_and(Journal::is_long) {
+            match self.roll(rounds, None) {
+                Ok(compact) => mark = Some(compact),
+                // The long one does as well.
+                Err(error) => tracing::warn!(%error, "the queue table was not compacted"),
+            }
+        }
+        let Some(mark) = mark else { return Ok(()) };
+        self.save_page(|page| page.mark = Some(Mark { running: false, ..mark }))?;
+        let removed = table::remove_others(&*self.disk, &self.config.root, mark.generation);
+        removed.unwrap_or_else(|error| tracing::warn!(%error, "an old queue table stays"));
+        Ok(())
+    }
+}

@@ -1,0 +1,340 @@
+//! The healer: a thread of low priority that looks after queue files that are not what the queue table says.
+//!
+//! Opening believes the table. Afterwards this thread looks at the files of each queue: are they there, at their full size,
+//! and are the first and the last unit of each what they must be? Readers report what does not fit in between. A queue
+//! found bad is *lost* from its first bad unit up to what was written so far: that range is wiped, readers of it are told
+//! [`crate::ReadError::Rebuilding`], and one pass over the log for all lost queues writes it again. Appends and reads of everything
+//! else go on. A crash in between leaves the wiped range empty, which the next look or read finds.
+//!
+//! A clean stop does not wait for it. It then leaves the crash mark: a RocketMQ broker would take the hole for the
+//! queue's end.
+
+use super::scan::{Found, Window, find, next_whole};
+use crate::error::OpenError;
+use crate::queue::{Queue, Unit};
+use crate::store::Shared;
+use crate::wake::{Wake, lock};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use wire::record::RecordView;
+use wire::units::LogOffset;
+
+/// Units kept in memory before they go to the files: 24 MiB.
+const UNITS_MAX: usize = 1 << 20;
+/// How often the log says how far a rebuild is.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Records between two looks at the clock.
+const STEPS: u64 = 4096;
+
+/// What the store does besides serving, and how far it is. All zero when it does nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Queues whose files were not looked at since the store was opened.
+    pub unchecked_queues: u64,
+    /// Queues that are being rebuilt from the log, or wait for it.
+    pub lost_queues: u64,
+    /// Position in the log the rebuild has reached.
+    pub rebuild_at: u64,
+    /// Position at which it will be done.
+    pub rebuild_end: u64,
+}
+
+/// What the healer has to do.
+#[derive(Default)]
+pub(crate) struct Healer {
+    pub(crate) wake: Arc<Wake>,
+    state: Mutex<State>,
+    idle: Condvar,
+    /// Whether something was found lost and is not whole again.
+    is_needed: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    unchecked: Vec<Arc<Queue>>,
+    /// Whether the log's start moved since the queues' minima were taken down.
+    correct_minima: bool,
+    lost: Vec<Arc<Queue>>,
+    progress: Progress,
+    is_busy: bool,
+    stopped: bool,
+}
+
+/// By topic and queue id.
+type Jobs = HashMap<Box<str>, BTreeMap<i32, Job>>;
+
+/// A range of a queue to be written again.
+struct Job {
+    queue: Arc<Queue>,
+    /// The next place to write in the files.
+    written: u64,
+    /// Units from there on.
+    units: Vec<Unit>,
+    until: u64,
+}
+
+impl Job {
+    fn next(&self) -> u64 {
+        self.written + self.units.len() as u64
+    }
+}
+
+impl Shared {
+    /// Has the files of all queues looked at, later.
+    pub(super) fn check_later(&self, correct_minima: bool) {
+        let mut state = lock(&self.healer.state);
+        state.unchecked = self.queues.all();
+        state.correct_minima = correct_minima;
+        state.is_busy = true;
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        let state = lock(&self.healer.state);
+        Progress {
+            unchecked_queues: state.unchecked.len() as u64,
+            lost_queues: state.lost.len() as u64,
+            ..state.progress
+        }
+    }
+
+    /// Whether something is known to be lost and not whole again.
+    pub(crate) fn is_healing(&self) -> bool {
+        self.healer.is_needed.load(Ordering::Acquire) || self.queues.open.has_reports()
+    }
+
+    /// Waits until the healer has nothing to do, or ends.
+    pub(crate) fn wait_healed(&self) {
+        let mut state = lock(&self.healer.state);
+        while !state.stopped && (state.is_busy || self.queues.open.has_reports()) {
+            state = self.healer.idle.wait(state).unwrap_or_else(|poison| poison.into_inner());
+        }
+    }
+
+    /// The healer's thread.
+    pub(crate) fn run_healer(&self) {
+        let _ = rustix::process::nice(19);
+        while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
+            let (reported, queue, correct_minima) = {
+                let mut state = lock(&self.healer.state);
+                let reported = self.queues.open.take_reports();
+                state.is_busy |= !reported.is_empty();
+                (reported, state.unchecked.pop(), state.correct_minima)
+            };
+            let reported = reported.iter().filter_map(|(topic, id)| self.queues.find(topic, *id));
+            reported.for_each(|queue| self.look_at(&queue, Queue::first_bad_of_all));
+            match queue {
+                Some(queue) => {
+                    self.look_at(&queue, Queue::first_bad);
+                    if correct_minima && !queue.is_lost() {
+                        self.correct_min(&queue);
+                    }
+                }
+                None => self.rebuild_or_rest(),
+            }
+        }
+        lock(&self.healer.state).stopped = true;
+        self.healer.idle.notify_all();
+    }
+
+    fn rebuild_or_rest(&self) {
+        let lost = lock(&self.healer.state).lost.clone();
+        if !lost.is_empty() {
+            if let Err(error) = self.rebuild(&lost) {
+                tracing::error!(%error, "queues cannot be rebuilt now; their lost parts stay unreadable");
+                lock(&self.healer.state).lost.clear();
+            }
+            return;
+        }
+        let mut state = lock(&self.healer.state);
+        state.is_busy = self.queues.open.has_reports();
+        if state.is_busy {
+            return;
+        }
+        drop(state);
+        self.healer.idle.notify_all();
+        self.healer.wake.sleep(None);
+    }
+
+    /// Looks at a queue's files and puts it on the list of lost ones when they are not as they must be.
+    fn look_at(&self, queue: &Arc<Queue>, look: fn(&Queue) -> io::Result<Option<u64>>) {
+        match look(queue) {
+            Ok(None) => {}
+            Ok(Some(at)) => self.lose(queue, at),
+            Err(error) => tracing::error!(?queue, %error, "queue files cannot be checked"),
+        }
+    }
+
+    /// Takes a queue's units from an offset on out of service; the healer writes them again.
+    pub(crate) fn lose(&self, queue: &Arc<Queue>, at: u64) {
+        tracing::warn!(?queue, at, "queue files are missing or damaged; rebuilding them from the log");
+        self.healer.is_needed.store(true, Ordering::Release);
+        queue.lose(at);
+        let mut state = lock(&self.healer.state);
+        state.is_busy = true;
+        if !state.lost.iter().any(|other| Arc::ptr_eq(other, queue)) {
+            state.lost.push(queue.clone());
+        }
+        drop(state);
+        self.healer.wake.wake();
+    }
+
+    fn correct_min(&self, queue: &Arc<Queue>) {
+        let before = queue.min();
+        match queue.correct_min(LogOffset::new(self.log.min())) {
+            Ok(()) if queue.min() > before => queue.relist(&self.queues.unwritten),
+            Ok(()) => {}
+            Err(error) => tracing::warn!(?queue, %error, "a queue's minimum is not known yet"),
+        }
+    }
+
+    /// Writes the lost parts of these queues again, in one pass over the log.
+    fn rebuild(&self, lost: &[Arc<Queue>]) -> Result<(), OpenError> {
+        let mut jobs = Jobs::new();
+        let mut from = u64::MAX;
+        for queue in lost {
+            let Some((job, start)) = self.begin_job(queue)? else { continue };
+            from = from.min(start);
+            jobs.entry(queue.topic().into()).or_default().insert(queue.queue_id(), job);
+        }
+        let end = self.appended.load(Ordering::Acquire);
+        let from = from.max(self.log.min()).min(end);
+        tracing::warn!(queues = lost.len(), from, end, "rebuilding queues from the log");
+        if !self.read_log_for(&mut jobs, from, end)? {
+            return Ok(());
+        }
+        for job in jobs.values_mut().flat_map(BTreeMap::values_mut) {
+            let missing = job.until - job.next();
+            if missing > 0 {
+                tracing::error!(queue = ?job.queue, missing, "messages of a queue are not in the log any more");
+            }
+            job.units.resize(job.units.len() + usize::try_from(missing).unwrap_or(0), Unit::PRE_BLANK);
+        }
+        self.write_jobs(&mut jobs)?;
+        for job in jobs.values().flat_map(BTreeMap::values) {
+            job.queue.found(job.until);
+            self.correct_min(&job.queue);
+        }
+        let mut state = lock(&self.healer.state);
+        state.lost.retain(|queue| queue.is_lost());
+        state.progress = Progress::default();
+        self.healer.is_needed.store(!state.lost.is_empty(), Ordering::Release);
+        drop(state);
+        tracing::info!(queues = lost.len(), "queues rebuilt");
+        self.checkpoint.wake();
+        Ok(())
+    }
+
+    /// Takes the lost range out of service and wipes it. Answers as well where in the log its messages begin at the
+    /// earliest.
+    fn begin_job(&self, queue: &Arc<Queue>) -> Result<Option<(Job, u64)>, OpenError> {
+        let failed = || OpenError::io(&self.queues.directory);
+        // No checkpoint writes to the files now.
+        let _alone = lock(&self.checkpointing);
+        let Some((from, until)) = queue.lost() else { return Ok(None) };
+        let mut touched = lock(&self.touched);
+        queue.empty(from, until, &mut touched).map_err(failed())?;
+        let mut before = Vec::new();
+        let start = match from.checked_sub(1).filter(|place| *place >= queue.min().get()) {
+            Some(place)
+                if queue.units_blocking(wire::units::QueueOffset::new(place), 1, &mut before).is_ok() =>
+            {
+                before.first().map_or(0, |unit| unit.end().get())
+            }
+            _ => 0,
+        };
+        Ok(Some((Job { queue: queue.clone(), written: from, units: Vec::new(), until }, start)))
+    }
+
+    /// Finds the jobs' messages in the log; `false` when the store is being closed.
+    fn read_log_for(&self, jobs: &mut Jobs, from: u64, end: u64) -> Result<bool, OpenError> {
+        let (mut kept, mut steps) = (0, 0u64);
+        let mut reported = Instant::now();
+        for segment in self.log.segments_in(from, end) {
+            let path = segment.path.clone();
+            let failed = || OpenError::io(&path);
+            let mut at = from.saturating_sub(segment.base);
+            let limit = (end - segment.base).min(self.log.segment_bytes);
+            let base = segment.base;
+            let mut window = Window::new(segment, self.log.segment_bytes);
+            while at < limit {
+                match find(&mut window, at).map_err(failed())? {
+                    Found::Record(size) => {
+                        let view = RecordView::parse(window.get(at, size).map_err(failed())?);
+                        let view = view.map_err(|error| failed()(io::Error::other(error)))?;
+                        kept += self.take(jobs, &view, base + at);
+                        at += size as u64;
+                    }
+                    Found::Roll => break,
+                    Found::Nothing | Found::Damage(_) => {
+                        let Some(next) = next_whole(&mut window, at, limit).map_err(failed())? else { break };
+                        at = next;
+                    }
+                }
+                if kept > UNITS_MAX {
+                    self.write_jobs(jobs)?;
+                    kept = 0;
+                }
+                if self.stopping.load(Ordering::Acquire) {
+                    return Ok(false);
+                }
+                steps += 1;
+                if steps % STEPS == 0 {
+                    self.report_rebuild(base + at, end, &mut reported);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn report_rebuild(&self, at: u64, end: u64, reported: &mut Instant) {
+        let mut state = lock(&self.healer.state);
+        (state.progress.rebuild_at, state.progress.rebuild_end) = (at, end);
+        drop(state);
+        if reported.elapsed() >= REPORT_INTERVAL {
+            *reported = Instant::now();
+            tracing::info!(at, end, "rebuilding queues");
+        }
+    }
+
+    /// Takes a record's unit for its queue if that waits for it. Answers the number of units.
+    fn take(&self, jobs: &mut Jobs, view: &RecordView<'_>, at: u64) -> usize {
+        let Some(place) = self.place_of(view) else { return 0 };
+        // Only lost queues are of interest: most records end here.
+        let job = jobs.get_mut(place.topic).and_then(|queues| queues.get_mut(&place.queue_id));
+        let Some(job) = job else { return 0 };
+        let wanted = place.queue_offset;
+        if wanted < job.next() || wanted >= job.until {
+            return 0;
+        }
+        let before = job.units.len();
+        let gap = usize::try_from(wanted - job.next()).unwrap_or(0);
+        job.units.resize(before + gap, Unit::PRE_BLANK);
+        let tags_code = place.tags.at(view.store_timestamp());
+        let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
+        job.units.push(Unit { log_offset: LogOffset::new(at), size, tags_code });
+        gap + 1
+    }
+
+    fn write_jobs(&self, jobs: &mut Jobs) -> Result<(), OpenError> {
+        let waiting = jobs.values_mut().flat_map(BTreeMap::values_mut);
+        for job in waiting.filter(|job| !job.units.is_empty()) {
+            // Per queue, so that a checkpoint need not wait long.
+            let _alone = lock(&self.checkpointing);
+            let units = std::mem::take(&mut job.units);
+            let written = job.queue.rewrite(job.written, &units, &mut lock(&self.touched));
+            written.map_err(OpenError::io(&self.queues.directory))?;
+            job.written += units.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a queue file that reads like this is damaged, rather than the disk.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), NotFound | InvalidData | UnexpectedEof)
+}

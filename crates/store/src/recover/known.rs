@@ -1,0 +1,166 @@
+//! Opening from the queue table: the queues as the last checkpoint knew them, without a look at their files.
+
+use super::scan::{Found, Window, find};
+use crate::checkpoint::{Checkpoint, Dirty, Mark};
+use crate::error::OpenError;
+use crate::queue::table::{self, Table};
+use crate::store::Shared;
+use crate::wake::lock;
+use std::path::Path;
+use wire::record::{RecordView, peek};
+
+/// The newest record before a position: where it begins, and its store time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Newest {
+    pub(super) at: u64,
+    pub(super) store_timestamp: i64,
+}
+
+/// What the table says of a store, checked against everything that is cheap to check.
+pub(super) struct Known {
+    table: Table,
+    intended: Table,
+    pub(super) newest: Newest,
+}
+
+impl Shared {
+    /// The queue table, when it belongs to the page, the page to the log, and nobody else had the store open since.
+    pub(super) fn known_queues(&self, page: &Checkpoint) -> Result<Option<Known>, OpenError> {
+        let Some(mark) = page.mark else { return Ok(None) };
+        if !self.is_our_mark(mark)? {
+            tracing::warn!("another program had the store open; loading all queues from their files");
+            return Ok(None);
+        }
+        let root = &self.config.root;
+        let bytes = table::load(&*self.disk, root, mark.generation)
+            .map_err(OpenError::io(table::directory(root)))?
+            .unwrap_or_default();
+        let Some((table, intended)) = Table::read(&bytes, mark.generation, mark.committed) else {
+            tracing::warn!(
+                mark.generation,
+                "the queue table is damaged; loading all queues from their files"
+            );
+            return Ok(None);
+        };
+        if table.file_bytes != self.config.queue_file_bytes {
+            return Ok(None);
+        }
+        let Some(newest) = self.newest_record(page)? else {
+            tracing::warn!(
+                claimed = page.logics_physical_offset,
+                "the log does not hold what the checkpoint speaks of; loading all queues from their files"
+            );
+            return Ok(None);
+        };
+        Ok(Some(Known { table, intended, newest }))
+    }
+
+    /// Whether the crash mark is the one that goes with the page.
+    fn is_our_mark(&self, mark: Mark) -> Result<bool, OpenError> {
+        let path = self.config.root.join("abort");
+        let openings = read_openings(self, &path).map_err(OpenError::io(&path))?;
+        Ok(match openings {
+            // Nobody has it open, and we left it so.
+            None => !mark.running,
+            // Ours; or the opening after it got no further than the mark.
+            Some(number) => number == mark.openings || number == mark.openings + 1,
+        })
+    }
+
+    /// The record the page calls the newest one, when it is whole and ends where the page says; all zero for a store
+    /// without messages. `None` when page and log do not fit.
+    fn newest_record(&self, page: &Checkpoint) -> Result<Option<Newest>, OpenError> {
+        let (Ok(claimed), Ok(at)) =
+            (u64::try_from(page.logics_physical_offset), u64::try_from(page.confirm_phy_offset))
+        else {
+            return Ok(None);
+        };
+        if claimed == 0 {
+            return Ok(Some(Newest::default()));
+        }
+        if claimed > self.log.capacity_end() || claimed < self.log.min() {
+            return Ok(None);
+        }
+        let Some(newest) = self.record_ending_by(at, claimed)? else { return Ok(None) };
+        Ok(self.is_plausible_start(claimed)?.then_some(newest))
+    }
+
+    fn record_ending_by(&self, at: u64, end: u64) -> Result<Option<Newest>, OpenError> {
+        let Some(segment) = self.log.segment_of(at) else { return Ok(None) };
+        let path = segment.path.clone();
+        let position = at - segment.base;
+        let mut window = Window::new(segment, self.log.segment_bytes);
+        let Found::Record(size) = find(&mut window, position).map_err(OpenError::io(&path))? else {
+            return Ok(None);
+        };
+        let bytes = window.get(position, size).map_err(OpenError::io(&path))?;
+        let view =
+            RecordView::parse(bytes).map_err(|error| OpenError::io(&path)(std::io::Error::other(error)))?;
+        let next = at + size as u64;
+        // A blank record may lie between, so that the next one begins in the next file.
+        let is_next = next == end || end.is_multiple_of(self.log.segment_bytes) && next < end;
+        Ok(is_next.then(|| Newest { at, store_timestamp: view.store_timestamp() }))
+    }
+
+    /// Whether a record, a blank one, empty space or a file's end lies at this position.
+    pub(super) fn is_plausible_start(&self, at: u64) -> Result<bool, OpenError> {
+        let Some(segment) = self.log.segment_of(at) else { return Ok(true) };
+        let position = at - segment.base;
+        if position + 8 > self.log.segment_bytes {
+            return Ok(false);
+        }
+        let mut head = [0; 8];
+        segment.file.read_at(&mut head, position).map_err(OpenError::io(&segment.path))?;
+        let magic = peek(&head).map_or(0, |(_, magic)| magic);
+        Ok(head == [0; 8]
+            || [wire::record::MAGIC_V1, wire::record::MAGIC_V2, wire::record::MAGIC_BLANK].contains(&magic))
+    }
+
+    /// Makes the queues the table knows.
+    pub(super) fn insert_known(&self, known: Known) {
+        let Known { table, intended, .. } = known;
+        let file_units = self.config.queue_file_bytes / crate::queue::UNIT_BYTES;
+        let mut dirty = Vec::new();
+        for (topic, queues) in &intended.queues {
+            for (queue_id, extent) in queues {
+                let held = table.queues.get(topic).and_then(|queues| queues.get(queue_id));
+                // A new queue's file may begin with blank units.
+                let from = held.map_or(extent.min / file_units * file_units, |held| held.max);
+                if extent.max > from {
+                    dirty.push((topic, *queue_id, from, extent.max));
+                }
+            }
+        }
+        self.queues.insert_all(&table.queues);
+        let log_min = self.log.min();
+        let is_shorter = log_min > table.log_min;
+        for queue in self.queues.all().iter().filter(|_| is_shorter) {
+            queue.expire(log_min);
+        }
+        self.check_later(is_shorter);
+        let mut rounds = lock(&self.checkpointing);
+        for (topic, queue_id, from, until) in dirty {
+            match self.queues.find_or_create(topic, queue_id) {
+                Ok(queue) => rounds.dirty.push(Dirty { queue, from, until }),
+                Err(error) => tracing::error!(%error, "a row of the queue table is passed over"),
+            }
+        }
+    }
+}
+
+/// The number behind the process id in our crash mark; `None` without a mark, zero in one that somebody else left.
+fn read_openings(shared: &Shared, path: &Path) -> std::io::Result<Option<u64>> {
+    let file = match shared.disk.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut text = vec![0; usize::try_from(file.length()?.min(64)).unwrap_or(0)];
+    file.read_at(&mut text, 0)?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(Some(text.split(' ').nth(1).and_then(|number| number.trim().parse().ok()).unwrap_or(0)))
+}
+
+/// What `abort` holds: the process id as RocketMQ writes it, the number of this opening, and who we are.
+pub(super) fn crash_mark(openings: u64) -> String {
+    format!("{} {openings}{}", std::process::id(), crate::digest::MARK)
+}
