@@ -5,6 +5,7 @@
 mod basic;
 mod digest;
 mod faults;
+mod flips;
 mod java;
 mod model;
 mod real;
