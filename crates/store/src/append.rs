@@ -73,6 +73,7 @@ impl Shared {
         self.index(batch, store_timestamp);
         batch.end = LogOffset::new(end);
         batch.store_timestamp = store_timestamp;
+        self.index.hand_over(batch, end);
         batch.appended = true;
         drop(appender);
         self.after_append(start, end);

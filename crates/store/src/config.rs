@@ -53,6 +53,12 @@ pub struct Config {
     /// Whether a checksum of everything but the body is kept of every record, and compared when the record is read from
     /// the disk. Off only to measure what it costs.
     pub digests: bool,
+    /// `messageIndexEnable`: messages are found by key. Without it what is indexed already still is.
+    pub key_index: bool,
+    /// `maxHashSlotNum`: slots of a key index file. Other files are made anew from the log.
+    pub index_slots: u32,
+    /// `maxIndexNum`: places for items in a key index file, one more than it takes. As with the slots.
+    pub index_items: u32,
     /// Queue files kept open.
     pub open_queue_files: usize,
     /// Queue units that may wait in memory for their files; beyond it appends are refused as busy.
@@ -60,7 +66,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// RocketMQ's defaults for a store at `root`.
+    /// RocketMQ's defaults for a store at `root`, except that there is no key index: whoever answers queries turns it on.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
@@ -86,6 +92,9 @@ impl Config {
             .expect("the default text is well formed"),
             crc_property: false,
             digests: true,
+            key_index: false,
+            index_slots: 5_000_000,
+            index_items: 20_000_000,
             open_queue_files: 512,
             unwritten_units_max: 8 << 20,
         }

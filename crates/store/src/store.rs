@@ -10,6 +10,7 @@ use crate::disk::{Disk, Syncer};
 use crate::error::{AppendError, OpenError, PushError, ReadError};
 use crate::fence::Fence;
 use crate::flush::{Flush, FlushOutcome, Flushes};
+use crate::index::{Geometry, KeyIndex, KeyMatches, KeyQuery};
 use crate::log::Log;
 use crate::queue::files::{OpenFiles, Touched};
 use crate::queue::registry::Queues;
@@ -27,7 +28,7 @@ use wire::units::{LogOffset, QueueOffset};
 /// What the appender, the readers and the store's threads share.
 ///
 /// Locks, in the order they may be taken: checkpointing, appender, touched, page, a queue's tail, the list of unwritten
-/// queues. Watermarks: `flushed <= appended`; both only grow.
+/// queues; those of the key index after the appender's. Watermarks: `flushed <= appended`; both only grow.
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) disk: Arc<dyn Disk>,
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     /// What of the log is in memory because somebody reads far behind.
     pub(crate) windows: Mutex<Windows>,
     pub(crate) retention: retention::State,
+    pub(crate) index: KeyIndex,
     delays: Arc<[i64]>,
 }
 
@@ -97,6 +99,13 @@ impl Store {
             let (segment, queue) = (config.segment_bytes, config.queue_file_bytes);
             let text = format!(
                 "a commit log file of {segment} bytes with a queue file of {queue} bytes cannot work: expected 256 to 2147483648 and at least 20"
+            );
+            return Err(OpenError::Config(text));
+        }
+        let (slots, items) = (config.index_slots, config.index_items);
+        if slots == 0 || items < 2 || slots.max(items) > i32::MAX.unsigned_abs() {
+            let text = format!(
+                "key index files of {slots} slots and {items} items cannot work: expected 1 to 2147483647 slots and at least 2 items"
             );
             return Err(OpenError::Config(text));
         }
@@ -326,6 +335,21 @@ impl Store {
         self.shared.offset_by_time(queue, time_ms, boundary)
     }
 
+    /// Messages that have a key or tag, newest first. Waits for the disk. What was appended before the call is found,
+    /// unless keys are still being read from the log after a crash; [`KeyMatches`] says how far they are.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
+        self.shared.query(query)
+    }
+
+    /// Everything before this position of the log is in the key index.
+    #[must_use]
+    pub fn indexed(&self) -> LogOffset {
+        LogOffset::new(self.shared.index.indexed())
+    }
+
     /// Makes everything durable, writes the checkpoint, removes what was only prepared and ends the threads.
     /// Appends are refused from now on. A second call does nothing.
     ///
@@ -339,6 +363,9 @@ impl Store {
         lock(&self.shared.appender).closed = true;
         self.stop_others(&mut workers);
         let done = self.shared.checkpoint_now();
+        if done.is_ok() {
+            self.shared.close_index();
+        }
         self.stop_flushers(&mut workers);
         let result = match done {
             Ok(_) if self.shared.is_healing() => {
@@ -363,6 +390,7 @@ impl Store {
         self.shared.checkpoint.wake();
         self.shared.prepare.wake();
         self.shared.healer.wake.wake();
+        self.shared.wake_index();
         workers.others.drain(..).for_each(|worker| drop(worker.join()));
     }
 
@@ -388,7 +416,9 @@ impl Shared {
         let healer = Healer::default();
         let open = Arc::new(OpenFiles::new(disk.clone(), config.open_queue_files, healer.wake.clone()));
         let digests = Digests::new(&config.root, config.segment_bytes, disk.clone());
+        let geometry = Geometry { slots: config.index_slots, items: config.index_items };
         Self {
+            index: KeyIndex::new(config.key_index, geometry, config.root.join("index"), disk.clone()),
             log: Log::new(&config, disk.clone()),
             queues: Queues::new(config.root.join("consumequeue"), config.queue_file_bytes, open),
             delays: config.delay_levels_ms.clone().into(),
@@ -430,11 +460,14 @@ impl Shared {
         };
         let flushers =
             vec![spawn("store-flush", Self::run_flusher)?, spawn("store-deadline", Self::run_deadlines)?];
-        let others = vec![
+        let mut others = vec![
             spawn("store-check", Self::run_checkpoints)?,
             spawn("store-prepare", Self::run_prepare)?,
             spawn("store-heal", Self::run_healer)?,
         ];
+        if self.config.key_index {
+            others.push(spawn("store-index", Self::run_index)?);
+        }
         Ok(Workers { flushers, others, closed: false })
     }
 

@@ -8,6 +8,7 @@ pub use tags::delivery_delays;
 use crate::config::Config;
 use crate::digest::sum;
 use crate::error::PushError;
+use crate::index::{Keys, is_keyed};
 use crate::queue::Queue;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -62,6 +63,8 @@ pub(crate) struct Item {
     pub(crate) tags: Tags,
     /// Whether it takes a place in its queue.
     pub(crate) queued: bool,
+    /// Where its hashes end in the batch's; they begin where those of the item before end.
+    pub(crate) keys_end: usize,
     /// Whether it must lie directly behind the record before it, in the same file.
     pub(crate) joined: bool,
     pub(crate) log_offset: LogOffset,
@@ -75,6 +78,8 @@ pub(crate) struct Item {
 pub struct Batch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) items: Vec<Item>,
+    /// Of the keys of all items, for the key index.
+    pub(crate) hashes: Vec<u32>,
     pub(crate) end: LogOffset,
     pub(crate) store_timestamp: i64,
     pub(crate) appended: bool,
@@ -83,6 +88,7 @@ pub struct Batch {
     group_bytes_max: usize,
     pub(crate) crc_property: bool,
     digests: bool,
+    key_index: bool,
 }
 
 impl Batch {
@@ -91,6 +97,7 @@ impl Batch {
         Self {
             bytes: Vec::new(),
             items: Vec::new(),
+            hashes: Vec::new(),
             end: LogOffset::ZERO,
             store_timestamp: 0,
             appended: false,
@@ -99,6 +106,7 @@ impl Batch {
             group_bytes_max: usize::try_from(in_segment).unwrap_or(usize::MAX),
             crc_property: config.crc_property,
             digests: config.digests,
+            key_index: config.key_index,
         }
     }
 
@@ -132,18 +140,30 @@ impl Batch {
         let behind = start + head + message.body.len();
         let digest = (self.digests && !self.crc_property)
             .then(|| sum::unplaced(&self.bytes[start..start + head], &self.bytes[behind..]));
+        let tags = self.look_at_keys(queue, message);
         self.items.push(Item {
             queue: queue.clone(), // The record must find its queue when the batch is appended later.
             start,
             size: u32::try_from(size).expect("a record's size fits its 4-byte field"),
-            tags: Tags::of(queue.is_schedule(), message.properties, &self.delays),
+            tags,
             queued: is_indexed(message.sys_flag),
+            keys_end: self.hashes.len(),
             joined: false,
             log_offset: LogOffset::ZERO,
             queue_offset: QueueOffset::ZERO,
             digest,
         });
         Ok(self.items.len() - 1)
+    }
+
+    /// Hashes the keys and finds the tags code, in one pass over the properties.
+    fn look_at_keys(&mut self, queue: &Queue, message: &Message<'_>) -> Tags {
+        if !self.key_index || !is_keyed(message.sys_flag) {
+            return Tags::of(queue.is_schedule(), message.properties, &self.delays);
+        }
+        let keys = Keys::of(message.properties);
+        keys.hash_into(queue.key_seed(), &mut self.hashes);
+        Tags::of_tag(queue.is_schedule(), message.properties, keys.tag, &self.delays)
     }
 
     /// Adds the messages of a client batch: one behind the other in one file, with consecutive queue offsets.
@@ -174,6 +194,7 @@ impl Batch {
 
     fn truncate(&mut self, items: usize, bytes: usize) {
         self.items.truncate(items);
+        self.hashes.truncate(self.items.last().map_or(0, |item| item.keys_end));
         self.bytes.truncate(bytes);
     }
 
@@ -233,6 +254,7 @@ impl Batch {
     /// Empties the batch for the next round.
     pub fn clear(&mut self) {
         self.items.clear();
+        self.hashes.clear();
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.appended = false;

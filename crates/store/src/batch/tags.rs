@@ -19,6 +19,11 @@ pub(crate) enum Tags {
 impl Tags {
     /// From a message's properties; `is_schedule` says that its topic is the one of delayed messages.
     pub(crate) fn of(is_schedule: bool, stored: &[u8], delays: &Delays) -> Self {
+        Self::of_tag(is_schedule, stored, properties::get(stored, key::TAGS), delays)
+    }
+
+    /// [`Self::of`] when the tag was looked up already.
+    pub(crate) fn of_tag(is_schedule: bool, stored: &[u8], tag: Option<&[u8]>, delays: &Delays) -> Self {
         if is_schedule
             && let Some(level) =
                 properties::get_str(stored, key::DELAY).and_then(|level| level.parse::<usize>().ok())
@@ -28,7 +33,7 @@ impl Tags {
             let delay = delays.get(level.min(delays.len()).wrapping_sub(1));
             return Self::AfterStore(delay.copied().unwrap_or(1000));
         }
-        Self::Code(tags_code(properties::get(stored, key::TAGS)))
+        Self::Code(tags_code(tag))
     }
 
     /// The code of a record stored at this time.

@@ -180,6 +180,12 @@ impl Shared {
         page.save(&*self.disk, &path).map_err(|error| self.failed("writing the checkpoint", error))
     }
 
+    /// Says that full key index files up to this time are durable.
+    pub(crate) fn note_indexed(&self, time_ms: i64) {
+        // A failure fences, or the next page says it.
+        let _ = self.save_page(|page| page.index_msg_timestamp = time_ms);
+    }
+
     /// The last page of a clean stop: a table without a journal, and the word that nobody has the store open.
     pub(crate) fn commit_clean(&self) -> Result<(), Interrupted> {
         let rounds = &mut *lock(&self.checkpointing);

@@ -11,6 +11,22 @@ pub fn local_hour(now_ms: i64) -> u8 {
         .unwrap_or_else(|| u8::try_from(now_ms.div_euclid(3_600_000).rem_euclid(24)).unwrap_or(0))
 }
 
+/// The local time as one number, `yyyyMMddHHmmssSSS`; zero when the system cannot tell.
+pub(crate) fn local_digits(now_ms: i64) -> u64 {
+    let digits = |time: Broken| {
+        let [second, minute, hour, day, month, year, ..] = time.0;
+        let fields = [(minute, 100), (second, 100)];
+        let date = (i64::from(year) + 1900) * 10_000 + i64::from(month + 1) * 100 + i64::from(day);
+        let time = fields
+            .iter()
+            .fold(date * 100 + i64::from(hour), |so_far, (field, base)| so_far * base + i64::from(*field));
+        u64::try_from(time * 1000 + now_ms.rem_euclid(1000))
+            .ok()
+            .filter(|digits| *digits < 100_000_000_000_000_000)
+    };
+    local_time(now_ms.div_euclid(1000)).and_then(digits).unwrap_or(0)
+}
+
 /// Place of `tm_hour` in the C library's `struct tm`, behind seconds and minutes.
 const HOUR: usize = 2;
 
@@ -35,16 +51,20 @@ fn local_time(seconds: i64) -> Option<Broken> {
 
 #[cfg(test)]
 mod tests {
-    use super::local_hour;
+    use super::{local_digits, local_hour};
 
     /// The system's own `date` is the judge.
     #[test]
     fn the_hour_is_the_one_the_system_shows() {
         for seconds in [0, 1_700_000_000, 1_719_800_000, 1_795_171_285] {
-            let date =
-                std::process::Command::new("date").args([&format!("-d@{seconds}"), "+%H"]).output().unwrap();
-            let expected: u8 = String::from_utf8(date.stdout).unwrap().trim().parse().unwrap();
-            assert_eq!(local_hour(seconds * 1000 + 999), expected, "{seconds}");
+            let date = std::process::Command::new("date")
+                .args([&format!("-d@{seconds}"), "+%H %Y%m%d%H%M%S"])
+                .output()
+                .unwrap();
+            let date = String::from_utf8(date.stdout).unwrap();
+            let (hour, digits) = date.trim().split_once(' ').unwrap();
+            assert_eq!(local_hour(seconds * 1000 + 999), hour.parse::<u8>().unwrap(), "{seconds}");
+            assert_eq!(local_digits(seconds * 1000 + 7).to_string(), format!("{digits}007"), "{seconds}");
         }
     }
 }

@@ -5,6 +5,7 @@ mod fake;
 mod lock;
 mod real;
 
+pub(crate) use clock::local_digits;
 pub use clock::local_hour;
 pub use fake::{FakeDisk, Faults};
 pub use real::RealDisk;

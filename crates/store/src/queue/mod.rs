@@ -105,6 +105,8 @@ pub struct Queue {
     topic: Box<str>,
     queue_id: i32,
     is_schedule: bool,
+    /// What the hashes of its messages' keys begin with.
+    key_seed: i32,
     min: AtomicU64,
     max: AtomicU64,
     /// Next offset to give out; ahead of `max` only while an append is under way. Touched only under the
@@ -164,6 +166,7 @@ impl Queue {
             topic: topic.into(),
             queue_id,
             is_schedule: is_schedule(topic),
+            key_seed: crate::index::seed_of(topic.as_bytes()),
             min: AtomicU64::new(min),
             max: AtomicU64::new(max),
             next: AtomicU64::new(max),
@@ -187,6 +190,10 @@ impl Queue {
 
     pub(crate) fn is_schedule(&self) -> bool {
         self.is_schedule
+    }
+
+    pub(crate) fn key_seed(&self) -> i32 {
+        self.key_seed
     }
 
     /// Offset of the first message that is still in the log; equals [`Self::max`] when there is none.

@@ -77,6 +77,8 @@ impl Shared {
             self.take_back(from)?;
         }
         self.set_state(&scan, newest);
+        self.index.cut(scan.end).map_err(OpenError::io(root.join("index")))?;
+        self.index.begin_at(scan.end, after_crash);
         let Scan { end, records, reason, lost_behind_cut, .. } = scan;
         let recovered = Recovered { after_crash, from, end, records, cut: reason, lost_behind_cut };
         self.report(&recovered);

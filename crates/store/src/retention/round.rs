@@ -190,6 +190,7 @@ impl Shared {
             self.note_minima(self.queues.all())?;
             self.remove_queue_files()?;
             self.retention.trimmed.store(min, Ordering::Relaxed);
+            self.wake_index();
         }
         Ok(Retained { verdict, from, min: LogOffset::new(min) })
     }

@@ -11,12 +11,12 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
-const CLEAN: &[u8] = include_bytes!("golden/store-clean-5.5.0.tar.gz");
-const KILLED: &[u8] = include_bytes!("golden/store-killed-5.5.0.tar.gz");
-const PLAIN: &[u8] = include_bytes!("golden/store-plain.tar.gz");
+pub const CLEAN: &[u8] = include_bytes!("golden/store-clean-5.5.0.tar.gz");
+pub const KILLED: &[u8] = include_bytes!("golden/store-killed-5.5.0.tar.gz");
+pub const PLAIN: &[u8] = include_bytes!("golden/store-plain.tar.gz");
 
 /// The files of an archive: plain ustar headers of 512 bytes, content padded to 512.
-fn unpack(archive: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
+pub fn unpack(archive: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(archive).read_to_end(&mut bytes).unwrap();
     let mut files = BTreeMap::new();
@@ -43,7 +43,7 @@ fn unpack(archive: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// A disk with these files, except those whose path contains `without`.
-fn disk_with(files: &BTreeMap<PathBuf, Vec<u8>>, without: &[&str]) -> FakeDisk {
+pub fn disk_with(files: &BTreeMap<PathBuf, Vec<u8>>, without: &[&str]) -> FakeDisk {
     let disk = FakeDisk::new(4096);
     for (path, content) in files {
         let name = path.to_string_lossy();
@@ -58,7 +58,7 @@ fn disk_with(files: &BTreeMap<PathBuf, Vec<u8>>, without: &[&str]) -> FakeDisk {
     disk
 }
 
-fn content(disk: &FakeDisk, path: &Path) -> Vec<u8> {
+pub fn content(disk: &FakeDisk, path: &Path) -> Vec<u8> {
     let entries = disk.list(path.parent().unwrap()).unwrap();
     let name = path.file_name().unwrap().to_string_lossy();
     let length = entries.iter().find(|entry| entry.name == name).unwrap().length;

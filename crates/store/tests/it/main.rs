@@ -6,6 +6,7 @@ mod basic;
 mod digest;
 mod faults;
 mod flips;
+mod index;
 mod java;
 mod model;
 mod real;

@@ -91,6 +91,23 @@ pub fn get_str<'a>(properties: &'a [u8], name: &str) -> Option<&'a str> {
     get(properties, name).and_then(|value| std::str::from_utf8(value).ok())
 }
 
+/// [`get`] for several names in one pass.
+#[must_use]
+pub fn get_all<'a, const N: usize>(properties: &'a [u8], names: [&str; N]) -> [Option<&'a [u8]>; N] {
+    let mut found = [None; N];
+    for segment in (Segments { rest: properties }) {
+        for (name, found) in names.iter().zip(&mut found) {
+            // The first letters tell almost all of them apart.
+            if segment.first() != name.as_bytes().first() {
+                continue;
+            }
+            let value = segment.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(&[NAME_END]));
+            *found = value.filter(|value| !value.is_empty()).or(*found);
+        }
+    }
+    found
+}
+
 /// Appends one pair. Pairs with an empty name or value are left out: no reader would see them.
 pub fn append(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     if name.is_empty() || value.is_empty() {

@@ -1,0 +1,122 @@
+//! Reading keys from the log: of messages that were appended before the store was opened, or while the list of what
+//! waits was full.
+
+use super::Filling;
+use super::current::Entry;
+use super::keys::{Keys, is_keyed, seed_of};
+use crate::log::Segment;
+use crate::store::Shared;
+use std::io;
+use std::sync::atomic::Ordering;
+use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RecordError, RecordView, peek};
+use wire::units::LogOffset;
+
+/// Bytes of the log read at once, while searches wait.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// No record is larger, whatever the configuration was when it was written.
+const RECORD_BYTES_MAX: u64 = 256 << 20;
+
+/// How far a piece of the log was gone through.
+struct Passed {
+    /// Bytes.
+    bytes: u64,
+    /// The next record needs so many bytes at once.
+    needed: Option<usize>,
+}
+
+impl Shared {
+    /// Indexes a piece of the log between `filling.next` and `end`, at least one record.
+    pub(super) fn catch_up(&self, filling: &mut Filling, end: u64) -> io::Result<()> {
+        let Some(segment) = self.log.segment_of(filling.next) else {
+            // Deleted meanwhile; what lies behind the last file was never written.
+            filling.next = self.log.min().max(filling.next);
+            filling.skip = 0;
+            if self.log.segment_of(filling.next).is_none() {
+                filling.next = end;
+            }
+            return Ok(());
+        };
+        let at = filling.next - segment.base;
+        let left = (self.config.segment_bytes - at).min(end - filling.next);
+        let mut entries = Vec::new();
+        let mut wanted = CHUNK_BYTES;
+        let passed = loop {
+            let mut bytes = vec![0; wanted.min(usize::try_from(left).unwrap_or(usize::MAX))];
+            segment.file.read_at(&mut bytes, at)?;
+            let passed = self.keys_in(&bytes, &segment, filling, &mut entries);
+            match passed.needed.filter(|needed| passed.bytes == 0 && *needed > bytes.len()) {
+                Some(needed) if needed as u64 <= left.min(RECORD_BYTES_MAX) => wanted = needed,
+                // Such a size is damage.
+                Some(_) => break Passed { bytes: self.past_damage(&bytes, filling.next), needed: None },
+                None => break passed,
+            }
+        };
+        self.put_all(filling, &entries)?;
+        filling.next += passed.bytes;
+        self.index.indexed.store(filling.next, Ordering::Release);
+        // What consumers will hardly ask for does not stay in memory.
+        if filling.next + self.config.cached_bytes < self.flushed.load(Ordering::Acquire) {
+            segment.file.forget(at, passed.bytes);
+        }
+        Ok(())
+    }
+
+    /// Goes through whole records at the start of `bytes`, which begin at `filling.next`.
+    fn keys_in(
+        &self,
+        bytes: &[u8],
+        segment: &Segment,
+        filling: &mut Filling,
+        entries: &mut Vec<Entry>,
+    ) -> Passed {
+        let mut hashes = Vec::new();
+        let mut done = 0;
+        loop {
+            let (rest, offset) = (&bytes[done..], filling.next + done as u64);
+            let left = segment.base + self.config.segment_bytes - offset;
+            let passed = |bytes| Passed { bytes, needed: None };
+            match peek(rest) {
+                Some((size, MAGIC_BLANK)) if u64::from(size) == left => return passed(done as u64 + left),
+                None if left < 8 => return passed(done as u64 + left),
+                None => return Passed { bytes: done as u64, needed: Some(8) },
+                Some(_) => {}
+            }
+            match RecordView::parse(rest) {
+                Ok(view) if view.log_offset() == Some(LogOffset::new(offset)) => {
+                    if is_keyed(view.sys_flag()) {
+                        hashes.clear();
+                        Keys::of(view.properties()).hash_into(seed_of(view.topic()), &mut hashes);
+                        let time = view.store_timestamp();
+                        let new = hashes.iter().skip(filling.skip);
+                        entries.extend(new.map(|hash| Entry { hash: *hash, offset, time }));
+                    }
+                    filling.skip = 0;
+                    done += view.size();
+                }
+                Err(RecordError::Truncated { needed, .. }) => {
+                    return Passed { bytes: done as u64, needed: Some(needed) };
+                }
+                // What was found before goes first.
+                _ if done > 0 => return passed(done as u64),
+                _ => {
+                    filling.skip = 0;
+                    return passed(self.past_damage(rest, offset));
+                }
+            }
+        }
+    }
+
+    /// Bytes to the next place in `bytes`, which begin at `offset`, where a record says that it lies there.
+    fn past_damage(&self, bytes: &[u8], offset: u64) -> u64 {
+        let begins = |at: &usize| {
+            let Some((_, MAGIC_V1 | MAGIC_V2)) = peek(&bytes[*at..]) else { return false };
+            let place =
+                bytes.get(at + 28..at + 36).map(|place| place.try_into().expect("eight bytes sliced"));
+            place.map(u64::from_be_bytes) == Some(offset + *at as u64)
+        };
+        let skipped = (1..bytes.len()).find(begins).unwrap_or(bytes.len().saturating_sub(35).max(1)) as u64;
+        tracing::warn!(offset, skipped, "no record in the log here; its keys are not indexed");
+        skipped
+    }
+}

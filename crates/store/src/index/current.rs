@@ -1,0 +1,257 @@
+//! The file that is being filled. Items go to the file as they come; the table of slots stays in memory until the file
+//! is full or the store is closed, because keys hit it all over.
+
+use super::layout::{Geometry, HEADER_BYTES, Header, ITEM_BYTES, Item};
+use crate::disk::{Disk, DiskFile, Space};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes read or written at once.
+const STEP_BYTES: usize = 64 << 10;
+/// Bytes of the table of slots written at once, as far as anything in them is in use.
+const SLOTS_STEP: usize = 1024;
+/// Bytes of items after which the disk is told to start writing them.
+const WRITE_BACK_BYTES: u64 = 4 << 20;
+/// Items after which what was written is made durable.
+const SYNC_ITEMS: u32 = 1 << 20;
+
+/// A key of a message on its way to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) hash: u32,
+    /// Where the message lies in the log.
+    pub(super) offset: u64,
+    /// When it was stored, ms.
+    pub(super) time: i64,
+}
+
+/// The file, its header and its slots.
+///
+/// Invariant: items from 1 to below `header.next` are in the file, except those in `buffer`, which are the last ones.
+pub(super) struct Current {
+    pub(super) name: String,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) header: Header,
+    geometry: Geometry,
+    slots: Vec<u32>,
+    buffer: Vec<u8>,
+    /// `header.next` when the file was last made durable.
+    synced: u32,
+    /// `header.next` when the disk was last told to start writing.
+    written_back: u32,
+    /// The file may hold slots that are not in use.
+    has_stale_slots: bool,
+}
+
+impl Current {
+    /// Makes an empty file behind one that ended like `before`.
+    pub(super) fn create(
+        disk: &dyn Disk,
+        directory: &Path,
+        name: String,
+        geometry: Geometry,
+        header: Header,
+    ) -> io::Result<Self> {
+        let file = disk.create(&directory.join(&name), geometry.file_bytes(), Space::Sparse)?;
+        Ok(Self::over(name, file, header, geometry))
+    }
+
+    fn over(name: String, file: Arc<dyn DiskFile>, header: Header, geometry: Geometry) -> Self {
+        // Zeroed memory that is not touched costs nothing: a store with few keys pays for few pages.
+        let slots = vec![0; geometry.slots as usize];
+        Self {
+            name,
+            file,
+            header,
+            geometry,
+            slots,
+            buffer: Vec::new(),
+            synced: 1,
+            written_back: 1,
+            has_stale_slots: false,
+        }
+    }
+
+    /// Goes on with a file that was closed cleanly; `None` when its slots are not those of its items.
+    pub(super) fn resume(
+        name: &str,
+        file: &Arc<dyn DiskFile>,
+        header: Header,
+        geometry: Geometry,
+    ) -> io::Result<Option<Self>> {
+        let mut current = Self::over(name.to_owned(), file.clone(), header, geometry);
+        let (mut used, mut newest) = (0, 0);
+        let mut bytes = vec![0; STEP_BYTES];
+        for first in (0..geometry.slots).step_by(STEP_BYTES / 4) {
+            let count = (geometry.slots - first).min(STEP_BYTES as u32 / 4);
+            let bytes = &mut bytes[..count as usize * 4];
+            file.read_at(bytes, geometry.slot_at(first))?;
+            if bytes.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            let slots = &mut current.slots[first as usize..];
+            for (slot, value) in slots.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                let value = u32::from_be_bytes(*value);
+                // Java takes such a value for an empty slot, too.
+                if value > 0 && value < header.next {
+                    *slot = value;
+                    used += 1;
+                    newest = newest.max(value);
+                }
+            }
+        }
+        (current.synced, current.written_back) = (header.next, header.next);
+        let is_whole = used == header.slots_used && newest == header.next - 1;
+        Ok(is_whole.then_some(current))
+    }
+
+    /// Goes on with a file whose slots cannot be believed: takes the items that can be, all of messages below
+    /// `log_end`, and finds the slots again.
+    pub(super) fn rebuild(
+        name: &str,
+        file: &Arc<dyn DiskFile>,
+        header: Header,
+        geometry: Geometry,
+        log_end: u64,
+    ) -> io::Result<Self> {
+        let begin = Header {
+            end_time: header.begin_time,
+            end_offset: header.begin_offset,
+            slots_used: 0,
+            next: 1,
+            ..header
+        };
+        let mut current = Self::over(name.to_owned(), file.clone(), begin, geometry);
+        current.has_stale_slots = true;
+        let mut bytes = vec![0; STEP_BYTES / ITEM_BYTES * ITEM_BYTES];
+        while current.header.next < header.next {
+            let count = (header.next - current.header.next).min((bytes.len() / ITEM_BYTES) as u32);
+            let bytes = &mut bytes[..count as usize * ITEM_BYTES];
+            file.read_at(bytes, geometry.item_at(current.header.next))?;
+            for item in bytes.chunks_exact(ITEM_BYTES).map(Item::from_bytes) {
+                if !current.take_back(item, log_end) {
+                    return Ok(current);
+                }
+            }
+        }
+        (current.synced, current.written_back) = (header.next, header.next);
+        current.header.end_time = header.end_time;
+        Ok(current)
+    }
+
+    /// Takes an item that is in the file as it was put; `false` when it cannot have been.
+    fn take_back(&mut self, item: Item, log_end: u64) -> bool {
+        let never_written = item == Item { hash: 0, offset: 0, seconds: 0, previous: 0 };
+        if never_written || item.offset < self.header.end_offset || item.offset >= log_end {
+            return false;
+        }
+        if item.hash > i32::MAX.unsigned_abs() || item.seconds < 0 {
+            return false;
+        }
+        let slot = &mut self.slots[self.geometry.slot_of(item.hash) as usize];
+        if *slot != item.previous {
+            return false;
+        }
+        self.header.slots_used += u32::from(*slot == 0);
+        *slot = self.header.next;
+        if self.header.next > 1 {
+            // The time is known to the second only; rather too late, or a search would pass the file over.
+            self.header.end_time =
+                self.header.begin_time.saturating_add(1000 * i64::from(item.seconds) + 999);
+        }
+        self.header.end_offset = item.offset;
+        self.header.next += 1;
+        true
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.header.next >= self.geometry.items
+    }
+
+    /// Adds entries until the file is full and answers how many it took. They are found when [`Self::write`] was called.
+    pub(super) fn put(&mut self, entries: &[Entry]) -> usize {
+        let room = (self.geometry.items - self.header.next) as usize;
+        let entries = &entries[..room.min(entries.len())];
+        for entry in entries {
+            let header = &mut self.header;
+            let slot = &mut self.slots[self.geometry.slot_of(entry.hash) as usize];
+            let seconds = header.seconds_of(entry.time).cast_signed();
+            let item = Item { hash: entry.hash, offset: entry.offset, seconds, previous: *slot };
+            item.append_to(&mut self.buffer);
+            if header.next == 1 {
+                // Only now, as in Java: the first item's seconds count from the end of the file before.
+                (header.begin_time, header.begin_offset) = (entry.time, entry.offset);
+            }
+            header.slots_used += u32::from(*slot == 0);
+            *slot = header.next;
+            header.next += 1;
+            (header.end_time, header.end_offset) = (entry.time, entry.offset);
+        }
+        entries.len()
+    }
+
+    /// Writes the new items to the file.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let count = self.buffer.len() / ITEM_BYTES;
+        let first = self.header.next - u32::try_from(count).expect("not more than the file's items");
+        self.file.write_at(&self.buffer, self.geometry.item_at(first))?;
+        self.buffer.clear();
+        // So that little is left to write when the file is made durable, while queries wait.
+        let (from, end) = (self.geometry.item_at(self.written_back), self.geometry.item_at(self.header.next));
+        if end - from >= WRITE_BACK_BYTES {
+            self.file.start_write_back(from, end - from);
+            self.written_back = self.header.next;
+        }
+        Ok(())
+    }
+
+    /// Whether so much was written that it should be made durable.
+    pub(super) fn wants_sync(&self) -> bool {
+        self.header.next - self.synced >= SYNC_ITEMS.min(self.geometry.items / 4).max(1)
+    }
+
+    /// Makes the items durable and then says so in the header, so that a start after a crash can go on from here.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.write()?;
+        self.file.sync()?;
+        self.synced = self.header.next;
+        self.file.write_at(&self.header.to_bytes(), 0)
+    }
+
+    /// Writes all that Java needs to use the file, and makes it durable.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.write()?;
+        let mut bytes = Vec::with_capacity(4 * SLOTS_STEP);
+        for (index, slots) in self.slots.chunks(SLOTS_STEP).enumerate() {
+            if !self.has_stale_slots && slots.iter().all(|slot| *slot == 0) {
+                continue;
+            }
+            bytes.clear();
+            slots.iter().for_each(|slot| bytes.extend_from_slice(&slot.to_be_bytes()));
+            let first = u32::try_from(index * SLOTS_STEP).expect("not more than the slots");
+            self.file.write_at(&bytes, self.geometry.slot_at(first))?;
+        }
+        self.file.sync()?;
+        self.file.write_at(&self.header.to_bytes(), 0)?;
+        self.file.sync()?;
+        self.synced = self.header.next;
+        self.has_stale_slots = false;
+        Ok(())
+    }
+
+    /// Slots and items written so far, for a search: the newest item of a hash's slot.
+    pub(super) fn newest_of(&self, hash: u32) -> u32 {
+        self.slots[self.geometry.slot_of(hash) as usize]
+    }
+}
+
+/// Reads a file's header; `None` when it cannot be one.
+pub(super) fn read_header(file: &dyn DiskFile, geometry: Geometry) -> io::Result<Option<Header>> {
+    let mut bytes = [0; HEADER_BYTES];
+    file.read_at(&mut bytes, 0)?;
+    Ok(Header::from_bytes(&bytes, geometry))
+}

@@ -1,0 +1,220 @@
+//! Finding out what the files hold, at opening and after something went wrong.
+
+use super::current::{Current, read_header};
+use super::layout::Header;
+use super::{Filling, Finished, KeyIndex, Stage};
+use crate::disk::Entry;
+use crate::wake::lock;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What loading must know of the store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Surroundings {
+    /// The store was not closed cleanly.
+    pub(super) after_crash: bool,
+    /// Messages at or behind this position are none of those the files were written for.
+    pub(super) log_end: u64,
+    pub(super) log_min: u64,
+    /// The checkpoint's `indexMsgTimestamp`: full files up to this time are durable.
+    pub(super) index_msg_timestamp: i64,
+}
+
+/// What a file turned out to be.
+enum Found {
+    Finished(Finished),
+    /// The last one that can be used.
+    Current(Current),
+    Unusable(&'static str),
+}
+
+impl KeyIndex {
+    /// Looks at the files: complete ones are kept, the newest is gone on with, and what cannot be used is removed with
+    /// everything behind it, to be read from the log again.
+    pub(super) fn load(&self, filling: &mut Filling, around: Surroundings) -> io::Result<()> {
+        if self.is_on {
+            self.disk.create_dir_all(&self.directory)?;
+        }
+        filling.finished.clear();
+        filling.current = None;
+        let mut entries = self.disk.list(&self.directory)?;
+        entries.retain(|entry| !entry.is_dir && entry.name.parse::<u64>().is_ok());
+        let mut rest = 0;
+        while let Some(entry) = entries.get(rest) {
+            let is_last = rest + 1 == entries.len();
+            let damaged = filling.damaged.as_ref() == Some(&entry.name);
+            let found = if damaged {
+                Found::Unusable("it is damaged")
+            } else {
+                self.look_at(filling, entry, is_last, around)?
+            };
+            match found {
+                Found::Finished(finished) => filling.finished.push(Arc::new(finished)),
+                Found::Current(current) => {
+                    filling.current = Some(current);
+                    rest += 1;
+                    break;
+                }
+                Found::Unusable(reason) => {
+                    let file = &entry.name;
+                    tracing::warn!(
+                        file,
+                        reason,
+                        "an index file cannot be used; its keys are read from the log again"
+                    );
+                    break;
+                }
+            }
+            rest += 1;
+        }
+        // Where nothing is indexed, nothing would take the place of what is removed.
+        if self.is_on && rest < entries.len() {
+            // The last one first: what is left has no gap at any moment.
+            for entry in entries[rest..].iter().rev() {
+                self.disk.remove(&self.directory.join(&entry.name))?;
+            }
+            self.disk.sync_dir(&self.directory)?;
+        }
+        filling.damaged = None;
+        self.find_end(filling, around)?;
+        filling.stage = Stage::Ready;
+        Ok(())
+    }
+
+    /// Lets no file claim messages at or behind the end of the log, before new ones come to lie there: after a crash, or
+    /// when the log was damaged, files may know of messages that were lost.
+    pub(crate) fn cut(&self, log_end: u64) -> io::Result<()> {
+        let mut entries = self.disk.list(&self.directory)?;
+        entries.retain(|entry| !entry.is_dir && entry.length == self.geometry.file_bytes());
+        for entry in entries.iter().rev() {
+            let path = self.directory.join(&entry.name);
+            let file = self.disk.open(&path)?;
+            let Some(header) = read_header(&*file, self.geometry)?.filter(|header| header.next > 1) else {
+                continue;
+            };
+            if header.end_offset < log_end {
+                break;
+            }
+            // Offsets ascend: the first item of a message that is lost.
+            let (mut low, mut high) = (1, header.next);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if self.item(&*file, middle)?.offset < log_end { low = middle + 1 } else { high = middle }
+            }
+            tracing::info!(
+                file = entry.name,
+                items = header.next - low,
+                "index items of messages that were lost are dropped"
+            );
+            if low == 1 {
+                self.disk.remove(&path)?;
+                self.disk.sync_dir(&self.directory)?;
+                continue;
+            }
+            let end_offset = self.item(&*file, low - 1)?.offset;
+            // Without slots: they are found again from the items.
+            let cut = Header { next: low, slots_used: 0, end_offset, ..header };
+            file.write_at(&cut.to_bytes(), 0)?;
+            file.sync()?;
+        }
+        Ok(())
+    }
+
+    fn look_at(
+        &self,
+        filling: &Filling,
+        entry: &Entry,
+        is_last: bool,
+        around: Surroundings,
+    ) -> io::Result<Found> {
+        let geometry = self.geometry;
+        if entry.length != geometry.file_bytes() {
+            return Ok(Found::Unusable("its size is not the configured one"));
+        }
+        let file = self.disk.open(&self.directory.join(&entry.name))?;
+        let before = filling.finished.last().map(|finished| finished.header);
+        let Some(header) = read_header(&*file, geometry)? else {
+            return Ok(Found::Unusable("its header makes no sense"));
+        };
+        let is_empty = header.next == 1;
+        if !is_empty && before.is_some_and(|before| header.begin_offset < before.end_offset) {
+            return Ok(Found::Unusable("it does not begin behind the file before"));
+        }
+        let seed =
+            before.map_or(Header::seeded(0, 0), |before| Header::seeded(before.end_time, before.end_offset));
+        let is_full = header.next == geometry.items;
+        let is_sure = !around.after_crash || header.end_time <= around.index_msg_timestamp;
+        if header.end_offset < around.log_end && is_sure && !is_empty && (is_full || !is_last) {
+            return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header }));
+        }
+        if !around.after_crash
+            && !is_empty
+            && header.end_offset < around.log_end
+            && let Some(current) = Current::resume(&entry.name, &file, header, geometry)?
+        {
+            return Ok(Found::Current(current));
+        }
+        let mut current = Current::rebuild(&entry.name, &file, header, geometry, around.log_end)?;
+        if current.header.next == 1 {
+            current.header = seed;
+        }
+        if !is_empty && current.header.next == header.next && (is_full || !is_last) {
+            current.finish()?;
+            return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header: current.header }));
+        }
+        Ok(Found::Current(current))
+    }
+
+    /// Where indexing goes on: at the message of the last item, of which not all keys may be there.
+    fn find_end(&self, filling: &mut Filling, around: Surroundings) -> io::Result<()> {
+        let newest = filling.newest().filter(|newest| newest.end_offset >= around.log_min);
+        filling.next = newest.map_or(0, |newest| newest.end_offset).max(around.log_min);
+        filling.skip = 0;
+        if newest.is_some() {
+            filling.skip = self.count_at_end(filling, filling.next)?;
+        }
+        self.indexed.store(filling.next, Ordering::Release);
+        Ok(())
+    }
+
+    /// How many items at the end of the files are of the message at `offset`.
+    fn count_at_end(&self, filling: &Filling, offset: u64) -> io::Result<usize> {
+        let current = filling.current.iter().map(|current| (&current.file, current.header));
+        let finished = filling.finished.iter().rev().map(|finished| (&finished.file, finished.header));
+        let mut count = 0;
+        for (file, header) in current.chain(finished) {
+            for number in (1..header.next).rev() {
+                if self.item(&**file, number)?.offset != offset {
+                    return Ok(count);
+                }
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// After an error of the disk: what is in memory is forgotten, and after a pause the files are looked at again.
+    pub(super) fn rest(&self, filling: &mut Filling, error: &io::Error) {
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let pause_ms = filling.pause.as_millis() as u64;
+        tracing::warn!(%error, pause_ms, "the key index cannot be written; messages are stored, and found by key later");
+        if !full {
+            // After a failed flush nothing in the file can be believed.
+            filling.damaged = filling.current.take().map(|current| current.name).or(filling.damaged.take());
+        }
+        filling.current = None;
+        filling.stage = Stage::Resting(std::time::Instant::now() + filling.pause);
+        filling.pause = (filling.pause * 2).min(super::PAUSE_MAX);
+    }
+
+    /// A search found something in a file that cannot have been written.
+    pub(super) fn distrust(&self, name: &str) {
+        let mut filling = lock(&self.filling);
+        filling.damaged = Some(name.to_owned());
+        filling.stage = Stage::Unloaded;
+        drop(filling);
+        self.idle.store(false, Ordering::Relaxed);
+        self.wake.wake();
+    }
+}

@@ -1,0 +1,258 @@
+//! Searching (`IndexService.queryOffset`, `IndexFile.selectPhyOffset`, `DefaultMessageStore.queryMessage`).
+
+use super::keys::{KeyKind, Keys, hash_of, seed_of};
+use super::layout::{Header, ITEM_BYTES, Item};
+use super::{Finished, KeyIndex};
+use crate::disk::DiskFile;
+use crate::error::ReadError;
+use crate::store::Shared;
+use crate::wake::lock;
+use std::io;
+use std::sync::Arc;
+use wire::record::RecordView;
+use wire::units::LogOffset;
+
+/// Bytes of items read at once; keys of one topic often lie close together.
+const BLOCK_BYTES: usize = 4096;
+/// Bytes of records of one answer; the first one always fits.
+const ANSWER_BYTES: usize = 12 << 20;
+/// Records read and found to have other keys, besides the ones asked for.
+const COLLISIONS_MAX: usize = 1024;
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyQuery<'a> {
+    /// Topic of the messages.
+    pub topic: &'a str,
+    /// The key or tag.
+    pub key: &'a str,
+    /// Which of the two it is.
+    pub kind: KeyKind,
+    /// Messages wanted at most, the newest ones.
+    pub max: usize,
+    /// Earliest store time, ms.
+    pub begin_ms: i64,
+    /// Latest store time, ms. The index knows whole seconds: a message up to 999 ms later may be among the answers.
+    pub end_ms: i64,
+}
+
+/// A message that has the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyMatch {
+    /// Where its record lies.
+    pub at: LogOffset,
+    /// The record.
+    pub record: Vec<u8>,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyMatches {
+    /// Newest first.
+    pub found: Vec<KeyMatch>,
+    /// Store time of the newest message in the index.
+    pub indexed_time: i64,
+    /// Log position of that message.
+    pub indexed_offset: u64,
+}
+
+/// A file as one search sees it.
+struct View {
+    name: String,
+    file: Arc<dyn DiskFile>,
+    header: Header,
+    /// The newest item of the key's slot; `None` when the file says.
+    newest: Option<u32>,
+}
+
+/// Why a file was not searched to its end.
+enum Broken {
+    /// Something that cannot have been written.
+    Damage,
+    Disk(io::Error),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl Shared {
+    /// Finds messages by key. What was appended before the call is found unless the index is still being rebuilt.
+    pub(crate) fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
+        // What waits is written first. When the log must be read for it, the search does not wait for all of it.
+        let _ = self.fill();
+        let seed = seed_of(query.topic.as_bytes());
+        let hash = hash_of(seed, query.kind, query.key.as_bytes());
+        let (mut matches, views) = self.index.views(hash);
+        let mut search = Search { shared: self, query, collisions: 0, bytes: 0, error: None };
+        for view in views.iter().rev() {
+            let overlaps = query.begin_ms <= view.header.end_time && query.end_ms >= view.header.begin_time;
+            let result = match overlaps {
+                true => self.index.walk(view, hash, query, |at| search.take(at, &mut matches.found)),
+                false => Ok(true),
+            };
+            match result {
+                Ok(goes_on) if goes_on && view.header.begin_time >= query.begin_ms => {}
+                Ok(_) => break,
+                Err(broken) => {
+                    let error = match broken {
+                        Broken::Damage => "an item that cannot have been written".to_owned(),
+                        Broken::Disk(error) => error.to_string(),
+                    };
+                    tracing::error!(
+                        file = view.name,
+                        error,
+                        "an index file is damaged; it is rebuilt from the log"
+                    );
+                    self.index.distrust(&view.name);
+                }
+            }
+        }
+        search.error.map_or(Ok(matches), Err)
+    }
+}
+
+/// A search under way.
+struct Search<'a> {
+    shared: &'a Shared,
+    query: &'a KeyQuery<'a>,
+    collisions: usize,
+    bytes: usize,
+    error: Option<ReadError>,
+}
+
+impl Search<'_> {
+    /// Looks at a message with the right hash; `false` when the search ends.
+    fn take(&mut self, at: u64, found: &mut Vec<KeyMatch>) -> bool {
+        if found.len() >= self.query.max {
+            return false;
+        }
+        let at = LogOffset::new(at);
+        // A message that has the same key twice.
+        if found.last().is_some_and(|last| last.at == at) {
+            return true;
+        }
+        let mut record = Vec::new();
+        match self.shared.record_at(at, &mut record, false) {
+            Ok(_) => {}
+            Err(ReadError::Io(error)) => {
+                self.error = Some(error.into());
+                return false;
+            }
+            // Expired, or the item is wrong: nothing is claimed of it.
+            Err(_) => return true,
+        }
+        let has_key = RecordView::parse(&record).is_ok_and(|view| {
+            view.topic() == self.query.topic.as_bytes()
+                && Keys::of(view.properties()).has(self.query.kind, self.query.key.as_bytes())
+                && view.check_crc().is_ok()
+        });
+        if !has_key {
+            self.collisions += 1;
+            return self.collisions < COLLISIONS_MAX;
+        }
+        self.bytes += record.len();
+        if self.bytes > ANSWER_BYTES && !found.is_empty() {
+            return false;
+        }
+        found.push(KeyMatch { at, record });
+        found.len() < self.query.max
+    }
+}
+
+impl KeyIndex {
+    /// The files, oldest first.
+    fn views(&self, hash: u32) -> (KeyMatches, Vec<View>) {
+        let filling = lock(&self.filling);
+        let newest = filling.newest();
+        let mut views = Vec::with_capacity(filling.finished.len() + 1);
+        for finished in &filling.finished {
+            let Finished { name, file, header } = &**finished;
+            views.push(View { name: name.clone(), file: file.clone(), header: *header, newest: None });
+        }
+        if let Some(current) = &filling.current {
+            let (name, file, header) = (current.name.clone(), current.file.clone(), current.header);
+            views.push(View { name, file, header, newest: Some(current.newest_of(hash)) });
+        }
+        let matches = KeyMatches {
+            found: Vec::new(),
+            indexed_time: newest.map_or(0, |newest| newest.end_time),
+            indexed_offset: newest.map_or(0, |newest| newest.end_offset),
+        };
+        (matches, views)
+    }
+
+    pub(super) fn item(&self, file: &dyn DiskFile, number: u32) -> io::Result<Item> {
+        let mut bytes = [0; ITEM_BYTES];
+        file.read_at(&mut bytes, self.geometry.item_at(number))?;
+        Ok(Item::from_bytes(&bytes))
+    }
+
+    /// Follows the chain of a hash from its newest item on as long as `take` wants more; `false` when it does not.
+    fn walk(
+        &self,
+        view: &View,
+        hash: u32,
+        query: &KeyQuery<'_>,
+        mut take: impl FnMut(u64) -> bool,
+    ) -> Result<bool, Broken> {
+        let (header, slot) = (&view.header, self.geometry.slot_of(hash));
+        let mut number = match view.newest {
+            Some(number) => number,
+            None => {
+                let mut bytes = [0; 4];
+                view.file.read_at(&mut bytes, self.geometry.slot_at(slot))?;
+                u32::from_be_bytes(bytes)
+            }
+        };
+        if number >= header.next {
+            return Err(Broken::Damage);
+        }
+        let mut block = Block { first: 0, bytes: Vec::new() };
+        while number > 0 {
+            let item = block.item(self, view, number)?;
+            let in_file = (header.begin_offset..=header.end_offset).contains(&item.offset);
+            if self.geometry.slot_of(item.hash) != slot
+                || item.previous >= number
+                || item.seconds < 0
+                || !in_file
+            {
+                return Err(Broken::Damage);
+            }
+            // The first item's seconds count from the end of the file before.
+            let seconds = if number == 1 { 0 } else { i64::from(item.seconds) };
+            let time = header.begin_time.saturating_add(1000 * seconds);
+            if time.saturating_add(999) < query.begin_ms {
+                return Ok(true);
+            }
+            if item.hash == hash && time <= query.end_ms && !take(item.offset) {
+                return Ok(false);
+            }
+            number = item.previous;
+        }
+        Ok(true)
+    }
+}
+
+/// Items read together: a chain goes backwards.
+struct Block {
+    first: u32,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    fn item(&mut self, index: &KeyIndex, view: &View, number: u32) -> io::Result<Item> {
+        let held = self.bytes.len() / ITEM_BYTES;
+        let is_held = number >= self.first && ((number - self.first) as usize) < held;
+        if !is_held {
+            let count = (BLOCK_BYTES / ITEM_BYTES) as u32;
+            self.first = (number + 1).saturating_sub(count).max(1);
+            self.bytes.resize((number + 1 - self.first) as usize * ITEM_BYTES, 0);
+            view.file.read_at(&mut self.bytes, index.geometry.item_at(self.first))?;
+        }
+        let at = (number - self.first) as usize * ITEM_BYTES;
+        Ok(Item::from_bytes(&self.bytes[at..at + ITEM_BYTES]))
+    }
+}

@@ -1,0 +1,203 @@
+//! The thread that fills the index.
+
+use super::current::{Current, Entry};
+use super::layout::Header;
+use super::load::Surroundings;
+use super::{Filling, Finished, PAUSE, Stage};
+use crate::disk::local_digits;
+use crate::store::Shared;
+use crate::wake::lock;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long keys gather while they keep coming.
+const GATHER: Duration = Duration::from_millis(20);
+/// How long to wait for the log to be durable before telling the checkpoint of a full file.
+const ANNOUNCE: Duration = Duration::from_millis(500);
+/// Entries put between two writes.
+const PUT_ENTRIES: usize = 1 << 14;
+/// Entries that may stay allocated.
+const KEPT_ENTRIES: usize = 1 << 16;
+/// Pieces of the log read at a clean stop, when the index is behind.
+const CLOSE_ROUNDS: usize = 64;
+
+/// What a round of filling did.
+pub(super) enum Round {
+    /// There is more to read from the log.
+    More,
+    /// What waited is written.
+    Worked,
+    /// Nothing waited.
+    Idle,
+    /// The disk refused; not before this time again.
+    Resting(Instant),
+}
+
+impl Shared {
+    /// The thread.
+    pub(crate) fn run_index(&self) {
+        // As with checkpoints, nobody waits for this thread.
+        let _ = rustix::process::nice(10);
+        while !self.stopping.load(Ordering::Acquire) {
+            let round = self.fill();
+            let announced = self.announce_index();
+            let until = match round {
+                Round::More => continue,
+                Round::Worked => Some(Instant::now() + GATHER),
+                Round::Resting(until) => Some(until),
+                Round::Idle => {
+                    self.index.idle.store(true, Ordering::SeqCst);
+                    if self.index.is_behind() || self.stopping.load(Ordering::SeqCst) {
+                        self.index.idle.store(false, Ordering::Relaxed);
+                        continue;
+                    }
+                    (!announced).then(|| Instant::now() + ANNOUNCE)
+                }
+            };
+            self.index.wake.sleep(until);
+        }
+    }
+
+    /// Lets the thread look whether there is something to do: it also removes files once the log begins behind them.
+    pub(crate) fn wake_index(&self) {
+        self.index.wake.wake();
+    }
+
+    /// Writes what waits, or reads a piece of the log.
+    pub(super) fn fill(&self) -> Round {
+        let filling = &mut *lock(&self.index.filling);
+        match self.fill_some(filling) {
+            Ok(round) => round,
+            Err(error) => {
+                self.index.rest(filling, &error);
+                Round::Resting(Instant::now() + filling.pause)
+            }
+        }
+    }
+
+    fn fill_some(&self, filling: &mut Filling) -> io::Result<Round> {
+        match filling.stage {
+            Stage::Ready => {}
+            Stage::Resting(until) if Instant::now() < until => return Ok(Round::Resting(until)),
+            Stage::Resting(_) | Stage::Unloaded => self.load_index(filling)?,
+        }
+        if !self.index.is_on {
+            return Ok(Round::Idle);
+        }
+        self.index.remove_below(filling, self.log.min())?;
+        let scratch = std::mem::take(&mut filling.scratch);
+        let (mut entries, end) = match self.index.take(filling.next, scratch) {
+            Ok(taken) => taken,
+            Err(end) => return self.catch_up(filling, end).map(|()| Round::More),
+        };
+        let is_idle = entries.is_empty();
+        self.put_all(filling, &entries)?;
+        entries.clear();
+        entries.shrink_to(KEPT_ENTRIES);
+        filling.scratch = entries;
+        filling.next = end;
+        filling.pause = PAUSE;
+        self.index.indexed.store(end, Ordering::Release);
+        Ok(if is_idle { Round::Idle } else { Round::Worked })
+    }
+
+    fn load_index(&self, filling: &mut Filling) -> io::Result<()> {
+        let around = Surroundings {
+            after_crash: self.index.after_crash.swap(true, Ordering::Relaxed),
+            log_end: self.appended.load(Ordering::Acquire),
+            log_min: self.log.min(),
+            index_msg_timestamp: lock(&self.page).index_msg_timestamp,
+        };
+        self.index.load(filling, around)
+    }
+
+    /// Puts entries into files, as many as it takes.
+    pub(super) fn put_all(&self, filling: &mut Filling, entries: &[Entry]) -> io::Result<()> {
+        for mut rest in entries.chunks(PUT_ENTRIES) {
+            while let Some(first) = rest.first() {
+                let current = match &mut filling.current {
+                    Some(current) => current,
+                    None => {
+                        let current = self.next_file(filling, first.time)?;
+                        filling.current.insert(current)
+                    }
+                };
+                let taken = current.put(rest);
+                rest = &rest[taken..];
+                if current.is_full() {
+                    self.complete(filling)?;
+                }
+            }
+            if let Some(current) = &mut filling.current {
+                current.write()?;
+                if current.wants_sync() {
+                    current.sync()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next_file(&self, filling: &Filling, time: i64) -> io::Result<Current> {
+        let index = &self.index;
+        let newest = filling.finished.last();
+        // As in Java the local time, here of the first message. Files are sorted by it, so it must ascend even where
+        // clocks and time zones do not.
+        let name = newest.and_then(|newest| newest.name.parse::<u64>().ok()).unwrap_or(0) + 1;
+        let name = format!("{:017}", name.max(local_digits(time)));
+        let header = newest.map_or(Header::seeded(0, 0), |newest| {
+            Header::seeded(newest.header.end_time, newest.header.end_offset)
+        });
+        Current::create(&*index.disk, &index.directory, name, index.geometry, header)
+    }
+
+    /// Makes the full file durable.
+    fn complete(&self, filling: &mut Filling) -> io::Result<()> {
+        let Some(current) = &mut filling.current else { return Ok(()) };
+        current.finish()?;
+        self.index.disk.sync_dir(&self.index.directory)?;
+        let Some(Current { name, file, header, .. }) = filling.current.take() else { return Ok(()) };
+        filling.unannounced = Some((header.end_offset, header.end_time));
+        filling.finished.push(Arc::new(Finished { name, file, header }));
+        Ok(())
+    }
+
+    /// Tells the checkpoint of a full file once the log is durable as far; `false` when that is still to come.
+    fn announce_index(&self) -> bool {
+        let time = {
+            let mut filling = lock(&self.index.filling);
+            let Some((end, time)) = filling.unannounced else { return true };
+            if self.flushed.load(Ordering::Acquire) <= end {
+                return false;
+            }
+            filling.unannounced = None;
+            time
+        };
+        self.note_indexed(time);
+        true
+    }
+
+    /// At a clean stop: writes what waits and completes the unfinished file. When that fails the next opening repeats it.
+    pub(crate) fn close_index(&self) {
+        if !self.index.is_on {
+            return;
+        }
+        for _ in 0..CLOSE_ROUNDS {
+            match self.fill() {
+                Round::More | Round::Worked => {}
+                Round::Idle => break,
+                Round::Resting(_) => return,
+            }
+        }
+        {
+            let filling = &mut *lock(&self.index.filling);
+            let done = filling.current.as_mut().map_or(Ok(()), Current::finish);
+            if let Err(error) = done.and_then(|()| self.index.disk.sync_dir(&self.index.directory)) {
+                self.index.rest(filling, &error);
+            }
+        }
+        self.announce_index();
+    }
+}
