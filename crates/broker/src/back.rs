@@ -10,7 +10,7 @@ use wire::units::LogOffset;
 
 use crate::broker::Broker;
 use crate::send::message::delayed;
-use crate::send::not_stored;
+use crate::send::not_put;
 use crate::{Answer, FAQ, Refusal, names};
 
 /// Stores a copy of the message in the retry topic of the group, delayed by its level, or in the dead letters
@@ -90,8 +90,5 @@ fn put_copy(
         prepared_transaction_offset: 0,
         ..Message::of(record)
     };
-    broker.put(topic, queue_id, &message).map_err(|error| match error {
-        crate::broker::PutError::Append(error) => not_stored(broker, &error),
-        error => Refusal::error(error.to_string()),
-    })
+    broker.put(topic, queue_id, &message).map_err(|error| not_put(broker, error))
 }

@@ -11,6 +11,7 @@ use wire::body::group::SubscriptionGroupConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::id::UniqKeys;
 use wire::properties::{self, key};
+use wire::units::LogOffset;
 
 use crate::changes::{Change, Changes};
 use crate::clients::{self, Clients};
@@ -22,6 +23,7 @@ use crate::locks::Locks;
 use crate::offsets::Offsets;
 use crate::schedule::Schedule;
 use crate::topics::{Queue, Topic, Topics};
+use crate::transaction::Transactions;
 use crate::{Refusal, names, pull};
 
 /// Milliseconds of the longest month, the span of the time in unique keys.
@@ -44,6 +46,7 @@ pub struct Broker {
     pub(crate) deadlines: Deadlines,
     pub(crate) cold: ColdReaders,
     pub(crate) changes: Changes,
+    pub(crate) transactions: Transactions,
     /// Address written into records and message ids; clients reach the broker there.
     pub(crate) store_host: SocketAddr,
     /// The pairs every sent message gets: region, trace switch, cluster.
@@ -97,6 +100,7 @@ impl Broker {
             deadlines: Deadlines::default(),
             changes: Changes::default(),
             draining: AtomicBool::new(false),
+            transactions: Transactions::default(),
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
             unique_counter: AtomicU32::new(0),
             spread_counter: AtomicU32::new(0),
@@ -207,21 +211,37 @@ impl Broker {
         })
     }
 
+    /// The topic of undecided transaction messages.
+    pub(crate) fn half_topic(&self) -> Result<Arc<Topic>, Refusal> {
+        self.find_or_ensure(names::HALF_TOPIC, 1)
+    }
+
     /// Stores one message of the broker's own making and wakes who waits for it.
     pub(crate) fn put(&self, topic: &str, queue_id: i32, message: &Message<'_>) -> Result<(), PutError> {
         let now_ms = self.now_ms();
-        let found = self.topics.ensure(topic, queue_id.max(0) + 1, now_ms)?;
-        let queue = found.queue(&self.store, queue_id).or_else(|| found.queue(&self.store, 0));
-        let queue = queue.ok_or_else(|| Refusal::error(format!("topic[{topic}] has no queue {queue_id}")))?;
+        let queue = self.put_queue(topic, queue_id, now_ms)?;
         let mut batch: Batch = self.store.batch();
         batch.push(&queue.log, message)?;
         self.store.append(&mut batch, now_ms)?;
-        if self.flushes_before_answer() {
-            self.handle().wake_when_flushed(batch.end(), vec![queue.clone()]);
-        } else {
-            self.wake(queue);
-        }
+        self.grown(batch.end(), vec![queue]);
         Ok(())
+    }
+
+    /// The queue a message of the broker's own making goes to; the topic's first one when it has no such queue.
+    pub(crate) fn put_queue(&self, topic: &str, queue_id: i32, now_ms: i64) -> Result<Arc<Queue>, PutError> {
+        let found = self.topics.ensure(topic, queue_id.max(0) + 1, now_ms)?;
+        let queue = found.queue(&self.store, queue_id).or_else(|| found.queue(&self.store, 0));
+        let missing = || Refusal::error(format!("topic[{topic}] has no queue {queue_id}"));
+        Ok(queue.cloned().ok_or_else(missing)?)
+    }
+
+    /// Wakes who waits at queues that grew by an append that ended at `end`, as soon as they may see it.
+    pub(crate) fn grown(&self, end: LogOffset, queues: Vec<Arc<Queue>>) {
+        if self.flushes_before_answer() {
+            self.handle().wake_when_flushed(end, queues);
+        } else {
+            queues.iter().for_each(|queue| self.wake(queue));
+        }
     }
 
     /// Runs the pulls that wait at a queue after it grew.
@@ -281,6 +301,7 @@ impl Broker {
         let now_ms = self.now_ms();
         // The end of the log first: what is on disk by then covers every copy delivered before.
         let (appended, flushed) = (self.store.appended(), self.store.flushed());
+        self.transactions.note(self, flushed, appended);
         let saved = [self.offsets.save(now_ms), self.schedule.save(now_ms, flushed, appended)];
         for error in saved.into_iter().filter_map(Result::err) {
             tracing::error!(%error, "a configuration file could not be written; it is tried again");

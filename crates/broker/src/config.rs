@@ -37,6 +37,19 @@ pub struct Transfer {
     pub scan_units: i64,
 }
 
+/// How transactions are looked after.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// `transactionTimeOut`: a half message this young is not checked.
+    pub timeout_ms: i64,
+    /// `transactionCheckMax`: checks of one message.
+    pub check_max: i64,
+    /// `transactionCheckInterval`.
+    pub check_interval_ms: u64,
+    /// `rejectTransactionMessage`.
+    pub rejects: bool,
+}
+
 /// What a broker is told at start.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -90,6 +103,10 @@ pub struct Config {
     pub split_registration_size: usize,
     /// Bounds of one pull.
     pub transfer: Transfer,
+    /// How transactions are looked after.
+    pub transaction: Transaction,
+    /// What becomes of old messages.
+    pub retention: store::RetentionSettings,
     /// Of the log.
     pub store: store::Config,
     /// `messageDelayLevel` as it was given.
@@ -232,6 +249,13 @@ impl Config {
                 memory_bytes: 16 << 30,
                 scan_units: 800,
             },
+            transaction: Transaction {
+                timeout_ms: 6000,
+                check_max: 15,
+                check_interval_ms: 30_000,
+                rejects: false,
+            },
+            retention: store::RetentionSettings::default(),
             store: store::Config::new("./data"),
             delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(),
             has_store_path: false,

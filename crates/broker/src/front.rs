@@ -11,7 +11,9 @@ use crate::broker::Broker;
 use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
-use crate::{Answer, Refusal, admin, back, changes, clients, groups, locks, lookup, offsets, pull, send};
+use crate::{
+    Answer, Refusal, admin, back, changes, clients, groups, locks, lookup, offsets, pull, send, transaction,
+};
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
 const NOT_ON_FAST_PORT: [i32; 2] = [request::PULL_MESSAGE, request::LITE_PULL_MESSAGE];
@@ -114,6 +116,7 @@ impl Front {
 /// Serves a request off the message paths.
 fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
     match command.code {
+        request::END_TRANSACTION => transaction::end(broker, command),
         request::CONSUMER_SEND_MSG_BACK => back::send_back(broker, command),
         request::GET_MAX_OFFSET => lookup::max_offset(broker, command),
         request::GET_MIN_OFFSET => lookup::min_offset(broker, command),

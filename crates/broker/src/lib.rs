@@ -25,6 +25,7 @@ mod start;
 #[cfg(test)]
 mod testing;
 mod topics;
+mod transaction;
 mod visible;
 
 pub use answer::{Answer, FAQ, Refusal};

@@ -20,7 +20,7 @@ use wire::header::SendHeader;
 use wire::properties::{self, key};
 use wire::record::sys_flag;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, PutError};
 use crate::topics::{Queue, Template, Topic};
 use crate::{Refusal, names};
 use message::{Properties, Target};
@@ -178,6 +178,7 @@ fn stage_single(
     let id = id_start..turn.ids.len();
     let reported = target.queue_id;
     let target = match properties.delay_level {
+        _ if properties.is_half => Target { topic: broker.half_topic()?, queue_id: 0, dead: false },
         Some(level) => Target { topic: broker.schedule_topic()?, queue_id: level - 1, dead: false },
         None => target.clone(),
     };
@@ -313,6 +314,15 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u
         let _ = peer.push(|out| out.extend_from_slice(&late));
     };
     broker.store.when_flushed(end, Box::new(answer));
+}
+
+/// RocketMQ's code for a message of the broker's own making that was not stored.
+pub(crate) fn not_put(broker: &Broker, error: PutError) -> Refusal {
+    match error {
+        PutError::Append(error) => not_stored(broker, &error),
+        PutError::Topic(refusal) => refusal,
+        error => Refusal::error(error.to_string()),
+    }
 }
 
 /// RocketMQ's code for an append that failed.

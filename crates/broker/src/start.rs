@@ -20,10 +20,13 @@ use crate::offsets::Offsets;
 use crate::persist;
 use crate::schedule::{self, Schedule};
 use crate::topics::{TopicChange, Topics};
-use crate::{Refusal, names, register};
+use crate::{Refusal, names, register, transaction};
 
 /// Threads that read from disk for consumers far behind.
 const COLD_READERS: usize = 2;
+
+/// The task thread whose work may wait for the disk; the one before it holds what must be on time.
+const BLOCKING: usize = 1;
 
 /// How often silent clients are looked for (`ClientHousekeepingService`).
 const CLIENT_SWEEP: Duration = Duration::from_secs(10);
@@ -80,8 +83,12 @@ impl RunningBroker {
 
     fn serve(broker: Arc<Broker>, workers: Workers) -> Result<Self, StartError> {
         create_system_topics(&broker).map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
+        let loaded = transaction::load(&broker);
+        loaded.map_err(|error| {
+            StartError::Config(format!("the state of transactions cannot be read: {error}"))
+        })?;
         let port = broker.config.listen_port;
-        let tasks = Workers::start("broker-tasks", 1, net::Limits::default())
+        let tasks = Workers::start("broker-tasks", BLOCKING + 1, net::Limits::default())
             .map_err(io_error("the broker's timers cannot be started"))?;
         let listen = |port: u16, fast: bool| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
@@ -103,6 +110,8 @@ impl RunningBroker {
         Changes::start(&self.broker)?;
         let broker = self.broker.clone();
         self.tasks.spawn(0, move || schedule::run(broker))?;
+        let broker = self.broker.clone();
+        self.tasks.spawn(BLOCKING, move || transaction::run(broker))?;
         let broker = self.broker.clone();
         self.tasks.spawn(0, move || answer_expired(broker))?;
         let broker = self.broker.clone();

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use net::Peer;
 use store::{Message, RealDisk, Store};
 use tempfile::TempDir;
 use wire::body::SubscriptionGroupConfig;
@@ -11,6 +12,7 @@ use wire::record::RecordView;
 
 use crate::broker::{Broker, Loaded};
 use crate::changes::{Later, Then};
+use crate::clients::Member;
 use crate::cold::ColdReaders;
 use crate::config::Config;
 use crate::groups::{GroupChange, Groups};
@@ -43,6 +45,20 @@ impl Fixture {
         let directory = self.directory.take().unwrap();
         drop(self);
         Self::at(directory, |_| {})
+    }
+
+    /// Leaves the broker as a kill does and opens another on the same directory.
+    pub(crate) fn killed(mut self) -> Self {
+        let directory = self.directory.take().unwrap();
+        drop(self);
+        Self::at(directory, |_| {})
+    }
+
+    /// Makes a connection a producer of a group.
+    pub(crate) fn meet_producer(&self, group: &str, peer: &Arc<Peer>) {
+        let member =
+            Member { client_id: "p".to_owned(), language: None, version: 0, peer: peer.clone(), seen_ms: 0 };
+        self.broker.clients.join_producer(group, member);
     }
 
     /// One on a directory that may hold files already.

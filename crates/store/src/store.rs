@@ -205,6 +205,13 @@ impl Store {
         LogOffset::new(self.shared.appended.load(Ordering::Acquire))
     }
 
+    /// Start of the newest record; `None` when the log never had one, or opening looked at none.
+    #[must_use]
+    pub fn last_record(&self) -> Option<LogOffset> {
+        let last = lock(&self.shared.appender).last_record;
+        (self.appended() > LogOffset::ZERO).then(|| LogOffset::new(last))
+    }
+
     /// End of what is durable.
     #[must_use]
     pub fn flushed(&self) -> LogOffset {

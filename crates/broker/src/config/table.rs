@@ -101,6 +101,16 @@ properties! {
     "splitRegistrationSize" Live "topics in one registration with enableSplitRegistration" {
         split_registration_size = |text| number(text, 2..=50_000), show
     }
+    "transactionTimeOut" Live "milliseconds before a producer is asked about a transaction it left undecided" {
+        transaction.timeout_ms = |text| number(text, 0..=DAY_MS), show
+    }
+    "transactionCheckMax" Live "times it is asked before the message is given up" {
+        transaction.check_max = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
+    "transactionCheckInterval" Live "milliseconds between looks at undecided transactions" {
+        transaction.check_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "rejectTransactionMessage" Live "transaction messages are refused" { transaction.rejects = flag, show }
     "brokerPermission" Live "4 clients may read, 2 they may write, 6 both" {
         broker_permission = |text| number(text, 0..=7), show
     }

@@ -131,10 +131,10 @@ fn wrong_values_leave_the_default() {
 #[test]
 fn settings_without_effect_say_why() {
     check(
-        "useReentrantLockWhenPutMessage=false\nsendMessageThreadPoolNums=64\ntransactionCheckMax=5\ntransactionTimeOut=6000\n",
+        "useReentrantLockWhenPutMessage=false\nsendMessageThreadPoolNums=64\nhaListenPort=10922\nfilterSupportRetry=false\n",
         &[
+            "! setting haListenPort=10922 has no effect: replication is not served yet",
             "setting sendMessageThreadPoolNums=64 is not needed: threads, queues and pools of the JVM have no counterpart here",
-            "! setting transactionCheckMax=5 has no effect: transactions are not served yet",
             "setting useReentrantLockWhenPutMessage=false is not needed: threads, queues and pools of the JVM have no counterpart here",
         ],
     );

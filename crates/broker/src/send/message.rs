@@ -26,6 +26,8 @@ pub(super) struct Properties {
     pub waits: bool,
     /// Delay level, 1 to the highest.
     pub delay_level: Option<i32>,
+    /// The message waits for its producer's decision; a delay counts from then on.
+    pub is_half: bool,
 }
 
 /// Set by the broker alone; what a client put there is left out.
@@ -61,7 +63,7 @@ impl Properties {
         out: &mut Vec<u8>,
         ids: &mut Vec<u8>,
     ) -> Result<Self, Refusal> {
-        let mut found = Self { waits: true, delay_level: None };
+        let mut found = Self { waits: true, delay_level: None, is_half: false };
         let mut delay = None;
         let mut timer = false;
         let id_start = ids.len();
@@ -81,7 +83,9 @@ impl Properties {
                 delay = Some(value);
                 continue;
             } else if is(key::TRANSACTION_PREPARED) && value.eq_ignore_ascii_case(b"true") {
-                return Err(no_transactions(broker));
+                found.is_half = true;
+            } else if is(key::TRANSACTION_ID) {
+                continue;
             } else if is(key::INNER_NUM) {
                 return Err(super::illegal(broker));
             } else if TIMED.iter().any(|timed| is(timed)) {
@@ -94,7 +98,16 @@ impl Properties {
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
         let level = delay.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse::<i32>().ok());
+        // One that comes back from a consumer was decided long ago (`SendMessageProcessor.sendMessage`).
+        found.is_half &= !(header.reconsume_times > 0 && level.is_some_and(|level| level > 0));
+        if found.is_half && broker.config.transaction.rejects {
+            return Err(no_transactions(broker));
+        }
         match level {
+            _ if found.is_half => {
+                let unique = &ids[id_start..];
+                half(out, target, unique, delay);
+            }
             Some(level) if level > 0 && !target.dead => {
                 let level = level.min(broker.delay_levels());
                 found.delay_level = Some(level);
@@ -118,6 +131,15 @@ pub(crate) fn delayed(out: &mut Vec<u8>, level: i32, topic: &str, queue_id: i32)
     properties::append(out, key::DELAY, digits.format(level).as_bytes());
     properties::append(out, key::REAL_TOPIC, topic.as_bytes());
     properties::append(out, key::REAL_QUEUE_ID, digits.format(queue_id).as_bytes());
+}
+
+/// Adds what the commit of a half message needs (`TransactionalMessageBridge.parseHalfMessageInner`).
+fn half(out: &mut Vec<u8>, target: &Target, unique: &[u8], delay: Option<&[u8]>) {
+    let mut digits = itoa::Buffer::new();
+    properties::append(out, key::REAL_TOPIC, target.topic.name().as_bytes());
+    properties::append(out, key::REAL_QUEUE_ID, digits.format(target.queue_id).as_bytes());
+    properties::append(out, key::TRANSACTION_ID, unique);
+    properties::append(out, key::DELAY, delay.unwrap_or_default());
 }
 
 fn copy_pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {

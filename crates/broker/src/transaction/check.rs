@@ -1,0 +1,178 @@
+//! Asking producers about half messages they left undecided (`TransactionalMessageServiceImpl.check`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::Peer;
+use store::Message;
+use wire::codes::request;
+use wire::frame::{Encoding, FrameWriter, Head};
+use wire::id::OffsetId;
+use wire::properties::{self, key};
+use wire::record::{self, Fields, Placement, RecordView};
+use wire::units::{LogOffset, QueueOffset};
+
+use super::{Put, append_with_op, immunity_ms, number, read_half};
+use crate::broker::{Broker, PutError};
+use crate::names;
+
+/// Checks until the broker stops.
+pub(crate) async fn run(broker: Arc<Broker>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(broker.config.transaction.check_interval_ms)).await;
+        check_all(&broker, broker.now_ms());
+        // Others use this thread as well.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What is done with an undecided half message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// It is too young, and so are all behind it.
+    Stop,
+    /// It is left alone this time.
+    Pass,
+    GiveUp,
+    Ask {
+        times: i64,
+    },
+}
+
+/// Looks once at every undecided half message that is old enough.
+pub(super) fn check_all(broker: &Broker, now_ms: i64) {
+    let Some(queue) = broker.log_queue(names::HALF_TOPIC, 0) else { return };
+    broker.transactions.state().skip_to(queue.log.min().to_i64());
+    let (first, max) = (broker.transactions.state().first, queue.log.max().to_i64());
+    let mut bytes = Vec::new();
+    for offset in first..max {
+        if broker.transactions.state().undecided(offset) != Some(offset) {
+            continue;
+        }
+        let Some(at) = read_half(broker, offset, &mut bytes) else { continue };
+        let Ok(half) = RecordView::parse(&bytes) else { continue };
+        let done = match decide(broker, &half, now_ms) {
+            Step::Stop => return,
+            Step::Pass => continue,
+            Step::GiveUp => give_up(broker, offset, &half),
+            Step::Ask { times } => ask(broker, offset, &half, times),
+        };
+        if let Err(error) = done {
+            tracing::warn!(offset, %at, %error, "an undecided transaction could not be checked; it is tried again");
+            return;
+        }
+    }
+}
+
+fn decide(broker: &Broker, half: &RecordView<'_>, now_ms: i64) -> Step {
+    let settings = &broker.config.transaction;
+    // Store times only grow along the queue; a producer's clock may be anything.
+    if now_ms - half.store_timestamp() <= settings.timeout_ms && immunity_ms(half).is_none() {
+        return Step::Stop;
+    }
+    let age_ms = now_ms - half.born_timestamp();
+    if immunity_ms(half).is_some_and(|immunity_ms| age_ms <= immunity_ms) {
+        return Step::Pass;
+    }
+    let times = number(half, key::TRANSACTION_CHECK_TIMES).unwrap_or(0);
+    if times >= settings.check_max || age_ms > broker.config.retention.reserved_ms {
+        return Step::GiveUp;
+    }
+    Step::Ask { times: times + 1 }
+}
+
+fn give_up(broker: &Broker, offset: i64, half: &RecordView<'_>) -> Result<(), PutError> {
+    let message = Message { store_host: broker.store_host, ..Message::of(half) };
+    let put = Put { topic: names::CHECK_MAX_TIME_TOPIC, queue_id: 0, message };
+    let mut state = broker.transactions.state();
+    if state.undecided(offset) != Some(offset) {
+        return Ok(());
+    }
+    append_with_op(broker, &mut state, offset, Some(put))?;
+    drop(state);
+    let group = properties::get_str(half.properties(), key::PRODUCER_GROUP);
+    tracing::warn!(
+        offset,
+        group,
+        topic = names::CHECK_MAX_TIME_TOPIC,
+        "nobody decided a transaction; it is moved"
+    );
+    Ok(())
+}
+
+/// Stores the half message again with its new number of checks, then asks a producer of its group.
+fn ask(broker: &Broker, offset: i64, half: &RecordView<'_>, times: i64) -> Result<(), PutError> {
+    let stored = half.properties();
+    let origin = number(half, key::TRANSACTION_PREPARED_QUEUE_OFFSET).unwrap_or(offset).to_string();
+    let mut text = Vec::new();
+    let added =
+        [(key::TRANSACTION_CHECK_TIMES, times.to_string()), (key::TRANSACTION_PREPARED_QUEUE_OFFSET, origin)];
+    let added = added.each_ref().map(|(name, value)| (*name, value.as_bytes()));
+    properties::rewrite(&mut text, stored, &[], &added);
+    let message = Message { properties: &text, store_host: broker.store_host, ..Message::of(half) };
+    let put = Put { topic: names::HALF_TOPIC, queue_id: 0, message };
+    let mut state = broker.transactions.state();
+    if state.undecided(offset) != Some(offset) {
+        return Ok(());
+    }
+    let former = state.former(offset);
+    let Some(placed) = append_with_op(broker, &mut state, offset, Some(put))? else { return Ok(()) };
+    state.moved(offset, former, placed.queue_offset.to_i64());
+    drop(state);
+    if let Some(producer) = producer(broker, stored) {
+        send_check(broker, &producer, &message, (placed.queue_offset, placed.log_offset));
+    }
+    Ok(())
+}
+
+/// Some connected producer of the message's group, each in turn.
+fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<Peer>> {
+    let group = properties::get_str(stored, key::PRODUCER_GROUP)?;
+    let mut members = broker.clients.producers(group)?;
+    members.retain(|member| !member.peer.is_closed());
+    let index = broker.spread(i32::try_from(members.len()).ok()?);
+    members.get(usize::try_from(index).ok()?).map(|member| member.peer.clone())
+}
+
+/// 39 `CHECK_TRANSACTION_STATE`, one-way, with the message as its producer sent it.
+fn send_check(broker: &Broker, producer: &Peer, half: &Message<'_>, place: (QueueOffset, LogOffset)) {
+    let stored = half.properties;
+    let (queue_offset, log_offset) = place;
+    let real = |name| properties::get_str(stored, name).unwrap_or_default();
+    let fields = Fields {
+        topic: real(key::REAL_TOPIC),
+        queue_id: real(key::REAL_QUEUE_ID).parse().unwrap_or(0),
+        flag: half.flag,
+        sys_flag: half.sys_flag,
+        born_timestamp: half.born_timestamp,
+        born_host: half.born_host,
+        store_host: half.store_host,
+        reconsume_times: half.reconsume_times,
+        prepared_transaction_offset: half.prepared_transaction_offset,
+        body: half.body,
+        properties: stored,
+        crc_property: false,
+    };
+    let mut body = Vec::new();
+    if let Err(error) = record::encode(&fields, &mut body) {
+        tracing::error!(%log_offset, %error, "a half message cannot be sent to its producer");
+        return;
+    }
+    let store_timestamp = broker.now_ms();
+    record::place(&mut body, &Placement { queue_offset, log_offset, store_timestamp });
+    let key = real(key::UNIQ_KEY);
+    let offset_id = OffsetId { store_host: broker.store_host, log_offset }.to_string();
+    let head = Head::one_way(Encoding::Json, request::CHECK_TRANSACTION_STATE, producer.next_opaque());
+    // A producer that goes away now is asked again, or another one is.
+    let _ = producer.push(|out| {
+        FrameWriter::begin(out, head)
+            .text("topic", names::HALF_TOPIC)
+            .text("tranStateTableOffset", &queue_offset.to_string())
+            .text("commitLogOffset", &log_offset.to_string())
+            .text("msgId", key)
+            .text("transactionId", key)
+            .text("offsetMsgId", &offset_id)
+            .text("bname", &broker.config.broker_name)
+            .finish(&body);
+    });
+}

@@ -1,0 +1,84 @@
+//! 37 `END_TRANSACTION`: a producer says what became of its half message (`EndTransactionProcessor`).
+
+use store::Message;
+use wire::codes::response;
+use wire::frame::Command;
+use wire::properties::{self, key};
+use wire::record::{RecordView, sys_flag};
+use wire::units::LogOffset;
+
+use super::{Put, append_with_op, immunity_ms};
+use crate::broker::Broker;
+use crate::send::message::delayed;
+use crate::send::not_put;
+use crate::{Answer, Refusal, names};
+
+/// Commits or rolls back. What is decided already stays so: the producer may say it twice, as an answer to a check and
+/// by itself. An unknown state changes nothing.
+pub(crate) fn end(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let fields = &command.fields;
+    let group = fields.need("producerGroup")?;
+    let table_offset: i64 = fields.need_number("tranStateTableOffset")?;
+    let log_offset: i64 = fields.need_number("commitLogOffset")?;
+    let commits = match fields.need_number::<i32>("commitOrRollback")? {
+        sys_flag::TRANSACTION_COMMIT => true,
+        sys_flag::TRANSACTION_ROLLBACK => false,
+        _ => return Ok(Answer::success()),
+    };
+    let missing = || Refusal::error("Find prepared transaction message failed");
+    let at = LogOffset::from_i64(log_offset).ok_or_else(missing)?;
+    let mut bytes = Vec::new();
+    broker.store.record_at(at, &mut bytes).map_err(|_| missing())?;
+    let half = RecordView::parse(&bytes).map_err(|_| missing())?;
+    if half.topic() != names::HALF_TOPIC.as_bytes() {
+        return Err(missing());
+    }
+    let is_checked = fields.flag_or("fromTransactionCheck", false);
+    let age_ms = broker.now_ms() - half.born_timestamp();
+    if !is_checked && immunity_ms(&half).is_some_and(|immunity_ms| age_ms > immunity_ms) {
+        // It is being checked: the answer to the check counts.
+        return Err(Refusal::new(response::ILLEGAL_OPERATION, ""));
+    }
+    if properties::get(half.properties(), key::PRODUCER_GROUP) != Some(group.as_bytes()) {
+        return Err(Refusal::error("The producer group wrong"));
+    }
+    if half.queue_offset().to_i64() != table_offset {
+        return Err(Refusal::error("The transaction state table offset wrong"));
+    }
+    let mut state = broker.transactions.state();
+    let Some(offset) = state.undecided(table_offset) else { return Ok(Answer::success()) };
+    let mut text = Vec::new();
+    let put = if commits { Some(committed(broker, &half, at, &mut text)?) } else { None };
+    append_with_op(broker, &mut state, offset, put).map_err(|error| not_put(broker, error))?;
+    Ok(Answer::success())
+}
+
+/// The message consumers see. `REAL_TOPIC`, `REAL_QID` and `TRAN_MSG` stay in its properties, as in Java.
+fn committed<'a>(
+    broker: &Broker,
+    half: &RecordView<'a>,
+    at: LogOffset,
+    text: &'a mut Vec<u8>,
+) -> Result<Put<'a>, Refusal> {
+    let stored = half.properties();
+    let real = |name| properties::get_str(stored, name);
+    let queue_id = real(key::REAL_QUEUE_ID).and_then(|id| id.parse::<i32>().ok());
+    let (Some(topic), Some(queue_id)) = (real(key::REAL_TOPIC), queue_id) else {
+        return Err(Refusal::error("the half message names no real topic and queue"));
+    };
+    let message = Message {
+        sys_flag: half.sys_flag() & !sys_flag::TRANSACTION_MASK | sys_flag::TRANSACTION_COMMIT,
+        store_host: broker.store_host,
+        prepared_transaction_offset: at.to_i64(),
+        ..Message::of(half)
+    };
+    let level = real(key::DELAY).and_then(|level| level.trim().parse::<i32>().ok()).unwrap_or(0);
+    if level <= 0 {
+        return Ok(Put { topic, queue_id, message });
+    }
+    let level = level.min(broker.delay_levels());
+    properties::rewrite(text, stored, &[key::DELAY, key::REAL_TOPIC, key::REAL_QUEUE_ID], &[]);
+    delayed(text, level, topic, queue_id);
+    let message = Message { properties: text, ..message };
+    Ok(Put { topic: names::SCHEDULE_TOPIC, queue_id: level - 1, message })
+}

@@ -1,0 +1,110 @@
+//! What a restart finds of transactions.
+
+use wire::properties::{self, key};
+use wire::record::{RecordView, sys_flag};
+use wire::units::{LogOffset, QueueOffset};
+
+use super::state::State;
+use super::{GROUP, append_with_op, read_half};
+use crate::broker::{Broker, PutError};
+use crate::names;
+
+/// Op records read in one step.
+const STEP: usize = 1024;
+
+/// Reads the op records since the last noted position, and completes what a crash may have parted.
+pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
+    let position = |topic: &str| {
+        let noted = broker.offsets.committed(GROUP, topic, 0).unwrap_or(0);
+        let bounds =
+            broker.log_queue(topic, 0).map(|queue| (queue.log.min().to_i64(), queue.log.max().to_i64()));
+        let (min, max) = bounds.unwrap_or_default();
+        noted.clamp(min, max)
+    };
+    let mut state = State::new(position(names::HALF_TOPIC), position(names::OP_HALF_TOPIC));
+    read_ops(broker, &mut state, position(names::OP_HALF_TOPIC))?;
+    if broker.store.recovered().after_crash {
+        complete(broker, &mut state)?;
+    }
+    *broker.transactions.state() = state;
+    Ok(())
+}
+
+fn read_ops(broker: &Broker, state: &mut State, from: i64) -> Result<(), PutError> {
+    let Some(queue) = broker.log_queue(names::OP_HALF_TOPIC, 0) else { return Ok(()) };
+    let mut units = Vec::new();
+    let mut bytes = Vec::new();
+    let mut op = from;
+    while op < queue.log.max().to_i64() {
+        units.clear();
+        queue.log.units_blocking(QueueOffset::from_i64(op).unwrap_or_default(), STEP, &mut units)?;
+        if units.is_empty() {
+            break;
+        }
+        for unit in &units {
+            bytes.clear();
+            if !unit.is_blank() {
+                broker.store.record_at(unit.log_offset, &mut bytes)?;
+            }
+            for half in RecordView::parse(&bytes).iter().flat_map(|record| halves(record.body())) {
+                state.decided(half, op);
+            }
+            op += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The half offsets an op record lists: numbers with a comma behind each, which Java leaves out behind a single one.
+fn halves(body: &[u8]) -> impl Iterator<Item = i64> {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    text.split(',').filter_map(|number| number.trim().parse().ok())
+}
+
+/// Writes the op record that should follow the last record of the log, when a crash kept it from there.
+fn complete(broker: &Broker, state: &mut State) -> Result<(), PutError> {
+    let Some(at) = broker.store.last_record() else { return Ok(()) };
+    let mut bytes = Vec::new();
+    broker.store.record_at(at, &mut bytes)?;
+    let Ok(last) = RecordView::parse(&bytes) else { return Ok(()) };
+    let half = if last.sys_flag() & sys_flag::TRANSACTION_MASK == sys_flag::TRANSACTION_COMMIT {
+        committed_half(broker, last.prepared_transaction_offset())
+    } else {
+        moved_half(broker, state, &last)
+    };
+    if let Some(half) = half.and_then(|half| state.undecided(half)) {
+        tracing::info!(half, %at, "completed a transaction step that a crash had parted");
+        append_with_op(broker, state, half, None)?;
+    }
+    Ok(())
+}
+
+/// The offset of the half message at a place in the log.
+fn committed_half(broker: &Broker, log_offset: i64) -> Option<i64> {
+    let mut bytes = Vec::new();
+    broker.store.record_at(LogOffset::from_i64(log_offset)?, &mut bytes).ok()?;
+    let half = RecordView::parse(&bytes).ok()?;
+    (half.topic() == names::HALF_TOPIC.as_bytes()).then(|| half.queue_offset().to_i64())
+}
+
+/// The former offset of a half message that was stored again or given up: the other undecided one of its unique key.
+fn moved_half(broker: &Broker, state: &State, last: &RecordView<'_>) -> Option<i64> {
+    let is_again = last.topic() == names::HALF_TOPIC.as_bytes()
+        && properties::get(last.properties(), key::TRANSACTION_CHECK_TIMES).is_some();
+    if !is_again && last.topic() != names::CHECK_MAX_TIME_TOPIC.as_bytes() {
+        return None;
+    }
+    let unique = properties::get(last.properties(), key::UNIQ_KEY)?;
+    let end = if is_again {
+        last.queue_offset().to_i64()
+    } else {
+        broker.log_queue(names::HALF_TOPIC, 0)?.log.max().to_i64()
+    };
+    let mut bytes = Vec::new();
+    (state.first..end).find(|offset| {
+        state.undecided(*offset) == Some(*offset)
+            && read_half(broker, *offset, &mut bytes).is_some()
+            && RecordView::parse(&bytes)
+                .is_ok_and(|half| properties::get(half.properties(), key::UNIQ_KEY) == Some(unique))
+    })
+}

@@ -1,0 +1,290 @@
+use std::sync::Arc;
+
+use net::Peer;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::properties::{self, key};
+
+use super::check::check_all;
+use super::*;
+use crate::testing::{ADDRESS, Fixture};
+use crate::{Answer, Refusal};
+
+/// Stores a half message as a producer's send does; answers its half offset and its place in the log.
+fn half(fixture: &Fixture, unique: &str, more: &str) -> (i64, i64) {
+    let text = format!("TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{unique}\x02TAGS\x01t\x02{more}");
+    let stored = format!("{text}REAL_TOPIC\x01T\x02REAL_QID\x011\x02__transactionId__\x01{unique}\x02");
+    let born_timestamp = fixture.broker.now_ms();
+    let message = crate::testing::message(unique.as_bytes(), stored.as_bytes());
+    fixture.broker.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
+    let queue = fixture.queue(names::HALF_TOPIC, 0);
+    let offset = queue.log.max().to_i64() - 1;
+    let mut bytes = Vec::new();
+    let at = read_half(&fixture.broker, offset, &mut bytes).unwrap();
+    (offset, at.to_i64())
+}
+
+/// What 37 answers: the code, or the refusal's text.
+fn tell(fixture: &Fixture, (offset, at): (i64, i64), state: i32, group: &str) -> Result<i32, String> {
+    let mut bytes = Vec::new();
+    FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, 37, 1))
+        .text("producerGroup", group)
+        .text("tranStateTableOffset", &offset.to_string())
+        .text("commitLogOffset", &at.to_string())
+        .text("commitOrRollback", &state.to_string())
+        .text("msgId", "x")
+        .finish(b"");
+    let command = Command::decode(&mut bytes).unwrap();
+    let answer: Result<Answer, Refusal> = end(&fixture.broker, &command);
+    answer.map(|answer| answer.code).map_err(|refusal| refusal.remark.into_owned())
+}
+
+fn commit(fixture: &Fixture, place: (i64, i64)) -> Result<i32, String> {
+    tell(fixture, place, 8, "PG")
+}
+
+fn bodies(fixture: &Fixture, topic: &str, queue_id: i32) -> Vec<String> {
+    let text = |(body, ..): (Vec<u8>, Vec<u8>, i32)| String::from_utf8(body).unwrap();
+    fixture.messages(topic, queue_id).into_iter().map(text).collect()
+}
+
+/// Looks at undecided messages as if so much time had passed.
+fn check_after(fixture: &Fixture, seconds: i64) {
+    check_all(&fixture.broker, fixture.broker.now_ms() + seconds * 1000);
+}
+
+fn first(fixture: &Fixture) -> i64 {
+    fixture.broker.transactions.state().first
+}
+
+fn fixture() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.queue("T", 1);
+    fixture
+}
+
+#[test]
+fn check_25_a_commit_makes_the_message_visible_once() {
+    let fixture = fixture();
+    let place = half(&fixture, "A", "");
+    assert!(bodies(&fixture, "T", 1).is_empty());
+    assert_eq!(commit(&fixture, place), Ok(0));
+    assert_eq!(commit(&fixture, place), Ok(0), "said twice");
+    assert_eq!(tell(&fixture, place, 12, "PG"), Ok(0), "too late");
+    assert_eq!(bodies(&fixture, "T", 1), ["A"]);
+    assert_eq!(bodies(&fixture, names::OP_HALF_TOPIC, 0), ["0,"]);
+    let queue = fixture.queue("T", 1);
+    let mut units = Vec::new();
+    queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
+    let mut bytes = Vec::new();
+    fixture.broker.store.record_at(units[0].log_offset, &mut bytes).unwrap();
+    let record = RecordView::parse(&bytes).unwrap();
+    assert_eq!((record.sys_flag() & 0xc, record.prepared_transaction_offset()), (8, place.1));
+    let get = |name| properties::get_str(record.properties(), name).unwrap();
+    assert_eq!((get("TRAN_MSG"), get("REAL_TOPIC"), get("__transactionId__")), ("true", "T", "A"));
+}
+
+#[test]
+fn check_25_a_rolled_back_message_is_never_visible() {
+    let fixture = fixture();
+    let place = half(&fixture, "A", "");
+    assert_eq!(tell(&fixture, place, 12, "PG"), Ok(0));
+    assert_eq!(commit(&fixture, place), Ok(0));
+    check_after(&fixture, 100);
+    assert!(bodies(&fixture, "T", 1).is_empty());
+    assert_eq!(bodies(&fixture, names::HALF_TOPIC, 0), ["A"], "nothing was checked");
+    assert_eq!(first(&fixture), 1);
+}
+
+#[test]
+fn check_26_an_unknown_state_changes_nothing() {
+    let fixture = fixture();
+    let place = half(&fixture, "A", "");
+    assert_eq!(tell(&fixture, place, 0, "PG"), Ok(0));
+    assert_eq!(first(&fixture), 0);
+    assert_eq!(commit(&fixture, place), Ok(0));
+    assert_eq!(bodies(&fixture, "T", 1), ["A"]);
+}
+
+#[test]
+fn check_27_wrong_words_are_refused_as_in_java() {
+    let fixture = fixture();
+    let (offset, at) = half(&fixture, "A", "");
+    let refusals = [
+        (tell(&fixture, (offset, at + 1), 8, "PG"), "Find prepared transaction message failed"),
+        (tell(&fixture, (offset, -1), 8, "PG"), "Find prepared transaction message failed"),
+    ];
+    for (found, expected) in refusals {
+        assert_eq!(found, Err(expected.to_owned()));
+    }
+    let place = half(&fixture, "B", "");
+    assert_eq!(tell(&fixture, place, 8, "other"), Err("The producer group wrong".to_owned()));
+    let wrong = Err("The transaction state table offset wrong".to_owned());
+    assert_eq!(tell(&fixture, (place.0 + 1, place.1), 8, "PG"), wrong);
+    fixture.put("T", 0, b"plain", b"PGROUP\x01PG\x02");
+    let plain = fixture.queue("T", 0);
+    let mut units = Vec::new();
+    plain.log.units_blocking(plain.log.min(), 1, &mut units).unwrap();
+    let missing = Err("Find prepared transaction message failed".to_owned());
+    assert_eq!(tell(&fixture, (0, units[0].log_offset.to_i64()), 8, "PG"), missing);
+    assert!(bodies(&fixture, "T", 1).is_empty());
+}
+
+#[test]
+fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
+    let fixture = Fixture::with(|config| config.transaction.check_max = 2);
+    fixture.queue("T", 1);
+    let producer = Arc::new(Peer::detached(7, ADDRESS));
+    fixture.meet_producer("PG", &producer);
+    half(&fixture, "A", "");
+    check_after(&fixture, 5);
+    assert!(producer.pushed().is_empty(), "younger than six seconds");
+    for times in 1..=2 {
+        check_after(&fixture, 10);
+        let mut pushed = producer.pushed();
+        let command = Command::decode(&mut pushed).unwrap();
+        assert!(command.code == 39 && command.is_one_way());
+        let field = |name| command.fields.need(name).unwrap().to_owned();
+        assert_eq!(
+            (field("tranStateTableOffset"), field("transactionId")),
+            (times.to_string(), "A".to_owned())
+        );
+        let record = RecordView::parse(command.body).unwrap();
+        assert_eq!((record.topic(), record.queue_id(), record.body()), (&b"T"[..], 1, &b"A"[..]));
+        let get = |name| properties::get_str(record.properties(), name);
+        assert_eq!(get(key::TRANSACTION_CHECK_TIMES), Some(times.to_string().as_str()));
+        assert_eq!(get(key::TRANSACTION_PREPARED_QUEUE_OFFSET), Some("0"));
+    }
+    check_after(&fixture, 10);
+    assert!(producer.pushed().is_empty());
+    assert_eq!(bodies(&fixture, names::CHECK_MAX_TIME_TOPIC, 0), ["A"]);
+    assert_eq!(first(&fixture), 3);
+}
+
+#[test]
+fn a_decision_about_a_former_place_counts_once() {
+    let fixture = fixture();
+    let place = half(&fixture, "A", "");
+    check_after(&fixture, 10);
+    check_after(&fixture, 10);
+    // The producer's first word was slow; its answers to the two checks come as well.
+    assert_eq!(commit(&fixture, place), Ok(0));
+    let mut bytes = Vec::new();
+    for offset in [1, 2] {
+        let at = read_half(&fixture.broker, offset, &mut bytes).unwrap().to_i64();
+        assert_eq!(commit(&fixture, (offset, at)), Ok(0));
+    }
+    check_after(&fixture, 10);
+    assert_eq!(bodies(&fixture, "T", 1), ["A"]);
+    assert_eq!((first(&fixture), bodies(&fixture, names::HALF_TOPIC, 0).len()), (3, 3));
+}
+
+#[test]
+fn an_immune_message_is_left_alone_and_does_not_hold_up_others() {
+    let fixture = fixture();
+    half(&fixture, "immune", "CHECK_IMMUNITY_TIME_IN_SECONDS\x011000\x02");
+    half(&fixture, "other", "");
+    check_after(&fixture, 10);
+    assert_eq!(bodies(&fixture, names::HALF_TOPIC, 0), ["immune", "other", "other"]);
+}
+
+#[test]
+fn behind_its_immunity_only_the_answer_to_a_check_counts() {
+    let fixture = fixture();
+    let stored =
+        "PGROUP\x01PG\x02REAL_TOPIC\x01T\x02REAL_QID\x011\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x015\x02";
+    let born_timestamp = fixture.broker.now_ms() - 6000;
+    let message = crate::testing::message(b"A", stored.as_bytes());
+    fixture.broker.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
+    let at = read_half(&fixture.broker, 0, &mut Vec::new()).unwrap().to_i64();
+    assert_eq!(commit(&fixture, (0, at)), Err(String::new()));
+    assert!(bodies(&fixture, "T", 1).is_empty());
+}
+
+#[test]
+fn a_delay_counts_from_the_commit() {
+    let fixture = fixture();
+    fixture.queue(names::SCHEDULE_TOPIC, 17);
+    let place = half(&fixture, "A", "DELAY\x013\x02");
+    assert_eq!(commit(&fixture, place), Ok(0));
+    let delayed = fixture.messages(names::SCHEDULE_TOPIC, 2);
+    let get = |name| properties::get_str(&delayed[0].1, name).unwrap();
+    assert_eq!((get(key::DELAY), get(key::REAL_TOPIC), get(key::REAL_QUEUE_ID)), ("3", "T", "1"));
+    assert!(bodies(&fixture, "T", 1).is_empty());
+}
+
+#[test]
+fn decisions_survive_a_restart_also_before_they_were_noted() {
+    let fixture = fixture();
+    let places: Vec<_> = ["A", "B", "C"].iter().map(|unique| half(&fixture, unique, "")).collect();
+    assert_eq!(commit(&fixture, places[0]), Ok(0));
+    assert_eq!(tell(&fixture, places[2], 12, "PG"), Ok(0));
+    let fixture = fixture.reopened();
+    load(&fixture.broker).unwrap();
+    assert_eq!(first(&fixture), 1);
+    assert_eq!(commit(&fixture, places[0]), Ok(0));
+    assert_eq!(commit(&fixture, places[2]), Ok(0));
+    assert_eq!(bodies(&fixture, "T", 1), ["A"]);
+    assert_eq!(commit(&fixture, places[1]), Ok(0));
+    assert_eq!(bodies(&fixture, "T", 1), ["A", "B"]);
+    assert_eq!(first(&fixture), 3);
+    fixture.broker.save();
+    fixture.broker.store.checkpoint().unwrap();
+    fixture.broker.save();
+    fixture.broker.save();
+    assert_eq!(fixture.broker.offsets.committed(GROUP, names::HALF_TOPIC, 0), Some(3));
+    assert_eq!(fixture.broker.offsets.committed(GROUP, names::OP_HALF_TOPIC, 0), Some(3));
+}
+
+#[test]
+fn op_records_of_java_list_several_offsets() {
+    let fixture = fixture();
+    for unique in ["A", "B", "C", "D"] {
+        half(&fixture, unique, "");
+    }
+    fixture.put(names::OP_HALF_TOPIC, 0, b"0,2,", b"TAGS\x01d\x02");
+    fixture.put(names::OP_HALF_TOPIC, 0, b"3", b"TAGS\x01d\x02");
+    load(&fixture.broker).unwrap();
+    let state = fixture.broker.transactions.state();
+    assert_eq!([0, 1, 2, 3].map(|offset| state.undecided(offset)), [None, Some(1), None, None]);
+}
+
+#[test]
+fn a_step_that_a_crash_parted_is_completed() {
+    // What each step leaves when its op record is lost.
+    let committed = |fixture: &Fixture, at: i64| {
+        let queue = fixture.queue("T", 1);
+        let message = Message {
+            sys_flag: 8,
+            prepared_transaction_offset: at,
+            ..crate::testing::message(b"A", b"UNIQ_KEY\x01A\x02")
+        };
+        let mut batch = fixture.broker.store.batch();
+        batch.push(&queue.log, &message).unwrap();
+        fixture.broker.store.append(&mut batch, 1).unwrap();
+    };
+    let again = |fixture: &Fixture, _: i64| {
+        half(fixture, "A", "TRANSACTION_CHECK_TIMES\x011\x02");
+    };
+    let given_up = |fixture: &Fixture, _: i64| {
+        fixture.put(names::CHECK_MAX_TIME_TOPIC, 0, b"A", b"UNIQ_KEY\x01A\x02");
+    };
+    type Step<'a> = &'a dyn Fn(&Fixture, i64);
+    let steps: [(Step<'_>, Vec<i64>); 3] = [(&committed, vec![]), (&again, vec![2]), (&given_up, vec![])];
+    for (number, (step, left)) in steps.into_iter().enumerate() {
+        let fixture = fixture();
+        let (_, at) = half(&fixture, "A", "");
+        half(&fixture, "B", "");
+        step(&fixture, at);
+        let fixture = fixture.killed();
+        load(&fixture.broker).unwrap();
+        let state = fixture.broker.transactions.state();
+        let undecided: Vec<i64> = (0..3).filter(|offset| state.undecided(*offset).is_some()).collect();
+        let max = fixture.queue(names::HALF_TOPIC, 0).log.max().to_i64();
+        let expected: Vec<i64> = [vec![1], left].concat();
+        assert_eq!(
+            undecided.into_iter().filter(|offset| *offset < max).collect::<Vec<_>>(),
+            expected,
+            "step {number}"
+        );
+    }
+}
