@@ -4,6 +4,7 @@ use crate::batch::{Batch, Item};
 use crate::digest::{Entry, Fresh, sum};
 use crate::error::AppendError;
 use crate::log::Segment;
+use crate::planted::{self, Bug};
 use crate::queue::Unit;
 use crate::store::Shared;
 use crate::wake::lock;
@@ -11,7 +12,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::record::{self, BLANK_BYTES, Placement, RecordView};
-use wire::units::LogOffset;
+use wire::units::{LogOffset, QueueOffset};
 
 /// What only the holder of the appender's lock may touch.
 #[derive(Default)]
@@ -151,6 +152,9 @@ impl Shared {
         for item in &mut batch.items {
             if item.queued {
                 item.queue_offset = item.queue.take_next();
+                if planted::is(Bug::ReuseOffset) && item.queue_offset.get() % 64 == 63 {
+                    item.queue_offset = QueueOffset::new(item.queue_offset.get() - 1);
+                }
             }
             let record = &mut batch.bytes[item.start..item.start + item.size as usize];
             let &mut Item { queue_offset, log_offset, .. } = item;
@@ -208,7 +212,7 @@ impl Shared {
     fn index(&self, batch: &Batch, store_timestamp: i64) {
         let mut count = 0;
         for item in batch.items.iter().filter(|item| item.queued) {
-            let tags_code = item.tags.at(store_timestamp);
+            let tags_code = item.tags.at(store_timestamp) + i64::from(planted::is(Bug::WrongTags));
             let unit = Unit { log_offset: item.log_offset, size: item.size, tags_code };
             item.queue.push(unit, &self.queues.unwritten);
             count += 1;

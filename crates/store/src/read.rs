@@ -3,6 +3,7 @@
 
 use crate::digest::{Cursor, Damage, Numbered};
 use crate::error::ReadError;
+use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit};
 use crate::store::Shared;
 use std::sync::atomic::Ordering;
@@ -77,15 +78,17 @@ impl Shared {
         }
         let at = out.len();
         out.resize(at + length, 0);
-        if segment.file.read_resident(&mut out[at..], start - segment.base)? {
-            return Ok(Read::Done);
+        if !segment.file.read_resident(&mut out[at..], start - segment.base)? {
+            // What left memory comes back from the disk, and with it what lies around it.
+            self.came_from_disk(self.appended.load(Ordering::Acquire));
+            if resident {
+                return Ok(Read::NotResident);
+            }
+            segment.file.read_at(&mut out[at..], start - segment.base)?;
         }
-        // What left memory comes back from the disk, and with it what lies around it.
-        self.came_from_disk(self.appended.load(Ordering::Acquire));
-        if resident {
-            return Ok(Read::NotResident);
+        if planted::is(Bug::ServeDamaged) && length > 100 && start % 1024 < 16 {
+            out[at + 100] ^= 1;
         }
-        segment.file.read_at(&mut out[at..], start - segment.base)?;
         Ok(Read::Done)
     }
 

@@ -70,7 +70,9 @@ impl Kind {
             sync: true,
             queues: 8,
             log_file: 16 << 20,
-            checkpoint_ms: 1000,
+            queue_file: 20_000,
+            // Soon enough that restarts believe the queue files.
+            checkpoint_ms: 20,
             property_crc: false,
             gentle: false,
             delayed: false,

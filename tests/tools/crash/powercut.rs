@@ -29,7 +29,8 @@ const KEPT_MAX: u64 = 3;
 const MEMORY: &str = "/dev/shm";
 
 /// Bugs of the server that cuts must bring to light; see `store::planted`.
-const SERVER_BUGS: [&str; 0] = [];
+const SERVER_BUGS: [&str; 5] =
+    ["answer-before-flush", "skip-crc", "reuse-offset", "serve-damaged", "wrong-tags"];
 
 /// Runs the planted bugs, then all cuts.
 pub fn run(options: &Options) -> Tally {

@@ -1,0 +1,35 @@
+//! `vostok serve` with the bugs of `store::planted`, which VOSTOK_PLANTED switches on by name. Never shipped: power cuts and
+//! disk faults run it to show that they notice.
+
+#[path = "../../../src/address.rs"]
+mod address;
+#[path = "../../../src/roles.rs"]
+mod roles;
+#[path = "../../../src/serve.rs"]
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+}
+
+fn main() -> ExitCode {
+    let Command::Serve(serve) = Arguments::parse().command;
+    match serve::run(serve) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("planted: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
