@@ -4,6 +4,7 @@ use crate::batch::{Batch, Item};
 use crate::digest::{Entry, Fresh, sum};
 use crate::error::AppendError;
 use crate::log::Segment;
+use crate::multi::{self, Multi};
 use crate::planted::{self, Bug};
 use crate::queue::Unit;
 use crate::store::Shared;
@@ -53,6 +54,9 @@ impl Shared {
             return Ok(());
         }
         let start = self.appended.load(Ordering::Relaxed);
+        if batch.has_multi {
+            multi::write_offsets(batch);
+        }
         let (runs, end) = self.lay_out(batch, start)?;
         let store_timestamp = now_ms.max(appender.store_timestamp);
         self.fill_in(batch, store_timestamp);
@@ -156,6 +160,11 @@ impl Shared {
                     item.queue_offset = QueueOffset::new(item.queue_offset.get() - 1);
                 }
             }
+            if let Some(multi) = &item.multi {
+                multi.queues().for_each(|queue| {
+                    queue.take_next();
+                });
+            }
             let record = &mut batch.bytes[item.start..item.start + item.size as usize];
             let &mut Item { queue_offset, log_offset, .. } = item;
             let placement = Placement { queue_offset, log_offset, store_timestamp };
@@ -216,6 +225,10 @@ impl Shared {
             let unit = Unit { log_offset: item.log_offset, size: item.size, tags_code };
             item.queue.push(unit, &self.queues.unwritten);
             count += 1;
+            for queue in item.multi.iter().flat_map(Multi::queues) {
+                queue.push(unit, &self.queues.unwritten);
+                count += 1;
+            }
         }
         let waiting = self.queues.unwritten_units.fetch_add(count, Ordering::Relaxed) + count;
         if waiting > self.config.unwritten_units_max / 2 {

@@ -50,6 +50,8 @@ pub struct Config {
     pub delay_levels_ms: Vec<i64>,
     /// `enabledAppendPropCRC`.
     pub crc_property: bool,
+    /// `enableLmq` and `enableMultiDispatch`: messages may name further queues they belong to.
+    pub multi_dispatch: bool,
     /// Whether a checksum of everything but the body is kept of every record, and compared when the record is read from
     /// the disk. Off only to measure what it costs.
     pub digests: bool,
@@ -91,6 +93,7 @@ impl Config {
             )
             .expect("the default text is well formed"),
             crc_property: false,
+            multi_dispatch: false,
             digests: true,
             key_index: false,
             index_slots: 5_000_000,

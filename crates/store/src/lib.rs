@@ -38,6 +38,7 @@ mod fence;
 mod flush;
 mod index;
 mod log;
+mod multi;
 mod planted;
 mod prepare;
 mod queue;

@@ -181,7 +181,9 @@ impl Store {
     /// An empty batch. Keep it and [`Batch::clear`] it: its buffer is reused.
     #[must_use]
     pub fn batch(&self) -> Batch {
-        Batch::new(self.shared.delays.clone(), &self.shared.config)
+        let shared = &self.shared;
+        let multi = shared.config.multi_dispatch.then(|| shared.clone());
+        Batch::new(shared.delays.clone(), &shared.config, multi)
     }
 
     /// Appends the whole batch; afterwards it says where each message went. Blocks for the time of one write

@@ -9,12 +9,14 @@ use crate::config::Config;
 use crate::digest::sum;
 use crate::error::PushError;
 use crate::index::{Keys, is_keyed};
+use crate::multi::Multi;
 use crate::queue::Queue;
+use crate::store::Shared;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use tags::{Delays, Tags};
-use wire::record::{self, Fields, sys_flag};
+use wire::record::{self, CRC_PROPERTY_BYTES, Fields, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
 /// A buffer that grew beyond this is given back by [`Batch::clear`].
@@ -69,6 +71,8 @@ pub(crate) struct Item {
     pub(crate) joined: bool,
     pub(crate) log_offset: LogOffset,
     pub(crate) queue_offset: QueueOffset,
+    /// Further queues it is a message of.
+    pub(crate) multi: Option<Multi>,
     /// [`sum::unplaced`] of the record, and its digest once it is placed. `None` where more than the place is put in
     /// under the appender's lock, or no digests are kept.
     pub(crate) digest: Option<u32>,
@@ -89,10 +93,16 @@ pub struct Batch {
     pub(crate) crc_property: bool,
     digests: bool,
     key_index: bool,
+    /// Where further queues are found; `None` without multi-dispatch.
+    multi: Option<Arc<Shared>>,
+    /// Some record has further queues.
+    pub(crate) has_multi: bool,
+    /// Bytes their offsets may take.
+    reserved: usize,
 }
 
 impl Batch {
-    pub(crate) fn new(delays: Arc<Delays>, config: &Config) -> Self {
+    pub(crate) fn new(delays: Arc<Delays>, config: &Config, multi: Option<Arc<Shared>>) -> Self {
         let in_segment = config.segment_bytes - record::BLANK_BYTES as u64;
         Self {
             bytes: Vec::new(),
@@ -107,6 +117,9 @@ impl Batch {
             crc_property: config.crc_property,
             digests: config.digests,
             key_index: config.key_index,
+            multi,
+            has_multi: false,
+            reserved: 0,
         }
     }
 
@@ -134,6 +147,16 @@ impl Batch {
         if found > limit {
             return Err(PushError::TooLarge { found, limit });
         }
+        let queued = is_indexed(message.sys_flag);
+        let multi = match &self.multi {
+            Some(shared) if queued => Multi::of(queue, message.properties, &shared.queues),
+            _ => None,
+        };
+        if let Some(multi) = &multi {
+            let own = message.properties.len() + if self.crc_property { CRC_PROPERTY_BYTES } else { 0 };
+            self.reserved += multi.reserve(found, limit, own)?;
+            self.has_multi = true;
+        }
         let start = self.bytes.len();
         let size = record::encode(&fields, &mut self.bytes)?;
         let head = record::head_size(&fields);
@@ -146,12 +169,13 @@ impl Batch {
             start,
             size: u32::try_from(size).expect("a record's size fits its 4-byte field"),
             tags,
-            queued: is_indexed(message.sys_flag),
+            queued,
             keys_end: self.hashes.len(),
             joined: false,
             log_offset: LogOffset::ZERO,
             queue_offset: QueueOffset::ZERO,
-            digest,
+            digest: digest.filter(|_| multi.is_none()),
+            multi,
         });
         Ok(self.items.len() - 1)
     }
@@ -183,7 +207,7 @@ impl Batch {
                 return Err(error);
             }
         }
-        let (found, limit) = (self.bytes.len() - start, self.group_bytes_max);
+        let (found, limit) = (self.bytes.len() - start + self.reserved, self.group_bytes_max);
         if found > limit {
             self.truncate(first, start);
             return Err(PushError::TooLarge { found, limit });
@@ -230,6 +254,11 @@ impl Batch {
         &self.items[index].queue
     }
 
+    /// The further queues a message was pushed to, by its property `INNER_MULTI_DISPATCH`.
+    pub fn multi_queues(&self, index: usize) -> impl Iterator<Item = &Arc<Queue>> {
+        self.items[index].multi.iter().flat_map(Multi::queues)
+    }
+
     /// The tags code of a message's queue unit. Only after a successful append.
     #[must_use]
     pub fn tags_code(&self, index: usize) -> i64 {
@@ -258,6 +287,8 @@ impl Batch {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.appended = false;
+        self.has_multi = false;
+        self.reserved = 0;
     }
 }
 

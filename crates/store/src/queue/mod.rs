@@ -285,6 +285,11 @@ impl Queue {
         ReadError::Rebuilding { topic: self.topic.to_string(), queue_id: self.queue_id }
     }
 
+    /// The offset that is given out next; the appender's lock is held.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Gives out the next queue offset; the appender's lock is held.
     pub(crate) fn take_next(&self) -> QueueOffset {
         let next = self.next.load(Ordering::Relaxed);

@@ -9,7 +9,7 @@
 //! A clean stop does not wait for it. It then leaves the crash mark: a RocketMQ broker would take the hole for the
 //! queue's end.
 
-use super::scan::{Found, Window, find, next_whole};
+use super::scan::{Found, Place, Window, find, next_whole};
 use crate::error::OpenError;
 use crate::queue::{Queue, Unit};
 use crate::store::Shared;
@@ -300,23 +300,9 @@ impl Shared {
         }
     }
 
-    /// Takes a record's unit for its queue if that waits for it. Answers the number of units.
+    /// Takes a record's units for those of its queues that wait for them. Answers the number of units.
     fn take(&self, jobs: &mut Jobs, view: &RecordView<'_>, at: u64) -> usize {
-        let Some(place) = self.place_of(view) else { return 0 };
-        // Only lost queues are of interest: most records end here.
-        let job = jobs.get_mut(place.topic).and_then(|queues| queues.get_mut(&place.queue_id));
-        let Some(job) = job else { return 0 };
-        let wanted = place.queue_offset;
-        if wanted < job.next() || wanted >= job.until {
-            return 0;
-        }
-        let before = job.units.len();
-        let gap = usize::try_from(wanted - job.next()).unwrap_or(0);
-        job.units.resize(before + gap, Unit::PRE_BLANK);
-        let tags_code = place.tags.at(view.store_timestamp());
-        let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
-        job.units.push(Unit { log_offset: LogOffset::new(at), size, tags_code });
-        gap + 1
+        self.places_of(view).map(|place| take_place(jobs, view, at, place)).sum()
     }
 
     fn write_jobs(&self, jobs: &mut Jobs) -> Result<(), OpenError> {
@@ -331,6 +317,24 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Takes a record's unit for one queue if that waits for it.
+fn take_place(jobs: &mut Jobs, view: &RecordView<'_>, at: u64, place: Place<'_>) -> usize {
+    // Only lost queues are of interest: most records end here.
+    let job = jobs.get_mut(place.topic).and_then(|queues| queues.get_mut(&place.queue_id));
+    let Some(job) = job else { return 0 };
+    let wanted = place.queue_offset;
+    if wanted < job.next() || wanted >= job.until {
+        return 0;
+    }
+    let before = job.units.len();
+    let gap = usize::try_from(wanted - job.next()).unwrap_or(0);
+    job.units.resize(before + gap, Unit::PRE_BLANK);
+    let tags_code = place.tags.at(view.store_timestamp());
+    let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
+    job.units.push(Unit { log_offset: LogOffset::new(at), size, tags_code });
+    gap + 1
 }
 
 /// Whether a queue file that reads like this is damaged, rather than the disk.

@@ -4,6 +4,7 @@ use crate::batch::is_indexed;
 use crate::batch::tags::Tags;
 use crate::error::OpenError;
 use crate::log::Segment;
+use crate::multi;
 use crate::planted::{self, Bug};
 use crate::queue::Unit;
 use crate::store::Shared;
@@ -22,6 +23,7 @@ const UNITS_MAX: u64 = 1 << 19;
 const GAP_MAX: u64 = 1 << 20;
 
 /// Where a record belongs.
+#[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) topic: &'a str,
     pub(super) queue_id: i32,
@@ -131,7 +133,7 @@ impl Shared {
     }
 
     /// The place of a stored record in its queue, if it has one.
-    pub(super) fn place_of<'a>(&self, view: &RecordView<'a>) -> Option<Place<'a>> {
+    fn place_of<'a>(&self, view: &RecordView<'a>) -> Option<Place<'a>> {
         if !is_indexed(view.sys_flag()) {
             return None;
         }
@@ -140,9 +142,22 @@ impl Shared {
         Some(Place { topic, queue_id: view.queue_id(), queue_offset: view.queue_offset().get(), tags })
     }
 
-    /// Adds a stored record to its queue, as appending it did.
+    /// The places of a stored record in all its queues.
+    pub(super) fn places_of<'a>(&self, view: &RecordView<'a>) -> impl Iterator<Item = Place<'a>> {
+        let place = self.place_of(view);
+        let further = place.filter(|_| self.config.multi_dispatch).map(|place| {
+            let at = move |(topic, queue_id, queue_offset)| Place { topic, queue_id, queue_offset, ..place };
+            multi::places(view).into_iter().map(at)
+        });
+        place.into_iter().chain(further.into_iter().flatten())
+    }
+
+    /// Adds a stored record to its queues, as appending it did.
     fn index_record(&self, view: &RecordView<'_>, offset: u64) {
-        let Some(place) = self.place_of(view) else { return };
+        self.places_of(view).for_each(|place| self.index_place(view, offset, place));
+    }
+
+    fn index_place(&self, view: &RecordView<'_>, offset: u64, place: Place<'_>) {
         let Ok(queue) = self.queues.find_or_create(place.topic, place.queue_id) else {
             tracing::error!(
                 offset,

@@ -9,6 +9,7 @@ mod flips;
 mod index;
 mod java;
 mod model;
+mod multi;
 mod real;
 mod retention;
 mod tool;

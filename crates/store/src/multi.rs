@@ -1,0 +1,165 @@
+//! Multi-dispatch: one record that is a message of several queues (`MultiDispatchUtils`, `CommitLog.MultiDispatch`).
+//!
+//! The property `INNER_MULTI_DISPATCH` names further queues, separated by commas. A name that begins with `%LMQ%` is a light
+//! queue, which has only queue 0; any other name is a topic, and the queue has the number of the message's. The
+//! appender gives the record an offset in each of them and writes them, in the order of the names, into
+//! `INNER_MULTI_QUEUE_OFFSET`; that is how recovery finds them again. All units are alike.
+//!
+//! The offsets are text of varying length, so such a record gets its final size only under the appender's lock. Room
+//! for the longest text is kept when it is pushed, so that this cannot fail. Without [`crate::Config::multi_dispatch`] none
+//! of this is looked at.
+
+use crate::batch::Batch;
+use crate::error::PushError;
+use crate::queue::Queue;
+use crate::queue::registry::Queues;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
+use wire::record::{CRC_PROPERTY_BYTES, EncodeError, RecordView};
+
+/// Begins the names of light queues.
+const LIGHT_PREFIX: &str = "%LMQ%";
+/// Begins the names of topics whose messages stay in their own queue.
+const RETRY_PREFIX: &str = "%RETRY%";
+const SYSTEM_PREFIX: &str = "rmq_sys_";
+const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+/// Ends a property; some clients leave it out behind the last one.
+const SEPARATOR: u8 = 2;
+/// Digits of the longest offset, and its separator.
+const OFFSET_BYTES_MAX: usize = 20;
+
+/// The further queues of a record under construction.
+pub(crate) struct Multi {
+    /// In the order of the names; `None` where a name cannot be a queue.
+    named: Vec<Option<Arc<Queue>>>,
+    /// The same, each once, without the record's own queue.
+    queues: Vec<Arc<Queue>>,
+    /// Bytes of the offsets property as it stands in the record.
+    text_bytes: usize,
+}
+
+impl Multi {
+    /// What a message's properties ask for; `None` for ordinary messages.
+    pub(crate) fn of(own: &Arc<Queue>, stored: &[u8], queues: &Queues) -> Option<Self> {
+        let resolve = |(topic, queue_id): (&str, i32)| queues.find_or_create(topic, queue_id).ok();
+        let named: Vec<_> = names(own.topic(), own.queue_id(), stored)?.map(resolve).collect();
+        let mut queues: Vec<Arc<Queue>> = Vec::with_capacity(named.len());
+        let mut known = HashSet::from([Arc::as_ptr(own)]);
+        queues.extend(named.iter().flatten().filter(|queue| known.insert(Arc::as_ptr(queue))).cloned());
+        Some(Self { named, queues, text_bytes: 0 })
+    }
+
+    /// The queues it gets a place in beside its own.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.queues.iter()
+    }
+
+    /// The longest offsets property.
+    fn text_bytes_max(&self) -> usize {
+        key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + self.named.len() * OFFSET_BYTES_MAX
+    }
+
+    /// Refuses a record that might not have room for its offsets; answers the bytes they may take.
+    pub(crate) fn reserve(&self, found: usize, limit: usize, properties: usize) -> Result<usize, PushError> {
+        let bytes = self.text_bytes_max();
+        if properties + bytes > PROPERTIES_BYTES_MAX {
+            return Err(PushError::Encode(EncodeError::Properties { found: properties + bytes }));
+        }
+        if found + bytes > limit {
+            return Err(PushError::TooLarge { found: found + bytes, limit });
+        }
+        Ok(bytes)
+    }
+}
+
+/// The names a message asks for as topics and queue ids; `None` for ordinary messages.
+fn names<'a>(topic: &str, queue_id: i32, stored: &'a [u8]) -> Option<impl Iterator<Item = (&'a str, i32)>> {
+    let kept = topic.starts_with(RETRY_PREFIX) || topic.starts_with(SYSTEM_PREFIX) || topic == SCHEDULE_TOPIC;
+    let names =
+        properties::get_str(stored, key::INNER_MULTI_DISPATCH).filter(|names| !names.is_empty() && !kept)?;
+    Some(names.split(',').map(move |name| (name, if name.starts_with(LIGHT_PREFIX) { 0 } else { queue_id })))
+}
+
+/// The further queues of a stored record and its offsets there. None when there are not as many offsets as names.
+pub(crate) fn places<'a>(view: &RecordView<'a>) -> Vec<(&'a str, i32, u64)> {
+    let stored = view.properties();
+    let offsets = properties::get_str(stored, key::INNER_MULTI_QUEUE_OFFSET);
+    let (Some(topic), Some(offsets)) = (view.topic_str(), offsets) else { return Vec::new() };
+    let Some(names) = names(topic, view.queue_id(), stored) else { return Vec::new() };
+    let names: Vec<_> = names.collect();
+    let offsets: Vec<Option<u64>> = offsets.split(',').map(|offset| offset.parse().ok()).collect();
+    if names.len() != offsets.len() {
+        return Vec::new();
+    }
+    let place = |((topic, queue_id), offset): ((&'a str, i32), Option<u64>)| Some((topic, queue_id, offset?));
+    names.into_iter().zip(offsets).filter_map(place).collect()
+}
+
+/// Offsets that will be given out before the batch is laid out: how many each queue gives to earlier records.
+#[derive(Default)]
+struct Taken(HashMap<*const Queue, u64>);
+
+impl Taken {
+    fn next(&mut self, queue: &Arc<Queue>) -> u64 {
+        let count = self.0.entry(Arc::as_ptr(queue)).or_default();
+        *count += 1;
+        queue.next() + *count - 1
+    }
+}
+
+/// Writes the offsets each record of the batch will get into it. The appender's lock is held, and nothing was given out
+/// yet. May be called again when the append came to nothing.
+pub(crate) fn write_offsets(batch: &mut Batch) {
+    let mut taken = Taken::default();
+    let mut bytes = Vec::with_capacity(batch.bytes.len());
+    let crc_bytes = if batch.crc_property { CRC_PROPERTY_BYTES } else { 0 };
+    for item in &mut batch.items {
+        let start = bytes.len();
+        let record = &batch.bytes[item.start..item.start + item.size as usize];
+        let own = if item.queued { taken.next(&item.queue) } else { 0 };
+        match &mut item.multi {
+            Some(multi) => {
+                let (kept, crc) = record.split_at(record.len() - crc_bytes);
+                bytes.extend_from_slice(&kept[..kept.len() - multi.text_bytes]);
+                let mut text = multi.text((&item.queue, own), &mut taken);
+                if bytes.last() != Some(&SEPARATOR) {
+                    text.insert(0, SEPARATOR);
+                }
+                bytes.extend_from_slice(&text);
+                bytes.extend_from_slice(crc);
+                let stored =
+                    RecordView::parse(record).expect("encoded when it was pushed").properties().len();
+                set_lengths(&mut bytes[start..], stored - multi.text_bytes + text.len());
+                multi.text_bytes = text.len();
+            }
+            None => bytes.extend_from_slice(record),
+        }
+        item.start = start;
+        item.size = u32::try_from(bytes.len() - start).expect("room was kept when it was pushed");
+    }
+    batch.bytes = bytes;
+}
+
+impl Multi {
+    /// The offsets property of the next record. A queue that is named twice has it once, at one offset.
+    fn text(&self, own: (&Arc<Queue>, u64), taken: &mut Taken) -> Vec<u8> {
+        let mut offsets = HashMap::from([(Arc::as_ptr(own.0), own.1)]);
+        offsets.extend(self.queues.iter().map(|queue| (Arc::as_ptr(queue), taken.next(queue))));
+        let offset =
+            |queue: &Option<Arc<Queue>>| queue.as_ref().map_or(0, |queue| offsets[&Arc::as_ptr(queue)]);
+        let words: Vec<String> = self.named.iter().map(|queue| offset(queue).to_string()).collect();
+        let mut text = Vec::new();
+        properties::append(&mut text, key::INNER_MULTI_QUEUE_OFFSET, words.join(",").as_bytes());
+        text
+    }
+}
+
+/// Puts the lengths into a record whose properties have another length now.
+fn set_lengths(record: &mut [u8], properties: usize) {
+    let size = i32::try_from(record.len()).expect("room was kept when it was pushed");
+    record[..4].copy_from_slice(&size.to_be_bytes());
+    let field = record.len() - properties - 2;
+    let properties = i16::try_from(properties).expect("room was kept when it was pushed");
+    record[field..field + 2].copy_from_slice(&properties.to_be_bytes());
+}
