@@ -10,7 +10,7 @@ use wire::json;
 use crate::broker::Broker;
 use crate::register::TopicsBody;
 use crate::topics::{QUEUES_MAX, TopicChange, attributes};
-use crate::{Answer, FAQ, Refusal, names};
+use crate::{Answer, FAQ, Refusal, names, retention};
 
 /// All permission bits: read, write, inherit.
 const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
@@ -102,6 +102,8 @@ pub(crate) fn config(broker: &Broker) -> Result<Answer, Refusal> {
 
 /// 28 `GET_BROKER_RUNTIME_INFO`.
 pub(crate) fn runtime(broker: &Broker) -> Result<Answer, Refusal> {
-    let body = serde_json::json!({ "table": broker.status() });
+    let mut table = retention::status(broker);
+    table.extend(broker.status().into_iter().map(|(key, value)| (key.to_owned(), value)));
+    let body = serde_json::json!({ "table": table });
     Ok(Answer::success().body(body.to_string().into_bytes()))
 }

@@ -21,6 +21,7 @@ use crate::groups::Groups;
 use crate::held::{Deadlines, HeldPull};
 use crate::locks::Locks;
 use crate::offsets::Offsets;
+use crate::retention::Retention;
 use crate::schedule::Schedule;
 use crate::topics::{Queue, Topic, Topics};
 use crate::transaction::Transactions;
@@ -47,6 +48,7 @@ pub struct Broker {
     pub(crate) cold: ColdReaders,
     pub(crate) changes: Changes,
     pub(crate) transactions: Transactions,
+    pub(crate) retention: Retention,
     /// Address written into records and message ids; clients reach the broker there.
     pub(crate) store_host: SocketAddr,
     /// The pairs every sent message gets: region, trace switch, cluster.
@@ -99,6 +101,7 @@ impl Broker {
             locks: Locks::default(),
             deadlines: Deadlines::default(),
             changes: Changes::default(),
+            retention: Retention::default(),
             draining: AtomicBool::new(false),
             transactions: Transactions::default(),
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),

@@ -5,6 +5,7 @@
 //! the operator; what would weaken a promise if it were ignored stops the start.
 
 mod refused;
+mod space;
 mod table;
 mod unknown;
 mod value;
@@ -105,8 +106,14 @@ pub struct Config {
     pub transfer: Transfer,
     /// How transactions are looked after.
     pub transaction: Transaction,
-    /// What becomes of old messages.
+    /// What old messages and full disks lead to.
     pub retention: store::RetentionSettings,
+    /// `cleanResourceInterval`.
+    pub clean_resource_interval_ms: i64,
+    /// `deleteCommitLogFilesInterval`.
+    pub delete_files_interval_ms: u64,
+    /// `replicasPerDiskPartition`.
+    replicas_per_disk_partition: i32,
     /// Of the log.
     pub store: store::Config,
     /// `messageDelayLevel` as it was given.
@@ -256,6 +263,9 @@ impl Config {
                 rejects: false,
             },
             retention: store::RetentionSettings::default(),
+            clean_resource_interval_ms: 10_000,
+            delete_files_interval_ms: 100,
+            replicas_per_disk_partition: 1,
             store: store::Config::new("./data"),
             delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(),
             has_store_path: false,

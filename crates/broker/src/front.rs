@@ -12,7 +12,8 @@ use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
 use crate::{
-    Answer, Refusal, admin, back, changes, clients, groups, locks, lookup, offsets, pull, send, transaction,
+    Answer, Refusal, admin, back, changes, clients, groups, locks, lookup, offsets, pull, retention, send,
+    transaction,
 };
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
@@ -129,6 +130,8 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
         request::GET_TOPIC_CONFIG => admin::topic(broker, command),
         request::GET_BROKER_CONFIG => admin::config(broker),
         request::GET_BROKER_RUNTIME_INFO => admin::runtime(broker),
+        request::DELETE_EXPIRED_COMMITLOG => retention::delete_expired_log(broker),
+        request::CLEAN_EXPIRED_CONSUMEQUEUE => retention::clean_expired_queues(broker),
         _ => serve_clients(broker, peer, command),
     }
 }

@@ -18,6 +18,7 @@ mod offsets;
 mod persist;
 mod pull;
 mod register;
+mod retention;
 mod schedule;
 mod send;
 mod sql;

@@ -236,7 +236,17 @@ fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
 
 /// The log was deleted below the reader, or the disk refuses that range.
 fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
+    let queue_min = pull.queue.log.min().to_i64();
     let (code, remark) = match error {
+        // Not behind everything this pull found: the newer part of it may still be there.
+        ReadError::Range { from, min, .. } if from < min && queue_min > pull.offset => {
+            return write_empty(
+                broker,
+                pull,
+                &Scan::moved(broker, pull, queue_min, "MESSAGE_WAS_REMOVING"),
+                out,
+            );
+        }
         ReadError::Range { from, min, .. } if from < min => {
             (response::PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING".to_owned())
         }

@@ -92,7 +92,8 @@ impl Schedule {
         written
     }
 
-    fn offset(&self, level: i32) -> i64 {
+    /// Position of the first message of a level that is not delivered yet.
+    pub(crate) fn offset(&self, level: i32) -> i64 {
         self.table().offsets.get(&level).copied().unwrap_or(0)
     }
 

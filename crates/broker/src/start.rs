@@ -18,6 +18,7 @@ use crate::front::Front;
 use crate::groups::Groups;
 use crate::offsets::Offsets;
 use crate::persist;
+use crate::retention::RetentionThread;
 use crate::schedule::{self, Schedule};
 use crate::topics::{TopicChange, Topics};
 use crate::{Refusal, names, register, transaction};
@@ -59,6 +60,7 @@ pub struct RunningBroker {
     workers: Workers,
     /// Timers and calls to name servers.
     tasks: Workers,
+    retention: RetentionThread,
     address: SocketAddr,
 }
 
@@ -87,6 +89,8 @@ impl RunningBroker {
         loaded.map_err(|error| {
             StartError::Config(format!("the state of transactions cannot be read: {error}"))
         })?;
+        let retention = RetentionThread::start(broker.clone())
+            .map_err(io_error("the thread that deletes old messages cannot be started"))?;
         let port = broker.config.listen_port;
         let tasks = Workers::start("broker-tasks", BLOCKING + 1, net::Limits::default())
             .map_err(io_error("the broker's timers cannot be started"))?;
@@ -101,7 +105,7 @@ impl RunningBroker {
         {
             tracing::warn!(port = port - 2, %error, "the VIP port cannot be bound; clients with vipChannelEnabled fail");
         }
-        let running = Self { broker, workers, tasks, address };
+        let running = Self { broker, workers, tasks, retention, address };
         running.spawn_tasks().map_err(io_error("the broker's timers cannot be started"))?;
         Ok(running)
     }
@@ -158,6 +162,7 @@ impl RunningBroker {
         self.broker.changes.stop();
         self.tasks.shutdown();
         self.broker.cold.stop();
+        drop(self.retention);
         let closed = self.broker.store.close();
         // After the log is on disk, so that the positions of delayed messages can be written as they are.
         self.broker.save();

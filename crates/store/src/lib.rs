@@ -56,6 +56,7 @@ pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space, Syncer,
 pub use error::{AppendError, OpenError, PushError, ReadError};
 pub use flush::{FlushOutcome, Flushes};
 pub use index::{KeyKind, KeyMatch, KeyMatches, KeyQuery};
+pub use log::GaveBack;
 pub use queue::{Queue, Unit};
 pub use read::{Boundary, Read};
 pub use recover::{Progress, Recovered};

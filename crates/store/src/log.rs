@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 
 use places::Places;
-pub(crate) use removal::Removed;
+pub use removal::GaveBack;
+use removal::Removed;
 
 /// One file of the log.
 pub(crate) struct Segment {

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
-use store::FlushMode;
+use store::{FlushMode, Unconsumed};
 
 use super::Config;
+use super::space::{
+    POLICIES, bytes, directories, hours, hours_ms, only_broker, show_bytes, show_directories, show_hours,
+    show_hours_ms, show_watermark, watermark,
+};
 use super::value::{Fault, address, flag, milliseconds, must, name, number, one_of, show};
 
 /// When a changed setting acts.
@@ -172,6 +176,45 @@ properties! {
     "flushIntervalConsumeQueue" Live "milliseconds between checkpoints, to which a restart goes back" {
         store.checkpoint_interval = |text| milliseconds(text, 1..=DAY_MS), show_milliseconds
     }
+    "fileReservedTime" Live "hours a commit log file is kept after it was written last" {
+        retention.reserved_ms = hours_ms, show_hours_ms
+    }
+    "deleteWhen" Live "local hours at which files older than that are deleted, such as 04 or 02;14" {
+        retention.delete_hours = hours, show_hours
+    }
+    "diskMaxUsedSpaceRatio" Live "percent in use, or free bytes such as 50g, from which they are deleted at any hour" {
+        retention.expire_at = |text| watermark(text, 10, 95), show_watermark
+    }
+    "diskSpaceCleanForciblyRatio" Live "percent in use, or free bytes, from which the oldest files are deleted at any age" {
+        retention.clean_at = |text| watermark(text, 30, 85), show_watermark
+    }
+    "diskSpaceWarningLevelRatio" Live "percent in use, or free bytes, from which sends are refused" {
+        retention.refuse_at = |text| watermark(text, 35, 90), show_watermark
+    }
+    "cleanFileForciblyEnable" Live "files are deleted before their time when the disk gets full" {
+        retention.cleans_forcibly = flag, show
+    }
+    "deleteFileBatchMax" Live "most commit log files deleted in one round" {
+        retention.batch_max = |text| number(text, 1..=65_535), show
+    }
+    "commitLogRetentionBytes" Live "most bytes the commit log holds, such as 500g; 0 for no limit" {
+        retention.log_bytes_max = bytes, show_bytes
+    }
+    "unconsumedDataPolicy" Live "old messages a group has not consumed: PROTECT until the disk gets full, DROP, or REJECT sends instead" {
+        retention.unconsumed = |text| must(one_of(text, &POLICIES)), |policy: &Unconsumed| show_one_of(*policy, &POLICIES)
+    }
+    "cleanResourceInterval" Live "milliseconds between two looks for files to delete" {
+        clean_resource_interval_ms = |text| number(text, 100..=DAY_MS), show
+    }
+    "deleteCommitLogFilesInterval" Live "milliseconds between giving back the space of two deleted files" {
+        delete_files_interval_ms = |text| number(text, 0..=DAY_MS), show
+    }
+    "replicasPerDiskPartition" Restart "brokers that share the disk; 1 here" {
+        replicas_per_disk_partition = only_broker, show
+    }
+    "readOnlyCommitLogStorePaths" Restart "further directories of the commit log, separated by commas, that get no new files" {
+        store.commit_log_read_only = |text| Ok(directories(text)), show_directories
+    }
     "enabledAppendPropCRC" Restart "messages get a checksum of their whole record" { store.crc_property = flag, show }
 }
 
@@ -192,11 +235,15 @@ const STORE_ROOT: Property = Property {
 
 const COMMIT_LOG: Property = Property {
     name: "storePathCommitLog",
-    doc: "directory of the commit log; in the store's unless it is named",
+    doc: "directories of the commit log, separated by commas; in the store's unless it is named",
     effect: Effect::Restart,
-    get: |config| show(config.store.commit_log.display()),
+    get: |config| {
+        show_directories(std::iter::once(&config.store.commit_log).chain(&config.store.commit_log_more))
+    },
     set: |config, text| {
-        config.store.commit_log = directory(text)?;
+        let mut all = directories(text).into_iter();
+        config.store.commit_log = all.next().ok_or_else(|| Fault::Invalid("a directory".to_owned()))?;
+        config.store.commit_log_more = all.collect();
         config.has_commit_log_path = true;
         Ok(())
     },

@@ -88,11 +88,34 @@ fn the_commit_log_stays_where_the_file_puts_it() {
 }
 
 #[test]
+fn the_commit_log_may_lie_in_several_directories() {
+    let config = check("storePathCommitLog=/b, /a,/c\nreadOnlyCommitLogStorePaths=/old,/older\n", &[]);
+    let paths = |list: &[&str]| list.iter().map(std::path::PathBuf::from).collect::<Vec<_>>();
+    assert_eq!(config.store.commit_log, Path::new("/b"));
+    assert_eq!(config.store.commit_log_more, paths(&["/a", "/c"]));
+    assert_eq!(config.store.commit_log_read_only, paths(&["/old", "/older"]));
+    assert!(config.to_properties().contains("\nstorePathCommitLog=/b,/a,/c\n"));
+}
+
+#[test]
+fn limits_of_a_disk_are_percent_or_free_bytes() {
+    use store::{Unconsumed, Watermark};
+    let text = "diskMaxUsedSpaceRatio=70\ndiskSpaceCleanForciblyRatio=99\ndiskSpaceWarningLevelRatio=20g\n\
+        commitLogRetentionBytes=500g\nunconsumedDataPolicy=REJECT\ndeleteWhen=02;14\n";
+    let retention = check(text, &[]).retention;
+    assert_eq!(retention.expire_at, Watermark::Percent(70));
+    assert_eq!(retention.clean_at, Watermark::Percent(85), "Java's bounds");
+    assert_eq!(retention.refuse_at, Watermark::FreeBytes(20 << 30));
+    assert_eq!((retention.log_bytes_max, retention.unconsumed), (500 << 30, Unconsumed::Reject));
+    assert_eq!(retention.delete_hours, 1 << 2 | 1 << 14);
+}
+
+#[test]
 fn sample_files_of_the_distribution_start() {
     let sample = "brokerClusterName=DefaultCluster\nbrokerName=broker-a\nbrokerId=0\ndeleteWhen=04\nfileReservedTime=48\n";
-    let kept = "! setting fileReservedTime=48 has no effect: deleting old files is not served yet";
     for role in ["ASYNC_MASTER", "SYNC_MASTER"] {
-        check(&format!("{sample}brokerRole={role}\nflushDiskType=ASYNC_FLUSH\n"), &[kept]);
+        let config = check(&format!("{sample}brokerRole={role}\nflushDiskType=ASYNC_FLUSH\n"), &[]);
+        assert_eq!((config.retention.reserved_ms, config.retention.delete_hours), (48 * 3_600_000, 1 << 4));
     }
     refused(
         &format!("{sample}brokerRole=SLAVE\n"),
@@ -166,7 +189,8 @@ fn what_must_not_be_ignored_stops_the_start_and_names_the_setting() {
     refused("messageDelayLevel=1s 5x\n", "messageDelayLevel=1s 5x cannot be used: expected delays");
     refused("messageDelayLevel=\n", "expected delays");
     refused("brokerIP1=example.org\n", "brokerIP1=example.org cannot be used: expected an IP address");
-    refused("storePathCommitLog=/a,/b\n", "name one without a comma");
+    refused("replicasPerDiskPartition=2\n", "limit each one with commitLogRetentionBytes instead");
+    refused("unconsumedDataPolicy=KEEP\n", "expected PROTECT or DROP or REJECT");
     refused("a=\\u12\n", "line 1: expected four hexadecimal digits");
     check("enableDLegerCommitLog=FALSE\nauthenticationEnabled=false\ntls.server.mode=disabled\n", &[]);
 }

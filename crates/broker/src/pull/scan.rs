@@ -72,6 +72,10 @@ impl Scan {
                 };
                 Some(Self { code, status, next, min, max, is_far_behind })
             }
+            // The beginning of the queue was deleted in the meantime.
+            _ if pull.queue.log.min().to_i64() > offset => {
+                Some(Self::moved(broker, pull, pull.queue.log.min().to_i64(), "OFFSET_TOO_SMALL"))
+            }
             unreadable => {
                 let error = unreadable.err().map(|error| error.to_string());
                 tracing::error!(topic = pull.topic.name(), offset, error, "the queue index cannot be read");

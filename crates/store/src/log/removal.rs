@@ -16,6 +16,17 @@ use std::sync::{Arc, Mutex};
 /// Bytes given back in one step.
 const CUT_BYTES: u64 = 8 << 20;
 
+/// How much of the space of deleted files was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GaveBack {
+    /// There is nothing to give back now.
+    Nothing,
+    /// A piece of a file.
+    Piece,
+    /// The last piece of a file.
+    LastPiece,
+}
+
 /// Files without a name, and how many bytes each still has.
 #[derive(Default)]
 pub(crate) struct Removed(Mutex<VecDeque<(Arc<Segment>, u64)>>);
@@ -76,22 +87,22 @@ impl Log {
         self.disk.sync_dir(segment.path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// Gives back a piece of the space of removed files. False when there is nothing to do now; a file that is being read
-    /// waits until it is not.
-    pub(crate) fn cut_removed(&self) -> io::Result<bool> {
+    /// Gives back a piece of the space of removed files. A file that is being read waits until it is not.
+    pub(crate) fn cut_removed(&self) -> io::Result<GaveBack> {
         let next = {
             let mut removed = lock(&self.removed.0);
             // Nobody can get at a file here any more: one that only this list holds stays so.
             let free = removed.iter().position(|(segment, _)| Arc::strong_count(segment) == 1);
             free.and_then(|index| removed.remove(index))
         };
-        let Some((segment, left)) = next else { return Ok(false) };
+        let Some((segment, left)) = next else { return Ok(GaveBack::Nothing) };
         let left = left.saturating_sub(CUT_BYTES);
         segment.file.truncate(left)?;
-        if left > 0 {
-            lock(&self.removed.0).push_front((segment, left));
+        if left == 0 {
+            return Ok(GaveBack::LastPiece);
         }
-        Ok(true)
+        lock(&self.removed.0).push_front((segment, left));
+        Ok(GaveBack::Piece)
     }
 
     /// The removed files whose space was not given back yet, and how many bytes each has left.
@@ -116,7 +127,10 @@ mod tests {
         let reader = log.segment_of(0).unwrap();
         assert_eq!(log.remove_below(u64::MAX).unwrap(), 2);
         assert_eq!((log.min(), log.capacity_end()), (6 * CUT_BYTES, 9 * CUT_BYTES));
-        let cut_all = || std::iter::from_fn(|| log.cut_removed().unwrap().then_some(())).count();
+        let cut_all = || {
+            std::iter::from_fn(|| Some(log.cut_removed().unwrap()).filter(|it| *it != GaveBack::Nothing))
+                .count()
+        };
         // The second one, in three pieces; the first is being read.
         assert_eq!(cut_all(), 3);
         let mut end = [0; 3];

@@ -5,7 +5,7 @@ use super::watermark::{Level, percent};
 use super::{RetentionSettings, Unconsumed};
 use crate::disk::Usage;
 use crate::error::ReadError;
-use crate::log::Segment;
+use crate::log::{GaveBack, Segment};
 use crate::queue::Queue;
 use crate::read::Boundary;
 use crate::store::{Shared, Store};
@@ -114,12 +114,12 @@ impl Store {
         self.shared.retain(settings, round)
     }
 
-    /// Gives back a piece of the space of deleted log files. False when nothing is left to do now. Call it with pauses:
-    /// the pieces are small so that flushes pass between them.
+    /// Gives back a piece of the space of deleted log files. Call it with pauses: the pieces are small so that flushes pass
+    /// between them.
     ///
     /// # Errors
     /// The disk's; the rest of that file is given back when the store is closed.
-    pub fn give_back(&self) -> io::Result<bool> {
+    pub fn give_back(&self) -> io::Result<GaveBack> {
         self.shared.log.cut_removed()
     }
 
@@ -243,7 +243,11 @@ impl Shared {
     }
 
     fn raise_queue_minima(&self, log_min: LogOffset) -> io::Result<()> {
-        self.of_all_queues(|queue| queue.follow_log(log_min))
+        self.of_all_queues(|queue| match queue.follow_log(log_min) {
+            // Whoever rebuilds it corrects the minimum then.
+            Err(ReadError::Rebuilding { .. }) => Ok(()),
+            done => done,
+        })
     }
 
     /// Has the queue table know the minima of these queues.

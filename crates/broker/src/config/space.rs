@@ -1,0 +1,148 @@
+//! Texts of the settings of retention: sizes, limits of a disk, hours, several directories.
+
+use std::path::PathBuf;
+
+use store::{Unconsumed, Watermark};
+
+use super::value::{Fault, number, show};
+
+const UNITS: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
+
+/// A number of bytes, with the unit k, m, g or t if it likes.
+pub(super) fn bytes(text: &str) -> Result<u64, Fault> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, factor) = UNITS
+        .iter()
+        .find_map(|(unit, factor)| Some((lower.strip_suffix(*unit)?, *factor)))
+        .unwrap_or((lower.as_str(), 1));
+    let value = digits.parse::<u64>().ok().and_then(|value| value.checked_mul(factor));
+    value.ok_or_else(|| Fault::Invalid("a number of bytes such as 1073741824, 500m or 20g".to_owned()))
+}
+
+/// The bytes in the largest unit that divides them.
+pub(super) fn show_bytes(bytes: &u64) -> String {
+    let unit = UNITS.iter().rev().find(|(_, factor)| *bytes > 0 && bytes.is_multiple_of(*factor));
+    unit.map_or_else(|| show(bytes), |(unit, factor)| format!("{}{unit}", bytes / factor))
+}
+
+/// A limit: percent in use, brought within Java's bounds (`MessageStoreConfig`), or free bytes with their unit.
+pub(super) fn watermark(text: &str, low: u64, high: u64) -> Result<Watermark, Fault> {
+    if text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+        return bytes(text).map(Watermark::FreeBytes);
+    }
+    let percent = text.parse::<i64>().ok().and_then(|percent| u64::try_from(percent).ok());
+    let percent = percent.ok_or_else(|| {
+        Fault::Invalid(format!("percent in use, {low} to {high}, or free bytes such as 500m or 20g"))
+    })?;
+    Ok(Watermark::Percent(percent.clamp(low, high)))
+}
+
+pub(super) fn show_watermark(mark: &Watermark) -> String {
+    match mark {
+        Watermark::Percent(percent) => show(percent),
+        // A unit always, or else it would be read as percent.
+        Watermark::FreeBytes(bytes) if !bytes.is_multiple_of(1 << 10) || *bytes == 0 => {
+            show_watermark(&Watermark::FreeBytes(bytes.next_multiple_of(1 << 10).max(1 << 10)))
+        }
+        Watermark::FreeBytes(bytes) => show_bytes(bytes),
+    }
+}
+
+/// Hours of the day as bits.
+pub(super) fn hours(text: &str) -> Result<u32, Fault> {
+    let hour = |part: &str| part.trim().parse::<u32>().ok().filter(|hour| *hour < 24).map(|hour| 1 << hour);
+    let parts: Option<Vec<u32>> = text.split(';').filter(|part| !part.trim().is_empty()).map(hour).collect();
+    let bits =
+        parts.filter(|parts| !parts.is_empty()).map(|parts| parts.iter().fold(0, |all, bit| all | bit));
+    bits.ok_or_else(|| Fault::Invalid("hours of the day such as 04 or 02;14".to_owned()))
+}
+
+pub(super) fn show_hours(bits: &u32) -> String {
+    let set = (0..24).filter(|hour| bits >> hour & 1 == 1);
+    set.map(|hour| format!("{hour:02}")).collect::<Vec<_>>().join(";")
+}
+
+/// A time in hours, kept in milliseconds.
+pub(super) fn hours_ms(text: &str) -> Result<i64, Fault> {
+    number::<i64>(text, 0..=i64::from(i32::MAX)).map(|hours| hours * 3_600_000)
+}
+
+pub(super) fn show_hours_ms(ms: &i64) -> String {
+    show(ms / 3_600_000)
+}
+
+pub(super) const POLICIES: [(&str, Unconsumed); 3] =
+    [("PROTECT", Unconsumed::Protect), ("DROP", Unconsumed::Drop), ("REJECT", Unconsumed::Reject)];
+
+/// Directories separated by commas.
+pub(super) fn directories(text: &str) -> Vec<PathBuf> {
+    text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from).collect()
+}
+
+pub(super) fn show_directories<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> String {
+    paths.into_iter().map(|path| show(path.display())).collect::<Vec<_>>().join(",")
+}
+
+/// Only one broker may count on a disk here.
+pub(super) fn only_broker(text: &str) -> Result<i32, Fault> {
+    match text.parse() {
+        Ok(count @ ..=1) => Ok(count),
+        _ => Err(Fault::Refused(
+            "a broker does not know its share of a disk here; limit each one with commitLogRetentionBytes instead"
+                .to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in
+            [("0", 0), ("17", 17), ("2k", 2048), ("500M", 500 << 20), ("20g", 20 << 30), ("1T", 1 << 40)]
+        {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+            assert_eq!(bytes(&show_bytes(&expected)), Ok(expected), "{text}");
+        }
+        for text in ["", "g", "-1", "1.5g", "20gb", "99999999999t", "1 g"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+        assert_eq!((show_bytes(&(20 << 30)).as_str(), show_bytes(&1500).as_str()), ("20g", "1500"));
+    }
+
+    #[test]
+    fn limits_of_a_disk() {
+        use Watermark::{FreeBytes, Percent};
+        for (text, expected, shown) in [
+            ("75", Percent(75), "75"),
+            ("5", Percent(10), "10"),
+            ("99", Percent(95), "95"),
+            ("20g", FreeBytes(20 << 30), "20g"),
+            ("1t", FreeBytes(1 << 40), "1t"),
+        ] {
+            assert_eq!(watermark(text, 10, 95), Ok(expected), "{text}");
+            assert_eq!(show_watermark(&expected), shown);
+        }
+        for text in ["", "-5", "75%", "x", "7.5"] {
+            assert!(watermark(text, 10, 95).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hours_of_the_day() {
+        for (text, bits, shown) in [
+            ("04", 1 << 4, "04"),
+            ("4", 1 << 4, "04"),
+            ("02;14", 1 << 2 | 1 << 14, "02;14"),
+            ("23;0;", 1 << 23 | 1, "00;23"),
+        ] {
+            assert_eq!(hours(text), Ok(bits), "{text}");
+            assert_eq!(show_hours(&bits), shown);
+        }
+        for text in ["", ";", "24", "-1", "4,5", "x"] {
+            assert!(hours(text).is_err(), "{text}");
+        }
+    }
+}

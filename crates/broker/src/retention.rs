@@ -1,0 +1,154 @@
+//! Retention as an operator sees it: the thread that deletes what is too old or too much, watches the disk, and says
+//! beforehand when it will be full. What goes is decided by [`store::decide`].
+
+mod lag;
+mod report;
+mod requests;
+mod topics;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use store::{Forecast, GaveBack, Level, Round, Unconsumed};
+
+use crate::broker::Broker;
+use lag::Lags;
+pub(crate) use report::status;
+pub(crate) use requests::{clean_expired_queues, delete_expired_log};
+
+/// How often the disk is looked at.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// Pause between two pieces of space given back.
+const PIECE_PAUSE: Duration = Duration::from_millis(10);
+
+/// What the thread shares with requests.
+#[derive(Default)]
+pub(crate) struct Retention {
+    /// Rounds that delete expired files whatever the hour.
+    asked: AtomicU32,
+    stopping: AtomicBool,
+    woken: (Mutex<bool>, Condvar),
+    forecast: Mutex<Forecast>,
+    /// Last time each warning was given, so that it is not repeated every second.
+    warned: Mutex<report::Warned>,
+}
+
+impl Retention {
+    fn wake(&self) {
+        *self.woken.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.woken.1.notify_all();
+    }
+
+    fn wait(&self, pause: Duration) {
+        let woken = self.woken.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.woken.1.wait_timeout_while(woken, pause, |woken| !*woken);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+}
+
+/// The running thread; dropping it stops and joins it.
+pub(crate) struct RetentionThread {
+    broker: Arc<Broker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RetentionThread {
+    /// Looks at the disk, lets topics with a time of their own begin where they should, and starts the thread.
+    pub(crate) fn start(broker: Arc<Broker>) -> std::io::Result<Self> {
+        watch(&broker);
+        topics::expire(&broker, broker.now_ms());
+        let running = broker.clone();
+        let thread = std::thread::Builder::new().name("retention".to_owned()).spawn(move || run(&running))?;
+        Ok(Self { broker, thread: Some(thread) })
+    }
+}
+
+impl Drop for RetentionThread {
+    fn drop(&mut self) {
+        self.broker.retention.stopping.store(true, Ordering::Release);
+        self.broker.retention.wake();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the retention thread panicked");
+        }
+    }
+}
+
+fn run(broker: &Broker) {
+    let interval = Duration::from_millis(broker.config.clean_resource_interval_ms.unsigned_abs());
+    let (mut watched, mut cleaned) = (Instant::now(), Instant::now());
+    let mut pause = WATCH;
+    loop {
+        broker.retention.wait(pause.min(interval));
+        if broker.retention.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let asked = broker.retention.asked.load(Ordering::Acquire) > 0;
+        let mut is_short = false;
+        if watched.elapsed() >= WATCH || asked {
+            watched = Instant::now();
+            is_short = watch(broker) >= Level::Clean;
+        }
+        if cleaned.elapsed() >= interval || is_short || asked {
+            cleaned = Instant::now();
+            clean(broker, broker.now_ms(), store::local_hour(broker.now_ms()));
+        }
+        pause = match broker.store.give_back() {
+            Ok(GaveBack::Nothing) => WATCH,
+            Ok(GaveBack::Piece) => PIECE_PAUSE,
+            Ok(GaveBack::LastPiece) => Duration::from_millis(broker.config.delete_files_interval_ms),
+            Err(error) => {
+                tracing::warn!(%error, "the space of a deleted file is given back when the broker stops");
+                WATCH
+            }
+        };
+    }
+}
+
+/// Looks at the disk; sends are refused or accepted from now on as it says.
+pub(crate) fn watch(broker: &Broker) -> Level {
+    let level = broker.store.watch_space(&broker.config.retention).unwrap_or_else(|error| {
+        tracing::error!(%error, "the disk cannot be asked how full it is");
+        broker.store.space().level
+    });
+    report::forecast(broker, broker.now_ms());
+    level
+}
+
+/// One round.
+pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) {
+    let asked = &broker.retention.asked;
+    let asked =
+        asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, |rounds| rounds.checked_sub(1)).is_ok();
+    let settings = &broker.config.retention;
+    // Filled by the store only when a file would go.
+    let lags = Mutex::new(Lags::default());
+    let unconsumed_from = || {
+        let found = Lags::of(broker);
+        let first = found.first();
+        *lags.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        first
+    };
+    let done =
+        broker.store.retain(settings, &Round { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
+    let lags = lags.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match done {
+        Ok(done) => report::round(broker, &done, &lags, now_ms),
+        Err(error) => tracing::error!(%error, "old messages could not be deleted; it is tried again"),
+    }
+    topics::expire(broker, now_ms);
+}
+
+/// Whether messages somebody has not consumed may go now.
+fn protects(broker: &Broker) -> bool {
+    match broker.config.retention.unconsumed {
+        Unconsumed::Drop => false,
+        Unconsumed::Protect => broker.store.space().level < Level::Clean,
+        Unconsumed::Reject => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! What groups have not consumed yet. Asked on the retention thread only, and only when a file would go: one index unit
+//! is read per queue that somebody lags behind in.
+
+use std::collections::BTreeMap;
+
+use store::Unit;
+use wire::body::MessageModel;
+use wire::units::{LogOffset, QueueOffset};
+
+use crate::broker::Broker;
+use crate::names;
+
+/// A group that has not consumed everything of a queue.
+#[derive(Clone, Debug)]
+pub(super) struct Lag {
+    pub group: String,
+    pub topic: String,
+    pub queue_id: i32,
+    /// The first message it has not consumed.
+    pub from: u64,
+    /// Where that lies in the log.
+    pub at: LogOffset,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Lags(Vec<Lag>);
+
+impl Lags {
+    /// Looks at the committed offsets of all groups, their retry topics included, and at delayed messages that are not
+    /// delivered yet. Groups that broadcast keep their offsets themselves, and groups without an offset do not count.
+    pub(super) fn of(broker: &Broker) -> Self {
+        let mut lags = Vec::new();
+        for (key, queues) in broker.offsets.table().offset_table {
+            let Some((topic, group)) = key.split_once('@') else { continue };
+            if broker.clients.message_model(group) == Some(MessageModel::Broadcasting)
+                || broker.topics.find(topic).is_none()
+            {
+                continue;
+            }
+            lags.extend(
+                queues.iter().filter_map(|(queue_id, offset)| lag(broker, group, topic, *queue_id, *offset)),
+            );
+        }
+        for level in 1..=broker.delay_levels() {
+            let (topic, group) = (names::SCHEDULE_TOPIC, "delayed messages");
+            lags.extend(lag(broker, group, topic, level - 1, broker.schedule.offset(level)));
+        }
+        Self(lags)
+    }
+
+    /// Where the first message lies that somebody has not consumed.
+    pub(super) fn first(&self) -> Option<LogOffset> {
+        self.oldest().map(|lag| lag.at)
+    }
+
+    /// Who has not consumed the oldest message.
+    pub(super) fn oldest(&self) -> Option<&Lag> {
+        self.0.iter().min_by_key(|lag| lag.at)
+    }
+
+    /// First offset of a queue that somebody has not consumed.
+    pub(super) fn first_of(&self, topic: &str, queue_id: i32) -> Option<QueueOffset> {
+        let of_queue = self.0.iter().filter(|lag| lag.queue_id == queue_id && lag.topic == topic);
+        of_queue.map(|lag| QueueOffset::new(lag.from)).min()
+    }
+
+    /// How many messages each group has lost, now that the queues begin where they do.
+    pub(super) fn lost(&self, broker: &Broker) -> BTreeMap<&str, u64> {
+        let mut lost = BTreeMap::new();
+        for lag in &self.0 {
+            let queue = broker.store.find_queue(&lag.topic, lag.queue_id);
+            let count = queue.map_or(0, |queue| queue.min().get().saturating_sub(lag.from));
+            if count > 0 {
+                *lost.entry(lag.group.as_str()).or_default() += count;
+            }
+        }
+        lost
+    }
+}
+
+fn lag(broker: &Broker, group: &str, topic: &str, queue_id: i32, offset: i64) -> Option<Lag> {
+    let queue = broker.store.find_queue(topic, queue_id)?;
+    let from = QueueOffset::from_i64(offset)?.max(queue.min());
+    if from >= queue.max() {
+        return None;
+    }
+    let mut unit: Vec<Unit> = Vec::with_capacity(1);
+    let at = match queue.units_blocking(from, 1, &mut unit) {
+        Ok(()) => unit.first()?.log_offset,
+        Err(error) => {
+            // Without knowing nothing of the log may go on account of this queue.
+            tracing::error!(group, topic, queue_id, %error, "it cannot be told what a group has not consumed");
+            LogOffset::ZERO
+        }
+    };
+    let (group, topic) = (group.to_owned(), topic.to_owned());
+    Some(Lag { group, topic, queue_id, from: from.get(), at })
+}

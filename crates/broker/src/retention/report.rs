@@ -1,0 +1,161 @@
+//! What operators are told: log lines and the runtime table.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use store::{Reason, Retained};
+
+use super::lag::Lags;
+use crate::broker::Broker;
+
+/// A forecast nearer than this is a warning.
+const SOON_MS: i64 = 24 * 3_600_000;
+
+/// A warning that still holds is repeated after this time.
+const REPEAT_MS: i64 = 3_600_000;
+
+/// Most groups named in one warning.
+const GROUPS_NAMED: usize = 20;
+
+/// When warnings were given.
+#[derive(Default)]
+pub(super) struct Warned {
+    kept_ms: Option<i64>,
+    full_soon_ms: Option<i64>,
+}
+
+/// True once, and again after an hour as long as `holds`.
+fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
+    if !holds {
+        *last = None;
+        return false;
+    }
+    let is_due = last.is_none_or(|last| now_ms - last >= REPEAT_MS);
+    if is_due {
+        *last = Some(now_ms);
+    }
+    is_due
+}
+
+/// Says what a round did.
+pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) {
+    let verdict = &done.verdict;
+    let count = |reason| verdict.remove.iter().filter(|found| **found == reason).count();
+    if !verdict.remove.is_empty() {
+        let (expired, for_space, for_bytes) =
+            (count(Reason::Expired), count(Reason::Space), count(Reason::Bytes));
+        let (from, min) = (done.from.get(), done.min.get());
+        tracing::info!(expired, for_space, for_bytes, from, min, "commit log files deleted");
+    }
+    if verdict.drops_unconsumed {
+        for (group, messages) in lags.lost(broker).into_iter().take(GROUPS_NAMED) {
+            tracing::warn!(group, messages, "messages a group has not consumed were deleted to make room");
+        }
+    }
+    let mut warned = broker.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_due(&mut warned.kept_ms, verdict.kept_for_consumers, now_ms)
+        && let Some(lag) = lags.oldest()
+    {
+        let (group, topic, queue, offset) = (&lag.group, &lag.topic, lag.queue_id, lag.from);
+        tracing::warn!(
+            group,
+            topic,
+            queue,
+            offset,
+            "old commit log files are kept because a group has not consumed them; reset or delete the group if it is not used any more"
+        );
+    }
+}
+
+/// Notes how much the log holds, and warns when the disk will be full within a day.
+pub(super) fn forecast(broker: &Broker, now_ms: i64) {
+    let held = broker.store.appended().since(broker.store.min());
+    broker.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).note(now_ms, held);
+    let full_in_ms = full_in_ms(broker);
+    let mut warned = broker.retention.warned.lock().unwrap_or_else(PoisonError::into_inner);
+    let soon = full_in_ms.filter(|time| *time < SOON_MS);
+    if is_due(&mut warned.full_soon_ms, soon.is_some(), now_ms) {
+        let minutes = soon.unwrap_or(0) / 60_000;
+        let room_bytes = broker.store.space().room(&broker.config.retention);
+        tracing::warn!(
+            minutes,
+            room_bytes,
+            "the disk will be over the warning level soon, and sends will be refused"
+        );
+    }
+}
+
+/// Milliseconds until sends will be refused at the speed of the last hour.
+fn full_in_ms(broker: &Broker) -> Option<i64> {
+    let room = broker.store.space().room(&broker.config.retention);
+    broker.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)
+}
+
+/// The runtime table's part about the disk (`DefaultMessageStore.getRuntimeInfo`, `BrokerStats`).
+pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
+    let space = broker.store.space();
+    let ratio = |percent: u64| format!("{}", percent as f64 / 100.0);
+    let mut table = BTreeMap::from([
+        ("commitLogDiskRatio".to_owned(), ratio(space.log_percent())),
+        ("consumeQueueDiskRatio".to_owned(), ratio(space.queue_percent())),
+        ("commitLogMinOffset".to_owned(), broker.store.min().to_string()),
+        ("commitLogMaxOffset".to_owned(), broker.store.appended().to_string()),
+        ("sendsRefusedForSpace".to_owned(), (space.level == store::Level::Refuse).to_string()),
+    ]);
+    if space.log.len() > 1 {
+        let each = space.log.iter();
+        table.extend(each.map(|(path, usage)| {
+            (format!("commitLogDiskRatio_{}", path.display()), ratio(store::percent(usage)))
+        }));
+    }
+    let (total, free) = space
+        .log
+        .iter()
+        .fold((0, 0), |(total, free), (_, usage)| (total + usage.total, free + usage.available));
+    table.insert(
+        "commitLogDirCapacity".to_owned(),
+        format!("Total : {}, Free : {}.", size(total), size(free)),
+    );
+    if let Some(time) = full_in_ms(broker) {
+        table.insert("commitLogDiskFullInSeconds".to_owned(), (time / 1000).to_string());
+    }
+    table
+}
+
+/// A size for people: powers of 1,024 and one decimal (`MessageStoreUtil.toHumanReadable`).
+fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    while value >= 1024.0
+        && let Some(next) = units.next()
+    {
+        value /= 1024.0;
+        unit = next;
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_for_people() {
+        for (bytes, text) in
+            [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3_355_443, "3.2 MiB"), (u64::MAX, "16.0 EiB")]
+        {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn a_warning_is_not_repeated_every_second() {
+        let mut last = None;
+        assert!(is_due(&mut last, true, 0));
+        assert!(!is_due(&mut last, true, REPEAT_MS - 1));
+        assert!(is_due(&mut last, true, REPEAT_MS));
+        assert!(!is_due(&mut last, false, REPEAT_MS + 1));
+        assert!(is_due(&mut last, true, REPEAT_MS + 2));
+    }
+}

@@ -1,0 +1,189 @@
+use store::{AppendError, Watermark};
+use wire::body::{ConsumerData, MessageModel};
+use wire::codes::response;
+
+use super::*;
+use crate::broker::PutError;
+use crate::clients::{Beat, Member};
+use crate::names;
+use crate::send::not_stored;
+use crate::testing::Fixture;
+use crate::topics::{TopicChange, attributes};
+
+/// Long after everything was written.
+const LATER_MS: i64 = 4_000_000_000_000;
+
+/// Messages of 100 KB, ten of which fill a file of the log; every one of them is checkpointed.
+fn fill(fixture: &Fixture, topic: &str, count: usize) {
+    for _ in 0..count {
+        fixture.put(topic, 0, &[7; 100_000], b"");
+    }
+    fixture.broker.store.checkpoint().unwrap();
+}
+
+/// First offset of a queue.
+fn min(fixture: &Fixture, topic: &str) -> u64 {
+    fixture.queue(topic, 0).log.min().get()
+}
+
+fn clean_later(fixture: &Fixture) {
+    clean(&fixture.broker, LATER_MS, 4);
+}
+
+#[test]
+fn files_wait_for_the_groups_that_have_not_consumed_them() {
+    let fixture = Fixture::new();
+    fill(&fixture, "T", 55);
+    let offsets = &fixture.broker.offsets;
+    offsets.commit("fast", "T", 0, 40);
+    offsets.commit("slow", "T", 0, 25);
+    clean_later(&fixture);
+    assert_eq!(min(&fixture, "T"), 20);
+    let lags = Lags::of(&fixture.broker);
+    let oldest = lags.oldest().unwrap();
+    assert_eq!((oldest.group.as_str(), oldest.from, lags.first_of("T", 0).unwrap().get()), ("slow", 25, 25));
+    offsets.commit("slow", "T", 0, 55);
+    clean_later(&fixture);
+    assert_eq!(min(&fixture, "T"), 40);
+    // A group that is deleted holds up nothing.
+    offsets.forget_group("fast");
+    clean_later(&fixture);
+    assert_eq!((min(&fixture, "T"), Lags::of(&fixture.broker).first()), (50, None));
+    assert_eq!(fixture.messages("T", 0).len(), 5);
+}
+
+#[test]
+fn a_groups_retries_and_delayed_messages_hold_up_files_too() {
+    let fixture = Fixture::new();
+    fill(&fixture, "%RETRY%g", 15);
+    fill(&fixture, "T", 25);
+    fixture.broker.offsets.commit("g", "%RETRY%g", 0, 3);
+    clean_later(&fixture);
+    assert_eq!(min(&fixture, "%RETRY%g"), 0);
+    fixture.broker.offsets.commit("g", "%RETRY%g", 0, 15);
+    clean_later(&fixture);
+    assert_eq!((min(&fixture, "%RETRY%g"), min(&fixture, "T")), (15, 15));
+    fill(&fixture, names::SCHEDULE_TOPIC, 1);
+    fill(&fixture, "T", 30);
+    let before = fixture.broker.store.min();
+    clean_later(&fixture);
+    let delayed = fixture.queue(names::SCHEDULE_TOPIC, 0);
+    assert_eq!((delayed.log.min().get(), delayed.log.max().get()), (0, 1));
+    assert!(fixture.broker.store.min() > before);
+}
+
+#[test]
+fn who_has_no_offset_or_broadcasts_holds_up_nothing() {
+    let fixture = Fixture::new();
+    fill(&fixture, "T", 25);
+    let peer = Arc::new(net::Peer::detached(1, crate::testing::ADDRESS));
+    let member = Member { client_id: "c".to_owned(), language: None, version: 1, peer, seen_ms: 1 };
+    let data = ConsumerData {
+        group_name: "b".to_owned(),
+        message_model: MessageModel::Broadcasting,
+        ..ConsumerData::default()
+    };
+    let beat = Beat { fingerprint: 0, without_subscriptions: true };
+    let _ = fixture.broker.clients.join_consumer(&data, member, beat);
+    fixture.broker.offsets.commit("b", "T", 0, 0);
+    // Of a topic that is gone.
+    fixture.broker.offsets.commit("g", "Gone", 0, 0);
+    assert_eq!(Lags::of(&fixture.broker).first(), None);
+    clean_later(&fixture);
+    assert_eq!(min(&fixture, "T"), 20);
+}
+
+#[test]
+fn by_policy_files_go_all_the_same_or_not_at_all() {
+    for (policy, expected, lost) in
+        [(Unconsumed::Drop, 30, 0), (Unconsumed::Reject, 0, 0), (Unconsumed::Protect, 30, 28)]
+    {
+        let fixture = Fixture::with(|config| {
+            config.retention.unconsumed = policy;
+            if policy != Unconsumed::Drop {
+                // Over the second level whatever happens, and so over the third.
+                config.retention.clean_at = Watermark::FreeBytes(u64::MAX);
+            }
+        });
+        fill(&fixture, "T", 35);
+        fixture.broker.offsets.commit("slow", "T", 0, 2);
+        let lags = Lags::of(&fixture.broker);
+        clean_later(&fixture);
+        assert_eq!(min(&fixture, "T"), expected, "{policy:?}");
+        if policy == Unconsumed::Protect {
+            assert_eq!(lags.lost(&fixture.broker).get("slow"), Some(&lost));
+        }
+    }
+}
+
+#[test]
+fn a_topic_with_a_time_of_its_own_begins_later() {
+    let fixture = Fixture::new();
+    fill(&fixture, "Short", 5);
+    fill(&fixture, "Long", 5);
+    let alterations = attributes::parse("+reserve.time=1").unwrap();
+    let config = fixture.broker.topics.find("Short").unwrap().config.clone();
+    fixture.broker.topics.commit(vec![vec![TopicChange::Put(config, alterations)]], 1).remove(0).unwrap();
+    let now_ms = fixture.broker.now_ms();
+    topics::expire(&fixture.broker, now_ms);
+    assert_eq!(min(&fixture, "Short"), 0);
+    fixture.broker.offsets.commit("g", "Short", 0, 3);
+    topics::expire(&fixture.broker, now_ms + 3_600_001);
+    assert_eq!(min(&fixture, "Short"), 3);
+    fixture.broker.offsets.commit("g", "Short", 0, 5);
+    topics::expire(&fixture.broker, now_ms + 3_600_001);
+    assert_eq!((min(&fixture, "Short"), min(&fixture, "Long")), (5, 0));
+}
+
+#[test]
+fn an_operator_can_ask_for_it_at_any_hour() {
+    let fixture = Fixture::new();
+    fill(&fixture, "T", 25);
+    clean(&fixture.broker, LATER_MS, 12);
+    assert_eq!(min(&fixture, "T"), 0);
+    assert_eq!(delete_expired_log(&fixture.broker).unwrap().code, 0);
+    clean(&fixture.broker, LATER_MS, 12);
+    assert_eq!((min(&fixture, "T"), fixture.broker.retention.asked.load(Ordering::Relaxed)), (20, 19));
+    assert_eq!(clean_expired_queues(&fixture.broker).unwrap().code, 0);
+}
+
+#[test]
+fn over_the_warning_level_senders_are_told_how_full_it_is() {
+    let fixture = Fixture::with(|config| config.retention.refuse_at = Watermark::FreeBytes(u64::MAX));
+    fixture.put("T", 0, b"before", b"");
+    assert_eq!(watch(&fixture.broker), Level::Refuse);
+    let refused = fixture.broker.put("T", 0, &crate::testing::message(b"x", b"")).unwrap_err();
+    let PutError::Append(error) = refused else { panic!("{refused}") };
+    assert!(matches!(error, AppendError::DiskFull { .. }));
+    let refusal = not_stored(&fixture.broker, &error);
+    assert_eq!(refusal.code, response::SERVICE_NOT_AVAILABLE);
+    let space = fixture.broker.store.space();
+    let ratio = format!("{:5.2}", space.log_percent() as f64 / 100.0);
+    let start = format!(
+        "service not available now. It may be caused by one of the following reasons: the broker's disk is full [CL: {ratio} CQ: {ratio} INDEX: {ratio}], messages are put to the slave, message store has been shut down, etc."
+    );
+    assert!(refusal.remark.starts_with(&start), "{}", refusal.remark);
+    assert_eq!(fixture.messages("T", 0).len(), 1);
+    let table = status(&fixture.broker);
+    assert_eq!(table["sendsRefusedForSpace"], "true");
+    assert_eq!(table["commitLogDiskRatio"], format!("{}", space.log_percent() as f64 / 100.0));
+    assert!(table["commitLogDirCapacity"].starts_with("Total : "));
+}
+
+/// The thread does it by itself: at its first round, and it ends when it is dropped.
+#[test]
+fn the_thread_deletes_and_gives_space_back() {
+    let fixture = Fixture::with(|config| {
+        config.retention.log_bytes_max = 1 << 20;
+        config.clean_resource_interval_ms = 100;
+    });
+    fill(&fixture, "T", 35);
+    let thread = RetentionThread::start(fixture.broker.clone()).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    while min(&fixture, "T") < 30 {
+        // Nobody ever sends: this is the pause.
+        assert!(receiver.recv_timeout(std::time::Duration::from_millis(10)).is_err());
+    }
+    drop((thread, sender));
+    assert_eq!(fixture.messages("T", 0).len(), 5);
+}
