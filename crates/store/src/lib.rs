@@ -59,7 +59,7 @@ pub use index::{KeyKind, KeyMatch, KeyMatches, KeyQuery};
 pub use log::GaveBack;
 pub use queue::{Queue, Unit};
 pub use read::{Boundary, Read};
-pub use recover::{Progress, Recovered};
+pub use recover::{Gap, Progress, Recovered};
 pub use retention::{
     Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView, Unconsumed,
     Verdict, Watermark, decide, percent,

@@ -1,7 +1,7 @@
 //! Reading records back. Each read says whether it had to wait for the disk: a network thread uses the ones
 //! that answer [`Read::NotResident`] instead and hands those over to a pool of blocking readers.
 
-use crate::digest::{Cursor, Damage, Numbered};
+use crate::digest::{Cursor, Damage, Numbered, leads_to_it};
 use crate::error::ReadError;
 use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit};
@@ -197,7 +197,9 @@ impl Shared {
                 // Without its queue nobody can tell whether the unit or the asker is wrong.
                 let Some(queue) = reading.queue else { return Err(error) };
                 let damage = Damage { index, at: unit.log_offset, what: error.to_string() };
-                self.tell_damage(queue, offset, &damage);
+                if self.tell_damage(queue, offset, &damage) {
+                    self.lose_unit(queue, offset);
+                }
                 reading.damaged.push(damage);
                 Ok(Read::Done)
             }
@@ -224,7 +226,12 @@ impl Shared {
             let Err(what) = checked else { continue };
             let damage = Damage { index, at, what };
             match reading.queue {
-                Some(queue) => self.tell_damage(queue, message.offset, &damage),
+                Some(queue) => {
+                    let is_new = self.tell_damage(queue, message.offset, &damage);
+                    if is_new && !leads_to_it(queue, message, record) {
+                        self.lose_unit(queue, message.offset);
+                    }
+                }
                 None => self.tell_damaged_record(&damage),
             }
             reading.damaged.push(damage);

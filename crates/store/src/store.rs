@@ -20,6 +20,7 @@ use crate::recover::{Healer, Progress, Recovered};
 use crate::retention;
 use crate::wake::{Wake, lock};
 use std::any::Any;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -141,10 +142,10 @@ impl Store {
         self.shared.progress()
     }
 
-    /// Has the units of a queue from this offset on written again from the log: for who finds one that does not point at
-    /// its record. Reading them fails with [`ReadError::Rebuilding`] until that is done.
-    pub fn rebuild(&self, queue: &Arc<Queue>, from: QueueOffset) {
-        self.shared.lose(queue, from.get());
+    /// Has a range of a queue's units written again from the log: for who finds one that does not point at its record.
+    /// Reading them fails with [`ReadError::Rebuilding`] until that is done.
+    pub fn rebuild(&self, queue: &Arc<Queue>, offsets: Range<QueueOffset>) {
+        self.shared.lose(queue, offsets.start.get(), offsets.end.get());
     }
 
     /// Waits until the queue files were checked after opening, and what was lost is rebuilt.

@@ -85,14 +85,23 @@ impl Shared {
         self.from_disk.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// Says once that a message is passed over.
-    pub(crate) fn tell_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) {
-        if self.damaged.is_new(damage.at, Some(offset)) {
+    /// Says once that a message is passed over; answers whether it did.
+    pub(crate) fn tell_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) -> bool {
+        let is_new = self.damaged.is_new(damage.at, Some(offset));
+        if is_new {
             let (topic, queue_id) = (queue.topic(), queue.queue_id());
             tracing::error!(
                 topic, queue_id, %offset, log_offset = %damage.at, what = damage.what,
                 "a damaged message is not served, its consumers go on behind it; see what else is damaged with: vostok store verify"
             );
+        }
+        is_new
+    }
+
+    /// Has a unit written again that does not lead to its record, as far as the log knows better.
+    pub(crate) fn lose_unit(&self, queue: &Queue, offset: QueueOffset) {
+        if let Some(queue) = self.queues.find(queue.topic(), queue.queue_id()) {
+            self.lose(&queue, offset.get(), offset.get() + 1);
         }
     }
 
@@ -174,6 +183,16 @@ impl Shared {
             other.is_some_and(|other| other - offset.to_i64() == claimed - message.offset.to_i64())
         })
     }
+}
+
+/// Whether a message's unit leads to its record, be that whole or not.
+pub(crate) fn leads_to_it(queue: &Queue, message: Numbered, record: &[u8]) -> bool {
+    RecordView::parse(record).is_ok_and(|view| {
+        view.log_offset() == Some(message.unit.log_offset)
+            && view.size() == record.len()
+            && claimed_offset(queue, &view)
+                .is_ok_and(|claimed| claimed.is_none_or(|claimed| claimed == message.offset.to_i64()))
+    })
 }
 
 /// The number a record says it has in a queue; `None` when it says none that can be compared.

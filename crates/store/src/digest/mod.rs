@@ -26,8 +26,8 @@ mod file;
 mod open;
 pub(crate) mod sum;
 
-pub(crate) use check::Damaged;
 pub use check::{Damage, Numbered};
+pub(crate) use check::{Damaged, leads_to_it};
 pub(crate) use file::{Cursor, Digests};
 pub(crate) use open::MARK;
 

@@ -453,11 +453,27 @@ impl Queue {
         Extent { min: self.min().get(), max: tail.written, last: tail.last }
     }
 
-    /// Takes the units in the files from an offset on out of service.
-    pub(crate) fn lose(&self, from: u64) {
+    /// Takes units in the files out of service; `false` when there are none in this range.
+    pub(crate) fn lose(&self, from: u64, until: u64) -> bool {
         let mut tail = lock(&self.tail);
-        let from = tail.lost.map_or(from, |(before, _)| before.min(from));
-        tail.lost = Some((from, tail.written));
+        let (from, until) = (from.max(self.min().get()), until.min(tail.written));
+        if from >= until {
+            return false;
+        }
+        let (first, last) = tail.lost.unwrap_or((from, until));
+        tail.lost = Some((first.min(from), last.max(until)));
+        true
+    }
+
+    /// The unit in the files at an offset, whether it is out of service or not; `None` where none can be read, and for
+    /// blank ones.
+    pub(crate) fn unit_in_files(&self, offset: u64) -> Option<Unit> {
+        if offset >= lock(&self.tail).written {
+            return None;
+        }
+        let mut unit = Vec::with_capacity(1);
+        let _ = self.files.read(offset, offset + 1, &mut unit, false).ok()?;
+        unit.pop().filter(|unit| !unit.is_blank())
     }
 
     /// The range that is out of service.

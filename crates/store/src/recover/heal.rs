@@ -9,7 +9,8 @@
 //! A clean stop does not wait for it. It then leaves the crash mark: a RocketMQ broker would take the hole for the
 //! queue's end.
 
-use super::scan::{Found, Place, Window, find, next_whole};
+use super::scan::Place;
+use super::window::{Found, Window, find, next_whole};
 use crate::error::OpenError;
 use crate::queue::{Queue, Unit};
 use crate::store::Shared;
@@ -75,6 +76,12 @@ struct Job {
     /// Units from there on.
     units: Vec<Unit>,
     until: u64,
+    /// Where in the log its messages begin at the earliest, and end at the latest.
+    start: u64,
+    end: u64,
+    /// The unit of a range of one: kept when the log holds nothing better, so that its message is missed and not silently
+    /// passed over.
+    suspect: Option<Unit>,
 }
 
 impl Job {
@@ -163,16 +170,23 @@ impl Shared {
     fn look_at(&self, queue: &Arc<Queue>, look: fn(&Queue) -> io::Result<Option<u64>>) {
         match look(queue) {
             Ok(None) => {}
-            Ok(Some(at)) => self.lose(queue, at),
+            Ok(Some(at)) => self.lose(queue, at, u64::MAX),
             Err(error) => tracing::error!(?queue, %error, "queue files cannot be checked"),
         }
     }
 
-    /// Takes a queue's units from an offset on out of service; the healer writes them again.
-    pub(crate) fn lose(&self, queue: &Arc<Queue>, at: u64) {
-        tracing::warn!(?queue, at, "queue files are missing or damaged; rebuilding them from the log");
+    /// Takes a range of a queue's units out of service; the healer writes them again.
+    pub(crate) fn lose(&self, queue: &Arc<Queue>, from: u64, until: u64) {
+        if !queue.lose(from, until) {
+            return;
+        }
+        tracing::warn!(
+            ?queue,
+            from,
+            until,
+            "queue files are missing or damaged; rebuilding them from the log"
+        );
         self.healer.is_needed.store(true, Ordering::Release);
-        queue.lose(at);
         let mut state = lock(&self.healer.state);
         state.is_busy = true;
         if !state.lost.iter().any(|other| Arc::ptr_eq(other, queue)) {
@@ -194,13 +208,13 @@ impl Shared {
     /// Writes the lost parts of these queues again, in one pass over the log.
     fn rebuild(&self, lost: &[Arc<Queue>]) -> Result<(), OpenError> {
         let mut jobs = Jobs::new();
-        let mut from = u64::MAX;
+        let (mut from, mut end) = (u64::MAX, 0);
         for queue in lost {
-            let Some((job, start)) = self.begin_job(queue)? else { continue };
-            from = from.min(start);
+            let Some(job) = self.begin_job(queue)? else { continue };
+            (from, end) = (from.min(job.start), end.max(job.end));
             jobs.entry(queue.topic().into()).or_default().insert(queue.queue_id(), job);
         }
-        let end = self.appended.load(Ordering::Acquire);
+        let end = end.min(self.appended.load(Ordering::Acquire));
         let from = from.max(self.log.min()).min(end);
         tracing::warn!(queues = lost.len(), from, end, "rebuilding queues from the log");
         if !self.read_log_for(&mut jobs, from, end)? {
@@ -208,10 +222,13 @@ impl Shared {
         }
         for job in jobs.values_mut().flat_map(BTreeMap::values_mut) {
             let missing = job.until - job.next();
-            if missing > 0 {
+            if let Some(suspect) = job.suspect.filter(|_| missing > 0) {
+                job.units.push(suspect);
+            } else if missing > 0 {
                 tracing::error!(queue = ?job.queue, missing, "messages of a queue are not in the log any more");
             }
-            job.units.resize(job.units.len() + usize::try_from(missing).unwrap_or(0), Unit::PRE_BLANK);
+            let missing = usize::try_from(job.until - job.next()).unwrap_or(0);
+            job.units.resize(job.units.len() + missing, Unit::PRE_BLANK);
         }
         self.write_jobs(&mut jobs)?;
         for job in jobs.values().flat_map(BTreeMap::values) {
@@ -228,25 +245,19 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes the lost range out of service and wipes it. Answers as well where in the log its messages begin at the
-    /// earliest.
-    fn begin_job(&self, queue: &Arc<Queue>) -> Result<Option<(Job, u64)>, OpenError> {
+    /// Wipes the lost range and looks around it.
+    fn begin_job(&self, queue: &Arc<Queue>) -> Result<Option<Job>, OpenError> {
         let failed = || OpenError::io(&self.queues.directory);
         // No checkpoint writes to the files now.
         let _alone = lock(&self.checkpointing);
         let Some((from, until)) = queue.lost() else { return Ok(None) };
-        let mut touched = lock(&self.touched);
-        queue.empty(from, until, &mut touched).map_err(failed())?;
-        let mut before = Vec::new();
-        let start = match from.checked_sub(1).filter(|place| *place >= queue.min().get()) {
-            Some(place)
-                if queue.units_blocking(wire::units::QueueOffset::new(place), 1, &mut before).is_ok() =>
-            {
-                before.first().map_or(0, |unit| unit.end().get())
-            }
-            _ => 0,
-        };
-        Ok(Some((Job { queue: queue.clone(), written: from, units: Vec::new(), until }, start)))
+        let before = from.checked_sub(1).filter(|place| *place >= queue.min().get());
+        let start = before.and_then(|place| queue.unit_in_files(place)).map_or(0, |unit| unit.end().get());
+        let behind = queue.unit_in_files(until).map_or(u64::MAX, |unit| unit.log_offset.get());
+        let end = if behind > start { behind } else { u64::MAX };
+        let suspect = if until == from + 1 { queue.unit_in_files(from) } else { None };
+        queue.empty(from, until, &mut lock(&self.touched)).map_err(failed())?;
+        Ok(Some(Job { queue: queue.clone(), written: from, units: Vec::new(), until, start, end, suspect }))
     }
 
     /// Finds the jobs' messages in the log; `false` when the store is being closed.

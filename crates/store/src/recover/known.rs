@@ -1,6 +1,6 @@
 //! Opening from the queue table: the queues as the last checkpoint knew them, without a look at their files.
 
-use super::scan::{Found, Window, find};
+use super::window::{Found, Window, find};
 use crate::checkpoint::{Checkpoint, Dirty, Mark};
 use crate::error::OpenError;
 use crate::queue::table::{self, Table};

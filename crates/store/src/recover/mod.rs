@@ -14,6 +14,7 @@
 mod heal;
 mod known;
 mod scan;
+mod window;
 
 use crate::checkpoint::{Checkpoint, Mark};
 use crate::disk::Space;
@@ -25,8 +26,10 @@ use crate::wake::lock;
 pub use heal::Progress;
 pub(crate) use heal::{Healer, is_damage};
 use known::{Newest, crash_mark};
+pub use scan::Gap;
 use scan::Scan;
 use std::sync::atomic::Ordering;
+use window::{Found, Window, find};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
@@ -45,6 +48,8 @@ pub struct Recovered {
     pub cut: Option<String>,
     /// Whole records within 8 MiB behind the cut, which are lost with it. Only counted when there was a cut.
     pub lost_behind_cut: u64,
+    /// Parts of the log that were durable once and cannot be read any more.
+    pub gaps: Vec<Gap>,
 }
 
 impl Shared {
@@ -59,6 +64,7 @@ impl Shared {
         self.load_segments()?;
         self.load_digests()?;
         let known = self.known_queues(&page)?;
+        let sure = self.known_durable(&page, after_crash)?;
         // From here on something may be changed: a crash in between must be seen as one.
         self.begin(page.mark, known.is_some())?;
         let (from, newest) = match known {
@@ -69,7 +75,7 @@ impl Shared {
             }
             None => self.load_queues(after_crash)?,
         };
-        let scan = self.scan(from)?;
+        let scan = self.scan(from, sure)?;
         self.cut(&scan, after_crash)?;
         self.digests.cut(scan.end).map_err(OpenError::io(root))?;
         self.came_from_disk(scan.end);
@@ -79,14 +85,14 @@ impl Shared {
         self.set_state(&scan, newest);
         self.index.cut(scan.end).map_err(OpenError::io(root.join("index")))?;
         self.index.begin_at(scan.end, after_crash);
-        let Scan { end, records, reason, lost_behind_cut, .. } = scan;
-        let recovered = Recovered { after_crash, from, end, records, cut: reason, lost_behind_cut };
+        let Scan { end, records, reason, lost_behind_cut, gaps, .. } = scan;
+        let recovered = Recovered { after_crash, from, end, records, cut: reason, lost_behind_cut, gaps };
         self.report(&recovered);
         Ok(recovered)
     }
 
     fn report(&self, recovered: &Recovered) {
-        let Recovered { after_crash, from, end, records, cut, lost_behind_cut } = recovered;
+        let Recovered { after_crash, from, end, records, cut, lost_behind_cut, .. } = recovered;
         tracing::info!(after_crash, from, end, records, "store opened");
         if let Some(reason) = cut {
             tracing::warn!(at = end, reason, lost_behind_cut, "cut the log behind the last whole record");
@@ -122,6 +128,25 @@ impl Shared {
             self.log.adopt(base, path, file);
         }
         Ok(())
+    }
+
+    /// A position before which everything was durable once: what the checkpoint says, and after a clean stop at least
+    /// all but the last file with records. Damage before it is no consequence of a crash.
+    fn known_durable(&self, page: &Checkpoint, after_crash: bool) -> Result<u64, OpenError> {
+        let numbers = [page.logics_physical_offset, page.confirm_phy_offset];
+        let claimed = numbers.into_iter().max().and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+        let claimed = claimed.min(self.log.capacity_end());
+        if after_crash {
+            return Ok(claimed);
+        }
+        for segment in self.log.segments_in(claimed, u64::MAX).into_iter().rev() {
+            let (base, path) = (segment.base, segment.path.clone());
+            let mut window = Window::new(segment, self.log.segment_bytes);
+            if matches!(find(&mut window, 0).map_err(OpenError::io(path))?, Found::Record(_)) {
+                return Ok(claimed.max(base));
+            }
+        }
+        Ok(claimed)
     }
 
     /// Loads the queues from their files as far as they can be believed. Answers where reading the log begins, and the

@@ -1,26 +1,32 @@
 //! Reading the log from a position to its end, indexing every record.
 
+use super::window::{Found, Walk, Window, count_behind, find, next_whole, walk};
 use crate::batch::is_indexed;
 use crate::batch::tags::Tags;
 use crate::error::OpenError;
 use crate::log::Segment;
 use crate::multi;
-use crate::planted::{self, Bug};
 use crate::queue::Unit;
 use crate::store::Shared;
 use crate::wake::lock;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordError, RecordView, peek};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::time::{Duration, Instant};
+use wire::record::{RECORD_BYTES_MIN, RecordView};
 use wire::units::LogOffset;
 
-/// Bytes read at once.
-const WINDOW_BYTES: usize = 4 << 20;
 /// Units kept in memory before they go to the queue files.
 const UNITS_MAX: u64 = 1 << 19;
-/// Places a queue may miss before a record's queue offset is taken for damaged.
-const GAP_MAX: u64 = 1 << 20;
+/// Places a queue may miss, besides those that damaged parts of the log may have held, before a record's queue offset is
+/// taken for damaged.
+const GAP_MAX: u64 = 1 << 16;
+/// Records between two looks at the clock.
+const STEPS: u64 = 4096;
+/// How often the log says how far reading is.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+/// Threads that check records ahead of the one that indexes them.
+const WALKERS: usize = 2;
 
 /// Where a record belongs.
 #[derive(Clone, Copy)]
@@ -42,94 +48,212 @@ pub(super) struct Scan {
     /// Why it ended, unless at empty space.
     pub(super) reason: Option<String>,
     pub(super) lost_behind_cut: u64,
+    /// Everything before this position was durable once.
+    sure: u64,
+    pub(super) gaps: Vec<Gap>,
+    gap_bytes: u64,
+    reported: Option<Instant>,
 }
 
-/// A piece of a segment in memory that follows the reader.
-pub(super) struct Window {
-    segment: Arc<Segment>,
-    segment_bytes: u64,
-    start: u64,
-    bytes: Vec<u8>,
+/// A part of the log that cannot be read, with whole records behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Where it begins.
+    pub at: u64,
+    /// Its length in bytes.
+    pub length: u64,
 }
 
-impl Window {
-    pub(super) fn new(segment: Arc<Segment>, segment_bytes: u64) -> Self {
-        Self { segment, segment_bytes, start: 0, bytes: Vec::new() }
-    }
-
-    /// `length` bytes at a position of the segment; the caller stays within it.
-    pub(super) fn get(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
-        let held = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
-        let held = held.filter(|skip| skip + length <= self.bytes.len());
-        let skip = match held {
-            Some(skip) => skip,
-            None => {
-                let left = usize::try_from(self.segment_bytes - at).unwrap_or(usize::MAX);
-                self.bytes.resize(length.max(WINDOW_BYTES).min(left), 0);
-                self.start = at;
-                self.segment.file.read_at(&mut self.bytes, at)?;
-                0
-            }
-        };
-        Ok(&self.bytes[skip..skip + length])
+impl Scan {
+    fn is_time_to_report(&mut self) -> bool {
+        let is_time = self.reported.is_some_and(|last| last.elapsed() >= REPORT_INTERVAL);
+        if is_time {
+            self.reported = Some(Instant::now());
+        }
+        is_time
     }
 }
 
-/// What lies at a position.
-pub(super) enum Found {
-    Record(usize),
-    /// The rest of the file is blank.
-    Roll,
-    Nothing,
-    Damage(String),
+/// Lets a bounded number of threads run ahead.
+struct Semaphore(Mutex<usize>, Condvar);
+
+impl Semaphore {
+    fn new(count: usize) -> Self {
+        Self(Mutex::new(count), Condvar::new())
+    }
+
+    fn take(&self) {
+        let mut count = lock(&self.0);
+        while *count == 0 {
+            count = self.1.wait(count).unwrap_or_else(|poison| poison.into_inner());
+        }
+        *count -= 1;
+    }
+
+    fn give(&self, count: usize) {
+        *lock(&self.0) += count;
+        self.1.notify_all();
+    }
 }
 
 impl Shared {
-    /// Reads from `from` to the end of whole records.
-    pub(super) fn scan(&self, from: u64) -> Result<Scan, OpenError> {
-        let mut scan = Scan { from, end: from, ..Scan::default() };
+    /// Reads from `from` to the end of whole records. What lies before `sure` was durable: damage there is passed over and
+    /// reported, and does not end the log.
+    pub(super) fn scan(&self, from: u64, sure: u64) -> Result<Scan, OpenError> {
+        let mut scan = Scan { from, end: from, sure, reported: Some(Instant::now()), ..Scan::default() };
+        if scan.end.is_multiple_of(self.log.segment_bytes) {
+            self.scan_ahead(&mut scan)?;
+        }
         while let Some(segment) = self.log.segment_of(scan.end) {
             let path = segment.path.clone();
             let mut window = Window::new(segment, self.log.segment_bytes);
-            let rolled = self.scan_segment(&mut window, &mut scan).map_err(OpenError::io(&path))?;
-            if !rolled {
+            let goes_on = self.scan_segment(&mut window, &mut scan).map_err(OpenError::io(&path))?;
+            if !goes_on {
                 if scan.reason.is_some() {
-                    let at = scan.end - window.segment.base;
+                    let at = scan.end - window.base();
                     scan.lost_behind_cut = count_behind(&mut window, at).map_err(OpenError::io(&path))?;
                 }
                 break;
             }
-            scan.end = window.segment.base + self.log.segment_bytes;
         }
         Ok(scan)
     }
 
-    /// Reads one file; `true` when it ended in a blank record.
+    /// Reads one file from the end of what was read; `true` when the log goes on in the next one.
     fn scan_segment(&self, window: &mut Window, scan: &mut Scan) -> io::Result<bool> {
-        loop {
-            let at = scan.end - window.segment.base;
-            match find(window, at)? {
+        let file_end = window.base() + self.log.segment_bytes;
+        while scan.end < file_end {
+            let at = scan.end - window.base();
+            let reason = match find(window, at)? {
                 Found::Record(size) => {
-                    let offset = scan.end;
-                    let view = RecordView::parse(window.get(at, size)?).map_err(io::Error::other)?;
-                    self.index_record(&view, offset);
-                    self.digest_recovered(&view, offset);
-                    scan.records += 1;
-                    scan.last_record = Some(offset);
-                    scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());
-                    scan.end += size as u64;
+                    self.scan_record(window, scan, size)?;
+                    continue;
                 }
-                Found::Roll => return Ok(true),
-                Found::Nothing => return Ok(false),
-                Found::Damage(reason) => {
-                    scan.reason = Some(reason);
-                    return Ok(false);
+                Found::Roll => {
+                    scan.end = file_end;
+                    return Ok(true);
                 }
-            }
-            if self.queues.unwritten_units.load(Ordering::Relaxed) > UNITS_MAX {
-                self.spill_tails(scan.end)?;
+                Found::Nothing => None,
+                Found::Damage(reason) => Some(reason),
+            };
+            let Some(next) = self.next_behind_damage(window, scan)? else {
+                scan.reason = reason;
+                return Ok(false);
+            };
+            let what = reason.unwrap_or_else(|| "zeros".to_owned());
+            let gap = Gap { at: scan.end, length: next - scan.end };
+            tracing::error!(
+                at = gap.at,
+                length = gap.length,
+                what,
+                "a part of the log is damaged and cannot be read; what lies behind it is kept"
+            );
+            scan.gaps.push(gap);
+            scan.gap_bytes += gap.length;
+            scan.end = next;
+        }
+        Ok(true)
+    }
+
+    /// Where reading goes on behind damage at the end of what was read; `None` when the log ends there. Only whole records
+    /// behind it prove that there was something: the claim of what is sure may be wrong.
+    fn next_behind_damage(&self, window: &mut Window, scan: &Scan) -> io::Result<Option<u64>> {
+        let (at, base, segment_bytes) = (scan.end, window.base(), self.log.segment_bytes);
+        if at >= scan.sure {
+            return Ok(None);
+        }
+        let limit = (scan.sure - base + RECORD_BYTES_MIN as u64).min(segment_bytes);
+        if let Some(next) = next_whole(window, at - base, limit)? {
+            return Ok(Some(base + next));
+        }
+        if scan.sure < base + segment_bytes {
+            // Only behind what is sure: then that is no wrong claim, and the log ends there at the earliest.
+            return Ok(next_whole(window, scan.sure - base, segment_bytes)?.map(|_| scan.sure));
+        }
+        for segment in self.log.segments_in(base + segment_bytes, scan.sure) {
+            let mut window = Window::new(segment, segment_bytes);
+            if matches!(find(&mut window, 0)?, Found::Record(_))
+                || next_whole(&mut window, 0, segment_bytes)?.is_some()
+            {
+                return Ok(Some(base + segment_bytes));
             }
         }
+        Ok(None)
+    }
+
+    /// Takes the whole record that begins at the end of what was read.
+    fn scan_record(&self, window: &mut Window, scan: &mut Scan, size: usize) -> io::Result<()> {
+        let offset = scan.end;
+        let view = RecordView::parse(window.get(offset - window.base(), size)?).map_err(io::Error::other)?;
+        self.index_record(&view, offset, scan.gap_bytes);
+        self.digest_recovered(&view, offset);
+        scan.records += 1;
+        scan.last_record = Some(offset);
+        scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());
+        scan.end += size as u64;
+        if self.queues.unwritten_units.load(Ordering::Relaxed) > UNITS_MAX {
+            self.spill_tails(scan.end)?;
+        }
+        if scan.records.is_multiple_of(STEPS) && scan.is_time_to_report() {
+            let (at, capacity, records) = (scan.end, self.log.capacity_end(), scan.records);
+            tracing::info!(at, from = scan.from, capacity, records, "reading the log");
+        }
+        Ok(())
+    }
+
+    /// Reads whole files, all but the last, as long as they are undamaged: threads find and check their records, and this
+    /// one indexes them in the order of the log.
+    fn scan_ahead(&self, scan: &mut Scan) -> Result<(), OpenError> {
+        let mut segments = self.log.segments_in(scan.end, u64::MAX);
+        segments.pop();
+        if segments.len() < 2 {
+            return Ok(());
+        }
+        let next = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        let (senders, receivers): (Vec<_>, Vec<_>) = segments.iter().map(|_| mpsc::sync_channel(1)).unzip();
+        let ahead = Semaphore::new(WALKERS + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..WALKERS {
+                scope.spawn(|| {
+                    loop {
+                        ahead.take();
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(segment) = segments.get(index).filter(|_| !stop.load(Ordering::Relaxed))
+                        else {
+                            break;
+                        };
+                        let walked = walk(&mut Window::new(segment.clone(), self.log.segment_bytes));
+                        // Room for one is there.
+                        let _ = senders[index].send(walked);
+                    }
+                });
+            }
+            let mut result = Ok(());
+            for (segment, walked) in segments.iter().zip(&receivers) {
+                result = walked
+                    .recv()
+                    .map_err(io::Error::other)
+                    .and_then(|walked| self.scan_walked(segment, &walked?, scan))
+                    .map_err(OpenError::io(&segment.path));
+                ahead.give(1);
+                if result.is_err() || scan.end < segment.base + self.log.segment_bytes {
+                    break;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            ahead.give(segments.len());
+            result
+        })
+    }
+
+    fn scan_walked(&self, segment: &Arc<Segment>, walked: &Walk, scan: &mut Scan) -> io::Result<()> {
+        let mut window = Window::new(segment.clone(), self.log.segment_bytes);
+        for (at, size) in &walked.records {
+            assert_eq!(segment.base + u64::from(*at), scan.end, "records lie one behind the other");
+            self.scan_record(&mut window, scan, *size as usize)?;
+        }
+        self.scan_segment(&mut window, scan).map(|_| ())
     }
 
     /// The place of a stored record in its queue, if it has one.
@@ -153,11 +277,11 @@ impl Shared {
     }
 
     /// Adds a stored record to its queues, as appending it did.
-    fn index_record(&self, view: &RecordView<'_>, offset: u64) {
-        self.places_of(view).for_each(|place| self.index_place(view, offset, place));
+    fn index_record(&self, view: &RecordView<'_>, offset: u64, gap_bytes: u64) {
+        self.places_of(view).for_each(|place| self.index_place(view, (offset, gap_bytes), place));
     }
 
-    fn index_place(&self, view: &RecordView<'_>, offset: u64, place: Place<'_>) {
+    fn index_place(&self, view: &RecordView<'_>, (offset, gap_bytes): (u64, u64), place: Place<'_>) {
         let Ok(queue) = self.queues.find_or_create(place.topic, place.queue_id) else {
             tracing::error!(
                 offset,
@@ -171,9 +295,10 @@ impl Shared {
             return;
         }
         if wanted > next {
-            if queue.min() == queue.max() {
-                queue.start_at(wanted);
-            } else if wanted - next > GAP_MAX {
+            // Every message before it took its part of the log.
+            let is_empty = queue.min() == queue.max();
+            let room = if is_empty { offset } else { gap_bytes } / RECORD_BYTES_MIN as u64;
+            if wanted - next > room.saturating_add(GAP_MAX) {
                 tracing::error!(
                     offset,
                     ?queue,
@@ -181,6 +306,9 @@ impl Shared {
                     "a record's queue offset is far ahead; it is passed over"
                 );
                 return;
+            }
+            if is_empty {
+                queue.start_at(wanted);
             } else {
                 tracing::warn!(offset, ?queue, wanted, "a queue misses messages; their places stay blank");
             }
@@ -208,107 +336,3 @@ impl Shared {
         Ok(())
     }
 }
-
-pub(super) fn find(window: &mut Window, at: u64) -> io::Result<Found> {
-    let left = window.segment_bytes - at;
-    if left < 8 {
-        return Ok(Found::Damage(format!("{left} bytes are left in the file, a blank record needs 8")));
-    }
-    let base = window.segment.base;
-    let Some((size, magic)) = peek(window.get(at, 8)?) else { return Ok(Found::Nothing) };
-    match magic {
-        0 if size == 0 => return Ok(Found::Nothing),
-        MAGIC_BLANK if u64::from(size) == left => return Ok(Found::Roll),
-        MAGIC_V1 | MAGIC_V2 if u64::from(size) <= left => {}
-        _ => {
-            return Ok(Found::Damage(format!(
-                "magic {magic:#010x} with size {size} where {left} bytes are left"
-            )));
-        }
-    }
-    let size = size as usize;
-    let bytes = window.get(at, size)?;
-    Ok(match RecordView::parse(bytes).and_then(|view| check(&view).map(|()| view)) {
-        Err(error) => Found::Damage(error.to_string()),
-        Ok(view) if view.log_offset() != Some(LogOffset::new(base + at)) => {
-            Found::Damage(format!("the record says it lies at {:?}", view.log_offset()))
-        }
-        Ok(view) if is_torn(&view, at) && !planted::is(Bug::SkipCrc) => {
-            Found::Damage("part of the record never reached the disk".to_owned())
-        }
-        Ok(_) => Found::Record(size),
-    })
-}
-
-fn check(view: &RecordView<'_>) -> Result<(), RecordError> {
-    if planted::is(Bug::SkipCrc) { Ok(()) } else { view.check_crc() }
-}
-
-/// Whether a sector behind the body was lost in a power cut. The checksum covers the body only; a lost sector
-/// reads as zeros. In the lengths before the properties that shows when the record is parsed, in a topic any zero
-/// is one too many, and properties end in a separator, so no sector of them is all zeros. A record without
-/// properties ends in two zeros by right: its length.
-fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
-    const SECTOR_BYTES: u64 = 512;
-    let properties = view.properties();
-    if properties.is_empty() {
-        return view.topic().contains(&0);
-    }
-    // From the low byte of their length on: a sector that begins there and is lost does not show in the length
-    // when that byte is zero by right.
-    let skip = view.size() - properties.len() - 1;
-    let from = at + skip as u64;
-    let to_sector = usize::try_from(from.next_multiple_of(SECTOR_BYTES) - from).expect("less than a sector");
-    let is_lost = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);
-    let behind = view.bytes().get(skip + to_sector..).unwrap_or_default();
-    view.topic().contains(&0) || behind.chunks(SECTOR_BYTES as usize).any(is_lost)
-}
-
-/// How far behind a cut whole records are counted; the number is for the log, and a torn record at the end of a large
-/// file must not delay the start.
-const COUNTED_BYTES: u64 = 8 << 20;
-
-/// Counts whole records close behind damage in the same file, by their magic and position: what the cut loses at least.
-fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
-    let mut count = 0;
-    let mut at = from;
-    let end = window.segment_bytes.min(from + COUNTED_BYTES);
-    while let Some(next) = next_whole(window, at, end)? {
-        count += 1;
-        // Whole records lie side by side.
-        at = next;
-        while let Found::Record(size) = find(window, at)? {
-            if at > next {
-                count += 1;
-            }
-            at += size as u64;
-            if at >= end {
-                return Ok(count);
-            }
-        }
-    }
-    Ok(count)
-}
-
-/// The first whole record behind damage at `from`, before `end` of the same file, told by its magic and position.
-pub(super) fn next_whole(window: &mut Window, from: u64, end: u64) -> io::Result<Option<u64>> {
-    let mut at = from + 1;
-    while at + RECORD_BYTES_MIN as u64 <= end {
-        let step = usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES / 2);
-        let bytes = window.get(at, step)?;
-        let magic = |head: &[u8]| matches!(peek(head), Some((_, MAGIC_V1 | MAGIC_V2)));
-        let Some(skip) = bytes.windows(8).position(magic) else {
-            at += step as u64 - 7;
-            continue;
-        };
-        at += skip as u64;
-        if matches!(find(window, at)?, Found::Record(_)) {
-            return Ok(Some(at));
-        }
-        at += 1;
-    }
-    Ok(None)
-}
-
-#[cfg(test)]
-mod tests;

@@ -56,7 +56,11 @@ fn served(store: &Store) -> (Messages, usize) {
     let (mut found, mut reported) = (Messages::new(), 0);
     for queue in store.queues() {
         let mut units: Vec<Unit> = Vec::new();
-        queue.units_blocking(queue.min(), 1000, &mut units).unwrap();
+        if let Err(error) = queue.units_blocking(queue.min(), 1000, &mut units) {
+            assert!(matches!(error, ReadError::Rebuilding { .. }), "{queue:?}: {error}");
+            store.wait_healed();
+            queue.units_blocking(queue.min(), 1000, &mut units).unwrap();
+        }
         let first = queue.min().get();
         for (number, unit) in (first..).zip(units) {
             let mut bytes = Vec::new();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod basic;
+mod damage;
 mod digest;
 mod faults;
 mod flips;
