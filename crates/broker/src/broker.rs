@@ -19,6 +19,7 @@ use crate::cold::ColdReaders;
 use crate::config::Config;
 use crate::groups::Groups;
 use crate::held::{Deadlines, HeldPull};
+use crate::light::Light;
 use crate::locks::Locks;
 use crate::offsets::Offsets;
 use crate::retention::Retention;
@@ -47,6 +48,7 @@ pub struct Broker {
     pub(crate) deadlines: Deadlines,
     pub(crate) cold: ColdReaders,
     pub(crate) changes: Changes,
+    pub(crate) light: Light,
     pub(crate) transactions: Transactions,
     pub(crate) retention: Retention,
     /// Address written into records and message ids; clients reach the broker there.
@@ -102,6 +104,7 @@ impl Broker {
             deadlines: Deadlines::default(),
             changes: Changes::default(),
             retention: Retention::default(),
+            light: Light::of(&store),
             draining: AtomicBool::new(false),
             transactions: Transactions::default(),
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
@@ -204,7 +207,7 @@ impl Broker {
 
     /// A queue of an existing topic.
     pub(crate) fn log_queue(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
-        self.topics.find(topic)?.queue(&self.store, queue_id).cloned()
+        self.topic(topic)?.queue(&self.store, queue_id).cloned()
     }
 
     /// True when a queue still has its first message, or none yet, and the log is young: a new group starts at 0.
@@ -226,7 +229,9 @@ impl Broker {
         let mut batch: Batch = self.store.batch();
         batch.push(&queue.log, message)?;
         self.store.append(&mut batch, now_ms)?;
-        self.grown(batch.end(), vec![queue]);
+        let mut queues = self.further_queues(&batch);
+        queues.push(queue);
+        self.grown(batch.end(), queues);
         Ok(())
     }
 

@@ -51,6 +51,19 @@ pub struct Transaction {
     pub rejects: bool,
 }
 
+/// Whether and how many light queues are served. Both switches must be on.
+#[derive(Clone, Debug)]
+pub struct LightQueues {
+    /// `enableLmq`.
+    pub lmq: bool,
+    /// `enableMultiDispatch`.
+    pub multi_dispatch: bool,
+    /// `enableLmqQuota`.
+    pub quota: bool,
+    /// `maxLmqConsumeQueueNum`.
+    pub queues_max: usize,
+}
+
 /// What a broker is told at start.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -102,6 +115,8 @@ pub struct Config {
     pub split_registration: bool,
     /// `splitRegistrationSize`.
     pub split_registration_size: usize,
+    /// Light queues.
+    pub light: LightQueues,
     /// Bounds of one pull.
     pub transfer: Transfer,
     /// How transactions are looked after.
@@ -246,6 +261,7 @@ impl Config {
             register_name_server_period_ms: 30_000,
             split_registration: false,
             split_registration_size: 800,
+            light: LightQueues { lmq: false, multi_dispatch: false, quota: false, queues_max: 20_000 },
             slave_read_enable: false,
             transfer: Transfer {
                 count_max: 32,
@@ -302,6 +318,7 @@ impl Config {
             refused::check(name, &value)?;
             findings.extend(self.set(name, value)?);
         }
+        self.store.multi_dispatch = self.light.lmq && self.light.multi_dispatch;
         if self.broker_id != 0 {
             let value = std::mem::take(&mut self.broker_id).to_string();
             let reason = "a master has id 0, and slaves are not served yet".to_owned();

@@ -12,8 +12,8 @@ use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
 use crate::{
-    Answer, Refusal, admin, back, changes, clients, groups, locks, lookup, offsets, pull, retention, send,
-    transaction,
+    Answer, Refusal, admin, back, changes, clients, groups, light, locks, lookup, offsets, pull, retention,
+    send, transaction,
 };
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
@@ -148,7 +148,9 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
     };
     match command.code {
         request::HEART_BEAT => clients::heartbeat(&desk, peer, command, |consumer, queues| {
-            broker.retry_topic_missing(&consumer.group_name, queues)
+            // Light groups have no retry topic.
+            let is_light = broker.config.store.multi_dispatch && light::is_light(&consumer.group_name);
+            if is_light { None } else { broker.retry_topic_missing(&consumer.group_name, queues) }
         }),
         request::UNREGISTER_CLIENT => clients::unregister(&desk, peer, command),
         request::GET_CONSUMER_LIST_BY_GROUP => clients::consumer_list(desk.clients, command),
@@ -168,7 +170,7 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
 /// Serves requests about consumer offsets and locks of queues.
 fn serve_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queues = |topic: &str| {
-        let config = &broker.topics.find(topic)?.config;
+        let config = &broker.topic(topic)?.config;
         Some(config.read_queue_nums.max(config.write_queue_nums))
     };
     match command.code {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupTable};
 
+use crate::light::is_light;
 use crate::{Refusal, names, persist};
 pub(crate) use change::GroupChange;
 pub(crate) use handlers::{all_groups, delete_group, get_group, update_group};
@@ -32,6 +33,8 @@ pub(crate) struct Groups {
     lookup: RwLock<Lookup>,
     /// Held while the file is written, so that its content follows the order of changes. Taken before `lookup`.
     writing: Mutex<()>,
+    /// Light groups have the default settings and stand in no table.
+    light: bool,
 }
 
 struct Lookup {
@@ -66,11 +69,20 @@ impl Groups {
                 extra: file.extra,
             }),
             writing: Mutex::default(),
+            light: false,
         })
+    }
+
+    /// The same groups, and with `light` every group whose name says so.
+    pub(crate) fn with_light(self, light: bool) -> Self {
+        Self { light, ..self }
     }
 
     /// A group by name.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
+        if self.light && is_light(name) {
+            return Some(Arc::new(SubscriptionGroupConfig::new(name)));
+        }
         self.lookup().groups.get(name).cloned()
     }
 

@@ -11,6 +11,7 @@ mod config;
 mod front;
 mod groups;
 mod held;
+mod light;
 mod locks;
 mod lookup;
 mod names;
@@ -30,5 +31,5 @@ mod transaction;
 mod visible;
 
 pub use answer::{Answer, FAQ, Refusal};
-pub use config::{Config, ConfigError, Effect, Finding, PROPERTIES, Property, Transfer};
+pub use config::{Config, ConfigError, Effect, Finding, LightQueues, PROPERTIES, Property, Transfer};
 pub use start::{RunningBroker, StartError};

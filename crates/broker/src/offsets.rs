@@ -11,11 +11,11 @@ mod file;
 mod handlers;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use wire::body::{DataVersion, Extra};
+use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
 use crate::persist;
 pub(crate) use handlers::{ResetDesk, query, reset, update};
@@ -28,6 +28,8 @@ pub(crate) struct Offsets {
     resets: AtomicUsize,
     /// Something changed since the file was written.
     changed: AtomicBool,
+    /// The file has a table of its own for light groups.
+    light: bool,
     book: Mutex<Book>,
 }
 
@@ -59,15 +61,31 @@ impl Offsets {
     /// Loads `consumerOffset.json` from `path`, or starts empty.
     pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
         let file = persist::read(&path)?.unwrap_or_default();
+        Ok(Self::of(path, file, false))
+    }
+
+    /// Loads `lmqConsumerOffset.json` of a directory, which takes the other's place while light queues are served, or
+    /// `consumerOffset.json` when that is not there yet.
+    pub(crate) fn load_light(config: &Path) -> Result<Self, persist::Error> {
+        let path = config.join("lmqConsumerOffset.json");
+        let file = match persist::read(&path)? {
+            Some(file) => file,
+            None => persist::read(&config.join("consumerOffset.json"))?.unwrap_or_default(),
+        };
+        Ok(Self::of(path, file, true))
+    }
+
+    fn of(path: PathBuf, file: ConsumerOffsetTable, light: bool) -> Self {
         let offsets = Self {
             path,
             groups: RwLock::default(),
             resets: AtomicUsize::new(0),
             changed: AtomicBool::new(false),
+            light,
             book: Mutex::default(),
         };
         offsets.fill(file);
-        Ok(offsets)
+        offsets
     }
 
     /// The offset committed; `None` when there is none.

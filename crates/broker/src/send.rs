@@ -215,6 +215,11 @@ fn stage_batch(
         let entry = entry.map_err(|error| {
             Refusal::new(response::MESSAGE_ILLEGAL, format!("the batch cannot be read: {error}"))
         })?;
+        if properties::get(entry.properties, key::INNER_MULTI_QUEUE_OFFSET).is_some() {
+            // Recovery would believe it.
+            return Err(illegal(broker));
+        }
+        broker.admit_light(entry.properties)?;
         entries.push((entry, message::terminated(entry.properties)));
     }
     let messages = entries.iter().map(|(entry, properties)| Message {
@@ -271,6 +276,9 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
             for pending in &turn.pending {
                 broker.wake(&pending.queue);
             }
+            for queue in broker.further_queues(&turn.batch) {
+                broker.wake(&queue);
+            }
         }
         Err(error) => {
             let refusal = not_stored(broker, &error);
@@ -286,7 +294,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
 /// Answers a batch once it is on disk; requests that do not wait for that are answered at once.
 fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
     let mut late = Vec::new();
-    let mut queues: Vec<Arc<Queue>> = Vec::new();
+    let mut queues: Vec<Arc<Queue>> = broker.further_queues(&turn.batch);
     let mut ids = Vec::new();
     for pending in &turn.pending {
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {

@@ -180,10 +180,15 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError
     persist::refuse_rocks(&files)?;
     let store = Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk))?);
     let cold = ColdReaders::start(COLD_READERS).map_err(io_error("cold readers cannot be started"))?;
+    let light = config.store.multi_dispatch;
     let loaded = Loaded {
         topics: Topics::load(files.join("topics.json"))?,
-        groups: Groups::load(files.join("subscriptionGroup.json"))?,
-        offsets: Offsets::load(files.join("consumerOffset.json"))?,
+        groups: Groups::load(files.join("subscriptionGroup.json"))?.with_light(light),
+        offsets: if light {
+            Offsets::load_light(&files)?
+        } else {
+            Offsets::load(files.join("consumerOffset.json"))?
+        },
         schedule: Schedule::load(files.join("delayOffset.json"))?,
         store,
         cold,

@@ -69,10 +69,16 @@ impl Fixture {
         config.store.queue_file_bytes = 20 * 100;
         change(&mut config);
         let files = directory.path().join("config");
+        let light = config.store.multi_dispatch;
         let loaded = Loaded {
             topics: Topics::load(files.join("topics.json")).unwrap(),
-            groups: Groups::load(files.join("subscriptionGroup.json")).unwrap(),
-            offsets: Offsets::load(files.join("consumerOffset.json")).unwrap(),
+            groups: Groups::load(files.join("subscriptionGroup.json")).unwrap().with_light(light),
+            offsets: if light {
+                Offsets::load_light(&files)
+            } else {
+                Offsets::load(files.join("consumerOffset.json"))
+            }
+            .unwrap(),
             schedule: Schedule::load(files.join("delayOffset.json")).unwrap(),
             store: Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk)).unwrap()),
             cold: ColdReaders::start(1).unwrap(),

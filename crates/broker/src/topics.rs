@@ -46,7 +46,7 @@ pub struct Topic {
 }
 
 impl Topic {
-    fn new(config: TopicConfig, previous: Option<&Topic>) -> Self {
+    pub(crate) fn new(config: TopicConfig, previous: Option<&Topic>) -> Self {
         let count = config.read_queue_nums.max(config.write_queue_nums).clamp(0, QUEUES_MAX) as usize;
         let mut queues = previous.map(|topic| topic.queues.clone()).unwrap_or_default();
         queues.resize_with(queues.len().max(count), Arc::default);

@@ -99,6 +99,14 @@ properties! {
         register_name_server_period_ms = |text| number(text, 1000..=DAY_MS), show
     }
     "enablePropertyFilter" Live "consumers may filter by SQL92" { enable_property_filter = flag, show }
+    "enableLmq" Restart "light queues are served (%LMQ%...), with enableMultiDispatch" { light.lmq = flag, show }
+    "enableMultiDispatch" Restart "messages may name further queues they belong to, with enableLmq" {
+        light.multi_dispatch = flag, show
+    }
+    "enableLmqQuota" Live "more light queues than maxLmqConsumeQueueNum are refused" { light.quota = flag, show }
+    "maxLmqConsumeQueueNum" Live "most light queues with enableLmqQuota" {
+        light.queues_max = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
     "enableSplitRegistration" Live "registrations have at most splitRegistrationSize topics instead of 5000" {
         split_registration = flag, show
     }

@@ -8,10 +8,14 @@ use wire::body::ConsumerOffsetTable;
 use wire::json::{self, Dialect};
 
 use super::{Offsets, lock};
+use crate::light::is_light;
 use crate::persist;
 
 /// Topics by group; Java derives it from the other tables and so do we.
 const TOPICS_BY_GROUP: &str = "groupTopicMap";
+
+/// Positions of light groups, whose queues all have the number 0 (`LmqConsumerOffsetManager`).
+const LIGHT_OFFSETS: &str = "lmqOffsetTable";
 
 type Table = BTreeMap<String, BTreeMap<i32, i64>>;
 
@@ -27,6 +31,9 @@ impl Offsets {
         let mut file = self.table();
         file.data_version = version;
         file.extra.extend(book.extra.clone());
+        if self.light {
+            take_light(&mut file);
+        }
         let written = persist::write(&self.path, &json::to_vec_as(&file, Dialect::Standard));
         match &written {
             Ok(()) => book.version = version,
@@ -67,7 +74,11 @@ impl Offsets {
     }
 
     /// Takes over what a file holds.
-    pub(super) fn fill(&self, file: ConsumerOffsetTable) {
+    pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
+        let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());
+        let light: BTreeMap<String, i64> = light.unwrap_or_default();
+        let table = light.into_iter().map(|(key, offset)| (key, BTreeMap::from([(0, offset)]))).collect();
+        self.fill_table(table, |position, offset| position.committed = Some(offset));
         self.fill_table(file.offset_table, |position, offset| position.committed = Some(offset));
         self.fill_table(file.pull_offset_table, |position, offset| position.pulled = Some(offset));
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,4 +98,17 @@ impl Offsets {
             }
         }
     }
+}
+
+/// Moves the positions of light groups to the table Java keeps them in.
+fn take_light(file: &mut ConsumerOffsetTable) {
+    let mut light = BTreeMap::new();
+    file.offset_table.retain(|key, queues| {
+        let offset =
+            queues.get(&0).filter(|_| key.rsplit_once('@').is_some_and(|(_, group)| is_light(group)));
+        let is_light = offset.is_some();
+        light.extend(offset.map(|offset| (key.clone(), *offset)));
+        !is_light
+    });
+    file.extra.insert(LIGHT_OFFSETS.to_owned(), serde_json::json!(light));
 }

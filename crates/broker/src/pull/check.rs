@@ -37,7 +37,7 @@ pub(super) fn check(
     if !config.consume_enable {
         return Err(forbidden(format!("subscription group no permission, {group}")));
     }
-    let Some(topic) = broker.topics.find(header.topic) else {
+    let Some(topic) = broker.topic(header.topic) else {
         let remark = format!("topic[{}] not exist, apply first please! {FAQ}", header.topic);
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
     };

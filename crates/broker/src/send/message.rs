@@ -31,8 +31,15 @@ pub(super) struct Properties {
 }
 
 /// Set by the broker alone; what a client put there is left out.
-const DROPPED: [&str; 6] =
-    [key::MSG_REGION, key::TRACE_SWITCH, key::CLUSTER, key::POP_CK, key::REAL_TOPIC, key::REAL_QUEUE_ID];
+const DROPPED: [&str; 7] = [
+    key::MSG_REGION,
+    key::TRACE_SWITCH,
+    key::CLUSTER,
+    key::POP_CK,
+    key::REAL_TOPIC,
+    key::REAL_QUEUE_ID,
+    key::INNER_MULTI_QUEUE_OFFSET,
+];
 
 /// Properties that ask for delivery at a time.
 const TIMED: [&str; 3] = [key::TIMER_DELAY_SEC, key::TIMER_DELAY_MS, key::TIMER_DELIVER_MS];

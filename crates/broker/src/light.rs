@@ -1,0 +1,117 @@
+//! Light queues (`enableLmq`): queues of their own by the thousand, without a topic or group in the tables
+//! (`LmqTopicConfigManager`, `LmqSubscriptionGroupManager`, `MixAll.isLmq`).
+//!
+//! A client pulls queue 0 of a topic that begins with `%LMQ%`; messages get there from ordinary sends that name it in
+//! `INNER_MULTI_DISPATCH`. Groups that begin so have the default settings. What is kept here is who waits at a light
+//! queue; the store has the queues.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use store::{Batch, Store};
+use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
+use wire::properties::{self, key};
+
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::topics::{Queue, Topic};
+
+/// Begins the names of light queues and of groups that only read such.
+const PREFIX: &str = "%LMQ%";
+
+/// Response code (`ResponseCode.LMQ_QUOTA_EXCEEDED`, 5.5).
+const LMQ_QUOTA_EXCEEDED: i32 = 2017;
+
+/// Light queues clients may wait at without a message in them, beside those of the store.
+const WAITED_MAX: usize = 100_000;
+
+/// True for names of light queues, and of groups that only read such.
+pub(crate) fn is_light(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// The light queues somebody pulled from.
+#[derive(Default)]
+pub(crate) struct Light {
+    topics: RwLock<HashMap<String, Arc<Topic>>>,
+    /// Light queues of the store; changed with `making` held.
+    count: AtomicUsize,
+    making: Mutex<()>,
+}
+
+impl Light {
+    /// Counts those a store has.
+    pub(crate) fn of(store: &Store) -> Self {
+        let count = store.queues().iter().filter(|queue| is_light(queue.topic())).count();
+        Self { count: AtomicUsize::new(count), ..Self::default() }
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Topic>> {
+        self.topics.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
+
+impl Broker {
+    /// A topic clients may read: one of the table, or a light queue.
+    pub(crate) fn topic(&self, name: &str) -> Option<Arc<Topic>> {
+        let found = self.topics.find(name);
+        if found.is_some() || !(self.config.store.multi_dispatch && is_light(name)) {
+            return found;
+        }
+        if let Some(topic) = self.light.find(name) {
+            return Some(topic);
+        }
+        let mut topics = self.light.topics.write().unwrap_or_else(PoisonError::into_inner);
+        if topics.len() >= WAITED_MAX && self.store.find_queue(name, 0).is_none() {
+            return None;
+        }
+        let make = || Arc::new(Topic::new(TopicConfig::new(name, 1, PERM_READ | PERM_WRITE), None));
+        Some(topics.entry(name.to_owned()).or_insert_with(make).clone())
+    }
+
+    /// Refuses a message for more light queues than `maxLmqConsumeQueueNum`, and makes those it names.
+    pub(crate) fn admit_light(&self, stored: &[u8]) -> Result<(), Refusal> {
+        if !self.config.store.multi_dispatch || !self.config.light.quota {
+            return Ok(());
+        }
+        let Some(names) = properties::get_str(stored, key::INNER_MULTI_DISPATCH) else { return Ok(()) };
+        for name in names.split(',').filter(|name| is_light(name)) {
+            if self.store.find_queue(name, 0).is_some() {
+                continue;
+            }
+            let _making = self.light.making.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.store.find_queue(name, 0).is_some() {
+                continue;
+            }
+            if self.light.count.load(Ordering::Relaxed) >= self.config.light.queues_max {
+                let remark = "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]lmq consume queue num exceeded.";
+                return Err(Refusal::new(LMQ_QUOTA_EXCEEDED, remark));
+            }
+            if self.store.queue(name, 0).is_ok() {
+                self.light.count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The further queues of a batch's messages that somebody may wait at.
+    pub(crate) fn further_queues(&self, batch: &Batch) -> Vec<Arc<Queue>> {
+        if !self.config.store.multi_dispatch {
+            return Vec::new();
+        }
+        let named = (0..batch.len()).flat_map(|index| batch.multi_queues(index));
+        let waited = |queue: &Arc<store::Queue>| {
+            // Nobody waits at a light queue that was never pulled from.
+            let topic = self.light.find(queue.topic()).or_else(|| self.topics.find(queue.topic()))?;
+            topic.queue(&self.store, queue.queue_id()).cloned()
+        };
+        let mut queues: Vec<Arc<Queue>> = named.filter_map(waited).collect();
+        queues.sort_unstable_by_key(Arc::as_ptr);
+        queues.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        queues
+    }
+}
+
+#[cfg(test)]
+mod tests;
