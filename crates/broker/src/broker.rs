@@ -26,7 +26,7 @@ use crate::retention::Retention;
 use crate::schedule::Schedule;
 use crate::topics::{Queue, Topic, Topics};
 use crate::transaction::Transactions;
-use crate::{Refusal, names, pull};
+use crate::{Refusal, names, pull, timer};
 
 /// Milliseconds of the longest month, the span of the time in unique keys.
 const MONTH_MS: u128 = 31 * 24 * 3_600_000;
@@ -45,6 +45,7 @@ pub struct Broker {
     pub(crate) offsets: Offsets,
     pub(crate) locks: Locks,
     pub(crate) schedule: Schedule,
+    pub(crate) timer: timer::Shared,
     pub(crate) deadlines: Deadlines,
     pub(crate) cold: ColdReaders,
     pub(crate) changes: Changes,
@@ -101,6 +102,7 @@ impl Broker {
             sent_properties,
             clients: Clients::default(),
             locks: Locks::default(),
+            timer: timer::Shared::default(),
             deadlines: Deadlines::default(),
             changes: Changes::default(),
             retention: Retention::default(),
@@ -183,6 +185,11 @@ impl Broker {
         self.find_or_ensure(names::SCHEDULE_TOPIC, self.delay_levels())
     }
 
+    /// The topic of messages for a point in time.
+    pub(crate) fn timer_topic(&self) -> Result<Arc<Topic>, Refusal> {
+        self.find_or_ensure(names::TIMER_TOPIC, 1)
+    }
+
     /// The retry topic of a group, made on first use.
     pub(crate) fn retry_topic(&self, group: &str, queues: i32) -> Result<Arc<Topic>, Refusal> {
         self.find_or_ensure(&names::retry_topic(group), queues)
@@ -237,6 +244,9 @@ impl Broker {
 
     /// The queue a message of the broker's own making goes to; the topic's first one when it has no such queue.
     pub(crate) fn put_queue(&self, topic: &str, queue_id: i32, now_ms: i64) -> Result<Arc<Queue>, PutError> {
+        if let Some(queue) = self.log_queue(topic, queue_id) {
+            return Ok(queue);
+        }
         let found = self.topics.ensure(topic, queue_id.max(0) + 1, now_ms)?;
         let queue = found.queue(&self.store, queue_id).or_else(|| found.queue(&self.store, 0));
         let missing = || Refusal::error(format!("topic[{topic}] has no queue {queue_id}"));
@@ -255,7 +265,10 @@ impl Broker {
     /// Runs the pulls that wait at a queue after it grew.
     pub(crate) fn wake(&self, queue: &Arc<Queue>) {
         if queue.delayed {
-            self.schedule.added.notify_one();
+            self.schedule.wake();
+        }
+        if queue.timed {
+            self.timer.wake();
         }
         if !queue.held.is_waited_on() {
             return;
@@ -304,14 +317,13 @@ impl Broker {
         }
     }
 
-    /// Writes what changed of offsets and delivery positions.
+    /// Writes what changed of offsets.
     pub(crate) fn save(&self) {
         let now_ms = self.now_ms();
         // The end of the log first: what is on disk by then covers every copy delivered before.
         let (appended, flushed) = (self.store.appended(), self.store.flushed());
         self.transactions.note(self, flushed, appended);
-        let saved = [self.offsets.save(now_ms), self.schedule.save(now_ms, flushed, appended)];
-        for error in saved.into_iter().filter_map(Result::err) {
+        if let Err(error) = self.offsets.save(now_ms) {
             tracing::error!(%error, "a configuration file could not be written; it is tried again");
         }
     }
@@ -325,6 +337,9 @@ impl Broker {
             ("flushes", flushes.count.to_string()),
             ("flushWaitersAnswered", flushes.answered.to_string()),
             ("damagedMessages", self.store.damaged().to_string()),
+            ("timerReadMs", self.timer.read_ms.load(Ordering::Relaxed).to_string()),
+            ("timerQueueOffset", self.timer.queue_offset.load(Ordering::Relaxed).to_string()),
+            ("timerPending", self.timer.pending.load(Ordering::Relaxed).to_string()),
             ("topics", self.topics.all().len().to_string()),
         ])
     }

@@ -16,6 +16,8 @@ use std::path::Path;
 
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
+use crate::timer::Timers;
+
 pub use table::{Effect, PROPERTIES, Property};
 
 /// Bounds of one pull.
@@ -119,6 +121,8 @@ pub struct Config {
     pub light: LightQueues,
     /// Bounds of one pull.
     pub transfer: Transfer,
+    /// Messages for a point in time.
+    pub timers: Timers,
     /// How transactions are looked after.
     pub transaction: Transaction,
     /// What old messages and full disks lead to.
@@ -272,6 +276,7 @@ impl Config {
                 memory_bytes: 16 << 30,
                 scan_units: 800,
             },
+            timers: Timers::default(),
             transaction: Transaction {
                 timeout_ms: 6000,
                 check_max: 15,

@@ -77,6 +77,7 @@ impl Front {
             request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
                 send::stage(broker, &mut turn.send, peer, command, out)
             }
+            request::RECALL_MESSAGE => send::stage_recall(broker, &mut turn.send, peer, command),
             code if self.fast && NOT_ON_FAST_PORT.contains(&code) => Err(not_supported(code)),
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => {
                 pull::serve(broker, &mut turn.pull, peer, command, out)
@@ -105,7 +106,10 @@ impl Front {
         }
         let head = command.reply(refusal.code).remark(&refusal.remark);
         match command.code {
-            request::SEND_MESSAGE | request::SEND_MESSAGE_V2 | request::SEND_BATCH_MESSAGE => {
+            request::SEND_MESSAGE
+            | request::SEND_MESSAGE_V2
+            | request::SEND_BATCH_MESSAGE
+            | request::RECALL_MESSAGE => {
                 send::refuse(&self.broker, head, out);
             }
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE if !self.fast => pull::refuse(head, out),

@@ -2,28 +2,34 @@
 //!
 //! A message with delay level L waits in queue L-1 of `SCHEDULE_TOPIC_XXXX`; the tags code of its index unit is the
 //! time it is due. Messages of one level are due in the order they were stored, so only the first of each queue is
-//! looked at, and one timer serves all levels.
+//! looked at, and one thread serves all levels. What is due of a level is appended with one write.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use store::{Message, Numbered, ReadError, Unit};
-use tokio::sync::Notify;
+use store::{Batch, Message, Numbered, ReadError, Unit};
 use wire::body::offset::DelayOffsetTable;
 use wire::json;
 use wire::properties::{self, key};
 use wire::record::RecordView;
-use wire::units::{LogOffset, QueueOffset};
+use wire::units::QueueOffset;
 
 use crate::broker::{Broker, PutError};
+use crate::keep::{Keep, wait_flushed};
 use crate::names;
 use crate::persist;
 use crate::topics::Queue;
 
 /// Messages delivered of one level before the others get their turn.
-const STEP: usize = 64;
+const STEP: usize = 256;
+
+/// Bytes of one append, if more than one message.
+const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Wait after a failed delivery.
 const RETRY_AFTER_MS: i64 = 1000;
@@ -31,65 +37,69 @@ const RETRY_AFTER_MS: i64 = 1000;
 /// Longest sleep, so that a clock that jumps is noticed.
 const SLEEP_MAX_MS: i64 = 1000;
 
+/// Positions that changed are written so often.
+const SAVE_MS: i64 = 1000;
+
 /// Positions of delivery, one per level.
 pub(crate) struct Schedule {
     path: PathBuf,
     table: Mutex<Table>,
-    /// Signalled when a message was put into a delay queue.
-    pub(crate) added: Notify,
+    thread: OnceLock<Thread>,
+    stopping: AtomicBool,
 }
 
 struct Table {
     file: DelayOffsetTable,
     offsets: BTreeMap<i32, i64>,
     dirty: bool,
-    /// Positions at an earlier time and the end of the log then. They are written once the log is on disk that far:
-    /// a position must not outlive the delivered copies before it.
-    ready: Option<(BTreeMap<i32, i64>, LogOffset)>,
 }
 
 impl Schedule {
     /// Loads `delayOffset.json`, or starts empty.
     pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
         let file: DelayOffsetTable = persist::read(&path)?.unwrap_or_default();
-        let offsets = file.offset_table.clone();
-        let table = Table { file, offsets, dirty: false, ready: None };
-        Ok(Self { path, table: Mutex::new(table), added: Notify::new() })
+        let table = Mutex::new(Table { offsets: file.offset_table.clone(), file, dirty: false });
+        Ok(Self { path, table, thread: OnceLock::new(), stopping: AtomicBool::new(false) })
     }
 
-    /// Writes positions whose deliveries are all before `flushed`, and remembers today's until the log is on disk up to
-    /// `appended`. A write that failed is repeated by the next call.
-    pub(crate) fn save(
-        &self,
-        now_ms: i64,
-        flushed: LogOffset,
-        appended: LogOffset,
-    ) -> Result<(), persist::Error> {
+    /// Looks again at what is due: a message was put into a delay queue.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Ends the delivery.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// The positions, if they changed since the last call. The copies delivered before them are in the log by then.
+    fn changed(&self) -> Option<BTreeMap<i32, i64>> {
+        let mut table = self.table();
+        std::mem::take(&mut table.dirty).then(|| table.offsets.clone())
+    }
+
+    /// Writes positions; the copies before them must be on the disk. After a failure the next [`Self::changed`] gives
+    /// today's.
+    fn write(&self, offsets: BTreeMap<i32, i64>, now_ms: i64) -> Result<(), persist::Error> {
         let file = {
             let mut table = self.table();
-            if table.dirty && (table.ready.is_none() || flushed >= appended) {
-                table.dirty = false;
-                table.ready = Some((table.offsets.clone(), appended));
-            }
-            match table.ready.take() {
-                Some((offsets, end)) if end <= flushed => {
-                    table.file.offset_table = offsets;
-                    table.file.data_version.advance(0, now_ms);
-                    // Positions may have moved on since they were remembered.
-                    table.dirty = table.offsets != table.file.offset_table;
-                    table.file.clone()
-                }
-                waiting => {
-                    table.ready = waiting;
-                    return Ok(());
-                }
-            }
+            table.file.offset_table = offsets;
+            table.file.data_version.advance(0, now_ms);
+            table.file.clone()
         };
         let written = persist::write(&self.path, &json::to_vec(&file));
         if written.is_err() {
             self.table().dirty = true;
         }
         written
+    }
+
+    /// Writes what changed, when the whole log is on the disk.
+    pub(crate) fn save(&self, now_ms: i64) -> Result<(), persist::Error> {
+        self.changed().map_or(Ok(()), |offsets| self.write(offsets, now_ms))
     }
 
     /// Position of the first message of a level that is not delivered yet.
@@ -109,50 +119,87 @@ impl Schedule {
     }
 }
 
-/// Delivers until the broker stops.
-pub(crate) async fn run(broker: std::sync::Arc<Broker>) {
-    loop {
+/// Starts the thread that delivers until [`Schedule::stop`].
+pub(crate) fn start(broker: Arc<Broker>, keep: Arc<Keep>) -> std::io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("delay".to_owned()).spawn(move || {
+        let _ = broker.schedule.thread.set(thread::current());
+        run(&broker, &keep);
+    })
+}
+
+fn run(broker: &Arc<Broker>, keep: &Keep) {
+    let mut saving: Option<Receiver<()>> = None;
+    let mut saved_ms = broker.now_ms();
+    while !broker.schedule.stopping.load(Ordering::Acquire) {
         let now_ms = broker.now_ms();
-        let next_ms = deliver_due(&broker, now_ms).min(now_ms + SLEEP_MAX_MS);
-        let wait_ms = u64::try_from(next_ms - now_ms).unwrap_or(0);
-        let timer = tokio::time::sleep(Duration::from_millis(wait_ms));
-        tokio::select! {
-            () = timer => {}
-            () = broker.schedule.added.notified() => {}
+        let next_ms = deliver_due(broker, now_ms).min(now_ms + SLEEP_MAX_MS);
+        let under_way = saving.as_ref().is_some_and(|done| done.try_recv() == Err(TryRecvError::Empty));
+        if !under_way && now_ms - saved_ms >= SAVE_MS {
+            saved_ms = now_ms;
+            saving = save(broker, keep);
+        }
+        let left_ms = u64::try_from(next_ms - broker.now_ms()).unwrap_or(0);
+        if left_ms > 0 {
+            thread::park_timeout(Duration::from_millis(left_ms));
         }
     }
 }
 
-/// Delivers what is due in all levels; returns when to look again, in milliseconds since the epoch.
-pub(crate) fn deliver_due(broker: &Broker, now_ms: i64) -> i64 {
-    (1..=broker.delay_levels()).map(|level| deliver_level(broker, level, now_ms)).min().unwrap_or(i64::MAX)
+/// Has the positions written that changed, once the copies before them are on the disk; the receiver ends with it.
+fn save(broker: &Arc<Broker>, keep: &Keep) -> Option<Receiver<()>> {
+    let offsets = broker.schedule.changed()?;
+    let end = broker.store.appended();
+    let (sender, done) = channel();
+    let broker = broker.clone();
+    keep.run(move || {
+        let _sender = sender;
+        if wait_flushed(&broker.store, end)
+            && let Err(error) = broker.schedule.write(offsets, broker.now_ms())
+        {
+            tracing::error!(%error, "positions of delayed messages could not be written; it is tried again");
+        }
+    });
+    Some(done)
 }
 
-fn deliver_level(broker: &Broker, level: i32, now_ms: i64) -> i64 {
+/// Delivers what is due in all levels; returns when to look again, in milliseconds since the epoch.
+pub(crate) fn deliver_due(broker: &Broker, now_ms: i64) -> i64 {
+    let mut batch = broker.store.batch();
+    let level = |level| deliver_level(broker, level, now_ms, &mut batch);
+    (1..=broker.delay_levels()).map(level).min().unwrap_or(i64::MAX)
+}
+
+fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) -> i64 {
     let Some(queue) = broker.log_queue(names::SCHEDULE_TOPIC, level - 1) else { return i64::MAX };
     let (min, max) = (queue.log.min().to_i64(), queue.log.max().to_i64());
-    let mut offset = broker.schedule.offset(level).clamp(min, max);
+    let first = broker.schedule.offset(level).clamp(min, max);
     let mut units: Vec<Unit> = Vec::new();
-    let from = QueueOffset::from_i64(offset).unwrap_or_default();
+    let from = QueueOffset::from_i64(first).unwrap_or_default();
     if let Err(error) = queue.log.units_blocking(from, STEP, &mut units) {
         tracing::error!(level, %error, "the queue of delayed messages cannot be read");
         return now_ms + RETRY_AFTER_MS;
     }
     let longest = broker.delay_ms(level);
-    let full = units.len() == STEP;
+    let mut next_ms = if units.len() == STEP { now_ms } else { i64::MAX };
+    let mut offset = first;
+    let mut queues: Vec<Arc<Queue>> = Vec::new();
+    batch.clear();
     for unit in units {
         // A due time further away than the level's delay means that the clock was set back.
-        let due = unit.tags_code.min(now_ms + longest);
-        if !unit.is_blank() && due > now_ms {
-            broker.schedule.set_offset(level, offset);
-            return due;
+        let due_ms = unit.tags_code.min(now_ms + longest);
+        if batch.size() > BATCH_BYTES_MAX || (!unit.is_blank() && due_ms > now_ms) {
+            next_ms = due_ms.max(now_ms);
+            break;
         }
-        match if unit.is_blank() { Ok(()) } else { deliver(broker, &queue, offset, unit) } {
-            Ok(()) => {}
+        match if unit.is_blank() { Ok(None) } else { prepare(broker, &queue, offset, unit, batch) } {
+            Ok(Some(target)) if !queues.iter().any(|known| Arc::ptr_eq(known, &target)) => {
+                queues.push(target)
+            }
+            Ok(_) => {}
             Err(error) if may_pass(&error) => {
                 tracing::warn!(level, offset, %error, "a delayed message could not be delivered and is tried again");
-                broker.schedule.set_offset(level, offset);
-                return now_ms + RETRY_AFTER_MS;
+                next_ms = now_ms + RETRY_AFTER_MS;
+                break;
             }
             Err(error) => {
                 tracing::error!(level, offset, %error, "a delayed message cannot be delivered and is skipped");
@@ -160,8 +207,15 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64) -> i64 {
         }
         offset += 1;
     }
+    if !batch.is_empty() {
+        if let Err(error) = broker.store.append(batch, now_ms) {
+            tracing::warn!(level, offset = first, %error, "delayed messages could not be delivered and are tried again");
+            return now_ms + RETRY_AFTER_MS;
+        }
+        broker.grown(batch.end(), queues);
+    }
     broker.schedule.set_offset(level, offset);
-    if full { now_ms } else { i64::MAX }
+    next_ms
 }
 
 /// Whether a delivery may succeed later; a record that cannot be read never does, and must not hold up the others.
@@ -175,7 +229,14 @@ fn may_pass(error: &PutError) -> bool {
     }
 }
 
-fn deliver(broker: &Broker, queue: &Queue, offset: i64, unit: Unit) -> Result<(), PutError> {
+/// Puts the copy of a delayed message into the batch; answers the queue it goes to, unless it goes nowhere.
+fn prepare(
+    broker: &Broker,
+    queue: &Queue,
+    offset: i64,
+    unit: Unit,
+    batch: &mut Batch,
+) -> Result<Option<Arc<Queue>>, PutError> {
     let mut bytes = Vec::new();
     let message = Numbered { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit };
     broker.store.read_messages_blocking(&queue.log, &[message], &mut bytes)?;
@@ -186,17 +247,19 @@ fn deliver(broker: &Broker, queue: &Queue, offset: i64, unit: Unit) -> Result<()
     let queue_id = properties::get_str(properties, key::REAL_QUEUE_ID).and_then(|id| id.parse().ok());
     let (Some(topic), Some(queue_id)) = (topic, queue_id) else {
         tracing::error!(at = %unit.log_offset, "a delayed message names no real topic and queue; it is skipped");
-        return Ok(());
+        return Ok(None);
     };
     if topic == names::HALF_TOPIC {
         tracing::error!(at = %unit.log_offset, "a delayed half message is skipped");
-        return Ok(());
+        return Ok(None);
     }
     // The delay properties stay in the text, as in Java; only a put from a client delays.
     let mut kept = Vec::new();
     properties::rewrite(&mut kept, properties, &[key::WAIT_STORE_MSG_OK], &[]);
     let message = Message { properties: &kept, store_host: broker.store_host, ..Message::of(&record) };
-    broker.put(topic, queue_id, &message)
+    let target = broker.put_queue(topic, queue_id, broker.now_ms())?;
+    batch.push(&target.log, &message)?;
+    Ok(Some(target))
 }
 
 #[cfg(test)]

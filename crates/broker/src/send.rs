@@ -6,6 +6,7 @@
 
 mod check;
 pub(crate) mod message;
+mod recall;
 mod reply;
 
 use std::ops::Range;
@@ -18,6 +19,7 @@ use wire::codes::response;
 use wire::frame::{Command, Encoding};
 use wire::header::SendHeader;
 use wire::properties::{self, key};
+use wire::recall::RecallHandle;
 use wire::record::sys_flag;
 
 use crate::broker::{Broker, PutError};
@@ -25,6 +27,8 @@ use crate::topics::{Queue, Template, Topic};
 use crate::{Refusal, names};
 use message::{Properties, Target};
 pub(crate) use reply::refused as refuse;
+
+pub(crate) use recall::stage_recall;
 
 /// Bytes of staged records above which a wake-up appends before it goes on.
 const STAGED_BYTES_MAX: usize = 2 << 20;
@@ -39,6 +43,8 @@ pub(crate) struct SendTurn {
     properties: Vec<u8>,
     /// The topic of the last send and the table's generation it was found in.
     last: Option<(u64, Arc<Topic>)>,
+    /// Some staged message cancels a timed one.
+    cancels: bool,
 }
 
 /// A staged request that waits for its answer.
@@ -54,6 +60,10 @@ struct Pending {
     records: Range<usize>,
     /// Unique key in [`SendTurn::ids`], of a client batch the first one; empty when there is none.
     id: Range<usize>,
+    /// Handle of a timed message in [`SendTurn::ids`]; empty when it has none.
+    handle: Range<usize>,
+    /// It takes back a message that may be due from this time on.
+    recalls_at: Option<i64>,
 }
 
 /// A send being looked at.
@@ -83,13 +93,21 @@ impl<'a> Request<'a> {
 
 impl SendTurn {
     pub(crate) fn new(batch: Batch) -> Self {
-        Self { batch, pending: Vec::new(), ids: Vec::new(), properties: Vec::new(), last: None }
+        Self {
+            batch,
+            pending: Vec::new(),
+            ids: Vec::new(),
+            properties: Vec::new(),
+            last: None,
+            cancels: false,
+        }
     }
 
     fn clear(&mut self) {
         self.batch.clear();
         self.pending.clear();
         self.ids.clear();
+        self.cancels = false;
     }
 }
 
@@ -177,10 +195,12 @@ fn stage_single(
     let properties = Properties::rewrite(broker, header, target, &mut turn.properties, &mut turn.ids)?;
     let id = id_start..turn.ids.len();
     let reported = target.queue_id;
-    let target = match properties.delay_level {
+    let real = target;
+    let target = match (properties.delay_level, properties.out_ms) {
         _ if properties.is_half => Target { topic: broker.half_topic()?, queue_id: 0, dead: false },
-        Some(level) => Target { topic: broker.schedule_topic()?, queue_id: level - 1, dead: false },
-        None => target.clone(),
+        (Some(level), _) => Target { topic: broker.schedule_topic()?, queue_id: level - 1, dead: false },
+        (None, Some(_)) => Target { topic: broker.timer_topic()?, queue_id: 0, dead: false },
+        (None, None) => target.clone(),
     };
     let queue = find_queue(broker, &target)?;
     let message =
@@ -189,6 +209,12 @@ fn stage_single(
         tracing::debug!(topic = header.topic, %error, "a message cannot be stored");
         illegal(broker)
     })?;
+    turn.cancels |= properties.out_ms.is_some() && properties.cancels;
+    let handle_start = turn.ids.len();
+    if let Some(out_ms) = properties.out_ms.filter(|_| !names::is_retry_topic(real.topic.name())) {
+        let key = turn.ids[id.clone()].to_vec();
+        RecallHandle::append(&mut turn.ids, real.topic.name(), &broker.config.broker_name, out_ms + 1, &key);
+    }
     turn.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
@@ -198,6 +224,8 @@ fn stage_single(
         queue,
         records: index..index + 1,
         id,
+        handle: handle_start..turn.ids.len(),
+        recalls_at: None,
     });
     Ok(())
 }
@@ -243,7 +271,9 @@ fn stage_batch(
         queue_id: target.queue_id,
         queue,
         records,
+        handle: id.end..id.end,
         id,
+        recalls_at: None,
     });
     Ok(())
 }
@@ -266,12 +296,19 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     if turn.pending.is_empty() {
         return;
     }
-    match broker.store.append(&mut turn.batch, broker.now_ms()) {
-        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, out),
+    // Held while a message is appended that cancels another: see `crate::timer`.
+    let mut gate = turn.cancels.then(|| broker.timer.gate());
+    let done = broker.store.append(&mut turn.batch, broker.now_ms());
+    if let Some(gate) = &mut gate {
+        gate.cancels += 1;
+    }
+    let delivered_ms = gate.map_or(i64::MIN, |gate| gate.delivered_ms);
+    match done {
+        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, delivered_ms, out),
         Ok(()) => {
             let mut ids = Vec::new();
             for pending in &turn.pending {
-                reply::stored(broker, turn, pending, &mut ids, out);
+                reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
             }
             for pending in &turn.pending {
                 broker.wake(&pending.queue);
@@ -281,8 +318,9 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
             }
         }
         Err(error) => {
-            let refusal = not_stored(broker, &error);
+            let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
             for pending in turn.pending.iter().filter(|pending| !pending.one_way) {
+                let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
                 let head = wire::frame::Head::response(pending.encoding, refusal.code, pending.opaque);
                 reply::refused(broker, head.remark(&refusal.remark), out);
             }
@@ -292,7 +330,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
 }
 
 /// Answers a batch once it is on disk; requests that do not wait for that are answered at once.
-fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
+fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, delivered_ms: i64, out: &mut Vec<u8>) {
     let mut late = Vec::new();
     let mut queues: Vec<Arc<Queue>> = broker.further_queues(&turn.batch);
     let mut ids = Vec::new();
@@ -301,7 +339,7 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u
             queues.push(pending.queue.clone());
         }
         let target = if pending.waits { &mut late } else { &mut *out };
-        reply::stored(broker, turn, pending, &mut ids, target);
+        reply::stored(broker, turn, pending, delivered_ms, &mut ids, target);
     }
     let end = turn.batch.end();
     broker.handle().wake_when_flushed(end, queues);

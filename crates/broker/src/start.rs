@@ -4,9 +4,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use net::Workers;
+use store::timer::TimerFiles;
 use store::{OpenError, RealDisk, Store};
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 
@@ -16,10 +18,12 @@ use crate::cold::ColdReaders;
 use crate::config::Config;
 use crate::front::Front;
 use crate::groups::Groups;
+use crate::keep::Keep;
 use crate::offsets::Offsets;
 use crate::persist;
 use crate::retention::RetentionThread;
 use crate::schedule::{self, Schedule};
+use crate::timer::clock;
 use crate::topics::{TopicChange, Topics};
 use crate::{Refusal, names, register, transaction};
 
@@ -62,6 +66,43 @@ pub struct RunningBroker {
     tasks: Workers,
     retention: RetentionThread,
     address: SocketAddr,
+    delivery: Delivery,
+}
+
+/// The threads that deliver delayed and timed messages.
+struct Delivery {
+    keep: Arc<Keep>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Delivery {
+    fn start(broker: &Arc<Broker>, timers: Option<TimerFiles>) -> io::Result<Self> {
+        let keep = Keep::start()?;
+        let mut delivery = Self { keep: keep.clone(), threads: Vec::new() };
+        match delivery.spawn(broker, timers) {
+            Ok(()) => Ok(delivery),
+            Err(error) => {
+                delivery.stop(broker);
+                Err(error)
+            }
+        }
+    }
+
+    fn spawn(&mut self, broker: &Arc<Broker>, timers: Option<TimerFiles>) -> io::Result<()> {
+        self.threads.push(schedule::start(broker.clone(), self.keep.clone())?);
+        if let Some(files) = timers {
+            self.threads.push(clock::start(broker.clone(), files, self.keep.clone())?);
+        }
+        Ok(())
+    }
+
+    /// Nothing is delivered any more when it returns.
+    fn stop(&mut self, broker: &Broker) {
+        broker.schedule.stop();
+        broker.timer.stop();
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        self.keep.stop();
+    }
 }
 
 impl RunningBroker {
@@ -71,8 +112,8 @@ impl RunningBroker {
             StartError::Config(format!("brokerIP1 is {:?}, expected an IP address", config.broker_ip1))
         })?;
         let port = config.listen_port;
-        let broker = load(config, ip, port)?;
-        let started = Self::serve(broker.clone(), workers);
+        let (broker, timers) = load(config, ip, port)?;
+        let started = Self::serve(broker.clone(), timers, workers);
         if started.is_err() {
             // Nothing was stored; the next start need not look for what a crash left.
             broker.cold.stop();
@@ -83,7 +124,7 @@ impl RunningBroker {
         started
     }
 
-    fn serve(broker: Arc<Broker>, workers: Workers) -> Result<Self, StartError> {
+    fn serve(broker: Arc<Broker>, timers: Option<TimerFiles>, workers: Workers) -> Result<Self, StartError> {
         create_system_topics(&broker).map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
         let loaded = transaction::load(&broker);
         loaded.map_err(|error| {
@@ -105,15 +146,18 @@ impl RunningBroker {
         {
             tracing::warn!(port = port - 2, %error, "the VIP port cannot be bound; clients with vipChannelEnabled fail");
         }
-        let running = Self { broker, workers, tasks, retention, address };
-        running.spawn_tasks().map_err(io_error("the broker's timers cannot be started"))?;
+        let delivery = Delivery::start(&broker, timers)
+            .map_err(io_error("the delivery of delayed messages cannot be started"))?;
+        let mut running = Self { broker, workers, tasks, retention, address, delivery };
+        if let Err(error) = running.spawn_tasks() {
+            running.delivery.stop(&running.broker);
+            return Err(io_error("the broker's timers cannot be started")(error));
+        }
         Ok(running)
     }
 
     fn spawn_tasks(&self) -> io::Result<()> {
         Changes::start(&self.broker)?;
-        let broker = self.broker.clone();
-        self.tasks.spawn(0, move || schedule::run(broker))?;
         let broker = self.broker.clone();
         self.tasks.spawn(BLOCKING, move || transaction::run(broker))?;
         let broker = self.broker.clone();
@@ -144,7 +188,7 @@ impl RunningBroker {
 
     /// Leaves the name servers, lets newer clients go elsewhere, and closes the store cleanly. The workers given to
     /// [`RunningBroker::start`] are shut down.
-    pub fn stop(self) -> Result<(), store::AppendError> {
+    pub fn stop(mut self) -> Result<(), store::AppendError> {
         self.broker.draining.store(true, Ordering::Relaxed);
         for name_server in self.broker.config.name_servers() {
             let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
@@ -161,11 +205,17 @@ impl RunningBroker {
         self.workers.shutdown();
         self.broker.changes.stop();
         self.tasks.shutdown();
+        self.delivery.stop(&self.broker);
         self.broker.cold.stop();
         drop(self.retention);
         let closed = self.broker.store.close();
         // After the log is on disk, so that the positions of delayed messages can be written as they are.
         self.broker.save();
+        if closed.is_ok()
+            && let Err(error) = self.broker.schedule.save(self.broker.now_ms())
+        {
+            tracing::error!(%error, "positions of delayed messages could not be written");
+        }
         closed
     }
 }
@@ -175,10 +225,12 @@ fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::Io { what, source }
 }
 
-fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError> {
+fn load(config: Config, ip: IpAddr, port: u16) -> Result<(Arc<Broker>, Option<TimerFiles>), StartError> {
     let files = config.store.root.join("config");
     persist::refuse_rocks(&files)?;
     let store = Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk))?);
+    let timers = config.timers.files(&config.store);
+    let timers = config.timers.enabled.then(|| TimerFiles::open(timers, Arc::new(RealDisk))).transpose()?;
     let cold = ColdReaders::start(COLD_READERS).map_err(io_error("cold readers cannot be started"))?;
     let light = config.store.multi_dispatch;
     let loaded = Loaded {
@@ -194,7 +246,7 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<Arc<Broker>, StartError
         cold,
         config,
     };
-    Ok(Broker::new(loaded, ip, port))
+    Ok((Broker::new(loaded, ip, port), timers))
 }
 
 /// The topics every broker has (`TopicConfigManager.init`).

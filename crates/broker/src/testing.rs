@@ -42,6 +42,7 @@ impl Fixture {
     pub(crate) fn reopened(mut self) -> Self {
         self.broker.store.close().unwrap();
         self.broker.save();
+        self.broker.schedule.save(0).unwrap();
         let directory = self.directory.take().unwrap();
         drop(self);
         Self::at(directory, |_| {})

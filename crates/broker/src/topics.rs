@@ -32,6 +32,8 @@ pub struct Queue {
     pub held: Held,
     /// True for the queues of delayed messages, whose next delivery may change with an append.
     pub delayed: bool,
+    /// True for the queue of messages for a point in time.
+    pub timed: bool,
 }
 
 /// A topic as configured now. A change makes a new value; queues are shared between the old and the new.
@@ -73,7 +75,8 @@ impl Topic {
         }
         let log = store.queue(self.name(), queue_id).ok()?;
         let delayed = self.name() == names::SCHEDULE_TOPIC;
-        Some(slot.get_or_init(|| Arc::new(Queue { log, held: Held::default(), delayed })))
+        let timed = self.name() == names::TIMER_TOPIC;
+        Some(slot.get_or_init(|| Arc::new(Queue { log, held: Held::default(), delayed, timed })))
     }
 
     /// May messages be read?

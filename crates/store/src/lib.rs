@@ -46,6 +46,7 @@ mod read;
 mod recover;
 mod retention;
 mod store;
+pub mod timer;
 mod wake;
 
 pub use batch::{Batch, Message, Placed, delivery_delays};

@@ -5,6 +5,7 @@
 //! - [`codes`]: request codes, response codes, language and version numbers.
 //! - [`header`]: the typed headers of the message paths.
 //! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
+//! - [`recall`]: the handle of a timed message.
 //! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.
 
 pub mod batch;
@@ -17,5 +18,6 @@ pub mod header;
 pub mod id;
 pub mod json;
 pub mod properties;
+pub mod recall;
 pub mod record;
 pub mod units;

@@ -166,6 +166,39 @@ properties! {
     "slaveReadEnable" Live "consumers far behind are told to read from the broker their group names" {
         slave_read_enable = flag, show
     }
+    "timerWheelEnable" Restart "messages for a point in time are taken and delivered" { timers.enabled = flag, show }
+    "timerMaxDelaySec" Live "longest time a message may wait, in seconds" {
+        timers.delay_max_s = |text| number(text, 0..=i64::MAX / 1000), show
+    }
+    "timerPrecisionMs" Restart "milliseconds of a slot of the timer wheel; must stay as it is for the life of a store" {
+        timers.precision_ms = |text| one_of(text, &PRECISIONS), show
+    }
+    "timerRollWindowSlot" Restart "messages further away than so many slots are looked at again before they are due" {
+        timers.roll_window_slots = |text| number(text, i64::from(i32::MIN)..=i64::from(i32::MAX)), show
+    }
+    "timerCongestNumEachSlot" Restart "messages of one slot above which some are refused, above twice of it all; 2147483647 is no limit" {
+        timers.congest_num = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
+    "timerFlushIntervalMs" Restart "milliseconds between writes of the timer's files; a crash delivers again what was delivered in between" {
+        timers.flush_interval_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "mappedFileSizeTimerLog" Restart "bytes of a timer log file; must stay as it is for the life of a store" {
+        timers.log_file_bytes = |text| number(text, 68..=1 << 31), show
+    }
+    "timerWheelSnapshotFlush" Restart "the newest snapshot of the timer wheel counts, as Java writes them with this setting" {
+        timers.snapshots = flag, show
+    }
+    "timerStopEnqueue" Live "messages for a point in time are stored and not added to the wheel" {
+        timers.stop_enqueue = flag, show
+    }
+    "timerStopDequeue" Live "messages for a point in time are not delivered" { timers.stop_dequeue = flag, show }
+    "recallMessageEnable" Live "producers may take back messages for a point in time" { timers.recall = flag, show }
+    "allowRecallWhenBrokerNotWriteable" Live "they may do so while brokerPermission forbids writing" {
+        timers.recall_when_read_only = flag, show
+    }
+    "appendTopicForTimerDeleteKey" Live "a recall names the topic before the key of the message, as Java 5.3 reads it" {
+        timers.recall_names_topic = flag, show
+    }
     "mappedFileSizeCommitLog" Restart "bytes of a commit log file; must stay as it is for the life of a store" {
         store.segment_bytes = |text| number(text, 4096..=1 << 31), show
     }
@@ -225,6 +258,9 @@ properties! {
     }
     "enabledAppendPropCRC" Restart "messages get a checksum of their whole record" { store.crc_property = flag, show }
 }
+
+/// Those Java takes.
+const PRECISIONS: [(&str, i64); 4] = [("1000", 1000), ("500", 500), ("200", 200), ("100", 100)];
 
 const FLUSH_MODES: [(&str, FlushMode); 2] =
     [("ASYNC_FLUSH", FlushMode::Async), ("SYNC_FLUSH", FlushMode::Sync)];

@@ -98,20 +98,22 @@ fn a_level_above_the_highest_is_the_highest() {
 }
 
 #[test]
-fn a_position_is_written_only_when_the_copies_before_it_are_on_disk() {
+fn positions_are_given_once_and_again_after_a_failure() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("delayOffset.json");
     let written = || Schedule::load(path.clone()).unwrap().offset(3);
-    let end = LogOffset::new;
     let schedule = Schedule::load(path.clone()).unwrap();
     schedule.set_offset(3, 7);
-    schedule.save(1, end(100), end(500)).unwrap();
-    assert_eq!(written(), 0, "copies up to 500 may still be lost");
+    let offsets = schedule.changed().unwrap();
     schedule.set_offset(3, 9);
-    schedule.save(2, end(499), end(900)).unwrap();
-    assert_eq!(written(), 0);
-    schedule.save(3, end(500), end(900)).unwrap();
-    assert_eq!(written(), 7, "not 9: its copies lie behind 500");
-    schedule.save(4, end(900), end(900)).unwrap();
-    assert_eq!(written(), 9);
+    schedule.write(offsets, 1).unwrap();
+    assert_eq!(written(), 7, "not 9: its copies may not be on the disk yet");
+    assert!(schedule.changed().is_some());
+    assert_eq!(schedule.changed(), None);
+    std::fs::create_dir_all(directory.path().join("delayOffset.json.tmp")).unwrap();
+    schedule.set_offset(3, 11);
+    assert!(schedule.save(2).is_err());
+    std::fs::remove_dir(directory.path().join("delayOffset.json.tmp")).unwrap();
+    schedule.save(3).unwrap();
+    assert_eq!(written(), 11);
 }

@@ -9,6 +9,7 @@ use wire::properties::{self, key, pairs};
 
 use crate::Refusal;
 use crate::broker::Broker;
+use crate::timer::put::{Asked, timed};
 use crate::topics::Topic;
 
 /// Topic and queue a message goes to.
@@ -28,6 +29,10 @@ pub(super) struct Properties {
     pub delay_level: Option<i32>,
     /// The message waits for its producer's decision; a delay counts from then on.
     pub is_half: bool,
+    /// Wheel time of a message for a point in time.
+    pub out_ms: Option<i64>,
+    /// It cancels a timed message.
+    pub cancels: bool,
 }
 
 /// Set by the broker alone; what a client put there is left out.
@@ -40,9 +45,6 @@ const DROPPED: [&str; 7] = [
     key::REAL_QUEUE_ID,
     key::INNER_MULTI_QUEUE_OFFSET,
 ];
-
-/// Properties that ask for delivery at a time.
-const TIMED: [&str; 3] = [key::TIMER_DELAY_SEC, key::TIMER_DELAY_MS, key::TIMER_DELIVER_MS];
 
 /// True unless the properties say `WAIT=false`.
 pub(super) fn waits(properties: &[u8]) -> bool {
@@ -70,9 +72,9 @@ impl Properties {
         out: &mut Vec<u8>,
         ids: &mut Vec<u8>,
     ) -> Result<Self, Refusal> {
-        let mut found = Self { waits: true, delay_level: None, is_half: false };
+        let mut found = Self { waits: true, delay_level: None, is_half: false, out_ms: None, cancels: false };
         let mut delay = None;
-        let mut timer = false;
+        let mut asked = Asked::default();
         let id_start = ids.len();
         out.extend_from_slice(&broker.sent_properties);
         for (name, value) in pairs(header.properties) {
@@ -95,8 +97,8 @@ impl Properties {
                 continue;
             } else if is(key::INNER_NUM) {
                 return Err(super::illegal(broker));
-            } else if TIMED.iter().any(|timed| is(timed)) {
-                timer = true;
+            } else if name.starts_with(b"TIMER_") && asked.note(name, value) {
+                continue;
             }
             copy_pair(out, name, value);
         }
@@ -116,17 +118,25 @@ impl Properties {
                 half(out, target, unique, delay);
             }
             Some(level) if level > 0 && !target.dead => {
+                // A level wins over a time, which is not even kept (`HookUtils.checkIfTimerMessage`).
                 let level = level.min(broker.delay_levels());
                 found.delay_level = Some(level);
                 delayed(out, level, target.topic.name(), target.queue_id);
+                return Ok(found);
             }
             Some(_) if target.dead => properties::append(out, key::DELAY, b"-1"),
-            _ if timer => return Err(no_timers()),
             _ => {
                 if let Some(value) = delay {
                     properties::append(out, key::DELAY, value);
                 }
             }
+        }
+        asked.copy(out);
+        // A half message is refused like any other, but its time counts from the decision.
+        found.out_ms = asked.out_ms(broker)?.filter(|_| !found.is_half);
+        found.cancels = asked.cancels;
+        if let Some(out_ms) = found.out_ms {
+            timed(out, out_ms, target.topic.name(), target.queue_id);
         }
         Ok(found)
     }
@@ -159,8 +169,4 @@ fn copy_pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 fn no_transactions(broker: &Broker) -> Refusal {
     let remark = format!("the broker[{}] sending transaction message is forbidden", broker.config.broker_ip1);
     Refusal::new(response::NO_PERMISSION, remark)
-}
-
-fn no_timers() -> Refusal {
-    Refusal::error("accurate timer message is not enabled, timerWheelEnable is false")
 }

@@ -12,11 +12,15 @@ pub(super) fn stored(
     broker: &Broker,
     turn: &SendTurn,
     pending: &Pending,
+    delivered_ms: i64,
     ids: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) {
     if pending.one_way {
         return;
+    }
+    if pending.recalls_at.is_some() {
+        return super::recall::answer(broker, turn, pending, delivered_ms, out);
     }
     ids.clear();
     for index in pending.records.clone() {
@@ -34,6 +38,8 @@ pub(super) fn stored(
         .number("queueOffset", first.get());
     let key = &turn.ids[pending.id.clone()];
     let writer = if key.is_empty() { writer } else { writer.bytes("transactionId", key) };
+    let handle = &turn.ids[pending.handle.clone()];
+    let writer = if handle.is_empty() { writer } else { writer.bytes("recallHandle", handle) };
     region(broker, writer).finish(b"");
 }
 

@@ -11,6 +11,7 @@ use super::{Put, append_with_op, immunity_ms};
 use crate::broker::Broker;
 use crate::send::message::delayed;
 use crate::send::not_put;
+use crate::timer::put::{Asked, timed};
 use crate::{Answer, Refusal, names};
 
 /// Commits or rolls back. What is decided already stays so: the producer may say it twice, as an answer to a check and
@@ -74,10 +75,24 @@ fn committed<'a>(
     };
     let level = real(key::DELAY).and_then(|level| level.trim().parse::<i32>().ok()).unwrap_or(0);
     if level <= 0 {
-        return Ok(Put { topic, queue_id, message });
+        let Some(out_ms) = Asked::of(stored).out_ms(broker)? else {
+            return Ok(Put { topic, queue_id, message });
+        };
+        properties::rewrite(text, stored, &[key::REAL_TOPIC, key::REAL_QUEUE_ID], &[]);
+        timed(text, out_ms, topic, queue_id);
+        let message = Message { properties: text, ..message };
+        return Ok(Put { topic: names::TIMER_TOPIC, queue_id: 0, message });
     }
     let level = level.min(broker.delay_levels());
-    properties::rewrite(text, stored, &[key::DELAY, key::REAL_TOPIC, key::REAL_QUEUE_ID], &[]);
+    let dropped = [
+        key::DELAY,
+        key::REAL_TOPIC,
+        key::REAL_QUEUE_ID,
+        key::TIMER_DELAY_SEC,
+        key::TIMER_DELAY_MS,
+        key::TIMER_DELIVER_MS,
+    ];
+    properties::rewrite(text, stored, &dropped, &[]);
     delayed(text, level, topic, queue_id);
     let message = Message { properties: text, ..message };
     Ok(Put { topic: names::SCHEDULE_TOPIC, queue_id: level - 1, message })

@@ -213,6 +213,20 @@ fn a_delay_counts_from_the_commit() {
 }
 
 #[test]
+fn a_time_counts_from_the_commit() {
+    let fixture = fixture();
+    let timers = fixture.queue(names::TIMER_TOPIC, 0);
+    let place = half(&fixture, "A", "TIMER_DELAY_SEC\x01100\x02");
+    assert_eq!(timers.log.max().get(), 0, "it is not decided yet");
+    assert_eq!(commit(&fixture, place), Ok(0));
+    let timed = fixture.messages(names::TIMER_TOPIC, 0);
+    let get = |name| properties::get_str(&timed[0].1, name).unwrap();
+    assert_eq!((get(key::REAL_TOPIC), get(key::REAL_QUEUE_ID)), ("T", "1"));
+    assert!(get(key::TIMER_OUT_MS).parse::<i64>().unwrap() > fixture.broker.now_ms() + 90_000);
+    assert!(bodies(&fixture, "T", 1).is_empty());
+}
+
+#[test]
 fn decisions_survive_a_restart_also_before_they_were_noted() {
     let fixture = fixture();
     let places: Vec<_> = ["A", "B", "C"].iter().map(|unique| half(&fixture, unique, "")).collect();

@@ -101,6 +101,12 @@ keys! {
     TIMER_OUT_MS = "TIMER_OUT_MS";
     /// Unique key of a timer message to delete.
     TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY";
+    /// When a timer message was added to the wheel.
+    TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS";
+    /// When a timer message left the wheel.
+    TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS";
+    /// How often a timer message was put into the timer queue again.
+    TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES";
     /// Real born host behind a proxy.
     BORN_HOST = "__BORNHOST";
     /// Real born time behind a proxy.

@@ -1,0 +1,55 @@
+//! The thread that makes positions durable: it waits for the disk so that those who deliver do not.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use store::{FlushOutcome, Store};
+use wire::units::LogOffset;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Handle of the thread. Those who use it have at most one job there, so its queue is short.
+pub(crate) struct Keep {
+    jobs: Mutex<Option<Sender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Keep {
+    /// Starts the thread.
+    pub(crate) fn start() -> std::io::Result<Arc<Self>> {
+        let (jobs, inbox): (Sender<Job>, Receiver<Job>) = channel();
+        let run = move || inbox.iter().for_each(|job| job());
+        let thread = thread::Builder::new().name("broker-keep".to_owned()).spawn(run)?;
+        Ok(Arc::new(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Runs `job` there, after those before it; drops it when the thread was stopped.
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
+            // The thread ends only when the sender is gone.
+            let _ = jobs.send(Box::new(job));
+        }
+    }
+
+    /// Waits for the jobs there are and ends the thread.
+    pub(crate) fn stop(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits until the log is on disk up to `end`; false when that cannot be any more.
+pub(crate) fn wait_flushed(store: &Store, end: LogOffset) -> bool {
+    while store.flushed() < end {
+        let (sender, receiver) = channel();
+        store.when_flushed(end, Box::new(move |outcome| drop(sender.send(outcome))));
+        match receiver.recv() {
+            Ok(FlushOutcome::Flushed | FlushOutcome::TimedOut) => {}
+            Ok(FlushOutcome::Failed(_)) | Err(_) => return false,
+        }
+    }
+    true
+}

@@ -1,0 +1,306 @@
+//! The thread that adds timed messages to the wheel and delivers them.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use store::timer::{Agenda, Entry, Load, TimerFiles, TimerProgress, TimerUnit, units};
+use store::{Batch, Unit};
+use wire::units::{LogOffset, QueueOffset};
+
+use super::fetch::{Fetch, Fetched, Job};
+use crate::broker::Broker;
+use crate::keep::{Keep, wait_flushed};
+use crate::names;
+use crate::topics::Queue;
+
+/// Chains are walked so long before their slot begins.
+const LEAD_MS: i64 = 4000;
+/// Entries kept in memory, about 70 bytes each.
+const NEAR_MAX: usize = 400_000;
+/// Longest sleep, so that a clock that jumps is noticed.
+const SLEEP_MAX_MS: i64 = 1000;
+/// Sleep while something else has to happen first.
+const SLEEP_MIN: Duration = Duration::from_millis(5);
+/// Without any delivery the read time is saved so often.
+const IDLE_SAVE_MS: i64 = 60_000;
+/// Pause between two looks at old files of the timer log.
+const RETIRE_MS: i64 = 100;
+
+pub(super) struct Clock {
+    pub(super) broker: Arc<Broker>,
+    /// The timer queue.
+    pub(super) queue: Arc<Queue>,
+    pub(super) files: TimerFiles,
+    pub(super) agenda: Agenda,
+    pub(super) fetch: Fetch,
+    /// Next message of the queue to add.
+    pub(super) next: i64,
+    /// Messages before it and in slots before `first_read_ms` were delivered in an earlier life.
+    pub(super) delivered_before: i64,
+    pub(super) first_read_ms: i64,
+    /// Messages that wait.
+    pub(super) pending: i64,
+    /// Units whose records were just read by the other thread.
+    pub(super) touched: HashSet<u64>,
+    pub(super) batch: Batch,
+    pub(super) bytes: Vec<u8>,
+    pub(super) properties: Vec<u8>,
+    /// Something was added or delivered since the last save.
+    pub(super) changed: bool,
+    saves: Saves,
+    retired_ms: i64,
+}
+
+/// Saving the files.
+struct Saves {
+    keep: Arc<Keep>,
+    /// The save under way and the position of the timer log it covers.
+    running: Option<(u64, Receiver<io::Result<()>>)>,
+    /// Position of the last one that is done.
+    done: u64,
+    /// When the last one began.
+    began_ms: i64,
+    failed: bool,
+}
+
+/// Starts the thread.
+pub(crate) fn start(broker: Arc<Broker>, files: TimerFiles, keep: Arc<Keep>) -> io::Result<JoinHandle<()>> {
+    let run = move || {
+        let _ = broker.timer.thread.set(thread::current());
+        match Clock::new(broker, files, keep) {
+            Ok(clock) => clock.run(),
+            Err(error) => {
+                tracing::error!(%error, "timed messages are stored but not delivered until a restart")
+            }
+        }
+    };
+    thread::Builder::new().name("timer".to_owned()).spawn(run)
+}
+
+impl Clock {
+    /// Recovers.
+    pub(super) fn new(broker: Arc<Broker>, mut files: TimerFiles, keep: Arc<Keep>) -> io::Result<Self> {
+        let queue = broker.log_queue(names::TIMER_TOPIC, 0);
+        let queue = queue.ok_or_else(|| io::Error::other("the timer topic has no queue"))?;
+        let now_ms = broker.now_ms();
+        let recovered = files.recover(broker.store.appended(), now_ms)?;
+        let newest = recovered.newest.and_then(|at| {
+            let mut bytes = Vec::new();
+            broker.store.record_at(at, &mut bytes).ok()?;
+            Some(wire::record::RecordView::parse(&bytes).ok()?.raw_queue_offset())
+        });
+        let next = recovered.queue_offset(newest);
+        let precision_ms = files.config().precision_ms;
+        let log = files.log().clone();
+        let fetch = Fetch::start(broker.clone(), log, thread::current())?;
+        let saves = Saves { keep, running: None, done: 0, began_ms: now_ms, failed: false };
+        tracing::info!(read_ms = recovered.read_ms, next, pending = recovered.pending, "timers go on");
+        let mut clock = Self {
+            agenda: Agenda::new(precision_ms, LEAD_MS, NEAR_MAX, recovered.read_ms),
+            next: next.min(queue.log.max().to_i64()),
+            delivered_before: recovered.delivered_before,
+            first_read_ms: recovered.read_ms,
+            pending: recovered.pending,
+            touched: HashSet::new(),
+            batch: broker.store.batch(),
+            bytes: Vec::new(),
+            properties: Vec::new(),
+            changed: false,
+            saves,
+            retired_ms: 0,
+            broker,
+            queue,
+            files,
+            fetch,
+        };
+        // From now on the files are where their check says.
+        clock.start_save(now_ms)?;
+        Ok(clock)
+    }
+
+    fn run(mut self) {
+        while !self.broker.timer.stopping.load(Ordering::Acquire) {
+            if !self.round(self.broker.now_ms()) {
+                self.sleep();
+            }
+        }
+        self.stop();
+    }
+
+    /// Does what there is to do; answers whether there may be more at once.
+    pub(super) fn round(&mut self, now_ms: i64) -> bool {
+        self.take_fetched();
+        self.take_saved();
+        let timers = &self.broker.config.timers;
+        let (enqueues, delivers) = (!timers.stop_enqueue, !timers.stop_dequeue);
+        let cancels = self.broker.timer.gate().cancels;
+        // What cancels a message is known before that message is delivered.
+        let caught_up = !enqueues || self.enqueue(now_ms);
+        if let Err(error) = self.ask(now_ms) {
+            tracing::error!(%error, "the timer wheel cannot be read; it is tried again");
+        }
+        let busy = caught_up && delivers && self.deliver(now_ms, cancels);
+        self.agenda.finish(now_ms);
+        self.publish();
+        self.save(now_ms);
+        if !busy && now_ms - self.retired_ms >= RETIRE_MS {
+            self.retired_ms = now_ms;
+            if let Err(error) = self.files.retire(self.agenda.read_ms(), self.saves.done) {
+                tracing::error!(%error, "an old file of the timer log cannot be removed");
+            }
+        }
+        busy
+    }
+
+    fn sleep(&self) {
+        let save_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
+        let wake_ms = self.agenda.wake_ms().min(self.saves.began_ms.saturating_add(save_ms));
+        let left_ms = wake_ms.saturating_sub(self.broker.now_ms()).min(SLEEP_MAX_MS);
+        let left = u64::try_from(left_ms).ok().filter(|left| *left > 0).map(Duration::from_millis);
+        // Whoever stores a timed message or fetched something ends the sleep.
+        thread::park_timeout(left.unwrap_or(SLEEP_MIN));
+    }
+
+    fn publish(&self) {
+        let timer = &self.broker.timer;
+        timer.read_ms.store(self.agenda.read_ms(), Ordering::Relaxed);
+        timer.queue_offset.store(self.next, Ordering::Relaxed);
+        timer.pending.store(self.pending.max(0), Ordering::Relaxed);
+        if self.broker.config.timers.congest_num != i32::MAX {
+            let mut counts = timer.counts();
+            *counts = counts.split_off(&self.agenda.read_ms());
+        }
+    }
+
+    fn ask(&mut self, now_ms: i64) -> io::Result<()> {
+        let files = &mut self.files;
+        for load in self.agenda.wanted(now_ms, |slot_ms| files.slot(slot_ms).map(|slot| slot?.last))? {
+            self.fetch.ask(Job::Load(load));
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_fetched(&mut self) {
+        while let Ok(fetched) = self.fetch.results.try_recv() {
+            match fetched {
+                Fetched::Loaded(loaded, keys) => self.agenda.loaded(loaded, keys),
+                Fetched::Touched(entry) => {
+                    self.touched.insert(entry.at);
+                    self.agenda.later(entry, entry.due_ms);
+                }
+            }
+        }
+    }
+
+    fn take_saved(&mut self) {
+        let Some((position, receiver)) = &self.saves.running else { return };
+        match receiver.try_recv() {
+            Ok(Ok(())) => self.saves.done = *position,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the timer's files cannot be written; after a restart timers are delivered again");
+                self.saves.failed = true;
+            }
+            Err(_) => return,
+        }
+        self.saves.running = None;
+    }
+
+    fn save(&mut self, now_ms: i64) {
+        let wait_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
+        let is_free = self.saves.running.is_none() && !self.saves.failed;
+        if is_free
+            && now_ms - self.saves.began_ms >= wait_ms
+            && let Err(error) = self.start_save(now_ms)
+        {
+            tracing::error!(%error, "units of the timer log cannot be written; it is tried again");
+        }
+    }
+
+    fn progress(&self, now_ms: i64) -> TimerProgress {
+        TimerProgress { read_ms: self.agenda.read_ms(), queue_offset: self.next, now_ms }
+    }
+
+    fn start_save(&mut self, now_ms: i64) -> io::Result<()> {
+        self.saves.began_ms = now_ms;
+        let save = self.files.save(self.progress(now_ms))?;
+        self.changed = false;
+        if save.is_empty() {
+            return Ok(());
+        }
+        // Behind every copy that was delivered before: a position must not outlive them.
+        let end = self.broker.store.appended();
+        let (sender, receiver) = channel();
+        let (store, clock) = (self.broker.store.clone(), thread::current());
+        self.saves.running = Some((save.position(), receiver));
+        self.saves.keep.run(move || {
+            let flushed = wait_flushed(&store, end);
+            let done =
+                if flushed { save.write() } else { Err(io::Error::other("the log cannot be flushed")) };
+            // The clock may have stopped.
+            let _ = sender.send(done);
+            clock.unpark();
+        });
+        Ok(())
+    }
+
+    /// Leaves the files so that nothing is delivered again, by this store or by Java's.
+    pub(super) fn stop(mut self) {
+        self.fetch.stop();
+        self.take_fetched();
+        if let Some((_, receiver)) = self.saves.running.take() {
+            self.saves.failed |= !matches!(receiver.recv(), Ok(Ok(())));
+        }
+        if self.saves.failed {
+            return;
+        }
+        if let Err(error) = self.leave_clean() {
+            tracing::error!(%error, "the timer's files are left as after a crash");
+        }
+    }
+
+    fn leave_clean(&mut self) -> io::Result<()> {
+        if let Some(newest) = self.newest() {
+            if !self.agenda.is_loading() {
+                let open = self.agenda.open_units();
+                for slot_ms in self.agenda.begun() {
+                    self.shorten(slot_ms, &open, newest)?;
+                }
+            }
+            self.files.mark(self.agenda.read_ms() - self.files.config().precision_ms, newest)?;
+        }
+        let now_ms = self.broker.now_ms();
+        let save = self.files.save(self.progress(now_ms))?;
+        if !wait_flushed(&self.broker.store, self.broker.store.appended()) {
+            return Err(io::Error::other("the log cannot be flushed"));
+        }
+        save.write()
+    }
+
+    /// Record of the last message that was added.
+    fn newest(&self) -> Option<(LogOffset, u32)> {
+        let mut found: Vec<Unit> = Vec::new();
+        let offset = QueueOffset::from_i64(self.next - 1)?;
+        self.queue.log.units_blocking(offset, 1, &mut found).ok()?;
+        found.first().filter(|unit| !unit.is_blank()).map(|unit| (unit.log_offset, unit.size))
+    }
+
+    /// Leaves in a slot only what was not delivered.
+    fn shorten(&mut self, slot_ms: i64, open: &HashSet<u64>, newest: (LogOffset, u32)) -> io::Result<()> {
+        let Some(last) = self.files.slot(slot_ms)?.and_then(|slot| slot.last) else { return Ok(()) };
+        let precision_ms = self.files.config().precision_ms;
+        let load = Load { slot_ms, precision_ms, last, from: None, limit: usize::MAX };
+        self.files.write()?;
+        let mut left = units(self.files.log(), &load)?;
+        left.retain(|(at, unit)| {
+            let entry = Entry::of(*at, unit, slot_ms);
+            unit.deletes() || open.contains(at) || self.agenda.is_forgotten(&entry)
+        });
+        let left: Vec<TimerUnit> = left.into_iter().map(|(_, unit)| unit).collect();
+        self.files.replace(slot_ms, &left, newest)
+    }
+}

@@ -1,0 +1,195 @@
+//! What is due goes to its topic (`TimerMessageStore.dequeue`).
+
+use std::sync::Arc;
+
+use store::timer::Entry;
+use store::{AppendError, Message, Read, ReadError, Unit};
+use wire::record::RecordView;
+
+use super::clock::Clock;
+use super::fetch::Job;
+use super::timed::{Timed, copy_properties};
+use crate::broker::PutError;
+use crate::names;
+use crate::topics::Queue;
+
+/// Messages delivered by one append.
+const BATCH_MAX: usize = 512;
+/// Bytes of one append, if more than one message.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Wait after a failed read or append.
+const RETRY_AFTER_MS: i64 = 1000;
+/// Wait while the log is busy.
+const BUSY_MS: i64 = 20;
+
+/// What becomes of an entry that is due.
+enum Fate {
+    /// Its copy is in the batch, for this queue.
+    Put(Arc<Queue>),
+    /// It is due at another time.
+    Later(i64),
+    /// Its record has to be read from the disk.
+    Fetch,
+    /// Nothing is delivered: it was cancelled, or cannot be.
+    Done,
+}
+
+impl Clock {
+    /// Delivers what is due; answers whether there was something. `cancels` is the gate's count from before the queue
+    /// was read.
+    pub(super) fn deliver(&mut self, now_ms: i64, cancels: u64) -> bool {
+        let mut due = Vec::new();
+        self.agenda.due(now_ms, BATCH_MAX, &mut due);
+        if due.is_empty() {
+            return false;
+        }
+        self.batch.clear();
+        let mut puts = Vec::with_capacity(due.len());
+        for entry in due {
+            if self.batch.size() > BATCH_BYTES_MAX {
+                self.agenda.later(entry, entry.due_ms);
+                continue;
+            }
+            match self.prepare(&entry, now_ms) {
+                Fate::Put(queue) => puts.push((entry, queue)),
+                Fate::Later(due_ms) => self.agenda.later(entry, due_ms),
+                Fate::Fetch => self.fetch.ask(Job::Touch(entry)),
+                Fate::Done => {
+                    self.agenda.done(&entry);
+                    self.changed = true;
+                }
+            }
+        }
+        if !puts.is_empty() {
+            self.append(puts, now_ms, cancels);
+        }
+        true
+    }
+
+    /// Reads an entry's record and puts its copy into the batch.
+    fn prepare(&mut self, entry: &Entry, now_ms: i64) -> Fate {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        let store = &self.broker.store;
+        let at = entry.log_offset;
+        let unit = [Unit { log_offset: at, size: entry.size, tags_code: 0 }];
+        let read = if self.touched.remove(&entry.at) {
+            store.read_units_blocking(&unit, &mut bytes).map(|()| Read::Done)
+        } else {
+            store.read_units(&unit, &mut bytes)
+        };
+        let fate = match read {
+            Ok(Read::Done) => self.decide(entry, &bytes, now_ms),
+            Ok(Read::NotResident) => Fate::Fetch,
+            Err(error @ ReadError::Io(_)) => {
+                tracing::warn!(%at, %error, "a timed message cannot be read; it is tried again");
+                Fate::Later(now_ms + RETRY_AFTER_MS)
+            }
+            Err(error) => {
+                tracing::error!(%at, %error, "a timed message is not whole in the log any more and is skipped");
+                Fate::Done
+            }
+        };
+        self.bytes = bytes;
+        if matches!(fate, Fate::Done) && !entry.rolls {
+            self.pending -= 1;
+        }
+        fate
+    }
+
+    fn decide(&mut self, entry: &Entry, bytes: &[u8], now_ms: i64) -> Fate {
+        let precision_ms = self.files.config().precision_ms;
+        let record =
+            RecordView::parse(bytes).ok().filter(|record| record.log_offset() == Some(entry.log_offset));
+        let timed =
+            record.as_ref().ok_or("it is no record").and_then(|record| Timed::of(record, precision_ms));
+        let (record, timed) = match (record, timed) {
+            (Some(record), Ok(timed)) => (record, timed),
+            (_, timed) => {
+                let reason = timed.err().unwrap_or_default();
+                tracing::error!(at = %entry.log_offset, reason, "a timed message cannot be delivered and is skipped");
+                return Fate::Done;
+            }
+        };
+        if !entry.rolls {
+            if timed.due_ms > now_ms {
+                return Fate::Later(timed.due_ms);
+            }
+            if timed.cancels.is_some() || self.is_cancelled(entry, &timed) {
+                return Fate::Done;
+            }
+            if timed.topic == names::HALF_TOPIC {
+                tracing::error!(at = %entry.log_offset, "a timed half message is skipped");
+                return Fate::Done;
+            }
+        }
+        let (topic, queue_id) =
+            if entry.rolls { (names::TIMER_TOPIC, 0) } else { (timed.topic, timed.queue_id) };
+        self.properties.clear();
+        let times = (entry.written_ms, now_ms);
+        copy_properties(&mut self.properties, record.properties(), &timed, times, entry.rolls);
+        let message = Message {
+            properties: &self.properties,
+            store_host: self.broker.store_host,
+            prepared_transaction_offset: 0,
+            ..Message::of(&record)
+        };
+        let pushed = self.broker.put_queue(topic, queue_id, now_ms).and_then(|queue| {
+            self.batch.push(&queue.log, &message)?;
+            Ok(queue)
+        });
+        match pushed {
+            Ok(queue) => Fate::Put(queue),
+            Err(error @ PutError::Push(_)) => {
+                tracing::error!(at = %entry.log_offset, %error, "a timed message cannot be delivered and is skipped");
+                Fate::Done
+            }
+            Err(error) => {
+                tracing::warn!(at = %entry.log_offset, %error, "a timed message cannot be delivered; it is tried again");
+                Fate::Later(now_ms + RETRY_AFTER_MS)
+            }
+        }
+    }
+
+    /// Java 5.5 names the key alone, Java 5.3 the topic before it.
+    fn is_cancelled(&self, entry: &Entry, timed: &Timed<'_>) -> bool {
+        let Some(key) = timed.key.filter(|_| self.agenda.has_deleted(entry.slot_ms)) else { return false };
+        let named = |separator: &[u8]| [timed.topic.as_bytes(), separator, key].concat();
+        self.agenda.is_deleted(entry.slot_ms, key)
+            || self.agenda.is_deleted(entry.slot_ms, &named(b"+"))
+            || self.agenda.is_deleted(entry.slot_ms, &named(b"_"))
+    }
+
+    fn append(&mut self, puts: Vec<(Entry, Arc<Queue>)>, now_ms: i64, cancels: u64) {
+        let mut gate = self.broker.timer.gate();
+        if gate.cancels != cancels {
+            drop(gate);
+            // Somebody may have cancelled one of these: the queue is read again first.
+            puts.iter().for_each(|(entry, _)| self.agenda.later(*entry, entry.due_ms));
+            return;
+        }
+        let done = self.broker.store.append(&mut self.batch, now_ms);
+        gate.delivered_ms = gate.delivered_ms.max(now_ms);
+        drop(gate);
+        if let Err(error) = done {
+            let busy = matches!(error, AppendError::Busy { .. });
+            if !busy {
+                tracing::warn!(%error, messages = puts.len(), "timed messages cannot be delivered; it is tried again");
+            }
+            let again_ms = now_ms + if busy { BUSY_MS } else { RETRY_AFTER_MS };
+            puts.iter().for_each(|(entry, _)| self.agenda.later(*entry, again_ms));
+            return;
+        }
+        self.changed = true;
+        let mut queues: Vec<Arc<Queue>> = Vec::new();
+        for (entry, queue) in puts {
+            self.agenda.done(&entry);
+            // A rolled one is counted again when it is read from the queue.
+            self.pending -= 1;
+            if !queues.iter().any(|other| Arc::ptr_eq(other, &queue)) {
+                queues.push(queue);
+            }
+        }
+        self.broker.grown(self.batch.end(), queues);
+    }
+}

@@ -1,0 +1,127 @@
+//! A send that asks for a time (`HookUtils.handleScheduleMessage`).
+
+use store::timer::wheel_time;
+use wire::codes::response;
+use wire::properties::{self, key};
+
+use super::timed::asked_ms;
+use crate::Refusal;
+use crate::broker::Broker;
+
+/// What the properties of a send say about time.
+#[derive(Default)]
+pub(crate) struct Asked<'a> {
+    pub delay_s: Option<&'a [u8]>,
+    pub delay_ms: Option<&'a [u8]>,
+    pub deliver_ms: Option<&'a [u8]>,
+    /// It was timed before: a delivered copy, sent again by a consumer.
+    pub was_timed: bool,
+    /// It cancels another.
+    pub cancels: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// From stored properties.
+    pub(crate) fn of(stored: &'a [u8]) -> Self {
+        let mut asked = Self::default();
+        for (name, value) in properties::pairs(stored) {
+            asked.note(name, value);
+        }
+        asked
+    }
+
+    /// Takes note of a property; answers whether it is one of those that ask for a time.
+    pub(crate) fn note(&mut self, name: &[u8], value: &'a [u8]) -> bool {
+        let is = |wanted: &str| wanted.as_bytes() == name;
+        let field = if is(key::TIMER_DELAY_SEC) {
+            &mut self.delay_s
+        } else if is(key::TIMER_DELAY_MS) {
+            &mut self.delay_ms
+        } else if is(key::TIMER_DELIVER_MS) {
+            &mut self.deliver_ms
+        } else {
+            self.was_timed |= is(key::TIMER_OUT_MS);
+            self.cancels |= is(key::TIMER_DEL_UNIQKEY);
+            return false;
+        };
+        *field = Some(value);
+        true
+    }
+
+    /// Writes down what was asked.
+    pub(crate) fn copy(&self, out: &mut Vec<u8>) {
+        let all = [
+            (key::TIMER_DELAY_SEC, self.delay_s),
+            (key::TIMER_DELAY_MS, self.delay_ms),
+            (key::TIMER_DELIVER_MS, self.deliver_ms),
+        ];
+        for (name, value) in all {
+            properties::append(out, name, value.unwrap_or_default());
+        }
+    }
+
+    /// The wheel time of the message; `None` when it is delivered at once.
+    ///
+    /// # Errors
+    /// Java's refusals.
+    pub(crate) fn out_ms(&self, broker: &Broker) -> Result<Option<i64>, Refusal> {
+        let first = |name, value: Option<&'a [u8]>| value.map(|value| (name, value));
+        let asked = first(key::TIMER_DELAY_SEC, self.delay_s)
+            .or_else(|| first(key::TIMER_DELAY_MS, self.delay_ms))
+            .or_else(|| first(key::TIMER_DELIVER_MS, self.deliver_ms));
+        let Some((name, value)) = asked.filter(|_| !self.was_timed) else { return Ok(None) };
+        let timers = &broker.config.timers;
+        if !timers.enabled {
+            return Err(Refusal::error("accurate timer message is not enabled, timerWheelEnable is false"));
+        }
+        let now_ms = broker.now_ms();
+        let due_ms = asked_ms(name, value, now_ms).ok_or_else(|| illegal(broker))?;
+        if due_ms <= now_ms {
+            return if self.cancels { Err(illegal(broker)) } else { Ok(None) };
+        }
+        if due_ms - now_ms > timers.delay_max_s.saturating_mul(1000) {
+            return Err(illegal(broker));
+        }
+        let out_ms = wheel_time(due_ms, timers.precision_ms);
+        if is_congested(broker, out_ms) {
+            return Err(flow_control(timers.congest_num));
+        }
+        Ok(Some(out_ms))
+    }
+}
+
+/// Adds what the delivery of a timed message needs.
+pub(crate) fn timed(out: &mut Vec<u8>, out_ms: i64, topic: &str, queue_id: i32) {
+    let mut digits = itoa::Buffer::new();
+    properties::append(out, key::TIMER_OUT_MS, digits.format(out_ms).as_bytes());
+    properties::append(out, key::REAL_TOPIC, topic.as_bytes());
+    properties::append(out, key::REAL_QUEUE_ID, digits.format(queue_id).as_bytes());
+}
+
+/// The chance of a refusal grows with the messages of the slot, from none at the limit to all at twice of it. (Java's
+/// falls, `TimerMessageStore.isReject`.)
+fn is_congested(broker: &Broker, out_ms: i64) -> bool {
+    let limit = i64::from(broker.config.timers.congest_num);
+    if limit == i64::from(i32::MAX) {
+        return false;
+    }
+    let count = broker.timer.counts().get(&out_ms).copied().unwrap_or(0);
+    // Two numbers without a common factor: every value of a thousand comes equally often, in no order.
+    let dice = i64::from(broker.spread(i32::MAX)) * 619 % 1000;
+    count > limit && (count >= 2 * limit || dice < 1000 * (count - limit) / limit.max(1))
+}
+
+fn illegal(broker: &Broker) -> Refusal {
+    let remark = format!(
+        "timer message illegal, the delay time should not be bigger than the max delay {}ms; or if set del msg, the delay time should be bigger than the current time",
+        broker.config.timers.delay_max_s.saturating_mul(1000)
+    );
+    Refusal::new(response::MESSAGE_ILLEGAL, remark)
+}
+
+fn flow_control(limit: i32) -> Refusal {
+    let twice = 2 * i64::from(limit);
+    Refusal::error(format!(
+        "timer message is under flow control, max num limit is {twice} or the current value is greater than {limit} and less than {twice}, trigger random flow control"
+    ))
+}

@@ -1,0 +1,88 @@
+//! 370 `RECALL_MESSAGE`: a producer takes a timed message back (`RecallMessageProcessor`).
+
+use store::timer::wheel_time;
+use wire::codes::response;
+use wire::frame::Command;
+use wire::properties::{self, key};
+use wire::recall::RecallHandle;
+
+use super::put::timed;
+use crate::Refusal;
+use crate::broker::Broker;
+
+/// Tag of cancelling messages.
+const TAG: &[u8] = b"_RECALL_TAG_";
+
+/// Body of cancelling messages.
+pub(crate) const BODY: &[u8] = b"0";
+
+/// A recall that passed the checks.
+pub(crate) struct Recall {
+    /// Unique key of the message.
+    pub message_id: String,
+    /// First moment the message may be due: from then on it is too late.
+    pub time_ms: i64,
+}
+
+/// Checks a recall and appends the properties of the message that cancels to `out`.
+///
+/// # Errors
+/// Java's refusals.
+pub(crate) fn check(broker: &Broker, command: &Command<'_>, out: &mut Vec<u8>) -> Result<Recall, Refusal> {
+    let fields = &command.fields;
+    let topic = fields.need("topic")?;
+    let handle = fields.need("recallHandle")?;
+    let group = fields.text("producerGroup").unwrap_or_default();
+    let timers = &broker.config.timers;
+    if !timers.recall {
+        return Err(Refusal::new(response::NO_PERMISSION, "recall failed, operation is forbidden"));
+    }
+    if !broker.is_writable() && !timers.recall_when_read_only {
+        let remark = "recall failed, broker service not available";
+        return Err(Refusal::new(response::SERVICE_NOT_AVAILABLE, remark));
+    }
+    if broker.topics.find(topic).is_none() {
+        let remark = format!("recall failed, the topic[{topic}] not exist");
+        return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
+    }
+    let illegal = |remark: &'static str| Refusal::new(response::ILLEGAL_OPERATION, remark);
+    let handle = RecallHandle::decode(handle).ok_or_else(|| illegal("recall handle is invalid"))?;
+    if handle.topic != topic {
+        return Err(illegal("recall failed, topic not match"));
+    }
+    if handle.broker_name != broker.config.broker_name {
+        return Err(illegal("recall failed, broker service not available"));
+    }
+    let now_ms = broker.now_ms();
+    let time_ms: i64 = handle.time.parse().unwrap_or(-1);
+    let most_ms = timers.delay_max_s.saturating_mul(1000);
+    if time_ms <= now_ms || time_ms - now_ms >= most_ms {
+        return Err(too_late());
+    }
+    if !timers.enabled {
+        return Err(failed());
+    }
+    let cancels = match timers.recall_names_topic {
+        true => format!("{topic}+{}", handle.message_id),
+        false => handle.message_id.clone(),
+    };
+    let mut digits = itoa::Buffer::new();
+    properties::append(out, key::TAGS, TAG);
+    properties::append(out, key::TIMER_DEL_UNIQKEY, cancels.as_bytes());
+    properties::append(out, key::UNIQ_KEY, handle.message_id.as_bytes());
+    properties::append(out, key::TIMER_DELIVER_MS, handle.time.as_bytes());
+    properties::append(out, key::BORN_TIMESTAMP, digits.format(now_ms).as_bytes());
+    properties::append(out, key::PRODUCER_GROUP, group.as_bytes());
+    timed(out, wheel_time(time_ms, timers.precision_ms), topic, 0);
+    Ok(Recall { message_id: handle.message_id, time_ms })
+}
+
+/// The message may have been delivered.
+pub(crate) fn too_late() -> Refusal {
+    Refusal::new(response::ILLEGAL_OPERATION, "recall failed, timestamp invalid")
+}
+
+/// The message that cancels was not stored.
+pub(crate) fn failed() -> Refusal {
+    Refusal::error("recall failed, execute error")
+}

@@ -1,0 +1,284 @@
+//! Timed messages on a broker without connections: the clock is wound by hand.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use store::RealDisk;
+use store::timer::TimerFiles;
+
+use super::clock::Clock;
+use super::put::{Asked, timed};
+use super::timed::asked_ms;
+use super::*;
+use crate::keep::Keep;
+use crate::names;
+use crate::testing::{Fixture, message};
+use wire::properties::{self, key};
+
+/// Far enough ahead of every test's real clock that nothing is due by itself.
+fn start_ms(fixture: &Fixture) -> i64 {
+    (fixture.broker.now_ms() / 1000 + 100) * 1000
+}
+
+fn clock(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Clock {
+    fixture.queue(names::TIMER_TOPIC, 0);
+    let mut config = fixture.broker.config.timers.files(&fixture.broker.config.store);
+    config.log_file_bytes = 4096;
+    change(&mut config);
+    let files = TimerFiles::open(config, std::sync::Arc::new(RealDisk)).unwrap();
+    Clock::new(fixture.broker.clone(), files, Keep::start().unwrap()).unwrap()
+}
+
+/// Rounds at one moment until nothing more happens.
+fn wind(clock: &mut Clock, now_ms: i64) {
+    loop {
+        let busy = clock.round(now_ms);
+        if !busy && !clock.agenda.is_loading() {
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+/// Stores a timed message as a send does.
+fn put(fixture: &Fixture, id: &str, due_ms: i64, more: &[(&str, &str)]) {
+    let mut text = Vec::new();
+    properties::append(&mut text, key::UNIQ_KEY, id.as_bytes());
+    properties::append(&mut text, key::TAGS, b"TagA");
+    properties::append(&mut text, key::TIMER_DELIVER_MS, due_ms.to_string().as_bytes());
+    more.iter().for_each(|(name, value)| properties::append(&mut text, name, value.as_bytes()));
+    timed(&mut text, store::timer::wheel_time(due_ms, 1000), "Real", 0);
+    fixture.queue("Real", 0);
+    let put = fixture.broker.put(names::TIMER_TOPIC, 0, &message(id.as_bytes(), &text));
+    put.unwrap();
+}
+
+fn delivered(fixture: &Fixture) -> Vec<String> {
+    let text = |(body, ..): (Vec<u8>, Vec<u8>, i32)| String::from_utf8(body).unwrap();
+    fixture.messages("Real", 0).into_iter().map(text).collect()
+}
+
+#[test]
+fn messages_come_at_their_millisecond_and_not_before() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |_| {});
+    for (id, due) in [("c", 1500), ("a", 7), ("b", 1000), ("d", 20_001)] {
+        put(&fixture, id, start + due, &[]);
+    }
+    let mut expected = Vec::new();
+    for (due, id) in [(7, "a"), (1000, "b"), (1500, "c"), (20_001, "d")] {
+        wind(&mut clock, start + due - 1);
+        assert_eq!(delivered(&fixture), expected, "at {due} - 1");
+        expected.push(id);
+        wind(&mut clock, start + due);
+        assert_eq!(delivered(&fixture), expected, "at {due}");
+    }
+    clock.stop();
+}
+
+#[test]
+fn a_delivered_copy_says_when_it_waited_and_keeps_the_rest() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |_| {});
+    put(&fixture, "x", start + 5, &[("WAIT", "true"), ("MY", "own")]);
+    wind(&mut clock, start - 3000);
+    wind(&mut clock, start + 9);
+    let (body, text, _) = fixture.messages("Real", 0).remove(0);
+    let values: BTreeMap<&str, &str> = properties::pairs(&text)
+        .map(|(name, value)| (std::str::from_utf8(name).unwrap(), std::str::from_utf8(value).unwrap()))
+        .collect();
+    let (enqueue, dequeue, out) = ((start - 3000).to_string(), (start + 9).to_string(), start.to_string());
+    let due = (start + 5).to_string();
+    assert_eq!(body, b"x");
+    let expected = [
+        ("UNIQ_KEY", "x"),
+        ("TAGS", "TagA"),
+        ("WAIT", "true"),
+        ("MY", "own"),
+        ("REAL_TOPIC", "Real"),
+        ("REAL_QID", "0"),
+        ("TIMER_DELIVER_MS", &due),
+        ("TIMER_OUT_MS", &out),
+        ("TIMER_ENQUEUE_MS", &enqueue),
+        ("TIMER_DEQUEUE_MS", &dequeue),
+    ];
+    assert_eq!(values, BTreeMap::from(expected));
+    clock.stop();
+}
+
+#[test]
+fn a_message_beyond_the_window_rolls_until_it_is_near() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |config| config.roll_window_slots = 10);
+    wind(&mut clock, start);
+    put(&fixture, "far", start + 33_345, &[]);
+    put(&fixture, "gone", start + 33_345, &[]);
+    put(&fixture, "cancel", start + 33_001, &[(key::TIMER_DEL_UNIQKEY, "gone")]);
+    for ms in (0..33_300).step_by(100) {
+        wind(&mut clock, start + ms);
+    }
+    wind(&mut clock, start + 33_344);
+    assert_eq!(delivered(&fixture), Vec::<String>::new());
+    wind(&mut clock, start + 33_345);
+    assert_eq!(delivered(&fixture), ["far"]);
+    let (_, text, _) = fixture.messages("Real", 0).remove(0);
+    // 10 s, 20 s, and of the rest the half: 25 s.
+    assert_eq!(properties::get_str(&text, key::TIMER_ROLL_TIMES), Some("3"));
+    clock.stop();
+}
+
+#[test]
+fn what_is_cancelled_does_not_come() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |_| {});
+    for (id, due) in [("a", 100), ("b", 200), ("c", 300), ("d", 400), ("e", 1400)] {
+        put(&fixture, id, start + due, &[]);
+    }
+    put(&fixture, "1", start + 1, &[(key::TIMER_DEL_UNIQKEY, "a")]);
+    wind(&mut clock, start - 60_000);
+    wind(&mut clock, start - 1000);
+    // While the slot is near: Java 5.3 names the topic as well; the other slot is another time.
+    put(&fixture, "2", start + 1, &[(key::TIMER_DEL_UNIQKEY, "Real+b")]);
+    put(&fixture, "3", start + 1, &[(key::TIMER_DEL_UNIQKEY, "e")]);
+    wind(&mut clock, start + 350);
+    put(&fixture, "4", start + 400, &[(key::TIMER_DEL_UNIQKEY, "d")]);
+    wind(&mut clock, start + 5000);
+    assert_eq!(delivered(&fixture), ["c", "e"]);
+    clock.stop();
+}
+
+#[test]
+fn nothing_is_delivered_behind_a_cancel_that_was_not_read() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |_| {});
+    put(&fixture, "x", start + 5, &[]);
+    wind(&mut clock, start - 1000);
+    let cancels = fixture.broker.timer.gate().cancels;
+    // Appended between the look at the queue and the delivery.
+    put(&fixture, "1", start + 5, &[(key::TIMER_DEL_UNIQKEY, "x")]);
+    fixture.broker.timer.gate().cancels += 1;
+    assert!(clock.deliver(start + 5, cancels));
+    assert_eq!(delivered(&fixture), Vec::<String>::new());
+    wind(&mut clock, start + 6);
+    assert_eq!(delivered(&fixture), Vec::<String>::new());
+    assert_eq!(fixture.broker.timer.gate().delivered_ms, 0, "so it may still be answered as recalled");
+    clock.stop();
+}
+
+#[test]
+fn a_restart_goes_on_where_it_stopped() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut first = clock(&fixture, |_| {});
+    for number in 0..40 {
+        put(&fixture, &format!("{number:02}"), start + 100 * number + 1, &[]);
+    }
+    wind(&mut first, start + 1550);
+    assert_eq!(delivered(&fixture).len(), 16);
+    first.stop();
+    let fixture = fixture.reopened();
+    let mut second = clock(&fixture, |_| {});
+    put(&fixture, "new", start + 1700, &[]);
+    wind(&mut second, start + 1750);
+    assert_eq!(delivered(&fixture).len(), 19);
+    wind(&mut second, start + 60_000);
+    let mut all = delivered(&fixture);
+    all.sort();
+    let mut expected: Vec<String> = (0..40).map(|number| format!("{number:02}")).collect();
+    expected.push("new".to_owned());
+    assert_eq!(all, expected, "each once");
+    second.stop();
+}
+
+#[test]
+fn a_kill_repeats_only_what_was_not_saved() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut first = clock(&fixture, |_| {});
+    for number in 0..40 {
+        put(&fixture, &format!("{number:02}"), start + 100 * number + 1, &[]);
+    }
+    wind(&mut first, start + 3150);
+    // Not stopped: the files are as the first save left them, before anything was added.
+    drop(first);
+    let mut second = clock(&fixture, |_| {});
+    wind(&mut second, start + 60_000);
+    let mut all = delivered(&fixture);
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 40, "none is lost");
+    second.stop();
+}
+
+#[test]
+fn the_exact_time_is_what_was_asked() {
+    let store_ms = 1_700_000_000_450;
+    let check = |properties: &[(&str, i64)], out_ms: i64, expected: i64| {
+        let fixture = Fixture::new();
+        let mut text = Vec::new();
+        for (name, value) in properties {
+            wire::properties::append(&mut text, name, value.to_string().as_bytes());
+        }
+        wire::properties::append(&mut text, key::TIMER_OUT_MS, out_ms.to_string().as_bytes());
+        wire::properties::append(&mut text, key::REAL_TOPIC, b"Real");
+        wire::properties::append(&mut text, key::REAL_QUEUE_ID, b"0");
+        let queue = fixture.queue(names::TIMER_TOPIC, 0);
+        let mut batch = fixture.broker.store.batch();
+        batch.push(&queue.log, &message(b"x", &text)).unwrap();
+        fixture.broker.store.append(&mut batch, store_ms).unwrap();
+        let mut bytes = Vec::new();
+        fixture.broker.store.record_at(batch.placed(0).log_offset, &mut bytes).unwrap();
+        let record = wire::record::RecordView::parse(&bytes).unwrap();
+        let due_ms = super::timed::Timed::of(&record, 1000).unwrap().due_ms;
+        assert_eq!(due_ms, expected, "{properties:?}");
+    };
+    let out_ms = 1_700_000_003_000;
+    check(&[(key::TIMER_DELIVER_MS, out_ms + 345)], out_ms, out_ms + 345);
+    check(&[(key::TIMER_DELIVER_MS, out_ms + 1000)], out_ms, out_ms + 1000);
+    check(&[(key::TIMER_DELAY_MS, 2777)], out_ms, out_ms + 227);
+    check(&[(key::TIMER_DELAY_SEC, 3)], out_ms, out_ms + 450);
+    check(&[(key::TIMER_DELAY_SEC, 3), (key::TIMER_DELIVER_MS, 5)], out_ms, out_ms + 450);
+    // Stored just behind the second it was asked in: the second decides.
+    check(&[(key::TIMER_DELAY_MS, 2560)], out_ms - 1000, out_ms);
+    check(&[], out_ms, out_ms + 1000);
+    let rolled = [(key::TIMER_DELAY_MS, 9), (key::TIMER_ROLL_TIMES, 1), (key::TIMER_DELIVER_MS, out_ms + 9)];
+    check(&rolled, out_ms, out_ms + 9);
+}
+
+#[test]
+fn a_send_is_taken_or_refused_as_java_does() {
+    let fixture = Fixture::with(|config| config.timers.congest_num = 2);
+    let now_ms = fixture.broker.now_ms();
+    let texts: Vec<String> =
+        [-1, 0, 100_000, 259_300_000].iter().map(|ms| (now_ms + ms).to_string()).collect();
+    let ask = |value: &str, cancels: bool| {
+        let value = value.to_owned();
+        let asked = Asked { deliver_ms: Some(value.as_bytes()), cancels, ..Asked::default() };
+        asked.out_ms(&fixture.broker).map_err(|refusal| (refusal.code, refusal.remark.into_owned()))
+    };
+    let illegal = "timer message illegal, the delay time should not be bigger than the max delay 259200000ms; or if set del msg, the delay time should be bigger than the current time";
+    assert_eq!(ask(&texts[0], false), Ok(None), "the past is now");
+    assert_eq!(ask(&texts[1], false), Ok(None));
+    assert_eq!(ask(&texts[1], true), Err((13, illegal.to_owned())));
+    assert_eq!(ask("soon", false), Err((13, illegal.to_owned())));
+    assert_eq!(ask(&texts[3], false), Err((13, illegal.to_owned())));
+    let out_ms = (now_ms + 99_999) / 1000 * 1000;
+    assert_eq!(ask(&texts[2], false), Ok(Some(out_ms)));
+    fixture.broker.timer.counts().insert(out_ms, 4);
+    let flow = "timer message is under flow control, max num limit is 4 or the current value is greater than 2 and less than 4, trigger random flow control";
+    assert_eq!(ask(&texts[2], false), Err((1, flow.to_owned())));
+    fixture.broker.timer.counts().insert(out_ms, 3);
+    let refused = (0..1000).filter(|_| ask(&texts[2], false).is_err()).count();
+    assert!((400..600).contains(&refused), "half way between the limits half are refused: {refused}");
+    let off = Fixture::with(|config| config.timers.enabled = false);
+    let asked = Asked { delay_ms: Some(b"5"), ..Asked::default() };
+    let refusal = asked.out_ms(&off.broker).unwrap_err();
+    let remark = "accurate timer message is not enabled, timerWheelEnable is false";
+    assert_eq!((refusal.code, &*refusal.remark), (1, remark));
+    assert_eq!(asked_ms(key::TIMER_DELAY_SEC, b"3", 7), Some(3007));
+}

@@ -1,0 +1,103 @@
+//! What a stored timed message says about itself. Pure.
+
+use wire::properties::{self, key};
+use wire::record::RecordView;
+
+use crate::names;
+
+/// A record of the timer queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Timed<'a> {
+    /// Wheel time: start of the step the message is due in.
+    pub out_ms: i64,
+    /// When it is due, exactly.
+    pub due_ms: i64,
+    /// Topic it goes to.
+    pub topic: &'a str,
+    /// Queue it goes to.
+    pub queue_id: i32,
+    /// Its unique key.
+    pub key: Option<&'a [u8]>,
+    /// Key of the message it cancels.
+    pub cancels: Option<&'a [u8]>,
+}
+
+impl<'a> Timed<'a> {
+    /// Reads a record; the error says what is missing.
+    pub(super) fn of(record: &RecordView<'a>, precision_ms: i64) -> Result<Self, &'static str> {
+        if record.topic() != names::TIMER_TOPIC.as_bytes() {
+            return Err("it is not of the timer topic");
+        }
+        let text = record.properties();
+        let number = |name| properties::get_str(text, name).and_then(|value| value.parse::<i64>().ok());
+        let out_ms = number(key::TIMER_OUT_MS).ok_or("it names no delivery time")?;
+        let queue_id = number(key::REAL_QUEUE_ID).and_then(|id| i32::try_from(id).ok());
+        Ok(Self {
+            out_ms,
+            due_ms: due_ms(text, out_ms, record.store_timestamp(), precision_ms),
+            topic: properties::get_str(text, key::REAL_TOPIC).ok_or("it names no real topic")?,
+            queue_id: queue_id.ok_or("it names no real queue")?,
+            key: properties::get(text, key::UNIQ_KEY),
+            cancels: properties::get(text, key::TIMER_DEL_UNIQKEY),
+        })
+    }
+}
+
+/// The asked time. Java keeps only its second (`TIMER_OUT_MS`), of which it is the end at the latest; what was asked
+/// still stands in the properties. A relative delay counts from the store time, which lies just behind the time Java
+/// counts from, so the second decides when the two disagree.
+fn due_ms(text: &[u8], out_ms: i64, store_ms: i64, precision_ms: i64) -> i64 {
+    let number = |name| properties::get_str(text, name).and_then(|value| value.parse::<i64>().ok());
+    let (first, last) = (out_ms.saturating_add(1), out_ms.saturating_add(precision_ms));
+    let relative = || {
+        let delay_ms = match number(key::TIMER_DELAY_SEC) {
+            Some(seconds) => seconds.saturating_mul(1000),
+            None => number(key::TIMER_DELAY_MS)?,
+        };
+        Some(store_ms.saturating_add(delay_ms))
+    };
+    let absolute = || number(key::TIMER_DELIVER_MS);
+    // A copy that waits a second time has another store time; it got an absolute time then.
+    let rolled = properties::get(text, key::TIMER_ROLL_TIMES).is_some();
+    let asked = if rolled { absolute().or(Some(last)) } else { relative().or_else(absolute) };
+    asked.unwrap_or(last).clamp(first, last)
+}
+
+/// What an asked delay or time means at `now_ms`; `None` when it is no number (`HookUtils.transformTimerMessage`).
+pub(super) fn asked_ms(name: &str, value: &[u8], now_ms: i64) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(value).ok()?.parse().ok()?;
+    Some(match name {
+        key::TIMER_DELAY_SEC => now_ms.saturating_add(number.saturating_mul(1000)),
+        key::TIMER_DELAY_MS => now_ms.saturating_add(number),
+        _ => number,
+    })
+}
+
+/// The properties of a delivered copy, or of one that waits again with `roll`.
+pub(super) fn copy_properties(
+    out: &mut Vec<u8>,
+    text: &[u8],
+    timed: &Timed<'_>,
+    (enqueue_ms, dequeue_ms): (i64, i64),
+    roll: bool,
+) {
+    let mut digits = (itoa::Buffer::new(), itoa::Buffer::new());
+    let times = [
+        (key::TIMER_ENQUEUE_MS, digits.0.format(enqueue_ms).as_bytes()),
+        (key::TIMER_DEQUEUE_MS, digits.1.format(dequeue_ms).as_bytes()),
+    ];
+    if !roll {
+        return properties::rewrite(out, text, &[], &times);
+    }
+    let number = |name| properties::get_str(text, name).and_then(|value| value.parse::<i64>().ok());
+    let rolls = (number(key::TIMER_ROLL_TIMES).unwrap_or(0) + 1).to_string();
+    let due = timed.due_ms.to_string();
+    let [enqueued, dequeued] = times;
+    let added = [
+        enqueued,
+        dequeued,
+        (key::TIMER_ROLL_TIMES, rolls.as_bytes()),
+        (key::TIMER_DELIVER_MS, due.as_bytes()),
+    ];
+    properties::rewrite(out, text, &[], &added);
+}

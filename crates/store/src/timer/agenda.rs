@@ -1,0 +1,376 @@
+//! What is due soon, by the millisecond. Pure: time and the wheel's slots are arguments.
+//!
+//! Slots are asked for some seconds ahead ([`Agenda::wanted`]), their units arrive ([`Agenda::loaded`]) and leave when
+//! they are due ([`Agenda::due`]). The *read time* is the first slot that is not finished: all its messages delivered
+//! and its time over. New messages of slots already asked for are told here as well ([`Agenda::arrived`]).
+//!
+//! Memory is bounded: when more than the limit is near, the latest are forgotten and the *frontier* says from which
+//! key on; their chains are walked again when there is room. That works because a unit's key is a pure function of the
+//! unit. It may be too early (Java's units know only their second): the record tells the exact time, and
+//! [`Agenda::later`] takes the entry back.
+
+use super::unit::TimerUnit;
+use std::collections::{BTreeMap, HashSet};
+use wire::units::LogOffset;
+
+/// Order of entries: due time, then position of the unit.
+pub type Key = (i64, u64);
+
+/// A unit that is near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it is due at the earliest, ms.
+    pub due_ms: i64,
+    /// Position of the unit.
+    pub at: u64,
+    /// Slot it waits in.
+    pub slot_ms: i64,
+    /// Position of its record.
+    pub log_offset: LogOffset,
+    /// Size of its record.
+    pub size: u32,
+    /// When the unit was added.
+    pub written_ms: i64,
+    /// It is put into the queue again instead of being delivered.
+    pub rolls: bool,
+}
+
+impl Entry {
+    /// From a unit of a slot.
+    #[must_use]
+    pub fn of(at: u64, unit: &TimerUnit, slot_ms: i64) -> Self {
+        Self {
+            due_ms: unit.time_ms().saturating_add(1),
+            at,
+            slot_ms,
+            log_offset: unit.log_offset,
+            size: unit.size,
+            written_ms: unit.written_ms,
+            rolls: unit.rolls(),
+        }
+    }
+
+    /// Its place in the order.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        (self.due_ms, self.at)
+    }
+}
+
+/// A chain to walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Its slot.
+    pub slot_ms: i64,
+    /// Time of a slot.
+    pub precision_ms: i64,
+    /// Its newest unit.
+    pub last: u64,
+    /// Entries before it are not wanted.
+    pub from: Option<Key>,
+    /// So many of the first entries are wanted.
+    pub limit: usize,
+}
+
+/// What a walk found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// The slot.
+    pub slot_ms: i64,
+    /// Its entries, in order.
+    pub entries: Vec<Entry>,
+    /// Units that cancel others of the slot.
+    pub deletes: Vec<Entry>,
+    /// The first entry left out for the limit.
+    pub cut: Option<Key>,
+}
+
+#[derive(Debug, Default)]
+struct Near {
+    /// Entries that are near or being delivered.
+    open: usize,
+    loading: bool,
+    /// Some entry was delivered.
+    begun: bool,
+    /// Unique keys of cancelled messages.
+    deleted: HashSet<Box<[u8]>>,
+}
+
+/// The near future.
+pub struct Agenda {
+    precision_ms: i64,
+    lead_ms: i64,
+    limit: usize,
+    /// Known by their units' keys. Invariant: every unit of a loaded slot that was not delivered and whose key is
+    /// before `frontier` is here, in `exact`, or being delivered.
+    near: BTreeMap<Key, Entry>,
+    /// Known by their records; never forgotten.
+    exact: BTreeMap<Key, Entry>,
+    frontier: Option<Key>,
+    /// Slots between `read_ms` and `next_ms` that have units.
+    slots: BTreeMap<i64, Near>,
+    loading: usize,
+    read_ms: i64,
+    next_ms: i64,
+}
+
+/// Slots looked up by one call of [`Agenda::wanted`].
+const LOOKED_UP_MAX: usize = 20_000;
+/// Chains walked at the same time.
+const LOADING_MAX: usize = 4;
+
+impl Agenda {
+    /// Nothing is near yet; slots before `read_ms` are finished. Chains are loaded `lead_ms` ahead, and about `limit`
+    /// entries are kept.
+    #[must_use]
+    pub fn new(precision_ms: i64, lead_ms: i64, limit: usize, read_ms: i64) -> Self {
+        Self {
+            precision_ms,
+            lead_ms,
+            limit: limit.max(2),
+            near: BTreeMap::new(),
+            exact: BTreeMap::new(),
+            frontier: None,
+            slots: BTreeMap::new(),
+            loading: 0,
+            read_ms,
+            next_ms: read_ms,
+        }
+    }
+
+    /// First slot that is not finished.
+    #[must_use]
+    pub fn read_ms(&self) -> i64 {
+        self.read_ms
+    }
+
+    /// Number of entries held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.near.len() + self.exact.len()
+    }
+
+    /// Whether nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.near.is_empty() && self.exact.is_empty()
+    }
+
+    /// Whether all slots that lie in the past are asked for and loaded.
+    #[must_use]
+    pub fn is_caught_up(&self, now_ms: i64) -> bool {
+        self.next_ms > now_ms && self.loading == 0
+    }
+
+    /// Whether some chain is being walked.
+    #[must_use]
+    pub fn is_loading(&self) -> bool {
+        self.loading > 0
+    }
+
+    fn slot_of(&self, time_ms: i64) -> i64 {
+        time_ms.div_euclid(self.precision_ms) * self.precision_ms
+    }
+
+    fn is_behind_frontier(&self, key: Key) -> bool {
+        self.frontier.is_some_and(|frontier| key >= frontier)
+    }
+
+    /// The chains to walk now. `last` gives the newest unit of a slot.
+    ///
+    /// # Errors
+    /// Those of `last`.
+    pub fn wanted<E>(
+        &mut self,
+        now_ms: i64,
+        mut last: impl FnMut(i64) -> Result<Option<u64>, E>,
+    ) -> Result<Vec<Load>, E> {
+        let mut loads = Vec::new();
+        let room = |agenda: &Self| agenda.len() < agenda.limit / 2;
+        if let Some(from) = self.frontier.filter(|_| room(self) && self.loading == 0) {
+            let again: Vec<i64> =
+                self.slots.range(self.slot_of(from.0 - 1)..).map(|(slot, _)| *slot).collect();
+            for slot_ms in again {
+                if let Some(last) = last(slot_ms)? {
+                    loads.push(self.load(slot_ms, last, Some(from)));
+                }
+            }
+            self.frontier = None;
+            return Ok(loads);
+        }
+        let mut looked_up = 0;
+        while self.next_ms <= now_ms + self.lead_ms
+            && self.frontier.is_none()
+            && self.loading < LOADING_MAX
+            && room(self)
+            && looked_up < LOOKED_UP_MAX
+        {
+            looked_up += 1;
+            if let Some(last) = last(self.next_ms)? {
+                let load = self.load(self.next_ms, last, None);
+                loads.push(load);
+            }
+            self.next_ms += self.precision_ms;
+        }
+        Ok(loads)
+    }
+
+    fn load(&mut self, slot_ms: i64, last: u64, from: Option<Key>) -> Load {
+        self.slots.entry(slot_ms).or_default().loading = true;
+        self.loading += 1;
+        Load { slot_ms, precision_ms: self.precision_ms, last, from, limit: self.limit / 2 }
+    }
+
+    /// Takes what a walk found, and the keys its deletes name.
+    pub fn loaded(&mut self, loaded: Loaded, deleted: impl IntoIterator<Item = Box<[u8]>>) {
+        self.loading -= 1;
+        let near = self.slots.entry(loaded.slot_ms).or_default();
+        near.loading = false;
+        near.deleted.extend(deleted);
+        if let Some(cut) = loaded.cut {
+            self.frontier = Some(self.frontier.map_or(cut, |frontier| frontier.min(cut)));
+        }
+        for entry in loaded.entries {
+            self.insert(entry);
+        }
+        self.shrink();
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        if !self.is_behind_frontier(entry.key()) && self.near.insert(entry.key(), entry).is_none() {
+            self.slots.entry(entry.slot_ms).or_default().open += 1;
+        }
+    }
+
+    /// Forgets what is behind the frontier, and the latest entries when there are too many.
+    fn shrink(&mut self) {
+        while let Some((&key, _)) = self.near.last_key_value() {
+            if self.near.len() > self.limit {
+                self.frontier = Some(key);
+            } else if !self.is_behind_frontier(key) {
+                return;
+            }
+            if let Some((_, entry)) = self.near.pop_last() {
+                self.close(entry.slot_ms);
+            }
+        }
+    }
+
+    fn close(&mut self, slot_ms: i64) {
+        if let Some(near) = self.slots.get_mut(&slot_ms) {
+            near.open -= 1;
+        }
+    }
+
+    /// The slot for a new message whose own is `slot_ms`: that one, or the first unfinished one when it is over.
+    #[must_use]
+    pub fn slot_for(&self, slot_ms: i64) -> i64 {
+        slot_ms.max(self.read_ms)
+    }
+
+    /// Tells of a unit that was added to its slot. `deleted` is the key it cancels, when it does.
+    pub fn arrived(&mut self, entry: Entry, deleted: Option<Box<[u8]>>) {
+        if entry.slot_ms >= self.next_ms {
+            return;
+        }
+        match deleted {
+            Some(key) => drop(self.slots.entry(entry.slot_ms).or_default().deleted.insert(key)),
+            None => {
+                self.slots.entry(entry.slot_ms).or_default();
+                self.insert(entry);
+                self.shrink();
+            }
+        }
+    }
+
+    /// Up to `count` entries that are due, in order. Each must come back by [`Self::done`] or [`Self::later`].
+    pub fn due(&mut self, now_ms: i64, count: usize, out: &mut Vec<Entry>) {
+        while out.len() < count {
+            let near = self.near.first_key_value().map(|(key, _)| *key);
+            let exact = self.exact.first_key_value().map(|(key, _)| *key);
+            let from_exact = exact.is_some_and(|exact| near.is_none_or(|near| exact < near));
+            // Entries whose records are known stay in memory; with too many of them no more are looked up.
+            let full = !from_exact && self.exact.len() >= self.limit;
+            let Some(first) = (if from_exact { exact } else { near }).filter(|key| key.0 <= now_ms && !full)
+            else {
+                return;
+            };
+            let entry = if from_exact { self.exact[&first] } else { self.near[&first] };
+            if self.slots.get(&entry.slot_ms).is_some_and(|near| near.loading) {
+                // Some unit of it may cancel this one.
+                return;
+            }
+            if from_exact {
+                self.exact.remove(&first)
+            } else {
+                self.near.remove(&first)
+            };
+            out.push(entry);
+        }
+    }
+
+    /// Whether some message of this slot was cancelled.
+    #[must_use]
+    pub fn has_deleted(&self, slot_ms: i64) -> bool {
+        self.slots.get(&slot_ms).is_some_and(|near| !near.deleted.is_empty())
+    }
+
+    /// Whether the message of this key was cancelled in this slot.
+    #[must_use]
+    pub fn is_deleted(&self, slot_ms: i64, key: &[u8]) -> bool {
+        self.slots.get(&slot_ms).is_some_and(|near| near.deleted.contains(key))
+    }
+
+    /// An entry was delivered, cancelled or given up.
+    pub fn done(&mut self, entry: &Entry) {
+        if let Some(near) = self.slots.get_mut(&entry.slot_ms) {
+            near.open -= 1;
+            near.begun = true;
+        }
+    }
+
+    /// An entry is due at another time than its unit says, or could not be delivered yet.
+    pub fn later(&mut self, entry: Entry, due_ms: i64) {
+        let entry = Entry { due_ms, ..entry };
+        self.exact.insert(entry.key(), entry);
+    }
+
+    /// Moves the read time over finished slots.
+    pub fn finish(&mut self, now_ms: i64) {
+        while self.read_ms + self.precision_ms <= now_ms && self.read_ms < self.next_ms {
+            let reached = self.frontier.is_some_and(|frontier| self.slot_of(frontier.0 - 1) <= self.read_ms);
+            if reached || self.slots.get(&self.read_ms).is_some_and(|near| near.open > 0 || near.loading) {
+                return;
+            }
+            self.slots.remove(&self.read_ms);
+            self.read_ms += self.precision_ms;
+        }
+    }
+
+    /// When there is something to do next, if nothing arrives until then.
+    #[must_use]
+    pub fn wake_ms(&self) -> i64 {
+        let first =
+            |entries: &BTreeMap<Key, Entry>| entries.first_key_value().map_or(i64::MAX, |(key, _)| key.0);
+        first(&self.near).min(first(&self.exact)).min(self.next_ms - self.lead_ms)
+    }
+
+    /// Slots of which something was delivered and which are not finished: their chains hold what must not be delivered
+    /// again.
+    #[must_use]
+    pub fn begun(&self) -> Vec<i64> {
+        self.slots.iter().filter(|(_, near)| near.begun).map(|(slot, _)| *slot).collect()
+    }
+
+    /// Positions of the units that are held.
+    #[must_use]
+    pub fn open_units(&self) -> HashSet<u64> {
+        self.near.values().chain(self.exact.values()).map(|entry| entry.at).collect()
+    }
+
+    /// Whether an entry is too far away to be held.
+    #[must_use]
+    pub fn is_forgotten(&self, entry: &Entry) -> bool {
+        self.is_behind_frontier(entry.key())
+    }
+}

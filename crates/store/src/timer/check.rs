@@ -1,0 +1,104 @@
+//! `config/timercheck`: how far units, queue and wheel time are done (`TimerCheckpoint`).
+//!
+//! In a check of this store the units end where the queue offset says: whatever lies behind is made again from the
+//! queue, whole or torn. In Java's the two are of different moments. Four bytes behind the numbers, which Java neither
+//! reads nor writes, tell the two apart.
+
+use crate::disk::{Disk, Space};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Size of the file.
+const PAGE_BYTES: usize = 4096;
+
+/// What stands behind the numbers when this store wrote them.
+fn seal(numbers: &[u8]) -> [u8; 4] {
+    wire::hash::crc32(&[b"vostok", numbers].concat()).to_be_bytes()
+}
+
+/// Its content: seven numbers at the start of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimerCheck {
+    /// Everything in slots before this time was delivered, ms.
+    pub read_ms: i64,
+    /// Everything before this position of the timer log is durable, in its slot too.
+    pub log_position: i64,
+    /// Next message of the timer queue to add.
+    pub queue_offset: i64,
+    /// The same on the master; here always equal.
+    pub master_queue_offset: i64,
+    /// `DataVersion`: state version, timestamp, counter.
+    pub version: [i64; 3],
+}
+
+impl TimerCheck {
+    /// Reads a page; missing bytes count as zero.
+    #[must_use]
+    pub fn from_bytes(page: &[u8]) -> Self {
+        let field = |index: usize| {
+            let bytes = page.get(index * 8..index * 8 + 8).unwrap_or(&[0; 8]);
+            i64::from_be_bytes(bytes.try_into().expect("eight bytes sliced"))
+        };
+        Self {
+            read_ms: field(0),
+            log_position: field(1),
+            queue_offset: field(2),
+            master_queue_offset: field(3),
+            version: [field(4), field(5), field(6)],
+        }
+    }
+
+    /// The 56 bytes at the start of the page, which slaves also get on the wire.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 56] {
+        let [state, timestamp, counter] = self.version;
+        let fields = [
+            self.read_ms,
+            self.log_position,
+            self.queue_offset,
+            self.master_queue_offset,
+            state,
+            timestamp,
+            counter,
+        ];
+        let mut bytes = [0; 56];
+        for (index, field) in fields.iter().enumerate() {
+            bytes[index * 8..index * 8 + 8].copy_from_slice(&field.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// The check, and whether this store wrote it.
+    pub(super) fn load(disk: &dyn Disk, path: &Path) -> io::Result<Option<(Self, bool)>> {
+        let file = match disk.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut page = [0; 60];
+        match file.read_at(&mut page, 0) {
+            // A file that was being made when the power went away.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+            done => done.map(|()| Some((Self::from_bytes(&page), page[56..] == seal(&page[..56])))),
+        }
+    }
+
+    /// Overwrites the numbers in place: they lie in one sector.
+    pub(super) fn save(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
+        let (file, is_new) = match disk.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                (disk.create(path, PAGE_BYTES as u64, Space::Reserved)?, true)
+            }
+            file => (file?, false),
+        };
+        let mut page = [0; 60];
+        page[..56].copy_from_slice(&self.to_bytes());
+        let sealed = seal(&page[..56]);
+        page[56..].copy_from_slice(&sealed);
+        file.write_at(&page, 0)?;
+        file.sync()?;
+        match path.parent() {
+            Some(directory) if is_new => disk.sync_dir(directory),
+            _ => Ok(()),
+        }
+    }
+}

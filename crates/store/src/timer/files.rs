@@ -1,0 +1,344 @@
+//! Wheel, timer log and check together, as their one writer sees them.
+
+use super::check::TimerCheck;
+use super::log::TimerLog;
+use super::slot::Slot;
+use super::unit::{TimerUnit, UNIT_BYTES, magic};
+use super::wheel::{Dirty, Wheel, adopt_snapshot, write_dirty};
+use crate::disk::{Disk, DiskFile};
+use crate::error::OpenError;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use wire::units::LogOffset;
+
+/// Units collected before they are written.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// What the timer's files are opened with.
+#[derive(Clone, Debug)]
+pub struct TimerConfig {
+    /// `storePathRootDir`.
+    pub root: PathBuf,
+    /// Half the slots of the wheel; Java's is fixed to a week of seconds.
+    pub slots: u64,
+    /// `timerPrecisionMs`: time of a slot. Must stay as it is for the life of a store.
+    pub precision_ms: i64,
+    /// `mappedFileSizeTimerLog`. Must stay as it is for the life of a store.
+    pub log_file_bytes: u64,
+    /// `timerRollWindowSlot`: a message further away than so many slots is looked at again before it is due.
+    pub roll_window_slots: i64,
+    /// `timerWheelSnapshotFlush`: the newest snapshot of the wheel counts, not the plain file.
+    pub snapshots: bool,
+}
+
+impl TimerConfig {
+    /// RocketMQ's defaults for a store at `root`.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            slots: 7 * 86_400,
+            precision_ms: 1000,
+            log_file_bytes: 100 << 20,
+            roll_window_slots: 2 * 86_400,
+            snapshots: false,
+        }
+    }
+
+    /// Start of the slot a time lies in.
+    #[must_use]
+    pub fn slot_of(&self, time_ms: i64) -> i64 {
+        time_ms.div_euclid(self.precision_ms) * self.precision_ms
+    }
+
+    /// Longest time a unit waits in the wheel, ms (`TimerMessageStore` keeps 60 slots free).
+    #[must_use]
+    pub fn roll_window_ms(&self) -> i64 {
+        let most = self.slots.cast_signed() - 60;
+        let slots = if (2..=most).contains(&self.roll_window_slots) { self.roll_window_slots } else { most };
+        slots * self.precision_ms
+    }
+
+    fn check_path(&self) -> PathBuf {
+        self.root.join("config").join("timercheck")
+    }
+}
+
+/// Whose check there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    Java,
+    Ours,
+}
+
+/// Where the owner is, for [`TimerFiles::save`].
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Everything in slots before it was delivered.
+    pub read_ms: i64,
+    /// Next message of the timer queue to add.
+    pub queue_offset: i64,
+    /// Wall clock.
+    pub now_ms: i64,
+}
+
+/// The files. One owner changes them; [`Self::log`] may be read by others.
+pub struct TimerFiles {
+    pub(super) config: TimerConfig,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) wheel: Wheel,
+    pub(super) log: Arc<TimerLog>,
+    /// As last read or handed out for saving.
+    pub(super) check: TimerCheck,
+    /// There was one when the files were opened, of this store's or of Java's.
+    pub(super) found: Found,
+    /// End of the last unit.
+    pub(super) end: u64,
+    /// Units that are not in the file yet, and where they go.
+    block: Vec<u8>,
+    block_at: u64,
+    /// How far the oldest file of the log was looked through, and the latest time found in it.
+    looked: (u64, i64),
+}
+
+/// Bytes of the oldest file looked through at once.
+const LOOK_BYTES: usize = UNIT_BYTES as usize * 16_384;
+
+impl TimerFiles {
+    /// Opens or makes the files. [`Self::recover`] comes next.
+    ///
+    /// # Errors
+    /// When one has another size than configured, or the disk fails.
+    pub fn open(config: TimerConfig, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
+        let (path, slots) = (config.root.join("timerwheel"), 2 * config.slots);
+        disk.create_dir_all(&config.root.join("config")).map_err(OpenError::io(&config.root))?;
+        if config.snapshots {
+            adopt_snapshot(&*disk, &path, slots).map_err(OpenError::io(&path))?;
+        }
+        let wheel = Wheel::open(&*disk, &path, slots, config.precision_ms)?;
+        let log = TimerLog::open(config.root.join("timerlog"), config.log_file_bytes, disk.clone())?;
+        let check =
+            TimerCheck::load(&*disk, &config.check_path()).map_err(OpenError::io(config.check_path()))?;
+        let found = match &check {
+            None => Found::Nothing,
+            Some((_, true)) => Found::Ours,
+            Some((_, false)) => Found::Java,
+        };
+        let check = check.unwrap_or_default().0;
+        let log = Arc::new(log);
+        Ok(Self {
+            config,
+            disk,
+            wheel,
+            log,
+            check,
+            found,
+            end: 0,
+            block: Vec::new(),
+            block_at: 0,
+            looked: (0, i64::MIN),
+        })
+    }
+
+    /// What they were opened with.
+    #[must_use]
+    pub fn config(&self) -> &TimerConfig {
+        &self.config
+    }
+
+    /// The units, for reading.
+    #[must_use]
+    pub fn log(&self) -> &Arc<TimerLog> {
+        &self.log
+    }
+
+    /// The chain of the slot a time lies in, if it has units. They can be read after [`Self::write`].
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn slot(&mut self, time_ms: i64) -> io::Result<Option<Slot>> {
+        Ok(self.wheel.slot(time_ms)?.filter(|slot| slot.last.is_some()))
+    }
+
+    /// Whether the place of a time's slot holds units of another time that were not delivered yet.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn is_taken(&mut self, time_ms: i64, read_ms: i64) -> io::Result<bool> {
+        let slot = self.wheel.raw(time_ms)?;
+        Ok(slot.last.is_some() && slot.time_ms >= read_ms && slot.time_ms != self.config.slot_of(time_ms))
+    }
+
+    /// Adds a unit to the slot its time lies in; `previous` is filled in. Answers its position.
+    ///
+    /// # Errors
+    /// The disk's; nothing was added then.
+    pub fn add(&mut self, unit: TimerUnit) -> io::Result<u64> {
+        let at = self.log.place(self.end);
+        if at != self.end || self.block.len() >= BLOCK_BYTES {
+            self.write()?;
+        }
+        self.log.ensure(at)?;
+        if at != self.end {
+            self.log.write_blank(self.end)?;
+        }
+        let time_ms = self.config.slot_of(unit.time_ms());
+        let mut slot = self.wheel.slot(time_ms)?.unwrap_or(Slot { time_ms, ..Slot::default() });
+        let unit = TimerUnit { previous: slot.last, ..unit };
+        slot.first = slot.first.or(Some(at));
+        slot.last = Some(at);
+        slot.count += if unit.magic & magic::DELETE == 0 { 1 } else { -1 };
+        self.wheel.put(slot)?;
+        if self.block.is_empty() {
+            self.block_at = at;
+        }
+        self.block.extend_from_slice(&unit.to_bytes());
+        self.end = at + UNIT_BYTES;
+        Ok(at)
+    }
+
+    /// Writes the units added so far to the file, where readers find them.
+    ///
+    /// # Errors
+    /// The disk's; a later call tries again.
+    pub fn write(&mut self) -> io::Result<()> {
+        if !self.block.is_empty() {
+            self.log.write_at(&self.block, self.block_at)?;
+            self.block.clear();
+        }
+        Ok(())
+    }
+
+    /// Gives the slot of a time a new chain of these units, or of none. Whoever reads the old units again, after a
+    /// crash, finds that these are newer.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn replace(&mut self, time_ms: i64, units: &[TimerUnit], record: (LogOffset, u32)) -> io::Result<()> {
+        let time_ms = self.config.slot_of(time_ms);
+        // The first unit of the old chain stays known: recovery may have to go back to it.
+        let first = self.wheel.slot(time_ms)?.and_then(|slot| slot.first);
+        self.wheel.put(Slot { time_ms, first, ..Slot::default() })?;
+        for unit in units {
+            self.add(*unit)?;
+        }
+        if units.is_empty() { self.mark(time_ms, record) } else { Ok(()) }
+    }
+
+    /// Adds a unit that means nothing: one that cancels, of a record that names nothing to cancel. Java finds the next
+    /// message of the queue behind the record of the last unit.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn mark(&mut self, time_ms: i64, (log_offset, size): (LogOffset, u32)) -> io::Result<()> {
+        let magic = magic::DEFAULT | magic::DELETE;
+        let written_ms = self.config.slot_of(time_ms);
+        let unit =
+            TimerUnit { previous: None, magic, written_ms, delay_ms: 0, log_offset, size, topic_hash: 0 };
+        self.add(unit).map(drop)
+    }
+
+    /// What has to be written now; [`TimerSave::write`] does it, on any thread. The one before must be done.
+    ///
+    /// # Errors
+    /// The disk's, when units cannot be written.
+    pub fn save(&mut self, progress: Progress) -> io::Result<TimerSave> {
+        self.write()?;
+        let mut check = TimerCheck {
+            read_ms: progress.read_ms,
+            log_position: self.end.cast_signed(),
+            queue_offset: progress.queue_offset,
+            master_queue_offset: progress.queue_offset,
+            version: self.check.version,
+        };
+        let changed = check != self.check;
+        if changed {
+            check.version[1] = progress.now_ms;
+            check.version[2] += 1;
+        }
+        let from = self.check.log_position.cast_unsigned().min(self.end);
+        let dirty = self.wheel.take_dirty();
+        self.check = check;
+        Ok(TimerSave {
+            disk: self.disk.clone(),
+            log: self.log.clone(),
+            log_range: from..self.end,
+            wheel: self.wheel.file(),
+            dirty,
+            check: changed.then_some(check),
+            check_path: self.config.check_path(),
+        })
+    }
+
+    /// Looks through a part of the oldest file of the log, and removes it when all its units lie in slots before
+    /// `read_ms`. `saved` is the position of a save that is done; recovery reads the file before it. Answers whether
+    /// there may be more to do.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn retire(&mut self, read_ms: i64, saved: u64) -> io::Result<bool> {
+        let base = self.log.min();
+        let file_end = base + self.log.file_bytes();
+        let limit = self.log.base_of(saved.saturating_sub(self.log.file_bytes()));
+        if file_end > limit {
+            return Ok(false);
+        }
+        if !(base..=file_end).contains(&self.looked.0) {
+            self.looked = (base, i64::MIN);
+        }
+        let (at, mut latest_ms) = self.looked;
+        if at < file_end {
+            let mut bytes = vec![0; LOOK_BYTES];
+            let filled = self.log.read_at(&mut bytes, at)?;
+            let units = bytes[..filled].chunks_exact(UNIT_BYTES as usize).map_while(TimerUnit::from_bytes);
+            latest_ms = units.map(|unit| unit.time_ms()).fold(latest_ms, i64::max);
+            self.looked = (at + filled as u64, latest_ms);
+            return Ok(true);
+        }
+        let over = latest_ms < read_ms && self.log.remove_first(limit)?;
+        if over {
+            self.looked = (0, i64::MIN);
+        }
+        Ok(over)
+    }
+}
+
+/// One save of the files on its way to the disk.
+pub struct TimerSave {
+    disk: Arc<dyn Disk>,
+    log: Arc<TimerLog>,
+    log_range: std::ops::Range<u64>,
+    wheel: Arc<dyn DiskFile>,
+    dirty: Vec<Dirty>,
+    check: Option<TimerCheck>,
+    check_path: PathBuf,
+}
+
+impl TimerSave {
+    /// Position of the timer log it covers.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.log_range.end
+    }
+
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.check.is_none() && self.dirty.is_empty()
+    }
+
+    /// Makes units durable, then slots, then the check that counts on both.
+    ///
+    /// # Errors
+    /// The disk's. What was saved before still counts; saving must not go on, because the kernel may have dropped
+    /// what it could not write.
+    pub fn write(self) -> io::Result<()> {
+        if !self.log_range.is_empty() {
+            self.log.sync(self.log_range.start, self.log_range.end)?;
+        }
+        write_dirty(&*self.wheel, &self.dirty)?;
+        self.check.map_or(Ok(()), |check| check.save(&*self.disk, &self.check_path))
+    }
+}

@@ -1,0 +1,48 @@
+//! One slot of the wheel.
+
+/// Bytes of a slot.
+pub(super) const SLOT_BYTES: u64 = 32;
+
+/// The chain of units of one step of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// Start of the step, ms.
+    pub time_ms: i64,
+    /// Position of the first unit; only informative.
+    pub first: Option<u64>,
+    /// Position of the newest unit.
+    pub last: Option<u64>,
+    /// Messages added, less those that delete others.
+    pub count: i32,
+    /// Kept as found.
+    pub magic: i32,
+}
+
+impl Slot {
+    /// The bytes in the wheel; the time is stored in steps of `precision_ms`.
+    #[must_use]
+    pub fn to_bytes(&self, precision_ms: i64) -> [u8; 32] {
+        let position = |at: Option<u64>| at.map_or(-1, u64::cast_signed).to_be_bytes();
+        let mut bytes = [0; 32];
+        bytes[0..8].copy_from_slice(&(self.time_ms / precision_ms).to_be_bytes());
+        bytes[8..16].copy_from_slice(&position(self.first));
+        bytes[16..24].copy_from_slice(&position(self.last));
+        bytes[24..28].copy_from_slice(&self.count.to_be_bytes());
+        bytes[28..32].copy_from_slice(&self.magic.to_be_bytes());
+        bytes
+    }
+
+    /// Reads a slot.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 32], precision_ms: i64) -> Self {
+        let eight = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes sliced"));
+        let four = |at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"));
+        Self {
+            time_ms: eight(0).saturating_mul(precision_ms),
+            first: u64::try_from(eight(8)).ok(),
+            last: u64::try_from(eight(16)).ok(),
+            count: four(24),
+            magic: four(28),
+        }
+    }
+}

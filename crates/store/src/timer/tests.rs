@@ -1,0 +1,377 @@
+//! Formats against Java's bytes, and whole lives of the files against a model.
+
+use super::*;
+use crate::disk::{Disk, FakeDisk, Space};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use wire::units::LogOffset;
+
+const WHEEL: &[u8] = include_bytes!("golden/timerwheel-10slots.bin");
+const CHECK: &[u8] = include_bytes!("golden/timercheck.bin");
+const LOG: [&[u8]; 2] =
+    [include_bytes!("golden/timerlog-172-0.bin"), include_bytes!("golden/timerlog-172-172.bin")];
+/// Slot time the Java program used.
+const TIME_MS: i64 = 1_700_000_000_000;
+
+fn config(root: &str) -> TimerConfig {
+    TimerConfig { slots: 10, log_file_bytes: 172, roll_window_slots: 8, ..TimerConfig::new(root) }
+}
+
+fn open(config: TimerConfig, disk: &FakeDisk) -> TimerFiles {
+    TimerFiles::open(config, Arc::new(disk.clone())).unwrap()
+}
+
+fn content(disk: &dyn Disk, path: &str, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    disk.open(Path::new(path)).unwrap().read_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn unit(magic: i32, time_ms: i64, log_offset: u64, size: u32) -> TimerUnit {
+    TimerUnit {
+        previous: None,
+        magic,
+        written_ms: time_ms - 1000,
+        delay_ms: 1000,
+        log_offset: LogOffset::new(log_offset),
+        size,
+        topic_hash: 0x95a7_c512_u32.cast_signed(),
+    }
+}
+
+#[test]
+fn units_are_java_s_bytes_and_roll_over_files_as_java_s_do() {
+    let disk = FakeDisk::new(512);
+    let mut files = open(config("/s"), &disk);
+    files.recover(LogOffset::new(1 << 20), 0).unwrap();
+    // Java's program set the previous positions by hand; here they follow from the slots.
+    let expected: Vec<TimerUnit> =
+        [0, 52, 104].iter().map(|at| TimerUnit::from_bytes(&LOG[0][*at..]).unwrap()).collect();
+    for (index, java) in expected.iter().enumerate() {
+        let mut bytes = java.to_bytes();
+        assert_eq!(bytes, LOG[0][index * 52..index * 52 + 52]);
+        bytes[0] = 1;
+        assert_eq!(TimerUnit::from_bytes(&bytes), None, "another size is no unit");
+    }
+    let rolled = TimerUnit::from_bytes(LOG[1]).unwrap();
+    assert!(rolled.rolls() && rolled.size == 0xcb);
+    for (index, slot) in [5, 5, 7].into_iter().enumerate() {
+        files.add(unit(1, TIME_MS + slot * 1000, 0xc8 + index as u64, 0xc8)).unwrap();
+    }
+    assert_eq!(files.add(unit(3, TIME_MS + 9000, 0x3000, 0xcb)).unwrap(), 172);
+    files.write().unwrap();
+    assert_eq!(content(&disk, "/s/timerlog/00000000000000000000", 172)[156..], LOG[0][156..]);
+}
+
+#[test]
+fn slots_are_java_s_bytes() {
+    let disk = FakeDisk::new(512);
+    let file = disk.create(Path::new("/s/timerwheel"), 640, Space::Sparse).unwrap();
+    file.write_at(WHEEL, 0).unwrap();
+    let mut files = open(config("/s"), &disk);
+    // Slots 1 and 3 of 20 are used.
+    let first = files.slot(TIME_MS + 1000).unwrap().unwrap();
+    assert_eq!((first.first, first.last, first.count), (Some(0), Some(52), 2));
+    let second = files.slot(TIME_MS + 3000).unwrap().unwrap();
+    assert_eq!((second.first, second.last, second.count), (Some(104), Some(104), 1));
+    assert_eq!(files.slot(TIME_MS).unwrap(), None);
+    assert_eq!(files.slot(TIME_MS + 21_000).unwrap(), None, "the same place, another time");
+    assert!(files.is_taken(TIME_MS + 21_000, TIME_MS).unwrap());
+    assert!(!files.is_taken(TIME_MS + 21_000, TIME_MS + 2000).unwrap(), "what is over is free");
+    assert_eq!(second.to_bytes(1000), WHEEL[96..128]);
+}
+
+#[test]
+fn the_check_is_java_s_page() {
+    let check = TimerCheck::from_bytes(CHECK);
+    let expected = TimerCheck {
+        read_ms: TIME_MS + 1000,
+        log_position: 104,
+        queue_offset: 7,
+        master_queue_offset: 8,
+        version: [3, 1_700_000_002_222, 42],
+    };
+    assert_eq!(check, expected);
+    assert_eq!(check.to_bytes(), CHECK[..56]);
+}
+
+#[test]
+fn the_newest_snapshot_counts_once() {
+    let disk = FakeDisk::new(512);
+    for (name, slot) in [("timerwheel", 1), ("timerwheel.90", 2), ("timerwheel.104", 3)] {
+        let file = disk.create(&Path::new("/s").join(name), 640, Space::Sparse).unwrap();
+        file.write_at(&WHEEL[96..128], slot * 32).unwrap();
+    }
+    let mut files = open(TimerConfig { snapshots: true, ..config("/s") }, &disk);
+    assert!(files.slot(TIME_MS + 3000).unwrap().is_some());
+    let names: Vec<_> = disk.list(Path::new("/s")).unwrap().into_iter().map(|entry| entry.name).collect();
+    assert!(!names.iter().any(|name| name.starts_with("timerwheel.")), "{names:?}");
+}
+
+#[test]
+fn a_wheel_of_another_size_is_refused() {
+    let disk = FakeDisk::new(512);
+    disk.create(Path::new("/s/timerwheel"), 320, Space::Sparse).unwrap();
+    let error = TimerFiles::open(config("/s"), Arc::new(disk)).err().unwrap();
+    assert!(error.to_string().contains("/s/timerwheel is 320 bytes long, expected 640"), "{error}");
+}
+
+#[test]
+fn files_nobody_refers_to_are_removed() {
+    let disk = FakeDisk::new(512);
+    let mut files = open(TimerConfig { slots: 1000, ..config("/s") }, &disk);
+    files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
+    for number in 0..15 {
+        files.add(unit(1, TIME_MS + number * 1000, 0, 100)).unwrap();
+    }
+    let save = files.save(TimerProgress { read_ms: TIME_MS, queue_offset: 15, now_ms: 1 }).unwrap();
+    let saved = save.position();
+    save.write().unwrap();
+    while files.retire(TIME_MS + 2000, saved).unwrap() {}
+    assert_eq!(files.log().min(), 0, "the third unit of the first file is not over");
+    while files.retire(TIME_MS + 4000, saved).unwrap() {}
+    assert_eq!(files.log().min(), 172);
+    while files.retire(TIME_MS + 1_000_000, saved).unwrap() {}
+    assert_eq!(files.log().min(), 516, "recovery reads the file before the save, and the last");
+}
+
+/// A timer as the model sees it.
+#[derive(Clone, Debug)]
+struct Timer {
+    due_ms: i64,
+    key: Option<u64>,
+}
+
+/// The whole of a timer without records: a queue of timers is its source, as the commit log is the real one's.
+struct Life {
+    disk: FakeDisk,
+    files: TimerFiles,
+    agenda: Agenda,
+    next: usize,
+    now_ms: i64,
+    save: Option<TimerSave>,
+}
+
+impl Life {
+    fn config() -> TimerConfig {
+        TimerConfig {
+            slots: 40,
+            log_file_bytes: 52 * 7 + 30,
+            roll_window_slots: 30,
+            ..TimerConfig::new("/s")
+        }
+    }
+
+    fn new(disk: FakeDisk, now_ms: i64, queue: &[Timer]) -> Self {
+        let mut files = open(Self::config(), &disk);
+        let recovered = files.recover(LogOffset::new(queue.len() as u64 * 100), now_ms).unwrap();
+        let newest = recovered.newest.map(|newest| (newest.get() / 100).cast_signed());
+        let next = usize::try_from(recovered.queue_offset(newest)).unwrap();
+        let agenda = Agenda::new(1000, 3000, 8, recovered.read_ms);
+        let mut life = Self { disk, files, agenda, next, now_ms, save: None };
+        life.save();
+        life.write_save();
+        life
+    }
+
+    /// Everything the owner does in one round at `now_ms`; answers the numbers of what was delivered.
+    fn round(&mut self, now_ms: i64, queue: &[Timer], delivered: &mut Vec<(usize, i64)>) {
+        self.now_ms = now_ms;
+        while self.next < queue.len() {
+            let timer = &queue[self.next];
+            let own = wheel_time(timer.due_ms, 1000);
+            let slot_ms = self.agenda.slot_for(own);
+            let time_ms = if slot_ms == own { timer.due_ms - 1 } else { slot_ms };
+            let magic = if timer.key.is_some() { 5 } else { 1 };
+            let unit = TimerUnit { magic, ..unit(1, time_ms, self.next as u64 * 100, 100) };
+            let at = self.files.add(unit).unwrap();
+            let key = timer.key.map(|key| key.to_be_bytes().to_vec().into_boxed_slice());
+            self.agenda.arrived(Entry::of(at, &unit, slot_ms), key);
+            self.next += 1;
+        }
+        self.files.write().unwrap();
+        loop {
+            let files = &mut self.files;
+            let wanted = self.agenda.wanted(now_ms, |slot| files.slot(slot).map(|slot| slot?.last)).unwrap();
+            for load in &wanted {
+                let loaded = walk(self.files.log(), load).unwrap();
+                let number = |entry: &Entry| usize::try_from(entry.log_offset.get() / 100).unwrap();
+                let keys: Vec<_> =
+                    loaded.deletes.iter().filter_map(|entry| queue[number(entry)].key).collect();
+                let keys = keys.into_iter().map(|key| key.to_be_bytes().to_vec().into_boxed_slice());
+                self.agenda.loaded(loaded, keys);
+            }
+            let mut due = Vec::new();
+            self.agenda.due(now_ms, 5, &mut due);
+            if due.is_empty() && wanted.is_empty() {
+                break;
+            }
+            for entry in due {
+                let number = usize::try_from(entry.log_offset.get() / 100).unwrap();
+                if queue[number].due_ms > now_ms {
+                    self.agenda.later(entry, queue[number].due_ms);
+                    continue;
+                }
+                if !self.agenda.is_deleted(entry.slot_ms, &(number as u64).to_be_bytes()) {
+                    delivered.push((number, now_ms));
+                }
+                self.agenda.done(&entry);
+            }
+        }
+        self.agenda.finish(now_ms);
+    }
+
+    fn save(&mut self) {
+        let progress = TimerProgress {
+            read_ms: self.agenda.read_ms(),
+            queue_offset: i64::try_from(self.next).unwrap(),
+            now_ms: self.now_ms,
+        };
+        self.save = Some(self.files.save(progress).unwrap());
+    }
+
+    fn write_save(&mut self) {
+        if let Some(save) = self.save.take() {
+            save.write().unwrap();
+        }
+    }
+
+    fn stop(mut self) -> FakeDisk {
+        self.write_save();
+        let open = self.agenda.open_units();
+        let newest = (LogOffset::new((self.next.max(1) as u64 - 1) * 100), 100);
+        for slot_ms in self.agenda.begun() {
+            let Some(last) = self.files.slot(slot_ms).unwrap().and_then(|slot| slot.last) else { continue };
+            let load = Load { slot_ms, precision_ms: 1000, last, from: None, limit: usize::MAX };
+            let mut left = units(self.files.log(), &load).unwrap();
+            left.retain(|(at, unit)| {
+                let entry = Entry::of(*at, unit, slot_ms);
+                unit.deletes() || open.contains(at) || self.agenda.is_forgotten(&entry)
+            });
+            let left: Vec<TimerUnit> = left.into_iter().map(|(_, unit)| unit).collect();
+            self.files.replace(slot_ms, &left, newest).unwrap();
+        }
+        if self.next > 0 {
+            self.files.mark(self.agenda.read_ms() - 1000, newest).unwrap();
+        }
+        self.save();
+        self.write_save();
+        self.disk
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A timer due after so many milliseconds.
+    Add(i64),
+    /// Cancels the timer so many before, in its slot.
+    Cancel(usize),
+    Pass(i64),
+    Save,
+    WriteSave,
+    Stop,
+    Kill,
+    Cut(u64),
+}
+
+fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
+    use proptest::prelude::*;
+    let step = prop_oneof![
+        8 => (1..25_000_i64).prop_map(Step::Add),
+        4 => (1..1500_i64).prop_map(Step::Add),
+        2 => (0..6_usize).prop_map(Step::Cancel),
+        6 => (0..1500_i64).prop_map(Step::Pass),
+        1 => (0..20_000_i64).prop_map(Step::Pass),
+        2 => Just(Step::Save),
+        2 => Just(Step::WriteSave),
+        1 => Just(Step::Stop),
+        1 => Just(Step::Kill),
+        1 => any::<u64>().prop_map(Step::Cut),
+    ];
+    proptest::collection::vec(step, 1..80)
+}
+
+/// Runs the steps; every timer is delivered, none early, none twice without a crash, none that was cancelled in time.
+fn check_life(steps: &[Step]) {
+    let mut now_ms = TIME_MS;
+    let mut queue: Vec<Timer> = Vec::new();
+    let mut cancelled = BTreeSet::new();
+    let mut delivered = Vec::new();
+    let mut crashed = false;
+    let mut life = Life::new(FakeDisk::new(64), now_ms, &queue);
+    for step in steps {
+        match step {
+            Step::Add(delay) => queue.push(Timer { due_ms: now_ms + delay, key: None }),
+            Step::Cancel(back) => {
+                let Some(number) = queue.len().checked_sub(1 + back) else { continue };
+                let target = queue[number].clone();
+                if target.key.is_none() && wheel_time(target.due_ms, 1000) + 1 > now_ms {
+                    cancelled.insert(number);
+                    let due_ms = wheel_time(target.due_ms, 1000) + 1;
+                    queue.push(Timer { due_ms, key: Some(number as u64) });
+                }
+            }
+            Step::Pass(ms) => now_ms += ms,
+            Step::Save => {
+                life.write_save();
+                life.save();
+            }
+            Step::WriteSave => life.write_save(),
+            Step::Stop => life = Life::new(life.stop(), now_ms, &queue),
+            Step::Kill => {
+                crashed = true;
+                life = Life::new(life.disk.killed(), now_ms, &queue);
+            }
+            Step::Cut(seed) => {
+                crashed = true;
+                life = Life::new(life.disk.power_cut(*seed), now_ms, &queue);
+            }
+        }
+        life.round(now_ms, &queue, &mut delivered);
+    }
+    now_ms += 60_000;
+    life.round(now_ms, &queue, &mut delivered);
+    assert_eq!(life.agenda.read_ms(), now_ms.div_euclid(1000) * 1000, "nothing is left behind");
+    let mut count = BTreeMap::<usize, usize>::new();
+    for (number, at_ms) in &delivered {
+        assert!(queue[*number].due_ms <= *at_ms, "{number} came early");
+        assert!(!cancelled.contains(number), "{number} was cancelled");
+        *count.entry(*number).or_default() += 1;
+    }
+    for (number, timer) in queue.iter().enumerate().filter(|(_, timer)| timer.key.is_none()) {
+        let times = count.get(&number).copied().unwrap_or(0);
+        let expected = usize::from(!cancelled.contains(&number));
+        assert!(times == expected || (crashed && times > expected), "{number} {timer:?} came {times} times");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn timers_come_once_and_never_early_whatever_happens(steps in steps()) {
+        check_life(&steps);
+    }
+}
+
+#[test]
+fn a_lost_log_is_made_again_from_the_queue() {
+    let disk = FakeDisk::new(64);
+    let mut queue =
+        vec![Timer { due_ms: TIME_MS + 500, key: None }, Timer { due_ms: TIME_MS + 9500, key: None }];
+    let mut life = Life::new(disk, TIME_MS, &queue);
+    let mut delivered = Vec::new();
+    life.round(TIME_MS + 2000, &queue, &mut delivered);
+    let disk = life.stop();
+    for entry in disk.list(Path::new("/s/timerlog")).unwrap() {
+        disk.remove(&Path::new("/s/timerlog").join(entry.name)).unwrap();
+    }
+    queue.push(Timer { due_ms: TIME_MS + 7000, key: None });
+    let mut files = open(Life::config(), &disk);
+    let recovered = files.recover(LogOffset::new(300), TIME_MS + 3000).unwrap();
+    assert_eq!(recovered.queue_offset(None), 0, "all are read again");
+    assert_eq!(
+        (recovered.delivered_before, recovered.read_ms),
+        (2, TIME_MS + 2000),
+        "and this tells which were delivered"
+    );
+}

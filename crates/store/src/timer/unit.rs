@@ -1,0 +1,134 @@
+//! One unit of the timer log.
+
+use wire::units::LogOffset;
+
+/// Bytes of a unit.
+pub const UNIT_BYTES: u64 = 52;
+/// Bytes of the mark at the end of a file.
+pub(super) const BLANK_BYTES: u64 = 16;
+/// Magic of that mark.
+const BLANK_MAGIC: u32 = 0xCBD4_3194;
+
+/// Bits of a unit's magic.
+pub mod magic {
+    /// A message that is delivered.
+    pub const DEFAULT: i32 = 1;
+    /// A message too far away for the wheel: it is put into the timer queue again when its slot comes.
+    pub const ROLL: i32 = 2;
+    /// A message that cancels another one of its slot.
+    pub const DELETE: i32 = 4;
+}
+
+/// A message waiting for its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerUnit {
+    /// Position of the unit added before it to the same slot.
+    pub previous: Option<u64>,
+    /// [`magic`] bits.
+    pub magic: i32,
+    /// When it was added, ms.
+    pub written_ms: i64,
+    /// From then to a time within its slot, ms.
+    pub delay_ms: i32,
+    /// Position of its record in the commit log.
+    pub log_offset: LogOffset,
+    /// Size of that record.
+    pub size: u32,
+    /// Java hash of the real topic.
+    pub topic_hash: i32,
+}
+
+/// What lies at a place of the timer log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Unit(TimerUnit),
+    /// The rest of the file is unused.
+    Blank,
+    Nothing,
+}
+
+impl TimerUnit {
+    /// A time within its slot: one less than the time it is due, or the slot's start when Java wrote it.
+    #[must_use]
+    pub fn time_ms(&self) -> i64 {
+        self.written_ms.saturating_add(i64::from(self.delay_ms))
+    }
+
+    /// Whether it waits to be put into the queue again.
+    #[must_use]
+    pub fn rolls(&self) -> bool {
+        self.magic & magic::ROLL != 0
+    }
+
+    /// Whether it cancels others. One that still has to roll does not yet.
+    #[must_use]
+    pub fn deletes(&self) -> bool {
+        self.magic & magic::DELETE != 0 && !self.rolls()
+    }
+
+    /// End of its record in the commit log.
+    #[must_use]
+    pub fn end(&self) -> LogOffset {
+        self.log_offset + u64::from(self.size)
+    }
+
+    /// The bytes in the timer log.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; UNIT_BYTES as usize] {
+        let mut bytes = [0; UNIT_BYTES as usize];
+        bytes[0..4].copy_from_slice(&(UNIT_BYTES as u32).to_be_bytes());
+        let previous = self.previous.map_or(-1, u64::cast_signed);
+        bytes[4..12].copy_from_slice(&previous.to_be_bytes());
+        bytes[12..16].copy_from_slice(&self.magic.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.written_ms.to_be_bytes());
+        bytes[24..28].copy_from_slice(&self.delay_ms.to_be_bytes());
+        bytes[28..36].copy_from_slice(&self.log_offset.get().to_be_bytes());
+        bytes[36..40].copy_from_slice(&self.size.to_be_bytes());
+        bytes[40..44].copy_from_slice(&self.topic_hash.to_be_bytes());
+        bytes
+    }
+
+    /// Reads a unit; `None` where there is none (`TimerMessageStore.recoverAndRevise`).
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        match look(bytes) {
+            Found::Unit(unit) => Some(unit),
+            Found::Blank | Found::Nothing => None,
+        }
+    }
+}
+
+/// What the first bytes of `bytes` are.
+pub(super) fn look(bytes: &[u8]) -> Found {
+    let four =
+        |at: usize| bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map(i32::from_be_bytes);
+    let eight =
+        |at: usize| bytes.get(at..at + 8).and_then(|field| field.try_into().ok()).map(i64::from_be_bytes);
+    if four(12).map(i32::cast_unsigned) == Some(BLANK_MAGIC) {
+        return Found::Blank;
+    }
+    let unit = || {
+        let magic = four(12)?;
+        let sized = four(0)? == UNIT_BYTES as i32 && magic > 0 && magic <= 0xF;
+        let size = u32::try_from(four(36)?).ok()?;
+        sized.then_some(TimerUnit {
+            previous: u64::try_from(eight(4)?).ok(),
+            magic,
+            written_ms: eight(16)?,
+            delay_ms: four(24)?,
+            log_offset: LogOffset::from_i64(eight(28)?)?,
+            size,
+            topic_hash: four(40)?,
+        })
+    };
+    unit().map_or(Found::Nothing, Found::Unit)
+}
+
+/// The mark behind the last unit of a file with `left` bytes left.
+pub(super) fn blank(left: u64) -> [u8; BLANK_BYTES as usize] {
+    let mut bytes = [0; BLANK_BYTES as usize];
+    let left = u32::try_from(left).expect("less than a unit and a mark is left");
+    bytes[0..4].copy_from_slice(&left.to_be_bytes());
+    bytes[12..16].copy_from_slice(&BLANK_MAGIC.to_be_bytes());
+    bytes
+}

@@ -1,0 +1,110 @@
+//! Walking the chain of a slot, newest unit first.
+
+use super::agenda::{Entry, Load, Loaded};
+use super::log::TimerLog;
+use super::unit::{TimerUnit, UNIT_BYTES};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+
+/// Bytes read for one unit, and when its neighbours are probably wanted as well.
+const NEAR_BYTES: u64 = 64 << 10;
+const ALONE_BYTES: u64 = 4096;
+
+/// A window of the log that moves backwards.
+struct Window<'a> {
+    log: &'a TimerLog,
+    from: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window<'_> {
+    fn unit(&mut self, at: u64, step: u64) -> io::Result<Option<TimerUnit>> {
+        let held = self.from..self.from + self.bytes.len() as u64;
+        if at < held.start || at + UNIT_BYTES > held.end {
+            let size = if step < NEAR_BYTES / 4 { NEAR_BYTES } else { ALONE_BYTES };
+            let from = (at + UNIT_BYTES).saturating_sub(size).max(self.log.base_of(at)).min(at);
+            let length = usize::try_from(at + UNIT_BYTES - from).expect("a window");
+            self.bytes.resize(length, 0);
+            self.from = from;
+            let filled = self.log.read_at(&mut self.bytes, from);
+            match filled {
+                Ok(filled) => self.bytes.truncate(filled),
+                Err(error) => {
+                    self.bytes.clear();
+                    return Err(error);
+                }
+            }
+        }
+        let start = usize::try_from(at - self.from).expect("inside the window");
+        Ok(self.bytes.get(start..).and_then(TimerUnit::from_bytes))
+    }
+}
+
+/// Shows the units of the chain that ends at `last`. It ends early where a unit is not there or of another slot.
+///
+/// # Errors
+/// The disk's.
+pub(super) fn chain(
+    log: &TimerLog,
+    last: u64,
+    in_slot: impl Fn(i64) -> bool,
+    mut see: impl FnMut(u64, TimerUnit),
+) -> io::Result<()> {
+    let mut window = Window { log, from: 0, bytes: Vec::new() };
+    let mut next = Some(last);
+    let mut step = 0;
+    while let Some(at) = next {
+        let unit = match window.unit(at, step) {
+            Ok(unit) => unit.filter(|unit| in_slot(unit.time_ms())),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let Some(unit) = unit else {
+            tracing::error!(at, last, "a chain of the timer log is broken; what was before is lost");
+            return Ok(());
+        };
+        see(at, unit);
+        step = at - unit.previous.unwrap_or(at).min(at);
+        next = unit.previous.filter(|previous| *previous < at);
+    }
+    Ok(())
+}
+
+/// Reads what a [`Load`] asks for.
+///
+/// # Errors
+/// The disk's.
+pub fn walk(log: &TimerLog, load: &Load) -> io::Result<Loaded> {
+    let mut found = BTreeMap::new();
+    let mut loaded = Loaded { slot_ms: load.slot_ms, entries: Vec::new(), deletes: Vec::new(), cut: None };
+    let in_slot = |time_ms: i64| time_ms.div_euclid(load.precision_ms) * load.precision_ms == load.slot_ms;
+    chain(log, load.last, in_slot, |at, unit| {
+        let entry = Entry::of(at, &unit, load.slot_ms);
+        if unit.deletes() {
+            loaded.deletes.push(entry);
+            return;
+        }
+        if load.from.is_some_and(|from| entry.key() < from) {
+            return;
+        }
+        found.insert(entry.key(), entry);
+        if found.len() > load.limit {
+            let (key, _) = found.pop_last().expect("more than the limit");
+            loaded.cut = Some(loaded.cut.map_or(key, |cut| cut.min(key)));
+        }
+    })?;
+    loaded.entries = found.into_values().collect();
+    Ok(loaded)
+}
+
+/// All units of a chain, oldest first.
+///
+/// # Errors
+/// The disk's.
+pub fn units(log: &TimerLog, load: &Load) -> io::Result<Vec<(u64, TimerUnit)>> {
+    let mut found = Vec::new();
+    let in_slot = |time_ms: i64| time_ms.div_euclid(load.precision_ms) * load.precision_ms == load.slot_ms;
+    chain(log, load.last, in_slot, |at, unit| found.push((at, unit)))?;
+    found.reverse();
+    Ok(found)
+}

@@ -1,0 +1,178 @@
+//! The wheel's file, read and changed by pages of which only some are kept in memory.
+
+use super::slot::{SLOT_BYTES, Slot};
+use crate::disk::{Disk, DiskFile, Space};
+use crate::error::OpenError;
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
+/// Pages kept in memory between two saves; each covers 128 slots.
+const PAGES_KEPT: usize = 512;
+
+struct Page {
+    bytes: Vec<u8>,
+    dirty: bool,
+}
+
+/// A changed page on its way to the file.
+pub(super) struct Dirty {
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// All slots.
+pub(super) struct Wheel {
+    file: Arc<dyn DiskFile>,
+    slots: u64,
+    precision_ms: i64,
+    pages: HashMap<u64, Page>,
+}
+
+impl Wheel {
+    /// Opens the file, or makes one of empty slots.
+    pub(super) fn open(
+        disk: &dyn Disk,
+        path: &Path,
+        slots: u64,
+        precision_ms: i64,
+    ) -> Result<Self, OpenError> {
+        let expected = slots * SLOT_BYTES;
+        let io = |error| OpenError::Io { path: path.to_owned(), source: error };
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let found = disk.list(directory).map_err(io)?.into_iter().find(|entry| entry.name == name);
+        let file = match found.map(|entry| entry.length) {
+            Some(length) if length == expected => disk.open(path).map_err(io)?,
+            Some(found) if found != 0 => {
+                return Err(OpenError::FileSize { path: path.to_owned(), expected, found });
+            }
+            _ => {
+                let file = disk.create(path, expected, Space::Reserved).map_err(io)?;
+                file.sync().map_err(io)?;
+                disk.sync_dir(directory).map_err(io)?;
+                file
+            }
+        };
+        Ok(Self { file, slots, precision_ms, pages: HashMap::new() })
+    }
+
+    /// The slot of a time, if it has one.
+    pub(super) fn slot(&mut self, time_ms: i64) -> io::Result<Option<Slot>> {
+        Ok(Some(self.raw(time_ms)?).filter(|slot| slot.time_ms == self.start_of(time_ms)))
+    }
+
+    /// What lies where the slot of a time goes.
+    pub(super) fn raw(&mut self, time_ms: i64) -> io::Result<Slot> {
+        let precision_ms = self.precision_ms;
+        let (page, at) = self.locate(time_ms);
+        let bytes = self.page(page)?.bytes[at..at + 32].try_into().expect("a slot sliced");
+        Ok(Slot::from_bytes(bytes, precision_ms))
+    }
+
+    /// Sets the slot of a time.
+    pub(super) fn put(&mut self, slot: Slot) -> io::Result<()> {
+        let bytes = slot.to_bytes(self.precision_ms);
+        let (page, at) = self.locate(slot.time_ms);
+        let page = self.page(page)?;
+        page.bytes[at..at + 32].copy_from_slice(&bytes);
+        page.dirty = true;
+        Ok(())
+    }
+
+    fn start_of(&self, time_ms: i64) -> i64 {
+        time_ms.div_euclid(self.precision_ms) * self.precision_ms
+    }
+
+    fn locate(&self, time_ms: i64) -> (u64, usize) {
+        let step = time_ms.div_euclid(self.precision_ms).rem_euclid(self.slots.cast_signed()).cast_unsigned();
+        let at = step * SLOT_BYTES;
+        (at / PAGE_BYTES, usize::try_from(at % PAGE_BYTES).expect("inside a page"))
+    }
+
+    fn page(&mut self, index: u64) -> io::Result<&mut Page> {
+        if !self.pages.contains_key(&index) {
+            let at = index * PAGE_BYTES;
+            let length = PAGE_BYTES.min(self.slots * SLOT_BYTES - at);
+            let mut bytes = vec![0; usize::try_from(length).expect("a page")];
+            self.file.read_at(&mut bytes, at)?;
+            self.pages.insert(index, Page { bytes, dirty: false });
+        }
+        Ok(self.pages.get_mut(&index).expect("inserted above"))
+    }
+
+    /// Copies of the changed pages. Forgets unchanged ones when there are too many: everything handed out before must
+    /// be in the file by now.
+    pub(super) fn take_dirty(&mut self) -> Vec<Dirty> {
+        if self.pages.len() > PAGES_KEPT {
+            self.pages.retain(|_, page| page.dirty);
+        }
+        let mut dirty = Vec::new();
+        for (index, page) in self.pages.iter_mut().filter(|(_, page)| page.dirty) {
+            page.dirty = false;
+            dirty.push(Dirty { at: index * PAGE_BYTES, bytes: page.bytes.clone() });
+        }
+        dirty.sort_by_key(|page| page.at);
+        dirty
+    }
+
+    pub(super) fn file(&self) -> Arc<dyn DiskFile> {
+        self.file.clone()
+    }
+
+    /// All slots with units at or after `read_ms`, as the file has them. Only before anything was changed.
+    pub(super) fn for_each(&self, read_ms: i64, mut see: impl FnMut(Slot)) -> io::Result<()> {
+        const STEP: u64 = 1 << 20;
+        let (mut at, end) = (0, self.slots * SLOT_BYTES);
+        let mut buffer = vec![0; usize::try_from(STEP.min(end)).expect("a megabyte")];
+        while at < end {
+            let length = usize::try_from(STEP.min(end - at)).expect("a megabyte");
+            self.file.read_at(&mut buffer[..length], at)?;
+            for bytes in buffer[..length].as_chunks::<32>().0 {
+                // An empty slot, by far the most frequent kind, begins with a time of zero.
+                if bytes[..8] == [0; 8] {
+                    continue;
+                }
+                let slot = Slot::from_bytes(bytes, self.precision_ms);
+                if slot.time_ms >= read_ms && slot.last.is_some() {
+                    see(slot);
+                }
+            }
+            at += length as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Writes changed pages and makes them durable.
+pub(super) fn write_dirty(file: &dyn DiskFile, dirty: &[Dirty]) -> io::Result<()> {
+    dirty.iter().try_for_each(|page| file.write_at(&page.bytes, page.at))?;
+    if dirty.is_empty() { Ok(()) } else { file.sync() }
+}
+
+/// Takes over the newest snapshot `timerwheel.<position>` of Java's and removes all of them, so that the plain file is
+/// what counts from now on, for Java as well.
+pub(super) fn adopt_snapshot(disk: &dyn Disk, path: &Path, slots: u64) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let prefix = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());
+    let position = |name: &str| name.strip_prefix(&prefix)?.parse::<u64>().ok();
+    let entries = disk.list(directory)?;
+    let mut snapshots: Vec<_> =
+        entries.iter().filter_map(|entry| Some((position(&entry.name)?, entry))).collect();
+    snapshots.sort_by_key(|(position, _)| *position);
+    let Some((_, newest)) = snapshots.last() else { return Ok(()) };
+    if newest.length == slots * SLOT_BYTES {
+        disk.rename(&directory.join(&newest.name), path)?;
+        disk.sync_dir(directory)?;
+    }
+    for (_, entry) in &snapshots {
+        match disk.remove(&directory.join(&entry.name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    disk.sync_dir(directory)
+}
