@@ -31,6 +31,7 @@ public final class Main {
     private static Map<String, Scenario> scenarios() {
         Map<String, Scenario> all = new LinkedHashMap<>(); // the ones that mostly wait come first
         all.put("retry-dlq", Retries::deadLetter);
+        all.put("transactions", Transactions::all);
         all.put("orderly", Groups::orderly);
         all.put("rebalance", Groups::rebalance);
         all.put("send-sync", Sends::sync);
@@ -42,6 +43,7 @@ public final class Main {
         all.put("refusals", Bodies::refusals);
         all.put("offsets", Offsets::lookups);
         all.put("tags", Pushes::tags);
+        all.put("sql", Filters::sql);
         all.put("volume", Pushes::volume);
         all.put("long-polling", Pushes::longPolling);
         all.put("broadcast", Pushes::broadcast);

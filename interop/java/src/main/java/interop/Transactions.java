@@ -1,0 +1,104 @@
+package interop;
+
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.producer.TransactionSendResult;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/** Messages whose producer decides later. The servers look at undecided ones every second. */
+final class Transactions {
+    private static final int EACH = 20;
+
+    private Transactions() {}
+
+    /** Decides by the message's text; what is undecided at first is decided when the broker asks. */
+    private static final class Decisions implements TransactionListener {
+        final Map<String, AtomicInteger> asked = new ConcurrentHashMap<>();
+        final Map<String, String> seen = new ConcurrentHashMap<>();
+
+        @Override
+        public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+            String text = new String(message.getBody(), java.nio.charset.StandardCharsets.UTF_8);
+            return text.startsWith("commit") ? LocalTransactionState.COMMIT_MESSAGE
+                : text.startsWith("rollback") ? LocalTransactionState.ROLLBACK_MESSAGE : LocalTransactionState.UNKNOW;
+        }
+
+        @Override
+        public LocalTransactionState checkLocalTransaction(MessageExt message) {
+            String text = Pushes.body(message);
+            int times = asked.computeIfAbsent(text, key -> new AtomicInteger()).incrementAndGet();
+            seen.put(text, message.getTopic() + " " + message.getTags() + " " + message.getKeys() + " "
+                + message.getTransactionId() + " " + message.getUserProperty("number"));
+            if (times == 1) {
+                return LocalTransactionState.UNKNOW;
+            }
+            return text.startsWith("later commit") ? LocalTransactionState.COMMIT_MESSAGE : LocalTransactionState.ROLLBACK_MESSAGE;
+        }
+    }
+
+    static String all(Stage stage) throws Exception {
+        TransactionMQProducer producer = new TransactionMQProducer(stage.group + "_P");
+        producer.setNamesrvAddr(stage.namesrv);
+        producer.setInstanceName(producer.getProducerGroup());
+        Decisions decisions = new Decisions();
+        producer.setTransactionListener(decisions);
+        producer.start();
+        try {
+            stage.createTopic(stage.producer("A"), 4);
+            ConcurrentLinkedQueue<MessageExt> received = new ConcurrentLinkedQueue<>();
+            DefaultMQPushConsumer consumer = stage.push();
+            consumer.subscribe(stage.topic, "TagT");
+            consumer.registerMessageListener(Pushes.into(received));
+            stage.start(consumer);
+            Map<String, TransactionSendResult> answers = new TreeMap<>();
+            for (int i = 0; i < EACH; i++) {
+                for (String kind : List.of("commit ", "rollback ", "later commit ", "later rollback ")) {
+                    Message message = Pushes.text(stage.topic, "TagT", kind + i);
+                    message.setKeys("key-" + i);
+                    message.putUserProperty("number", "" + i);
+                    answers.put(kind + i, producer.sendMessageInTransaction(message, null));
+                }
+            }
+            Check.await(60, 2 * EACH + " committed messages", () -> received.size() >= 2 * EACH, received::size);
+            Check.await(60, 2 * EACH + " messages asked about twice",
+                () -> decisions.asked.values().stream().filter(times -> times.get() >= 2).count() == 2 * EACH, () -> decisions.asked);
+            Thread.sleep(3000); // what comes now came too often
+            return check(stage, decisions, answers, received);
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    private static String check(Stage stage, Decisions decisions, Map<String, TransactionSendResult> answers, Iterable<MessageExt> received) {
+        List<String> bodies = java.util.stream.StreamSupport.stream(received.spliterator(), false).map(Pushes::body).sorted().collect(Collectors.toList());
+        List<String> expected = answers.keySet().stream().filter(text -> text.contains("commit")).sorted().collect(Collectors.toList());
+        Check.equal(new TreeSet<>(expected), new TreeSet<>(bodies), "texts received");
+        Check.equal(expected, bodies, "each once");
+        Check.that(decisions.asked.keySet().stream().allMatch(text -> text.startsWith("later")), "only undecided ones are asked about");
+        for (MessageExt message : received) {
+            String text = Pushes.body(message);
+            TransactionSendResult answer = answers.get(text);
+            Check.equal(answer.getMsgId(), message.getMsgId(), "message id of " + text);
+            Check.equal(answer.getTransactionId(), message.getTransactionId(), "transaction id of " + text);
+            Check.equal(8, message.getSysFlag() & 12, "transaction bits of " + text);
+            Check.equal("" + message.getKeys().substring(4), message.getUserProperty("number"), "properties of " + text);
+            Check.equal(answer.getMessageQueue().getQueueId(), message.getQueueId(), "queue of " + text);
+        }
+        decisions.seen.forEach((text, seen) -> {
+            String number = text.substring(text.lastIndexOf(' ') + 1);
+            Check.equal(stage.topic + " TagT key-" + number + " " + answers.get(text).getTransactionId() + " " + number, seen, "what a check shows of " + text);
+        });
+        return EACH + " of each decision, " + 2 * EACH + " decided at the second question";
+    }
+}
