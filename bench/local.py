@@ -1,5 +1,6 @@
 """Ports on this machine, and whether a name server there knows a broker."""
 import json
+import random
 import socket
 import struct
 import time
@@ -22,16 +23,16 @@ def await_ports(process, ports, seconds, log):
 
 
 def free_ports():
-    """A port for the name server, and one for the broker whose neighbours (-2, +1) are free too."""
+    """A port for the name server, and one for the broker whose neighbours (-2, +1) are free too. They lie below those that
+    connections get, so that they stay free while a broker is down."""
     while True:
-        sockets = [socket.socket() for _ in range(4)]
+        namesrv, broker = random.sample(range(10_000, 32_000), 2)
+        sockets = []
         try:
-            sockets[0].bind(("127.0.0.1", 0))
-            sockets[1].bind(("127.0.0.1", 0))
-            broker = sockets[1].getsockname()[1]
-            sockets[2].bind(("127.0.0.1", broker - 2))
-            sockets[3].bind(("127.0.0.1", broker + 1))
-            return sockets[0].getsockname()[1], broker
+            for port in (namesrv, broker, broker - 2, broker + 1):
+                sockets.append(socket.socket())
+                sockets[-1].bind(("127.0.0.1", port))
+            return namesrv, broker
         except OSError:
             continue
         finally:

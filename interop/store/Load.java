@@ -15,7 +15,7 @@ final class Load {
         DefaultMQProducer producer = new DefaultMQProducer("P_load");
         producer.setNamesrvAddr(namesrv);
         producer.setRetryTimesWhenSendFailed(0);
-        producer.setSendMsgTimeout(3_000);
+        producer.setSendMsgTimeout(30_000); // a busy machine is not a killed broker
         producer.start();
         try (PrintWriter out = new PrintWriter(Files.newBufferedWriter(result))) {
             for (int i = 0; ; i++) {

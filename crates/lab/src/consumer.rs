@@ -75,12 +75,13 @@ async fn consume(flags: &ConsumerFlags, group: String, expression: Option<String
     let consumer = PushConsumer::start(&client, config, listener).await?;
     println!("Consumer Started.");
     let clock = Clock::start();
-    let (first, last) = watch(flags, &figures, clock).await;
+    let mut window = Window::default();
+    let (first, last) = watch(flags, &figures, clock, &mut window).await;
     consumer.shutdown().await;
     client.shutdown();
     let elapsed = Duration::from_millis(last.at_ms.saturating_sub(first.at_ms));
     let latency = figures.latency();
-    let outcome = Outcome::new(&first, &last, elapsed, &latency);
+    let outcome = Outcome { series: window.series, ..Outcome::new(&first, &last, elapsed, &latency) };
     println!("[Complete] Consume Total: {} | Consume TPS: {:.0}", outcome.messages, outcome.tps);
     println!("Born to consumer {}", outcome.latency_us);
     run.json.as_deref().map_or(Ok(()), |path| outcome.write(path))
@@ -99,10 +100,14 @@ fn listen(figures: &Figures, fails: &Fails, messages: &[Received]) -> Verdict {
 }
 
 /// Samples and prints until the end; returns the counts at the end of the warm-up and at the end.
-async fn watch(flags: &ConsumerFlags, figures: &Figures, clock: Clock) -> (Snapshot, Snapshot) {
+async fn watch(
+    flags: &ConsumerFlags,
+    figures: &Figures,
+    clock: Clock,
+    window: &mut Window,
+) -> (Snapshot, Snapshot) {
     let run = &flags.run;
     let counts = || figures.snapshot(clock.now_ns() / 1_000_000);
-    let mut window = Window::default();
     let mut samples = tokio::time::interval(Duration::from_secs(1));
     let interval = Duration::from_millis(run.report_interval);
     let mut reports = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
@@ -120,6 +125,7 @@ async fn watch(flags: &ConsumerFlags, figures: &Figures, clock: Clock) -> (Snaps
                 warming = false;
                 first = counts();
                 figures.forget_latency();
+                window.series.clear();
             }
             () = &mut limit => return (first, counts()),
             () = &mut signalled => return (first, counts()),

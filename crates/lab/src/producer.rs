@@ -114,7 +114,8 @@ pub(crate) fn check_fronts(sending: &Sending, queues: usize) -> Result<(), Error
 
 /// The message all requests carry, compressed once.
 pub(crate) fn message(group: &str, topic: &str, sending: &Sending) -> Result<Message, Error> {
-    let plain = body(sending.message_size, 0x5bd1_e995_9e37_79b9);
+    let period = sending.repeat.map_or(sending.message_size, |bytes| bytes as usize);
+    let plain = body(period, 0x5bd1_e995_9e37_79b9).into_iter().cycle().take(sending.message_size).collect();
     let (body, sys_flag) = compressed(sending, plain)?;
     Ok(Message {
         group: group.to_owned(),

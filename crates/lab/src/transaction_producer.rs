@@ -34,6 +34,7 @@ fn sending(flags: &TransactionProducerFlags) -> Sending {
     Sending {
         threads: flags.threads,
         message_size: flags.message_size,
+        repeat: None,
         keys: Bool(false),
         tags: 0,
         compress: Bool(false),

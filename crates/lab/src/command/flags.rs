@@ -119,6 +119,9 @@ pub struct Sending {
     /// Body size, bytes.
     #[arg(short = 's', value_name = "BYTES", default_value_t = 128)]
     pub message_size: usize,
+    /// Bodies repeat themselves after this many bytes, so that compression has something to do.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
     /// Sets KEYS to the seconds since 1970.
     #[arg(short = 'k', value_name = "BOOL", default_value_t = Bool(false))]
     pub keys: Bool,

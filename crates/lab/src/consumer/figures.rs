@@ -84,10 +84,16 @@ impl Figures {
 #[derive(Debug, Default)]
 pub(super) struct Window {
     samples: VecDeque<Sample>,
+    /// Messages per second between each two samples; one entry a second for as long as a run is.
+    pub series: Vec<u64>,
 }
 
 impl Window {
     pub fn push(&mut self, sample: Sample) {
+        if let Some(last) = self.samples.back() {
+            let elapsed_ms = sample.at_ms.saturating_sub(last.at_ms).max(1);
+            self.series.push((sample.received - last.received) * 1000 / elapsed_ms);
+        }
         self.samples.push_back(sample);
         if self.samples.len() > SAMPLES {
             self.samples.pop_front();

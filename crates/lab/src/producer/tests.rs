@@ -46,3 +46,14 @@ fn flags_that_are_not_served_are_refused() {
     assert!(refuse_unserved(false, true).is_err());
     assert!(check_fronts(&flags("-l 100000").sending, 8).is_err());
 }
+
+#[test]
+fn repeated_bodies_compress() {
+    let stored = |line| {
+        let message = message("g", "t", &flags(line).sending).unwrap();
+        assert_ne!(message.sys_flag, 0);
+        message.body.len()
+    };
+    assert!(stored("-s 4096 -c true --repeat 128") < 256);
+    assert!(stored("-s 4096 -c true") > 2048);
+}
