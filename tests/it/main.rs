@@ -12,6 +12,7 @@ mod judge;
 mod many;
 mod process;
 mod pulls;
+mod queries;
 mod retention;
 mod retries;
 mod sends;

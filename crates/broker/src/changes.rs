@@ -27,8 +27,8 @@ use crate::broker::Broker;
 use crate::front::Front;
 use crate::groups::GroupChange;
 use crate::topics::TopicChange;
-use crate::{Answer, Refusal};
-use detached::Detached;
+use crate::{Answer, Refusal, cold, lookup};
+pub(crate) use detached::Detached;
 
 /// Most requests that wait for a write; one more is refused as busy.
 const WAITING_MAX: usize = 100_000;
@@ -189,6 +189,21 @@ fn queue(
     broker.changes.add(Waiting { change, then, peer: peer.clone(), request: detach() })
 }
 
+/// Has a request served by the cold readers, because it may wait for the disk.
+///
+/// # Errors
+/// The refusal to answer with now: too many wait.
+pub(crate) fn serve_from_disk(
+    broker: &Arc<Broker>,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    fast: bool,
+) -> Result<(), Refusal> {
+    // None of them has a body that counts.
+    let command = Command { body: &[], ..command.clone() };
+    broker.cold.serve(broker, peer, Detached::new(&command, fast, 0)).map_err(|_| cold::too_many())
+}
+
 /// Writes the changes of all these requests and lets them go on.
 fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
     let outcomes =
@@ -202,6 +217,16 @@ fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
     let Waiting { then, peer, mut request, .. } = waiting;
     // Somebody who went away learns nothing; the change is made all the same.
     let _ = match (outcome, then) {
+        (Ok(()), Then::Again) if lookup::needs_disk(request.code()) => {
+            match broker.cold.serve(broker, &peer, request) {
+                Ok(()) => Ok(()),
+                Err(mut request) => {
+                    let mut out = Vec::new();
+                    answer(broker, &mut request, Err(cold::too_many()), Then::Again, &mut out);
+                    peer.push(|bytes| bytes.extend_from_slice(&out))
+                }
+            }
+        }
         (Ok(()), Then::Again) => {
             let broker = broker.clone();
             // On the connection's thread: what the request reads or writes must not hold up the next change.
@@ -229,7 +254,8 @@ fn answer(
     });
 }
 
-fn serve_again(broker: &Arc<Broker>, peer: &Arc<Peer>, mut request: Detached, out: &mut Vec<u8>) {
+/// Serves a request that was kept, from the start.
+pub(crate) fn serve_again(broker: &Arc<Broker>, peer: &Arc<Peer>, mut request: Detached, out: &mut Vec<u8>) {
     let rounds = request.rounds + 1;
     request.with(|command, fast| {
         let front = Front { broker: broker.clone(), fast };

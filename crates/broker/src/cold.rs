@@ -1,6 +1,7 @@
-//! Pulls whose messages are not in memory: a small pool of threads reads them from the disk, so that a consumer far
-//! behind stalls no connection.
+//! Pulls whose messages are not in memory, and other requests that may wait for the disk: a small pool of threads serves
+//! them, so that a consumer far behind stalls no connection.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -9,21 +10,35 @@ use net::Peer;
 use wire::codes::response;
 use wire::frame::Head;
 
+use crate::Refusal;
 use crate::broker::Broker;
+use crate::changes::{Detached, serve_again};
 use crate::pull::{Pull, Scan, Source, answer};
 
-/// Pulls that may wait for a reader; beyond it a pull is answered as busy.
+/// Pulls and requests that may wait for a reader; beyond it one is answered as busy.
 const WAITING_MAX: usize = 4096;
+/// Bytes of the requests among them.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Memory a reader keeps for its answers.
+const KEPT_BYTES: usize = 1 << 20;
 
 struct Job {
     broker: Arc<Broker>,
     peer: Arc<Peer>,
-    pull: Pull,
+    work: Work,
+}
+
+enum Work {
+    Pull(Pull),
+    Request(Detached),
 }
 
 /// The readers' pool.
 pub(crate) struct ColdReaders {
     jobs: Mutex<Option<SyncSender<Job>>>,
+    /// Of the requests that wait.
+    waiting_bytes: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -38,26 +53,54 @@ impl ColdReaders {
             let name = format!("cold-read-{index}");
             threads.push(std::thread::Builder::new().name(name).spawn(move || read(&receiver))?);
         }
-        Ok(Self { jobs: Mutex::new(Some(sender)), threads: Mutex::new(threads) })
+        Ok(Self {
+            jobs: Mutex::new(Some(sender)),
+            waiting_bytes: AtomicUsize::new(0),
+            threads: Mutex::new(threads),
+        })
     }
 
     /// Answers `pull` from the disk, later.
     pub(crate) fn submit(&self, broker: &Arc<Broker>, peer: Arc<Peer>, pull: Pull) {
-        let job = Job { broker: broker.clone(), peer, pull };
+        let job = Job { broker: broker.clone(), peer, work: Work::Pull(pull) };
+        if let Err(Job { peer, work: Work::Pull(pull), .. }) = self.send(job) {
+            let head = Head::response(pull.encoding, response::SYSTEM_BUSY, pull.opaque);
+            // A consumer that went away needs no answer.
+            let _ = peer.push(|out| head.remark(&too_many().remark).write(out, b""));
+        }
+    }
+
+    /// Serves `request`, later; gives it back when too many wait.
+    pub(crate) fn serve(
+        &self,
+        broker: &Arc<Broker>,
+        peer: &Arc<Peer>,
+        request: Detached,
+    ) -> Result<(), Detached> {
+        let bytes = request.bytes();
+        if self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
+            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(request);
+        }
+        let job = Job { broker: broker.clone(), peer: peer.clone(), work: Work::Request(request) };
+        match self.send(job) {
+            Err(Job { work: Work::Request(request), .. }) => {
+                self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                Err(request)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn send(&self, job: Job) -> Result<(), Job> {
         let sent = match &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(jobs) => jobs.try_send(job),
             None => Err(TrySendError::Disconnected(job)),
         };
-        if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) = sent {
-            let remark =
-                "[OVERLOAD]system busy, start flow control for a while: too many pulls read from disk";
-            let head = Head::response(job.pull.encoding, response::SYSTEM_BUSY, job.pull.opaque);
-            // A consumer that went away needs no answer.
-            let _ = job.peer.push(|out| head.remark(remark).write(out, b""));
-        }
+        sent.map_err(|(TrySendError::Full(job) | TrySendError::Disconnected(job))| job)
     }
 
-    /// Ends the readers after the pulls already submitted.
+    /// Ends the readers after what was already submitted.
     pub(crate) fn stop(&self) {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -68,15 +111,30 @@ impl ColdReaders {
     }
 }
 
+/// The refusal when no reader is free for long.
+pub(crate) fn too_many() -> Refusal {
+    let remark = "[OVERLOAD]system busy, start flow control for a while: too many requests read from disk";
+    Refusal::new(response::SYSTEM_BUSY, remark)
+}
+
 fn read(receiver: &Mutex<Receiver<Job>>) {
     let mut units = Vec::new();
     let mut bytes = Vec::new();
     loop {
         let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { broker, peer, pull }) = job else { return };
+        let Ok(Job { broker, peer, work }) = job else { return };
         bytes.clear();
-        let Some(scan) = Scan::of(&broker, &pull, Source::Disk, &mut units) else { continue };
-        answer(&broker, &pull, &scan, &units, Source::Disk, &mut bytes);
+        bytes.shrink_to(KEPT_BYTES);
+        match work {
+            Work::Pull(pull) => {
+                let Some(scan) = Scan::of(&broker, &pull, Source::Disk, &mut units) else { continue };
+                answer(&broker, &pull, &scan, &units, Source::Disk, &mut bytes);
+            }
+            Work::Request(request) => {
+                broker.cold.waiting_bytes.fetch_sub(request.bytes(), Ordering::Relaxed);
+                serve_again(&broker, &peer, request, &mut bytes);
+            }
+        }
         // A consumer that went away needs no answer.
         let _ = peer.push(|out| out.extend_from_slice(&bytes));
     }

@@ -66,6 +66,15 @@ pub struct LightQueues {
     pub queues_max: usize,
 }
 
+/// Bounds of a query by key.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// `maxMsgsNumBatch`: most messages of an answer.
+    pub count_max: i32,
+    /// `defaultQueryMaxNum`: most messages of a query by unique key.
+    pub unique_max: i32,
+}
+
 /// What a broker is told at start.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -123,6 +132,8 @@ pub struct Config {
     pub transfer: Transfer,
     /// Messages for a point in time.
     pub timers: Timers,
+    /// Bounds of a query by key.
+    pub query: Query,
     /// How transactions are looked after.
     pub transaction: Transaction,
     /// What old messages and full disks lead to.
@@ -277,6 +288,7 @@ impl Config {
                 scan_units: 800,
             },
             timers: Timers::default(),
+            query: Query { count_max: 64, unique_max: 32 },
             transaction: Transaction {
                 timeout_ms: 6000,
                 check_max: 15,
@@ -287,7 +299,7 @@ impl Config {
             clean_resource_interval_ms: 10_000,
             delete_files_interval_ms: 100,
             replicas_per_disk_partition: 1,
-            store: store::Config::new("./data"),
+            store: store::Config { key_index: true, ..store::Config::new("./data") },
             delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(),
             has_store_path: false,
             has_commit_log_path: false,

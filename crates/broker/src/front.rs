@@ -48,6 +48,12 @@ impl Service for Front {
         if broker.draining.load(Ordering::Relaxed) && command.version > VERSION_5_3_1 {
             return Answer::from(Refusal::new(response::GO_AWAY, "please go away")).write(&command, out);
         }
+        if lookup::needs_disk(command.code) {
+            if let Err(refusal) = changes::serve_from_disk(broker, peer, &command, self.fast) {
+                self.refuse(&command, &refusal, out);
+            }
+            return;
+        }
         if let Err(refusal) = self.try_serve(turn, peer, &command, out)
             && let Err(refusal) = changes::postpone(broker, peer, &command, refusal, self.fast)
         {
@@ -127,7 +133,10 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
         request::GET_MIN_OFFSET => lookup::min_offset(broker, command),
         request::GET_EARLIEST_MSG_STORETIME => lookup::earliest_time(broker, command),
         request::SEARCH_OFFSET_BY_TIMESTAMP => lookup::search(broker, command),
+        request::QUERY_MESSAGE => lookup::query(broker, command),
         request::VIEW_MESSAGE_BY_ID => lookup::view(broker, command),
+        request::QUERY_CONSUME_TIME_SPAN => lookup::consume_time_span(broker, command),
+        request::QUERY_CONSUME_QUEUE => lookup::consume_queue(broker, command),
         request::UPDATE_AND_CREATE_TOPIC => admin::put_topic(command),
         request::DELETE_TOPIC_IN_BROKER => admin::delete_topic(broker, command),
         request::GET_ALL_TOPIC_CONFIG => admin::all_topics(broker, command),

@@ -1,16 +1,36 @@
-//! Offsets and single messages: requests 29 to 33.
+//! Offsets, and messages by key, id and time: requests 12, 29 to 33, 222, 303 and 321. Those that may read the disk are
+//! served by the cold readers ([`needs_disk`]).
+
+mod query;
+mod span;
 
 use std::sync::Arc;
 
 use store::Boundary;
-use wire::codes::response;
+use wire::codes::request;
 use wire::frame::Command;
-use wire::units::LogOffset;
 
 use crate::broker::Broker;
 use crate::offsets::{self, ResetDesk};
 use crate::topics::Queue;
 use crate::{Answer, Refusal};
+pub(crate) use query::{query, view};
+pub(crate) use span::{consume_queue, consume_time_span};
+
+/// Whether serving a request may wait for the disk.
+pub(crate) fn needs_disk(code: i32) -> bool {
+    matches!(
+        code,
+        request::CONSUMER_SEND_MSG_BACK
+            | request::QUERY_MESSAGE
+            | request::SEARCH_OFFSET_BY_TIMESTAMP
+            | request::GET_EARLIEST_MSG_STORETIME
+            | request::VIEW_MESSAGE_BY_ID
+            | request::INVOKE_BROKER_TO_RESET_OFFSET
+            | request::QUERY_CONSUME_TIME_SPAN
+            | request::QUERY_CONSUME_QUEUE
+    )
+}
 
 /// 30 `GET_MAX_OFFSET`: the offset the next message gets; 0 for a queue without messages.
 pub(crate) fn max_offset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
@@ -70,18 +90,11 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
 fn by_time(broker: &Broker, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {
     let found = broker.store.offset_by_time(&queue.log, time, boundary);
     let unread = |error| Refusal::error(format!("the queue cannot be searched: {error}"));
-    found.map(|offset| offset.to_i64().min(broker.visible_end(queue))).map_err(unread)
-}
-
-/// 33 `VIEW_MESSAGE_BY_ID`: one record by its log offset.
-pub(crate) fn view(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let offset: i64 = command.fields.need_number("offset")?;
-    let mut record = Vec::new();
-    LogOffset::from_i64(offset)
-        .and_then(|offset| broker.store.record_at(offset, &mut record).ok())
-        .map(|()| Answer::success().body(record))
-        .ok_or_else(|| {
-            let remark = format!("can not find message by the offset, {offset}");
-            Refusal::new(response::SYSTEM_ERROR, remark)
-        })
+    let end = broker.visible_end(queue);
+    let last = match boundary {
+        Boundary::Lower => end,
+        // The last message consumers may see, if there is one.
+        Boundary::Upper => (end - 1).max(queue.log.min().to_i64()),
+    };
+    found.map(|offset| offset.to_i64().min(last)).map_err(unread)
 }

@@ -4,8 +4,9 @@ use wire::codes::Language;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 /// A copy of a request. It is kept in the binary encoding, which any command can be written in and read from again.
-pub(super) struct Detached {
+pub(crate) struct Detached {
     frame: Vec<u8>,
+    code: i32,
     encoding: Encoding,
     version: i32,
     language: Option<Language>,
@@ -27,11 +28,15 @@ impl Detached {
             .filter_map(|(key, value)| Some((std::str::from_utf8(key).ok()?, value)))
             .filter(|(key, _)| key.len() <= 255);
         fields.fold(writer, |writer, (key, value)| writer.bytes(key, value)).finish(command.body);
-        let Command { encoding, version, language, .. } = *command;
-        Self { frame, encoding, version, language, fast, rounds }
+        let Command { code, encoding, version, language, .. } = *command;
+        Self { frame, code, encoding, version, language, fast, rounds }
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn code(&self) -> i32 {
+        self.code
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
         self.frame.len()
     }
 

@@ -199,6 +199,19 @@ properties! {
     "appendTopicForTimerDeleteKey" Live "a recall names the topic before the key of the message, as Java 5.3 reads it" {
         timers.recall_names_topic = flag, show
     }
+    "maxMsgsNumBatch" Live "most messages of an answer to a query by key" {
+        query.count_max = |text| number(text, 1..=65_535), show
+    }
+    "defaultQueryMaxNum" Live "most messages of an answer to a query by unique key" {
+        query.unique_max = |text| number(text, 1..=65_535), show
+    }
+    "messageIndexEnable" Restart "messages are found by their keys" { store.key_index = flag, show }
+    "maxHashSlotNum" Restart "slots of a key index file; files of other sizes are made anew from the log" {
+        store.index_slots = |text| number(text, 1..=500_000_000), show
+    }
+    "maxIndexNum" Restart "places for keys in a key index file; files of other sizes are made anew from the log" {
+        store.index_items = |text| number(text, 2..=i64::from(i32::MAX)), show
+    }
     "mappedFileSizeCommitLog" Restart "bytes of a commit log file; must stay as it is for the life of a store" {
         store.segment_bytes = |text| number(text, 4096..=1 << 31), show
     }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 const STEP_BYTES: usize = 64 << 10;
 /// Bytes of the table of slots written at once, as far as anything in them is in use.
 const SLOTS_STEP: usize = 1024;
+/// What slots that nobody touched look like.
+const ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
 /// Bytes of items after which the disk is told to start writing them.
 const WRITE_BACK_BYTES: u64 = 4 << 20;
 /// Items after which what was written is made durable.
@@ -87,7 +89,7 @@ impl Current {
             let count = (geometry.slots - first).min(STEP_BYTES as u32 / 4);
             let bytes = &mut bytes[..count as usize * 4];
             file.read_at(bytes, geometry.slot_at(first))?;
-            if bytes.iter().all(|byte| *byte == 0) {
+            if *bytes == ZEROS[..bytes.len()] {
                 continue;
             }
             let slots = &mut current.slots[first as usize..];

@@ -19,6 +19,17 @@ fn java_hash_matches_java() {
 }
 
 #[test]
+fn a_hash_goes_on_with_more_text() {
+    let text = "TopicTest#7F00000100ABCD18B4AAC20000000000 中文 and more";
+    let whole =
+        text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    for (at, _) in text.char_indices() {
+        let (first, rest) = text.split_at(at);
+        assert_eq!(java_hash_on(java_hash(first), rest.as_bytes()), whole, "{at}");
+    }
+}
+
+#[test]
 fn index_key_hashes_match_java() {
     assert_eq!(java_hash("TopicA#k1").unsigned_abs(), 1_903_240_649);
     assert_eq!(java_hash("TopicA#k2").unsigned_abs(), 1_903_240_648);

@@ -84,6 +84,12 @@ proptest! {
     }
 
     #[test]
+    fn get_all_equals_each(text in "[ab\u{1}\u{2}é]{0,60}", names in prop::array::uniform3("[ab]{1,2}")) {
+        let each = names.each_ref().map(|name| get(text.as_bytes(), name));
+        prop_assert_eq!(get_all(text.as_bytes(), names.each_ref().map(String::as_str)), each);
+    }
+
+    #[test]
     fn find_is_position(bytes in prop::collection::vec(0u8..4, 0..40), wanted in 0u8..5) {
         prop_assert_eq!(find(&bytes, wanted), bytes.iter().position(|byte| *byte == wanted));
     }
