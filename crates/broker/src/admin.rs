@@ -52,7 +52,8 @@ pub(crate) fn put_topic(command: &Command<'_>) -> Result<Answer, Refusal> {
     Err(Refusal::answer_after(TopicChange::Put(config, alterations), Answer::success()))
 }
 
-/// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten; its messages age out with the log.
+/// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten and its queues are removed; its messages age out with
+/// the log.
 pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let name = command.fields.need("topic")?;
     if names::is_system_topic(name) {

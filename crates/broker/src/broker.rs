@@ -330,12 +330,15 @@ impl Broker {
 
     /// What the running broker holds, for its status answer.
     pub(crate) fn status(&self) -> BTreeMap<&'static str, String> {
-        let flushes = self.store.flushes();
+        let (flushes, progress) = (self.store.flushes(), self.store.progress());
         BTreeMap::from([
             ("appended", self.store.appended().to_string()),
             ("flushed", self.store.flushed().to_string()),
             ("flushes", flushes.count.to_string()),
             ("flushWaitersAnswered", flushes.answered.to_string()),
+            ("uncheckedQueues", progress.unchecked_queues.to_string()),
+            ("lostQueues", progress.lost_queues.to_string()),
+            ("rebuildLeftBytes", progress.rebuild_end.saturating_sub(progress.rebuild_at).to_string()),
             ("damagedMessages", self.store.damaged().to_string()),
             ("timerReadMs", self.timer.read_ms.load(Ordering::Relaxed).to_string()),
             ("timerQueueOffset", self.timer.queue_offset.load(Ordering::Relaxed).to_string()),

@@ -275,7 +275,14 @@ impl Broker {
     pub(crate) fn store_changes(&self, changes: impl Iterator<Item = Change>) -> Vec<Result<(), Refusal>> {
         let now_ms = self.now_ms();
         let (topics, groups): (Vec<_>, Vec<_>) = changes.map(|change| (change.topics, change.groups)).unzip();
+        let removed: Vec<String> = topics.iter().flatten().filter_map(TopicChange::removed).collect();
         let topics = self.topics.commit(topics, now_ms);
+        // After the topic is gone from the disk: otherwise a crash in between would leave a topic without its messages.
+        for name in removed.iter().filter(|name| self.topics.find(name).is_none()) {
+            if let Err(error) = self.store.remove_topic(name) {
+                tracing::error!(topic = name, %error, "the queues of a deleted topic are removed later");
+            }
+        }
         let groups = self.groups.commit(groups, now_ms);
         topics.into_iter().zip(groups).map(|(topics, groups)| topics.and(groups)).collect()
     }

@@ -381,7 +381,8 @@ pub(crate) fn not_stored(broker: &Broker, error: &AppendError) -> Refusal {
         AppendError::NoSpace(_)
         | AppendError::DiskFull { .. }
         | AppendError::Fenced(_)
-        | AppendError::Closed => {
+        | AppendError::Closed
+        | AppendError::Removed { .. } => {
             let space = broker.store.space();
             let (log, queues) = (space.log_percent() as f64 / 100.0, space.queue_percent() as f64 / 100.0);
             // The key index lies beside the queues.

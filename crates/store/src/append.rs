@@ -57,6 +57,9 @@ impl Shared {
         if batch.has_multi {
             multi::write_offsets(batch);
         }
+        if let Some(item) = batch.items.iter().find(|item| item.queue.is_removed()) {
+            return Err(AppendError::Removed { topic: item.queue.topic().to_owned() });
+        }
         let (runs, end) = self.lay_out(batch, start)?;
         let store_timestamp = now_ms.max(appender.store_timestamp);
         self.fill_in(batch, store_timestamp);

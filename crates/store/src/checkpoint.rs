@@ -97,7 +97,7 @@ impl Shared {
     fn is_checkpointed(&self) -> bool {
         let done = lock(&self.page).logics_physical_offset;
         // A round that failed, or one that has to wipe or to note something although nothing was appended.
-        let is_idle = lock(&self.checkpointing).dirty.is_empty() && lock(&self.queues.unwritten).is_empty();
+        let is_idle = lock(&self.checkpointing).is_idle() && lock(&self.queues.unwritten).is_empty();
         is_idle
             && done == self.appended.load(Ordering::SeqCst).cast_signed()
             && lock(&self.touched).is_empty()

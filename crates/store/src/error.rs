@@ -110,6 +110,12 @@ pub enum AppendError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
+    /// A queue of the batch is one of a topic that was removed.
+    #[error("topic {topic} was removed")]
+    Removed {
+        /// The topic.
+        topic: String,
+    },
     /// Too many queue units wait for the disk.
     #[error("{waiting} queue units wait for the disk, the limit is {limit}")]
     Busy {

@@ -179,6 +179,16 @@ impl Store {
         self.shared.queues.all()
     }
 
+    /// Removes all queues of a topic and answers how many there were (`DefaultMessageStore.deleteTopics`). Their handles lead
+    /// nowhere from now on. A topic of that name made later begins at offset zero; the old messages stay in the log until
+    /// its files go, and are in no queue. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Self::checkpoint`]; the topic is removed all the same, and it becomes durable with the next checkpoint.
+    pub fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
+        self.shared.remove_topic(topic)
+    }
+
     /// An empty batch. Keep it and [`Batch::clear`] it: its buffer is reused.
     #[must_use]
     pub fn batch(&self) -> Batch {

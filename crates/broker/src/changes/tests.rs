@@ -174,6 +174,7 @@ fn a_topic_is_deleted_with_its_offsets() {
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
     assert!(fixture.broker.topics.find("T").is_none());
     assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+    assert!(fixture.broker.store.find_queue("T", 0).is_none());
 }
 
 #[test]

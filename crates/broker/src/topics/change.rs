@@ -31,6 +31,14 @@ impl TopicChange {
             Self::Remove(name) => name,
         }
     }
+
+    /// The topic this removes, if it does.
+    pub(crate) fn removed(&self) -> Option<String> {
+        match self {
+            Self::Remove(name) => Some(name.clone()),
+            Self::Ensure(_) | Self::Put(..) => None,
+        }
+    }
 }
 
 /// The topics that will be different, by name; `None` for those that will be gone.

@@ -23,6 +23,8 @@ pub(crate) struct Rounds {
     pub(crate) openings: u64,
     /// Queues written, or about to be, since the page was saved last, and what their files will hold then.
     planned: Vec<(Arc<Queue>, Extent)>,
+    /// Topics removed since the page was saved last, whose files have to go.
+    pub(crate) removed: Vec<(Box<str>, u64)>,
     /// Queues in whose files a crash may have left units that do not count.
     pub(crate) dirty: Vec<Dirty>,
 }
@@ -35,6 +37,10 @@ pub(crate) struct Dirty {
 }
 
 impl Rounds {
+    pub(super) fn is_idle(&self) -> bool {
+        self.dirty.is_empty() && self.removed.is_empty()
+    }
+
     fn mark(&self) -> Option<Mark> {
         let journal = self.journal.as_ref()?;
         let (generation, committed, openings) = (journal.generation, journal.at, self.openings);
@@ -51,7 +57,11 @@ impl Shared {
         touched: &mut Touched,
     ) -> Result<Vec<Arc<Queue>>, Interrupted> {
         self.wipe_dirty(rounds, touched)?;
-        let queues = self.queues.take_unwritten();
+        let (gone, queues): (Vec<_>, Vec<_>) =
+            self.queues.take_unwritten().into_iter().partition(|queue| queue.is_removed());
+        let dropped = gone.iter().map(|queue| queue.drop_unwritten()).sum();
+        self.queues.unwritten_units.fetch_sub(dropped, Ordering::Relaxed);
+        rounds.planned.retain(|(queue, _)| !queue.is_removed());
         let mut plan: Vec<_> = queues.iter().map(|queue| (queue.clone(), queue.plan(end))).collect();
         if !rounds.planned.is_empty() {
             // A round that did not finish: what it wrote is committed with this one.
@@ -65,6 +75,10 @@ impl Shared {
             queues.iter().for_each(|queue| queue.relist(&self.queues.unwritten));
             return Err(interrupted);
         }
+        if let Err(error) = self.delete_removed(rounds, touched) {
+            queues.iter().for_each(|queue| queue.relist(&self.queues.unwritten));
+            return Err(self.failed("deleting queue files", error));
+        }
         for (index, queue) in queues.iter().enumerate() {
             match queue.write_tail(rounds.planned[index].1, &self.queues.unwritten, touched) {
                 Ok(count) => drop(self.queues.unwritten_units.fetch_sub(count, Ordering::Relaxed)),
@@ -77,12 +91,21 @@ impl Shared {
         Ok(queues)
     }
 
+    /// Deletes the files of removed topics, which the table has said.
+    fn delete_removed(&self, rounds: &Rounds, touched: &mut Touched) -> io::Result<()> {
+        for (topic, _) in &rounds.removed {
+            touched.forget_below(&self.queues.directory.join(&**topic));
+            self.delete_queue_files(topic)?;
+        }
+        Ok(())
+    }
+
     /// Removes what a crash left in queue files behind what counts; before anything else is written.
     fn wipe_dirty(&self, rounds: &mut Rounds, touched: &mut Touched) -> Result<(), Interrupted> {
         if rounds.dirty.is_empty() {
             return Ok(());
         }
-        for Dirty { queue, from, until } in &rounds.dirty {
+        for Dirty { queue, from, until } in rounds.dirty.iter().filter(|dirty| !dirty.queue.is_removed()) {
             let wiped = queue.wipe(*from, *until, touched);
             wiped.map_err(|error| self.failed("wiping queue files", error))?;
         }
@@ -94,10 +117,14 @@ impl Shared {
 
     /// Makes durable which queues will be written.
     fn announce(&self, rounds: &mut Rounds, plan: &[(Arc<Queue>, Extent)]) -> Result<(), Interrupted> {
-        if plan.is_empty() && (rounds.journal.is_some() || lock(&self.page).mark.is_some()) {
+        if plan.is_empty()
+            && rounds.removed.is_empty()
+            && (rounds.journal.is_some() || lock(&self.page).mark.is_some())
+        {
             return Ok(());
         }
         let mut rows = self.rows();
+        rounds.removed.iter().for_each(|(topic, before)| rows.add_removed(topic, *before));
         plan.iter().for_each(|(queue, extent)| rows.add(queue.topic(), queue.queue_id(), *extent));
         let added = match &mut rounds.journal {
             Some(journal) => journal.add(&rows),
@@ -132,6 +159,10 @@ impl Shared {
     /// count.
     fn roll(&self, rounds: &mut Rounds, rows: Option<&Rows>) -> io::Result<Mark> {
         let mut base = self.rows();
+        // Before the queues: those of a new topic of that name come behind.
+        for (topic, before) in self.queues.tombstones.all(self.log.min()) {
+            base.add_removed(&topic, before);
+        }
         for queue in self.queues.all() {
             let extent = queue.committed();
             if extent.max > 0 {
@@ -168,6 +199,7 @@ impl Shared {
                 page.mark = mark;
             })?;
         }
+        rounds.removed.clear();
         rounds.planned.drain(..).for_each(|(queue, extent)| queue.commit(extent));
         Ok(())
     }

@@ -230,6 +230,16 @@ impl Disk for FakeDisk {
         Ok(set.map_or(empty, |(_, usage)| *usage))
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let state = &mut *lock(&self.state);
+        let is_inside = |entry: &Path| entry != path && entry.starts_with(path);
+        let is_used = state.names.keys().any(|entry| is_inside(entry));
+        if !is_used && !state.directories.iter().any(|entry| is_inside(entry)) {
+            state.directories.remove(path);
+        }
+        Ok(())
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let state = &mut *lock(&self.state);
         let (done, rest) = std::mem::take(&mut state.changes)

@@ -97,6 +97,12 @@ pub trait Disk: Send + Sync + 'static {
     /// The disk's.
     fn usage(&self, path: &Path) -> io::Result<Usage>;
 
+    /// Removes a directory; fine when it does not exist, or has something in it and stays.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
     /// Makes the entries of a directory durable.
     ///
     /// # Errors

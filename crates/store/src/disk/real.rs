@@ -90,6 +90,15 @@ impl Disk for RealDisk {
         })
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_dir(path) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => {
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         Ok(fsync(File::open(path)?)?)
     }

@@ -64,6 +64,13 @@ impl OpenFiles {
         }
     }
 
+    /// Closes all files below a directory.
+    pub(crate) fn forget_below(&self, directory: &Path) {
+        let Kept { files, order } = &mut *lock(&self.kept);
+        files.retain(|path, _| !path.starts_with(directory));
+        order.retain(|path| !path.starts_with(directory));
+    }
+
     fn forget(&self, path: &Path) {
         let Kept { files, order } = &mut *lock(&self.kept);
         if files.remove(path).is_some() {
@@ -86,6 +93,11 @@ pub(crate) struct Touched {
 impl Touched {
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty() && self.directories.is_empty() && !self.everything
+    }
+
+    /// Forgets files below a directory that was removed.
+    pub(crate) fn forget_below(&mut self, directory: &Path) {
+        self.files.retain(|path, _| !path.starts_with(directory));
     }
 
     fn add_file(&mut self, path: PathBuf, file: Arc<dyn DiskFile>) {

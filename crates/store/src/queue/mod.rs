@@ -11,6 +11,7 @@
 
 pub(crate) mod files;
 pub(crate) mod registry;
+pub(crate) mod removal;
 pub(crate) mod table;
 mod trim;
 
@@ -20,7 +21,7 @@ use crate::recover::is_damage;
 use crate::wake::lock;
 use files::QueueFiles;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::units::{LogOffset, QueueOffset};
 
@@ -114,6 +115,7 @@ pub struct Queue {
     next: AtomicU64,
     tail: Mutex<Tail>,
     files: QueueFiles,
+    is_removed: AtomicBool,
     /// The message at `min` lies at or behind this position of the log; 0 when that is not known. Touched only by
     /// retention.
     first_at: AtomicU64,
@@ -172,6 +174,7 @@ impl Queue {
             next: AtomicU64::new(max),
             tail: Mutex::new(tail),
             files,
+            is_removed: AtomicBool::new(false),
             first_at: AtomicU64::new(0),
         }
     }
@@ -240,6 +243,10 @@ impl Queue {
         resident: bool,
     ) -> Result<Read, ReadError> {
         let kept = out.len();
+        if self.is_removed() {
+            // A new topic of this name may have files where ours were.
+            return Ok(Read::Done);
+        }
         let mut next = from.get();
         let end = next.saturating_add(count as u64);
         loop {

@@ -1,6 +1,7 @@
 //! All queues of a store, by topic and number.
 
 use super::files::{OpenFiles, QueueFiles};
+use super::removal::Tombstones;
 use super::{Extent, Queue};
 use crate::error::PushError;
 use crate::wake::lock;
@@ -16,7 +17,8 @@ pub(crate) struct Queues {
     pub(crate) directory: PathBuf,
     pub(crate) file_bytes: u64,
     pub(crate) open: Arc<OpenFiles>,
-    by_topic: RwLock<ByTopic>,
+    pub(super) by_topic: RwLock<ByTopic>,
+    pub(crate) tombstones: Tombstones,
     pub(crate) unwritten: Mutex<Vec<Arc<Queue>>>,
     /// Units in the tails that are in no file yet.
     pub(crate) unwritten_units: AtomicU64,
@@ -35,6 +37,7 @@ impl Queues {
             file_bytes,
             open,
             by_topic: RwLock::default(),
+            tombstones: Tombstones::default(),
             unwritten: Mutex::default(),
             unwritten_units: AtomicU64::new(0),
         }

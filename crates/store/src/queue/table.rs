@@ -71,7 +71,6 @@ impl Rows {
     }
 
     /// Says that what a topic had before a log position does not count.
-    #[cfg_attr(not(test), expect(dead_code))]
     pub(crate) fn add_removed(&mut self, topic: &str, before: u64) {
         self.add(topic, REMOVED, Extent { min: 0, max: before, last: Extent::NONE });
     }
@@ -141,6 +140,19 @@ impl Table {
         is_end.then_some((table, intended))
     }
 
+    /// The topics a table says were removed, as far as its records are whole: they were, whoever had the store since.
+    pub(crate) fn removed_topics(bytes: &[u8], generation: u64) -> HashMap<Box<str>, u64> {
+        let mut table = Self::default();
+        let mut at = 0;
+        while let Some(body) = record(bytes, at, generation) {
+            if table.apply(body).is_none() {
+                break;
+            }
+            at += HEAD_BYTES + body.len();
+        }
+        table.removed
+    }
+
     fn apply(&mut self, body: &[u8]) -> Option<()> {
         let mut rest = body;
         self.log_min = number(&mut rest)?;
@@ -203,6 +215,12 @@ pub(crate) fn load(disk: &dyn Disk, root: &Path, generation: u64) -> io::Result<
     let mut bytes = vec![0; usize::try_from(entry.length).map_err(io::Error::other)?];
     disk.open(&path_of(root, generation))?.read_at(&mut bytes, 0)?;
     Ok(Some(bytes))
+}
+
+/// The newest generation there is a file of.
+pub(crate) fn newest_generation(disk: &dyn Disk, root: &Path) -> io::Result<Option<u64>> {
+    let entries = disk.list(&directory(root))?;
+    Ok(entries.iter().filter_map(|entry| entry.name.strip_prefix("queues.")?.parse().ok()).max())
 }
 
 /// A table file that records are added to.

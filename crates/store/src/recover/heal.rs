@@ -251,6 +251,10 @@ impl Shared {
         // No checkpoint writes to the files now.
         let _alone = lock(&self.checkpointing);
         let Some((from, until)) = queue.lost() else { return Ok(None) };
+        if queue.is_removed() {
+            queue.found(until);
+            return Ok(None);
+        }
         let before = from.checked_sub(1).filter(|place| *place >= queue.min().get());
         let start = before.and_then(|place| queue.unit_in_files(place)).map_or(0, |unit| unit.end().get());
         let behind = queue.unit_in_files(until).map_or(u64::MAX, |unit| unit.log_offset.get());
@@ -313,7 +317,8 @@ impl Shared {
 
     /// Takes a record's units for those of its queues that wait for them. Answers the number of units.
     fn take(&self, jobs: &mut Jobs, view: &RecordView<'_>, at: u64) -> usize {
-        self.places_of(view).map(|place| take_place(jobs, view, at, place)).sum()
+        let places = self.places_of(view).filter(|place| !self.queues.tombstones.covers(place.topic, at));
+        places.map(|place| take_place(jobs, view, at, place)).sum()
     }
 
     fn write_jobs(&self, jobs: &mut Jobs) -> Result<(), OpenError> {
@@ -322,6 +327,10 @@ impl Shared {
             // Per queue, so that a checkpoint need not wait long.
             let _alone = lock(&self.checkpointing);
             let units = std::mem::take(&mut job.units);
+            if job.queue.is_removed() {
+                job.written += units.len() as u64;
+                continue;
+            }
             let written = job.queue.rewrite(job.written, &units, &mut lock(&self.touched));
             written.map_err(OpenError::io(&self.queues.directory))?;
             job.written += units.len() as u64;

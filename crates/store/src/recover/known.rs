@@ -55,6 +55,20 @@ impl Shared {
         Ok(Some(Known { table, intended, newest }))
     }
 
+    /// Takes over which topics were removed from a table that does not count otherwise.
+    pub(super) fn keep_tombstones(&self) -> Result<(), OpenError> {
+        let root = &self.config.root;
+        let failed = || OpenError::io(table::directory(root));
+        let Some(generation) = table::newest_generation(&*self.disk, root).map_err(failed())? else {
+            return Ok(());
+        };
+        lock(&self.checkpointing).generation = generation;
+        let bytes = table::load(&*self.disk, root, generation).map_err(failed())?.unwrap_or_default();
+        let removed = Table::removed_topics(&bytes, generation);
+        removed.iter().for_each(|(topic, before)| self.queues.tombstones.insert(topic, *before));
+        Ok(())
+    }
+
     /// Whether the crash mark is the one that goes with the page.
     fn is_our_mark(&self, mark: Mark) -> Result<bool, OpenError> {
         let path = self.config.root.join("abort");
@@ -118,7 +132,16 @@ impl Shared {
 
     /// Makes the queues the table knows.
     pub(super) fn insert_known(&self, known: Known) {
-        let Known { table, intended, .. } = known;
+        let Known { mut table, intended, .. } = known;
+        let mut removed = Vec::new();
+        for (topic, before) in &intended.removed {
+            // It was to be removed, and its files may be gone in part.
+            table.queues.remove(topic);
+            removed.push((topic.clone(), *before));
+        }
+        for (topic, before) in table.removed.iter().chain(&intended.removed) {
+            self.queues.tombstones.insert(topic, *before);
+        }
         let file_units = self.config.queue_file_bytes / crate::queue::UNIT_BYTES;
         let mut dirty = Vec::new();
         for (topic, queues) in &intended.queues {
@@ -139,6 +162,7 @@ impl Shared {
         }
         self.check_later(is_shorter);
         let mut rounds = lock(&self.checkpointing);
+        rounds.removed = removed;
         for (topic, queue_id, from, until) in dirty {
             match self.queues.find_or_create(topic, queue_id) {
                 Ok(queue) => rounds.dirty.push(Dirty { queue, from, until }),

@@ -73,7 +73,10 @@ impl Shared {
                 self.insert_known(known);
                 (page.logics_physical_offset.unsigned_abs().max(self.log.min()), newest)
             }
-            None => self.load_queues(after_crash)?,
+            None => {
+                self.keep_tombstones()?;
+                self.load_queues(after_crash)?
+            }
         };
         let scan = self.scan(from, sure)?;
         self.cut(&scan, after_crash)?;

@@ -282,6 +282,9 @@ impl Shared {
     }
 
     fn index_place(&self, view: &RecordView<'_>, (offset, gap_bytes): (u64, u64), place: Place<'_>) {
+        if self.queues.tombstones.covers(place.topic, offset) {
+            return;
+        }
         let Ok(queue) = self.queues.find_or_create(place.topic, place.queue_id) else {
             tracing::error!(
                 offset,

@@ -12,6 +12,7 @@ mod java;
 mod model;
 mod multi;
 mod real;
+mod removal;
 mod retention;
 mod tool;
 mod visible;

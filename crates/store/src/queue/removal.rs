@@ -1,0 +1,122 @@
+//! Removing a topic's queues (`ConsumeQueueStore.destroy`, `DefaultMessageStore.deleteTopics`). The topic's records stay in the
+//! log until their files go; should the topic be made again, its queues begin at zero, and a *tombstone* in the queue table
+//! keeps the old records out of them: those before the position at which the topic was removed.
+
+use super::Queue;
+use super::registry::Queues;
+use crate::disk::Disk;
+use crate::error::AppendError;
+use crate::store::Shared;
+use crate::wake::lock;
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Directories that hold queues, by topic.
+const DIRECTORIES: [&str; 3] = ["consumequeue", "consumequeue_ext", "batchconsumequeue"];
+
+/// Topics that were removed, and the position in the log before which their records do not count.
+#[derive(Default)]
+pub(crate) struct Tombstones {
+    is_any: AtomicBool,
+    by_topic: RwLock<HashMap<Box<str>, u64>>,
+}
+
+impl Tombstones {
+    pub(crate) fn insert(&self, topic: &str, before: u64) {
+        let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
+        let known = by_topic.entry(topic.into()).or_default();
+        *known = before.max(*known);
+        self.is_any.store(true, Ordering::Release);
+    }
+
+    /// Whether a record of this topic at this position is one of before the topic was removed.
+    pub(crate) fn covers(&self, topic: &str, at: u64) -> bool {
+        self.is_any.load(Ordering::Acquire)
+            && self
+                .by_topic
+                .read()
+                .unwrap_or_else(|poison| poison.into_inner())
+                .get(topic)
+                .is_some_and(|before| at < *before)
+    }
+
+    /// Those that matter to a log that begins at `log_min`.
+    pub(crate) fn all(&self, log_min: u64) -> Vec<(Box<str>, u64)> {
+        let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
+        let list = by_topic.iter().filter(|(_, before)| **before > log_min);
+        list.map(|(topic, before)| (topic.clone(), *before)).collect()
+    }
+}
+
+impl Shared {
+    /// Takes a topic's queues away; see [`crate::Store::remove_topic`].
+    pub(crate) fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
+        let removed = {
+            let mut rounds = lock(&self.checkpointing);
+            // Under it no append is under way: the topic's records lie before this position, those of a new one behind it.
+            let _appender = lock(&self.appender);
+            let removed = self.queues.take_topic(topic);
+            if removed.is_empty() {
+                return Ok(0);
+            }
+            removed.iter().for_each(|queue| queue.is_removed.store(true, Ordering::Release));
+            let before = self.appended.load(Ordering::Acquire);
+            self.queues.tombstones.insert(topic, before);
+            rounds.removed.push((topic.into(), before));
+            removed.len()
+        };
+        self.checkpoint_now().map_err(|interrupted| self.explain(interrupted))?;
+        tracing::info!(topic, queues = removed, "a topic's queues were removed");
+        Ok(removed)
+    }
+
+    /// Deletes the queue files of a removed topic. Nothing of a new topic of that name is written yet.
+    pub(crate) fn delete_queue_files(&self, topic: &str) -> io::Result<()> {
+        for kind in DIRECTORIES {
+            let directory = self.config.root.join(kind).join(topic);
+            self.queues.open.forget_below(&directory);
+            delete_numbered(&*self.disk, &directory)?;
+        }
+        Ok(())
+    }
+}
+
+/// Deletes `<directory>/<number>/<number>`, and the directories as far as nothing else is in them.
+fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
+    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    for queue in disk.list(directory)?.iter().filter(|entry| entry.is_dir && is_number(&entry.name)) {
+        let directory = directory.join(&queue.name);
+        for file in disk.list(&directory)?.iter().filter(|entry| !entry.is_dir && is_number(&entry.name)) {
+            disk.remove(&directory.join(&file.name))?;
+        }
+        disk.remove_dir(&directory)?;
+    }
+    disk.remove_dir(directory)
+}
+
+impl Queue {
+    /// Whether the topic was removed: the handle leads nowhere, ask for a new one.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Acquire)
+    }
+
+    /// Units that no file will ever hold.
+    pub(crate) fn drop_unwritten(&self) -> u64 {
+        let mut tail = lock(&self.tail);
+        let count = tail.units.len() as u64 - tail.unwritten() as u64;
+        tail.written += count;
+        count
+    }
+}
+
+impl Queues {
+    fn take_topic(&self, topic: &str) -> Vec<Arc<Queue>> {
+        let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
+        by_topic.remove(topic).map(|queues| queues.into_values().collect()).unwrap_or_default()
+    }
+}
