@@ -14,5 +14,6 @@ mod multi;
 mod real;
 mod removal;
 mod retention;
+mod retention_model;
 mod tool;
 mod visible;
