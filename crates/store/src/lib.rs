@@ -37,6 +37,7 @@ mod error;
 mod fence;
 mod flush;
 mod index;
+pub mod inspect;
 mod log;
 mod multi;
 mod planted;

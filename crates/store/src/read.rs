@@ -37,6 +37,8 @@ struct Reading<'a> {
     queue: Option<&'a Queue>,
     cursor: Option<Cursor>,
     damaged: Vec<Damage>,
+    /// A unit was wrong, and is being written again.
+    is_rebuilding: bool,
 }
 
 /// Bytes of a record that tell its store time, whatever its hosts.
@@ -129,7 +131,7 @@ impl Shared {
         resident: bool,
     ) -> Result<Read, ReadError> {
         let kept = out.len();
-        let mut reading = Reading { queue, cursor: None, damaged: Vec::new() };
+        let mut reading = Reading { queue, cursor: None, damaged: Vec::new(), is_rebuilding: false };
         let mut next = 0;
         while let Some(first) = message(next) {
             let index = next;
@@ -168,6 +170,10 @@ impl Shared {
         if let Some(cursor) = reading.cursor {
             self.digests.leave(cursor);
         }
+        if let Some(queue) = queue.filter(|_| reading.is_rebuilding) {
+            out.truncate(kept);
+            return Err(queue.rebuilding());
+        }
         if reading.damaged.is_empty() {
             return Ok(Read::Done);
         }
@@ -197,9 +203,11 @@ impl Shared {
                 // Without its queue nobody can tell whether the unit or the asker is wrong.
                 let Some(queue) = reading.queue else { return Err(error) };
                 let damage = Damage { index, at: unit.log_offset, what: error.to_string() };
-                if self.tell_damage(queue, offset, &damage) {
-                    self.lose_unit(queue, offset);
+                if self.lose_unit(queue, message) {
+                    reading.is_rebuilding = true;
+                    return Ok(Read::Done);
                 }
+                self.tell_damage(queue, offset, &damage);
                 reading.damaged.push(damage);
                 Ok(Read::Done)
             }
@@ -226,12 +234,11 @@ impl Shared {
             let Err(what) = checked else { continue };
             let damage = Damage { index, at, what };
             match reading.queue {
-                Some(queue) => {
-                    let is_new = self.tell_damage(queue, message.offset, &damage);
-                    if is_new && !leads_to_it(queue, message, record) {
-                        self.lose_unit(queue, message.offset);
-                    }
+                Some(queue) if !leads_to_it(queue, message, record) && self.lose_unit(queue, message) => {
+                    reading.is_rebuilding = true;
+                    continue;
                 }
+                Some(queue) => self.tell_damage(queue, message.offset, &damage),
                 None => self.tell_damaged_record(&damage),
             }
             reading.damaged.push(damage);

@@ -56,6 +56,8 @@ impl std::fmt::Display for Damage {
 pub(crate) struct Damaged {
     count: AtomicU64,
     known: Mutex<BTreeSet<(LogOffset, Option<QueueOffset>)>>,
+    /// Messages whose unit was written again because it did not lead to them.
+    suspected: Mutex<BTreeSet<(LogOffset, QueueOffset)>>,
 }
 
 impl Damaged {
@@ -85,24 +87,47 @@ impl Shared {
         self.from_disk.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// Says once that a message is passed over; answers whether it did.
-    pub(crate) fn tell_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) -> bool {
-        let is_new = self.damaged.is_new(damage.at, Some(offset));
-        if is_new {
+    /// Says once that a message is passed over.
+    pub(crate) fn tell_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) {
+        if self.damaged.is_new(damage.at, Some(offset)) {
             let (topic, queue_id) = (queue.topic(), queue.queue_id());
             tracing::error!(
                 topic, queue_id, %offset, log_offset = %damage.at, what = damage.what,
                 "a damaged message is not served, its consumers go on behind it; see what else is damaged with: vostok store verify"
             );
         }
-        is_new
     }
 
-    /// Has a unit written again that does not lead to its record, as far as the log knows better.
-    pub(crate) fn lose_unit(&self, queue: &Queue, offset: QueueOffset) {
-        if let Some(queue) = self.queues.find(queue.topic(), queue.queue_id()) {
-            self.lose(&queue, offset.get(), offset.get() + 1);
+    /// Has a unit written again that does not lead to its record, as far as the log knows better. Once: when that does
+    /// not help, the answer is false, and the record is to blame.
+    pub(crate) fn lose_unit(&self, queue: &Queue, message: Numbered) -> bool {
+        let Some(queue) = self.queues.find(queue.topic(), queue.queue_id()) else { return false };
+        let mut suspected = lock(&self.damaged.suspected);
+        let Numbered { offset, unit } = message;
+        if suspected.len() == REMEMBERED_MAX || !suspected.insert((unit.log_offset, offset)) {
+            return false;
         }
+        drop(suspected);
+        self.lose(&queue, offset.get(), offset.get() + 1);
+        true
+    }
+
+    /// Whether a record that recovery reads is not what was stored there. It must not be indexed: its topic, queue or
+    /// number may be what is damaged.
+    pub(crate) fn is_altered(&self, view: &RecordView<'_>, at: u64) -> bool {
+        let at = LogOffset::new(at);
+        if !self.config.digests || !self.digests.covers(at) {
+            return false;
+        }
+        let mut cursor = self.digests.cursor(at);
+        let expected = self.digests.find(at, &mut cursor);
+        self.digests.leave(cursor);
+        let is_altered = expected.is_some_and(|expected| expected != sum::of(view));
+        if is_altered {
+            let what = "the checksum of all but its body is not the one kept when it was stored".to_owned();
+            self.tell_damaged_record(&Damage { index: 0, at, what });
+        }
+        is_altered
     }
 
     /// [`Self::tell_damage`] for a record asked for by its position.

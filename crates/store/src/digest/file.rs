@@ -155,6 +155,11 @@ impl Digests {
         gone.keys().try_for_each(|base| self.disk.remove(&self.path(*base)))
     }
 
+    /// Whether there are digests of the file a position lies in, and it is not behind the newest.
+    pub(crate) fn covers(&self, at: LogOffset) -> bool {
+        lock(&self.blocks).contains_key(&self.base_of(at)) && self.newest() >= Some(at)
+    }
+
     /// A cursor another reader left, best one that was used for this position's file.
     pub(crate) fn cursor(&self, at: LogOffset) -> Cursor {
         let base = self.base_of(at);

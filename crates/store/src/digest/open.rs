@@ -17,12 +17,15 @@ use super::block::{BLOCK_BYTES, Block};
 use super::file::{Digests, entries_of, read_block};
 use super::{Entry, sum};
 use crate::checkpoint::Checkpoint;
-use crate::disk::Space;
+use crate::disk::{Disk, Space};
 use crate::error::OpenError;
+use crate::inspect::Survey;
+use crate::log::Segment;
 use crate::queue::files::file_name;
 use crate::store::Shared;
 use crate::wake::lock;
 use std::io;
+use std::path::Path;
 use wire::record::{RecordView, peek};
 use wire::units::LogOffset;
 
@@ -35,11 +38,13 @@ const BLOCKS_MAX: u64 = 1 << 18;
 impl Shared {
     /// Loads the digests that can be believed. The log's files are known, nothing was changed yet.
     pub(crate) fn load_digests(&self) -> Result<(), OpenError> {
-        let ours = self.is_untouched().map_err(OpenError::io(&self.config.root))?;
+        let ours = is_untouched(&*self.disk, &self.config.root).map_err(OpenError::io(&self.config.root))?;
         let digests = &self.digests;
         let loaded = digests.load(self.log.min(), self.log.capacity_end()).and_then(|()| {
             let Some(newest) = digests.newest() else { return Ok(()) };
-            let end = if ours { newest + 1 } else { digests.agreed_end(|entry| self.agrees(entry)) };
+            let end = if ours { newest + 1 } else { digests.agreed_end(|entry| {
+                self.log.segment_of(entry.at.get()).is_some_and(|segment| agrees(&segment, self.log.segment_bytes, entry))
+            }) };
             if end.get() <= newest.get() {
                 tracing::warn!(from = %end, to = %newest, "another broker rewrote the end of the log; checksums of it are discarded");
                 digests.cut(end.get())?;
@@ -47,38 +52,6 @@ impl Shared {
             Ok(())
         });
         loaded.map_err(OpenError::io(&digests.directory))
-    }
-
-    /// Whether this store was only used by us since we wrote the checkpoint.
-    fn is_untouched(&self) -> io::Result<bool> {
-        let root = &self.config.root;
-        let entries = self.disk.list(root)?;
-        let read = |name: &str| -> io::Result<Option<Vec<u8>>> {
-            let Some(entry) = entries.iter().find(|entry| entry.name == name) else { return Ok(None) };
-            let mut bytes = vec![0; usize::try_from(entry.length.min(4096)).unwrap_or(0)];
-            self.disk.open(&root.join(name))?.read_at(&mut bytes, 0)?;
-            Ok(Some(bytes))
-        };
-        let sealed = read("checkpoint")?.is_some_and(|page| Checkpoint::is_sealed(&page));
-        Ok(sealed && read("abort")?.is_none_or(|text| text.ends_with(MARK.as_bytes())))
-    }
-
-    /// Whether the record of an entry is in the log and has its digest.
-    fn agrees(&self, entry: Entry) -> bool {
-        let Some(segment) = self.log.segment_of(entry.at.get()) else { return false };
-        let position = entry.at.get() - segment.base;
-        let mut head = [0; 8];
-        if position + 8 > self.log.segment_bytes || segment.file.read_at(&mut head, position).is_err() {
-            return false;
-        }
-        let size = peek(&head).map_or(0, |(size, _)| u64::from(size));
-        if position + size > self.log.segment_bytes {
-            return false;
-        }
-        let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
-        segment.file.read_at(&mut bytes, position).is_ok()
-            && RecordView::parse(&bytes)
-                .is_ok_and(|view| view.log_offset() == Some(entry.at) && sum::of(&view) == entry.digest)
     }
 
     /// Keeps the digest of a record that recovery read, if it is newer than all there are.
@@ -96,7 +69,55 @@ impl Shared {
     }
 }
 
+/// Whether this store was only used by us since we wrote the checkpoint.
+fn is_untouched(disk: &dyn Disk, root: &Path) -> io::Result<bool> {
+    let entries = disk.list(root)?;
+    let read = |name: &str| -> io::Result<Option<Vec<u8>>> {
+        let Some(entry) = entries.iter().find(|entry| entry.name == name) else { return Ok(None) };
+        let mut bytes = vec![0; usize::try_from(entry.length.min(4096)).unwrap_or(0)];
+        disk.open(&root.join(name))?.read_at(&mut bytes, 0)?;
+        Ok(Some(bytes))
+    };
+    let sealed = read("checkpoint")?.is_some_and(|page| Checkpoint::is_sealed(&page));
+    Ok(sealed && read("abort")?.is_none_or(|text| text.ends_with(MARK.as_bytes())))
+}
+
+/// Whether the record of an entry is in its log file and has its digest.
+fn agrees(segment: &Segment, segment_bytes: u64, entry: Entry) -> bool {
+    let position = entry.at.get() - segment.base;
+    let mut head = [0; 8];
+    if position + 8 > segment_bytes || segment.file.read_at(&mut head, position).is_err() {
+        return false;
+    }
+    let size = peek(&head).map_or(0, |(size, _)| u64::from(size));
+    if position + size > segment_bytes {
+        return false;
+    }
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    segment.file.read_at(&mut bytes, position).is_ok()
+        && RecordView::parse(&bytes)
+            .is_ok_and(|view| view.log_offset() == Some(entry.at) && sum::of(&view) == entry.digest)
+}
+
 impl Digests {
+    /// Takes stock of the files without changing any, and answers the end of what is believed.
+    pub(crate) fn look(&self, survey: &Survey) -> io::Result<u64> {
+        for entry in self.disk.list(&self.directory)? {
+            if let Some(base) = entry.name.parse::<u64>().ok().filter(|base| file_name(*base) == entry.name) {
+                lock(&self.blocks).insert(base, entry.length / BLOCK_BYTES as u64);
+            }
+        }
+        if is_untouched(&*self.disk, &survey.root)? {
+            return Ok(u64::MAX);
+        }
+        let end = self.agreed_end(|entry| {
+            let base = entry.at.get() / self.segment_bytes * self.segment_bytes;
+            let segment = survey.segments.iter().find(|segment| segment.base == base);
+            segment.is_some_and(|segment| agrees(segment, self.segment_bytes, entry))
+        });
+        Ok(end.get())
+    }
+
     /// Takes stock of the files; those that belong to no log file are removed.
     fn load(&self, log_min: u64, log_end: u64) -> io::Result<()> {
         let mut blocks = std::collections::BTreeMap::new();

@@ -288,7 +288,7 @@ impl Queue {
         }
     }
 
-    fn rebuilding(&self) -> ReadError {
+    pub(crate) fn rebuilding(&self) -> ReadError {
         ReadError::Rebuilding { topic: self.topic.to_string(), queue_id: self.queue_id }
     }
 

@@ -280,7 +280,9 @@ impl Shared {
                     Found::Record(size) => {
                         let view = RecordView::parse(window.get(at, size).map_err(failed())?);
                         let view = view.map_err(|error| failed()(io::Error::other(error)))?;
-                        kept += self.take(jobs, &view, base + at);
+                        if !self.is_altered(&view, base + at) {
+                            kept += self.take(jobs, &view, base + at);
+                        }
                         at += size as u64;
                     }
                     Found::Roll => break,

@@ -14,7 +14,7 @@
 mod heal;
 mod known;
 mod scan;
-mod window;
+pub(crate) mod window;
 
 use crate::checkpoint::{Checkpoint, Mark};
 use crate::disk::Space;

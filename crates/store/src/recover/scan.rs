@@ -185,8 +185,10 @@ impl Shared {
     fn scan_record(&self, window: &mut Window, scan: &mut Scan, size: usize) -> io::Result<()> {
         let offset = scan.end;
         let view = RecordView::parse(window.get(offset - window.base(), size)?).map_err(io::Error::other)?;
-        self.index_record(&view, offset, scan.gap_bytes);
-        self.digest_recovered(&view, offset);
+        if !self.is_altered(&view, offset) {
+            self.index_record(&view, offset, scan.gap_bytes);
+            self.digest_recovered(&view, offset);
+        }
         scan.records += 1;
         scan.last_record = Some(offset);
         scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());

@@ -11,7 +11,7 @@ use wire::units::LogOffset;
 const WINDOW_BYTES: usize = 4 << 20;
 
 /// A piece of a segment in memory that follows the reader.
-pub(super) struct Window {
+pub(crate) struct Window {
     segment: Arc<Segment>,
     segment_bytes: u64,
     start: u64,
@@ -19,7 +19,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(segment: Arc<Segment>, segment_bytes: u64) -> Self {
+    pub(crate) fn new(segment: Arc<Segment>, segment_bytes: u64) -> Self {
         Self { segment, segment_bytes, start: 0, bytes: Vec::new() }
     }
 
@@ -29,7 +29,7 @@ impl Window {
     }
 
     /// `length` bytes at a position of the segment; the caller stays within it.
-    pub(super) fn get(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
+    pub(crate) fn get(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         let held = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
         let held = held.filter(|skip| skip + length <= self.bytes.len());
         let skip = match held {
@@ -47,7 +47,7 @@ impl Window {
 }
 
 /// What lies at a position.
-pub(super) enum Found {
+pub(crate) enum Found {
     Record(usize),
     /// The rest of the file is blank.
     Roll,
@@ -74,7 +74,7 @@ pub(super) fn walk(window: &mut Window) -> io::Result<Walk> {
     Ok(found)
 }
 
-pub(super) fn find(window: &mut Window, at: u64) -> io::Result<Found> {
+pub(crate) fn find(window: &mut Window, at: u64) -> io::Result<Found> {
     let left = window.segment_bytes - at;
     if left < 8 {
         return Ok(Found::Damage(format!("{left} bytes are left in the file, a blank record needs 8")));
@@ -156,7 +156,7 @@ pub(super) fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
 }
 
 /// The first whole record behind damage at `from`, before `end` of the same file, told by its magic and position.
-pub(super) fn next_whole(window: &mut Window, from: u64, end: u64) -> io::Result<Option<u64>> {
+pub(crate) fn next_whole(window: &mut Window, from: u64, end: u64) -> io::Result<Option<u64>> {
     let mut at = from + 1;
     while at + RECORD_BYTES_MIN as u64 <= end {
         let step = usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES / 2);

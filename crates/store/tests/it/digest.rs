@@ -44,6 +44,11 @@ fn damaged(store: &Store) -> (Vec<usize>, String) {
         Err(ReadError::Damaged(list)) => {
             (list.iter().map(|damage| damage.index).collect(), list[0].what.clone())
         }
+        // The store asks the log whether the unit is to blame.
+        Err(ReadError::Rebuilding { .. }) => {
+            store.wait_healed();
+            damaged(store)
+        }
         Err(error) => panic!("{error}"),
     }
 }

@@ -56,16 +56,25 @@ fn served(store: &Store) -> (Messages, usize) {
     let (mut found, mut reported) = (Messages::new(), 0);
     for queue in store.queues() {
         let mut units: Vec<Unit> = Vec::new();
-        if let Err(error) = queue.units_blocking(queue.min(), 1000, &mut units) {
-            assert!(matches!(error, ReadError::Rebuilding { .. }), "{queue:?}: {error}");
-            store.wait_healed();
-            queue.units_blocking(queue.min(), 1000, &mut units).unwrap();
+        while queue.min().get() + (units.len() as u64) < queue.max().get() {
+            let from = QueueOffset::new(queue.min().get() + units.len() as u64);
+            if let Err(error) = queue.units_blocking(from, 1000, &mut units) {
+                wait(store, &error);
+            }
         }
         let first = queue.min().get();
         for (number, unit) in (first..).zip(units) {
             let mut bytes = Vec::new();
-            let numbered = Numbered { offset: QueueOffset::new(number), unit };
-            match store.read_messages_blocking(&queue, &[numbered], &mut bytes) {
+            let offset = QueueOffset::new(number);
+            let mut read = store.read_messages_blocking(&queue, &[Numbered { offset, unit }], &mut bytes);
+            while let Err(error @ ReadError::Rebuilding { .. }) = read {
+                wait(store, &error);
+                let mut again = Vec::new();
+                read = queue.units_blocking(offset, 1, &mut again).and_then(|()| {
+                    store.read_messages_blocking(&queue, &[Numbered { offset, unit: again[0] }], &mut bytes)
+                });
+            }
+            match read {
                 Ok(()) if bytes.is_empty() => {}
                 Ok(()) => drop(found.insert((queue.topic().to_owned(), queue.queue_id(), number), bytes)),
                 Err(ReadError::Damaged(list)) => reported += list.len(),
@@ -74,6 +83,12 @@ fn served(store: &Store) -> (Messages, usize) {
         }
     }
     (found, reported)
+}
+
+/// A queue that is being rebuilt is asked again.
+fn wait(store: &Store, error: &ReadError) {
+    assert!(matches!(error, ReadError::Rebuilding { .. }), "{error}");
+    store.wait_healed();
 }
 
 fn files(disk: &FakeDisk, directory: &Path, found: &mut Vec<(PathBuf, u64)>) {
@@ -129,9 +144,7 @@ fn walk(closed: bool, digests: bool, stride: u64, only: &str) -> BTreeMap<String
             }
             let missing = expected.len() - found.len().min(expected.len());
             outcome.missing += missing;
-            // Opening searches a queue's end: a flip there may hide units until the queue is loaded anew.
-            let is_searched = kind == "consumequeue";
-            if missing > reported && store.recovered().cut.is_none() && !is_searched {
+            if missing > reported && (kind != "commitlog" || store.recovered().cut.is_none()) {
                 outcome.wrong.push(format!("{}: {missing} missing, {reported} reported", case()));
             }
         }
@@ -145,11 +158,18 @@ fn a_flipped_byte_never_serves_a_wrong_message() {
     for closed in [true, false] {
         for (kind, outcome) in walk(closed, true, stride, "") {
             let Outcome { flips, refused, reported, missing, wrong } = outcome;
-            println!(
-                "closed {closed} {kind}: {flips} flips, {refused} refused, {reported} reported, {missing} missing"
+            println!("{kind}: {flips} flips, {refused} refused, {reported} reported, {missing} missing");
+            let shown = &wrong[..wrong.len().min(8)];
+            assert!(
+                flips > 0 && wrong.is_empty(),
+                "{kind}, closed {closed}: {} wrong, {shown:#?}",
+                wrong.len()
             );
-            let shown: Vec<_> = wrong.iter().take(8).collect();
-            println!("{} wrong {shown:#?}", wrong.len());
+            assert_eq!(refused, 0, "{kind}");
+            // Only what the log holds can be lost; a torn end is cut and named by opening.
+            let is_log = kind == "commitlog";
+            assert_eq!(reported > 0, is_log, "{kind}");
+            assert!(missing == 0 || is_log && missing - reported < 20, "{kind}: {missing} missing");
         }
     }
 }

@@ -1,0 +1,63 @@
+//! What the records of a commit log file say about queues: the units they must have there.
+
+use crate::batch::is_indexed;
+use crate::batch::tags::Tags;
+use crate::queue::Unit;
+use std::collections::HashMap;
+use wire::properties::{self, key};
+use wire::record::RecordView;
+use wire::units::LogOffset;
+
+/// Topic of delayed messages; the tags code of their units is the time they are due.
+const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+
+/// A unit a record should have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    /// Number in the queue.
+    pub(super) number: u64,
+    pub(super) unit: Unit,
+    /// Whether the tags code is known: that of delayed messages depends on the broker's levels.
+    pub(super) has_tags: bool,
+}
+
+/// The units of one file, by queue.
+#[derive(Default)]
+pub(super) struct ByQueue {
+    pub(super) queues: HashMap<String, HashMap<i32, Vec<Expected>>>,
+}
+
+impl ByQueue {
+    /// Adds the units of a record at a position.
+    pub(super) fn add(&mut self, at: u64, view: &RecordView<'_>) {
+        if !is_indexed(view.sys_flag()) {
+            return;
+        }
+        let Some(topic) = view.topic_str() else { return };
+        let has_tags = topic != SCHEDULE_TOPIC;
+        let tags_code = Tags::of(false, view.properties(), &[]).at(0);
+        let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
+        let unit = Unit { log_offset: LogOffset::new(at), size, tags_code };
+        let expected = Expected { number: view.queue_offset().get(), unit, has_tags };
+        self.put(topic, view.queue_id(), expected);
+        // Further queues of the same message: all numbers or none were given out.
+        let list = |key| properties::get_str(view.properties(), key).unwrap_or_default().split(',');
+        let numbers: Vec<_> =
+            list(key::INNER_MULTI_QUEUE_OFFSET).filter_map(|number| number.parse().ok()).collect();
+        let names: Vec<_> = list(key::INNER_MULTI_DISPATCH).filter(|name| !name.is_empty()).collect();
+        if names.len() == numbers.len() {
+            for (name, number) in names.iter().zip(numbers) {
+                let queue_id = if name.starts_with("%LMQ%") { 0 } else { view.queue_id() };
+                self.put(name, queue_id, Expected { number, ..expected });
+            }
+        }
+    }
+
+    fn put(&mut self, topic: &str, queue_id: i32, expected: Expected) {
+        if !self.queues.contains_key(topic) {
+            self.queues.insert(topic.to_owned(), HashMap::new());
+        }
+        let queues = self.queues.get_mut(topic).expect("put there above");
+        queues.entry(queue_id).or_default().push(expected);
+    }
+}

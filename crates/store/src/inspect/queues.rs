@@ -1,0 +1,179 @@
+//! The files of queues against the records of the log.
+
+use super::expected::Expected;
+use super::survey::QueueDir;
+use super::verify::Lost;
+use super::{Finding, Survey};
+use crate::queue::{UNIT_BYTES, Unit};
+use std::io;
+
+/// Findings of one queue that are listed; further ones are counted.
+const LISTED_MAX: u64 = 20;
+
+/// How far one queue was checked.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// Number of the next record's unit; `None` before the first record.
+    pub(super) next: Option<u64>,
+    /// Units that agree with their records.
+    pub(super) units: u64,
+    pub(super) findings: Vec<Finding>,
+    pub(super) unlisted: u64,
+    pub(super) lost: Vec<Lost>,
+}
+
+impl Checked {
+    fn find(&mut self, finding: Finding) {
+        if self.findings.len() as u64 == LISTED_MAX {
+            self.unlisted += 1
+        } else {
+            self.findings.push(finding)
+        }
+    }
+}
+
+impl QueueDir {
+    /// The units from one number on; fewer where the files end. `None` for places that hold none.
+    fn units(&self, survey: &Survey, from: u64, count: u64) -> io::Result<Vec<Option<Unit>>> {
+        let in_file = survey.queue_file_bytes / UNIT_BYTES;
+        let mut found = Vec::new();
+        let end = from + count;
+        let mut next = from;
+        while next < end {
+            let start = next / in_file * in_file;
+            let take = (start + in_file).min(end) - next;
+            let mut bytes = vec![0; usize::try_from(take * UNIT_BYTES).map_err(io::Error::other)?];
+            match self.files.get(&start) {
+                Some(path) => survey.disk.open(path)?.read_at(&mut bytes, (next - start) * UNIT_BYTES)?,
+                None => {}
+            }
+            found.extend(bytes.chunks_exact(20).map(Unit::from_bytes));
+            next += take;
+        }
+        Ok(found)
+    }
+
+    /// The file and position of a unit.
+    fn place(&self, survey: &Survey, number: u64) -> (std::path::PathBuf, u64) {
+        let in_file = survey.queue_file_bytes / UNIT_BYTES;
+        let start = number / in_file * in_file;
+        let path = self.files.get(&start).cloned();
+        let missing = || self.directory.join(crate::queue::files::file_name(start * UNIT_BYTES));
+        (path.unwrap_or_else(missing), (number - start) * UNIT_BYTES)
+    }
+
+    /// Checks the units of one log file's records; they come in the order of the log. `is_new` says which records
+    /// the next opening would index anyway.
+    pub(super) fn check(
+        &self,
+        survey: &Survey,
+        checked: &mut Checked,
+        records: &[Expected],
+        is_new: impl Fn(u64) -> bool,
+    ) -> io::Result<()> {
+        let mut rest = records;
+        while let Some(first) = rest.first() {
+            self.check_order(survey, checked, first)?;
+            // A stretch of consecutive numbers is compared with one read.
+            let follows = |pair: &[Expected]| pair[0].number + 1 == pair[1].number;
+            let count = 1 + rest.windows(2).take_while(|pair| follows(pair)).count().min(1 << 16);
+            let (stretch, later) = rest.split_at(count);
+            rest = later;
+            let units = self.units(survey, first.number, stretch.len() as u64)?;
+            for (expected, unit) in stretch.iter().zip(units) {
+                if let Some(what) = difference(expected, unit)
+                    && !(unit.is_none() && is_new(expected.unit.log_offset.get()))
+                {
+                    let (file, at) = self.place(survey, expected.number);
+                    checked.find(Finding::new(&file, at, format!("unit {}: {what}", expected.number)));
+                } else {
+                    checked.units += 1;
+                }
+            }
+            checked.next = stretch.last().map(|last| last.number + 1);
+        }
+        Ok(())
+    }
+
+    fn check_order(&self, survey: &Survey, checked: &mut Checked, record: &Expected) -> io::Result<()> {
+        let Some(next) = checked.next else {
+            return self.find_phantoms_before(survey, checked, record.number);
+        };
+        if record.number < next {
+            let (number, at) = (record.number, record.unit.log_offset);
+            let what = format!(
+                "the record at {at} of the log has number {number}, which another one has already; expected {next}"
+            );
+            checked.find(Finding::new(&self.directory, None, what));
+        }
+        for number in next..record.number.min(next + 100_000) {
+            let unit = self.units(survey, number, 1)?[0].filter(|unit| !unit.is_blank());
+            let log_offset = unit.map(|unit| unit.log_offset.get());
+            checked.lost.push(Lost {
+                topic: self.topic.clone(),
+                queue_id: self.queue_id,
+                number,
+                log_offset,
+            });
+        }
+        Ok(())
+    }
+
+    /// Units before the first record's that lead into the log all the same.
+    fn find_phantoms_before(&self, survey: &Survey, checked: &mut Checked, first: u64) -> io::Result<()> {
+        let start = self.files.keys().next().copied().unwrap_or(first).max(first.saturating_sub(1 << 20));
+        for (number, unit) in (start..first).zip(self.units(survey, start, first.saturating_sub(start))?) {
+            let Some(unit) = unit.filter(|unit| !unit.is_blank()) else { continue };
+            if unit.log_offset.get() >= survey.log_min() {
+                let (topic, log_offset) = (self.topic.clone(), Some(unit.log_offset.get()));
+                checked.lost.push(Lost { topic, queue_id: self.queue_id, number, log_offset });
+            }
+        }
+        Ok(())
+    }
+
+    /// Units behind the last record's.
+    pub(super) fn check_end(&self, survey: &Survey, checked: &mut Checked) -> io::Result<()> {
+        let in_file = survey.queue_file_bytes / UNIT_BYTES;
+        let Some(end) = self.files.keys().last().map(|start| start + in_file) else { return Ok(()) };
+        let start = checked.next.unwrap_or_else(|| self.files.keys().next().copied().unwrap_or(0));
+        let mut number = start;
+        while number < end {
+            let units = self.units(survey, number, (end - number).min(4096))?;
+            if units.iter().all(Option::is_none) {
+                // Nobody reads behind a place without a unit.
+                break;
+            }
+            for unit in units {
+                let known = unit.filter(|unit| !unit.is_blank() && unit.log_offset.get() >= survey.log_min());
+                if let Some(unit) = known {
+                    let (topic, log_offset) = (self.topic.clone(), Some(unit.log_offset.get()));
+                    checked.lost.push(Lost { topic, queue_id: self.queue_id, number, log_offset });
+                }
+                number += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What differs between a record and its unit.
+fn difference(expected: &Expected, unit: Option<Unit>) -> Option<String> {
+    let wanted = expected.unit;
+    let Some(found) = unit else {
+        return Some(format!(
+            "it is none, expected the record at {} of {} bytes",
+            wanted.log_offset, wanted.size
+        ));
+    };
+    if (found.log_offset, found.size) != (wanted.log_offset, wanted.size) {
+        return Some(format!(
+            "it leads to {} of {} bytes, expected the record at {} of {} bytes",
+            found.log_offset, found.size, wanted.log_offset, wanted.size
+        ));
+    }
+    // Far below zero stands an address of the extension file instead.
+    let is_address = found.tags_code < i64::from(i32::MIN);
+    (expected.has_tags && !is_address && found.tags_code != wanted.tags_code)
+        .then(|| format!("its tags code is {}, expected {}", found.tags_code, wanted.tags_code))
+}

@@ -1,0 +1,199 @@
+//! What would mend a store.
+//!
+//! | found | step |
+//! |---|---|
+//! | no whole record in a stretch of the log, whole ones behind it in the file | the stretch becomes records of the type "rolled back", which are in no queue: whoever reads the log (RocketMQ's recovery ends at damage and cuts all that follows) passes over it |
+//! | the same up to the end of a file, files behind it | a blank record, as a file ends |
+//! | the same at the end of the log | cut, as the next opening does |
+//! | a record whose digest does not agree | left: its body is whole, RocketMQ serves it; Vostok passes over it |
+//! | queues that do not agree with the log | the queue files and the checkpoint go; the next opening makes them from the log |
+//! | files of a wrong name or size, broken JSON | told, never touched |
+//!
+//! Before anything is overwritten, what stands there is copied to a directory beside the store.
+
+use super::verify::Damage;
+use super::{Survey, SurveyError, Verified};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, sys_flag};
+use wire::units::{LogOffset, QueueOffset};
+
+/// Topic of the records that take the place of damage.
+const TOPIC: &str = "VOSTOK_DAMAGED";
+/// Largest of them; RocketMQ's recovery reads a record as a whole.
+const FILLER_BYTES_MAX: u64 = 1 << 20;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Overwrites a stretch of the log, from and to positions of the log, with records that are in no queue.
+    Fill(u64, u64),
+    /// Writes a blank record from here to the end of the file.
+    Blank(u64, u64),
+    /// Zeros from here to the end of the file.
+    Cut(u64, u64),
+    /// Removes all queue files and the checkpoint, so that opening makes them from the log.
+    RebuildQueues(Vec<(String, i32)>),
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fill(from, end) => write!(
+                f,
+                "fill log offsets {from} to {end} ({} bytes) with records that are in no queue",
+                end - from
+            ),
+            Self::Blank(from, end) => {
+                write!(f, "end the log file at offset {from} ({} bytes are lost)", end - from)
+            }
+            Self::Cut(from, _) => write!(f, "cut the log at offset {from}"),
+            Self::RebuildQueues(queues) => {
+                write!(
+                    f,
+                    "remove all queue files and the checkpoint; opening the store makes them from the log (because of"
+                )?;
+                for (topic, queue_id) in queues.iter().take(5) {
+                    write!(f, " {topic}/{queue_id}")?;
+                }
+                if queues.len() > 5 {
+                    write!(f, " and {} others", queues.len() - 5)?;
+                }
+                write!(f, ")")
+            }
+        }
+    }
+}
+
+/// The steps that mend a store.
+pub struct Repair<'a> {
+    survey: &'a Survey,
+    steps: Vec<Step>,
+}
+
+impl<'a> Repair<'a> {
+    /// What mends what was found.
+    #[must_use]
+    pub fn of(survey: &'a Survey, verified: &Verified) -> Self {
+        let mut steps = Vec::new();
+        for Damage { from, end, is_followed } in &verified.damages {
+            let later = verified.log_end > *end || survey.segments.iter().any(|segment| segment.base >= *end);
+            steps.push(match (is_followed, later) {
+                (true, _) => Step::Fill(*from, *end),
+                (false, true) => Step::Blank(*from, *end),
+                (false, false) => Step::Cut(*from, *end),
+            });
+        }
+        if !verified.bad_queues.is_empty() {
+            steps.push(Step::RebuildQueues(verified.bad_queues.clone()));
+        }
+        Self { survey, steps }
+    }
+
+    /// The steps, in order.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Does it, keeping what is overwritten or removed in `kept`, which must not exist yet. The caller holds the
+    /// store's lock and has surveyed it on a disk that can be written.
+    ///
+    /// # Errors
+    /// When the disk fails. What was done so far stays.
+    pub fn apply(&self, kept: &Path) -> Result<(), SurveyError> {
+        self.steps.iter().try_for_each(|step| match step {
+            Step::Fill(from, end) => self.overwrite(*from, *end, kept, filler(*from, *end)),
+            Step::Blank(from, end) => {
+                let left = u32::try_from(end - from).unwrap_or(u32::MAX);
+                let mut bytes = record::encode_blank(left).to_vec();
+                bytes.truncate(usize::try_from(end - from).unwrap_or(usize::MAX));
+                self.overwrite(*from, *end, kept, bytes)
+            }
+            Step::Cut(from, end) => {
+                let length = usize::try_from(end - from).unwrap_or(usize::MAX);
+                self.overwrite(*from, *end, kept, vec![0; length])
+            }
+            Step::RebuildQueues(_) => self.remove_queues(kept),
+        })
+    }
+
+    fn overwrite(&self, from: u64, end: u64, kept: &Path, bytes: Vec<u8>) -> Result<(), SurveyError> {
+        let segment = self.survey.segments.iter().rfind(|segment| segment.base <= from);
+        let Some(segment) = segment else { return Ok(()) };
+        let position = from - segment.base;
+        let done = || -> io::Result<()> {
+            let mut before = vec![0; usize::try_from(end - from).map_err(io::Error::other)?];
+            segment.file.read_at(&mut before, position)?;
+            let name = segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.keep(&kept.join("commitlog").join(format!("{name}.{position}")), &before)?;
+            segment.file.write_at(&bytes, position)?;
+            segment.file.sync()
+        };
+        done().map_err(SurveyError::io(&segment.path))
+    }
+
+    fn keep(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let disk = &self.survey.disk;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        disk.create_dir_all(directory)?;
+        let file = disk.create(path, bytes.len() as u64, crate::disk::Space::Reserved)?;
+        file.write_at(bytes, 0)?;
+        file.sync()?;
+        disk.sync_dir(directory)
+    }
+
+    fn remove_queues(&self, kept: &Path) -> Result<(), SurveyError> {
+        let survey = self.survey;
+        let paths: Vec<PathBuf> =
+            survey.queues.values().flat_map(|queue| queue.files.values().cloned()).collect();
+        // The checkpoint first: without it half-removed queues are not believed.
+        for path in [survey.root.join("checkpoint")].into_iter().chain(paths) {
+            let Some(bytes) = survey.read_file(&path).map_err(SurveyError::io(&path))? else { continue };
+            let name = path.strip_prefix(&survey.root).unwrap_or(&path);
+            self.keep(&kept.join(name), &bytes).map_err(SurveyError::io(kept))?;
+            let removed = survey.disk.remove(&path);
+            let directory = path.parent().unwrap_or(&survey.root);
+            removed.and_then(|()| survey.disk.sync_dir(directory)).map_err(SurveyError::io(&path))?;
+        }
+        Ok(())
+    }
+}
+
+/// Records that are in no queue, from one position of the log to another.
+fn filler(from: u64, end: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let host = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let shortest = (RECORD_BYTES_MIN + TOPIC.len()) as u64;
+    let mut at = from;
+    while at < end {
+        let left = end - at;
+        // What is left behind must be long enough for one more.
+        let size = if left <= FILLER_BYTES_MAX { left } else { FILLER_BYTES_MAX.min(left - shortest) };
+        // A damaged record may have been shorter than the topic allows.
+        let topic = if size < shortest { "" } else { TOPIC };
+        let body = vec![0; usize::try_from(size).unwrap_or(0).saturating_sub(RECORD_BYTES_MIN + topic.len())];
+        let fields = Fields {
+            topic,
+            queue_id: 0,
+            flag: 0,
+            sys_flag: sys_flag::TRANSACTION_ROLLBACK,
+            born_timestamp: 0,
+            born_host: host,
+            store_host: host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: &body,
+            properties: b"",
+            crc_property: false,
+        };
+        let start = out.len();
+        record::encode(&fields, &mut out).expect("all parts are short");
+        let placement =
+            Placement { queue_offset: QueueOffset::ZERO, log_offset: LogOffset::new(at), store_timestamp: 0 };
+        record::place(&mut out[start..], &placement);
+        at += size;
+    }
+    out
+}

@@ -1,0 +1,43 @@
+//! One line of a dump: named values, as text or as a JSON object.
+
+use serde_json::{Map, Value};
+
+/// Named values in the order they are printed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row(Map<String, Value>);
+
+impl Row {
+    /// A row of a kind: `record`, `unit`, …
+    pub(super) fn new(kind: &str) -> Self {
+        Self::default().with("kind", kind)
+    }
+
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The object as one line of JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        Value::Object(self.0.clone()).to_string()
+    }
+}
+
+/// The kind, then `name=value` for each.
+impl std::fmt::Display for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            match (index, value) {
+                (0, Value::String(kind)) => write!(f, "{kind}")?,
+                (_, Value::String(text)) if is_plain(text) => write!(f, " {name}={text}")?,
+                (_, value) => write!(f, " {name}={value}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c.is_control() || c == '"')
+}

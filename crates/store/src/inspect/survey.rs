@@ -1,0 +1,253 @@
+//! Which files a store has, told from the directories alone: sizes are those of the first file of each kind.
+
+use crate::checkpoint::Checkpoint;
+use crate::disk::Disk;
+use crate::log::Segment;
+use crate::queue::UNIT_BYTES;
+use crate::queue::files::file_name;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Why a store cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum SurveyError {
+    /// There is no commit log.
+    #[error(
+        "{path} holds no commit log file: expected the storePathRootDir of a broker, with commitlog/ in it, or the commit log's own directory"
+    )]
+    NoLog {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The disk refused.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The disk's error.
+        source: io::Error,
+    },
+}
+
+impl SurveyError {
+    pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in it.
+    pub at: Option<u64>,
+    /// What was expected and found.
+    pub what: String,
+}
+
+impl Finding {
+    pub(super) fn new(file: &Path, at: impl Into<Option<u64>>, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), at: at.into(), what: what.into() }
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.at {
+            Some(at) => write!(f, "{} at {at}: {}", self.file.display(), self.what),
+            None => write!(f, "{}: {}", self.file.display(), self.what),
+        }
+    }
+}
+
+/// The files of one queue.
+#[derive(Debug)]
+pub(super) struct QueueDir {
+    pub(super) topic: String,
+    pub(super) queue_id: i32,
+    pub(super) directory: PathBuf,
+    /// By the number of their first unit.
+    pub(super) files: BTreeMap<u64, PathBuf>,
+}
+
+/// The files of a store.
+pub struct Survey {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(crate) root: PathBuf,
+    /// Size of a commit log file.
+    pub(super) segment_bytes: u64,
+    /// Ascending.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(super) queue_file_bytes: u64,
+    /// By topic and queue id.
+    pub(super) queues: BTreeMap<(String, i32), QueueDir>,
+    pub(super) checkpoint: Option<Checkpoint>,
+    /// The store is open, or was not closed cleanly.
+    pub(super) is_running: bool,
+    /// Files that have the wrong name or size.
+    pub(super) findings: Vec<Finding>,
+}
+
+impl Survey {
+    /// Looks at the store at `root`. `commit_logs` are the directories of the commit log, `<root>/commitlog` when there
+    /// are none.
+    ///
+    /// # Errors
+    /// When there is no commit log, or the disk fails.
+    pub fn of(disk: Arc<dyn Disk>, root: &Path, commit_logs: &[PathBuf]) -> Result<Self, SurveyError> {
+        let mut survey = Self {
+            disk,
+            root: root.to_owned(),
+            segment_bytes: 0,
+            segments: Vec::new(),
+            queue_file_bytes: 0,
+            queues: BTreeMap::new(),
+            checkpoint: None,
+            is_running: false,
+            findings: Vec::new(),
+        };
+        let own = [root.join("commitlog")];
+        let directories = if commit_logs.is_empty() { &own[..] } else { commit_logs };
+        survey.find_segments(directories)?;
+        if survey.segments.is_empty() {
+            return Err(SurveyError::NoLog { path: directories[0].clone() });
+        }
+        survey.find_queues().map_err(SurveyError::io(root.join("consumequeue")))?;
+        survey.find_marks().map_err(SurveyError::io(root))?;
+        Ok(survey)
+    }
+
+    /// First byte held by the log.
+    pub(super) fn log_min(&self) -> u64 {
+        self.segments.first().map_or(0, |segment| segment.base)
+    }
+
+    /// Bytes of all commit log files.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.segments.len() as u64 * self.segment_bytes
+    }
+
+    fn find_segments(&mut self, directories: &[PathBuf]) -> Result<(), SurveyError> {
+        let mut files = Vec::new();
+        for directory in directories {
+            let entries = self.disk.list(directory).map_err(SurveyError::io(directory))?;
+            let named =
+                |entry: crate::disk::Entry| (entry.name.clone(), entry.length, directory.join(entry.name));
+            files.extend(entries.into_iter().filter(|entry| !entry.is_dir).map(named));
+        }
+        files.sort();
+        self.segment_bytes = files.iter().map(|file| file.1).find(|length| *length > 0).unwrap_or(0);
+        let last = files.len().saturating_sub(1);
+        for (index, (name, length, path)) in files.iter().enumerate() {
+            let base = name.parse::<u64>().ok().filter(|base| file_name(*base) == *name);
+            let Some(base) = base else {
+                self.find(path, "its name is not a start offset of 20 digits; neither RocketMQ nor Vostok opens the store");
+                continue;
+            };
+            if *length == 0 && index == last {
+                // Was being made; both remove it at opening.
+                continue;
+            }
+            if *length != self.segment_bytes {
+                let expected = self.segment_bytes;
+                self.find(
+                    path,
+                    format!(
+                        "it is {length} bytes long, the first file {expected}; nobody opens such a store"
+                    ),
+                );
+                continue;
+            }
+            let end = self.segments.last().map(|segment| segment.base + self.segment_bytes);
+            if let Some(end) = end.filter(|end| *end != base) {
+                self.find(path, format!("the file that starts at {end} is missing before it"));
+            }
+            let file = self.disk.open(path).map_err(SurveyError::io(path))?;
+            let written_ahead = AtomicU64::new(0);
+            self.segments.push(Arc::new(Segment { base, path: path.clone(), file, written_ahead }));
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, path: &Path, what: impl Into<String>) {
+        self.findings.push(Finding::new(path, None, what));
+    }
+
+    fn find_queues(&mut self) -> io::Result<()> {
+        let directory = self.root.join("consumequeue");
+        for topic in self.disk.list(&directory)?.into_iter().filter(|entry| entry.is_dir) {
+            let directory = directory.join(&topic.name);
+            for entry in self.disk.list(&directory)?.into_iter().filter(|entry| entry.is_dir) {
+                match entry.name.parse::<i32>() {
+                    Ok(queue_id) if queue_id >= 0 => {
+                        self.find_queue(&topic.name, queue_id, directory.join(&entry.name))?
+                    }
+                    _ => self.find(&directory.join(&entry.name), "its name is not a queue id"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn find_queue(&mut self, topic: &str, queue_id: i32, directory: PathBuf) -> io::Result<()> {
+        let mut files = BTreeMap::new();
+        for entry in self.disk.list(&directory)?.iter().filter(|entry| !entry.is_dir && entry.length > 0) {
+            let path = directory.join(&entry.name);
+            if self.queue_file_bytes == 0 && entry.length.is_multiple_of(UNIT_BYTES) {
+                self.queue_file_bytes = entry.length;
+            }
+            let start = entry.name.parse::<u64>().ok().filter(|start| file_name(*start) == entry.name);
+            match start {
+                _ if entry.length != self.queue_file_bytes => {
+                    let (length, expected) = (entry.length, self.queue_file_bytes);
+                    self.find(&path, format!("it is {length} bytes long, other queue files {expected}; nobody opens such a store"));
+                }
+                Some(start) if start.is_multiple_of(self.queue_file_bytes) => {
+                    files.insert(start / UNIT_BYTES, path);
+                }
+                _ => self.find(&path, "its name is not a start offset of 20 digits"),
+            }
+        }
+        let units = self.queue_file_bytes / UNIT_BYTES;
+        let starts: Vec<u64> = files.keys().copied().collect();
+        for pair in starts.windows(2).filter(|pair| pair[0] + units != pair[1]) {
+            let expected = file_name((pair[0] + units) * UNIT_BYTES);
+            self.find(&files[&pair[1]], format!("the file {expected} is missing before it"));
+        }
+        let key = (topic.to_owned(), queue_id);
+        self.queues.insert(key, QueueDir { topic: topic.to_owned(), queue_id, directory, files });
+        Ok(())
+    }
+
+    fn find_marks(&mut self) -> io::Result<()> {
+        let entries = self.disk.list(&self.root)?;
+        let length = |name: &str| entries.iter().find(|entry| entry.name == name).map(|entry| entry.length);
+        self.is_running = length("abort").is_some();
+        let path = self.root.join("checkpoint");
+        match length("checkpoint") {
+            None => {}
+            Some(length) if length < 48 => {
+                self.find(&path, format!("it is {length} bytes long, expected 4096"))
+            }
+            Some(_) => self.checkpoint = Some(Checkpoint::load(&*self.disk, &path)?),
+        }
+        Ok(())
+    }
+
+    /// Reads a small file as a whole; `None` when it does not exist.
+    pub(super) fn read_file(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+        let entries = self.disk.list(directory)?;
+        let name = name.to_string_lossy();
+        let Some(entry) = entries.iter().find(|entry| entry.name == name) else { return Ok(None) };
+        let mut bytes = vec![0; usize::try_from(entry.length).map_err(io::Error::other)?];
+        self.disk.open(path)?.read_at(&mut bytes, 0)?;
+        Ok(Some(bytes))
+    }
+}

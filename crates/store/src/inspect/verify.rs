@@ -1,0 +1,304 @@
+//! Reading everything once and comparing it.
+//!
+//! The log is read file by file, several at a time. What its records say about queues is then compared with the queues'
+//! files, so that each queue file is read once and in order, too.
+
+use super::expected::ByQueue;
+use super::queues::Checked;
+use super::walk::Piece;
+use super::{Finding, Survey, SurveyError};
+use crate::digest::{Cursor, Digests, sum};
+use crate::log::Segment;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::record::RecordView;
+
+/// How far a verification is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the commit log read.
+    pub done: u64,
+    /// Bytes of all commit log files.
+    pub total: u64,
+}
+
+/// A message a queue knows and the log does not hold any more.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lost {
+    /// Its topic.
+    pub topic: String,
+    /// Its queue.
+    pub queue_id: i32,
+    /// Its number there.
+    pub number: u64,
+    /// Where its record was, if the queue says so.
+    pub log_offset: Option<u64>,
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { topic, queue_id, number, log_offset } = self;
+        write!(f, "{topic} queue {queue_id} message {number}")?;
+        log_offset.map_or(Ok(()), |at| write!(f, " (log offset {at})"))
+    }
+}
+
+/// A range of the log without whole records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Damage {
+    pub(super) from: u64,
+    pub(super) end: u64,
+    /// Whether a whole record follows in the same file.
+    pub(super) is_followed: bool,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those listed, of queues with very many.
+    pub unlisted: u64,
+    /// What is unusual but mended by the next opening.
+    pub notes: Vec<Finding>,
+    /// Messages that queues know and the log does not hold.
+    pub lost: Vec<Lost>,
+    /// Whole records.
+    pub records: u64,
+    /// Of these, those whose digest was compared.
+    pub digests: u64,
+    /// Queue units that agree with their records.
+    pub units: u64,
+    /// End of the log.
+    pub log_end: u64,
+    pub(super) damages: Vec<Damage>,
+    /// Queues that do not agree with the log.
+    pub(super) bad_queues: Vec<(String, i32)>,
+}
+
+impl Verified {
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty() && self.lost.is_empty()
+    }
+}
+
+/// What one log file told.
+#[derive(Default)]
+struct Told {
+    findings: Vec<Finding>,
+    damages: Vec<Damage>,
+    queues: ByQueue,
+    records: u64,
+    digests: u64,
+    /// End of the last whole record.
+    end: u64,
+    last_time: i64,
+}
+
+/// Reads the whole store with this many threads and compares what belongs together.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn verify(
+    survey: &Survey,
+    threads: usize,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Verified, SurveyError> {
+    let mut verified = Verified { findings: survey.findings.clone(), ..Verified::default() };
+    let mut queues: BTreeMap<(String, i32), Checked> = BTreeMap::new();
+    let digests = Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone());
+    let trusted = digests.look(survey).map_err(SurveyError::io(&survey.root))?;
+    let done = AtomicU64::new(0);
+    let tell = |bytes: u64| {
+        let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        progress(Progress { done, total: survey.log_bytes() });
+    };
+    for segments in survey.segments.chunks(threads.max(1)) {
+        let told: Vec<Result<Told, SurveyError>> = std::thread::scope(|scope| {
+            let (digests, tell) = (&digests, &tell);
+            let read = |segment| scope.spawn(move || read_file(survey, segment, digests, trusted, tell));
+            let threads: Vec<_> = segments.iter().map(read).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a reader does not panic")).collect()
+        });
+        for (segment, told) in segments.iter().zip(told) {
+            take_over(survey, segment, told?, &mut verified, &mut queues)?;
+        }
+    }
+    finish_queues(survey, &mut verified, queues)?;
+    check_checkpoint(survey, &mut verified);
+    check_config(survey, &mut verified.findings).map_err(SurveyError::io(&survey.root))?;
+    Ok(verified)
+}
+
+fn read_file(
+    survey: &Survey,
+    segment: &Arc<Segment>,
+    digests: &Digests,
+    trusted: u64,
+    tell: &(dyn Fn(u64) + Sync),
+) -> Result<Told, SurveyError> {
+    let mut told = Told { end: segment.base, ..Told::default() };
+    let mut cursor = Cursor::default();
+    let mut said = segment.base;
+    survey.walk(segment, &mut |piece| {
+        match piece {
+            Piece::Record(at, view) => {
+                told.records += 1;
+                told.end = at + view.size() as u64;
+                told.last_time = told.last_time.max(view.store_timestamp());
+                match check_record(at, &view, digests, trusted, &mut cursor) {
+                    Ok(compared) => told.digests += u64::from(compared),
+                    Err(what) => told.findings.push(Finding::new(&segment.path, at - segment.base, what)),
+                }
+                told.queues.add(at, &view);
+                if told.end - said > 64 << 20 {
+                    tell(told.end - said);
+                    said = told.end;
+                }
+            }
+            Piece::Blank(at, size) => told.end = at + size,
+            Piece::Empty(_) => {}
+            Piece::Damage(from, end, what) => {
+                let is_followed = end < segment.base + survey.segment_bytes;
+                told.damages.push(Damage { from, end, is_followed });
+                let what = match is_followed {
+                    true => {
+                        format!("no whole record up to {} ({} bytes): {what}", end - segment.base, end - from)
+                    }
+                    false => format!("no whole record from here to the end of the file: {what}"),
+                };
+                told.findings.push(Finding::new(&segment.path, from - segment.base, what));
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    tell(segment.base + survey.segment_bytes - said);
+    Ok(told)
+}
+
+/// What the record's own checksums and its digest say; whether there was a digest.
+fn check_record(
+    at: u64,
+    view: &RecordView<'_>,
+    digests: &Digests,
+    trusted: u64,
+    cursor: &mut Cursor,
+) -> Result<bool, String> {
+    view.check_crc_property().map_err(|error| format!("the record's checksum property: {error}"))?;
+    let known = (at < trusted).then(|| digests.find(wire::units::LogOffset::new(at), cursor)).flatten();
+    let Some(expected) = known else { return Ok(false) };
+    let found = sum::of(view);
+    if found == expected {
+        return Ok(true);
+    }
+    Err(format!(
+        "the record's checksum of all but the body is {found:#010x}, when it was stored it was {expected:#010x}"
+    ))
+}
+
+/// Adds what a file told, in the order of the log.
+fn take_over(
+    survey: &Survey,
+    segment: &Arc<Segment>,
+    mut told: Told,
+    verified: &mut Verified,
+    queues: &mut BTreeMap<(String, i32), Checked>,
+) -> Result<(), SurveyError> {
+    let is_last =
+        survey.segments.iter().filter(|other| other.base > segment.base).all(|other| other.base > told.end);
+    // A record that was being written when the broker was killed.
+    let torn = told.damages.last().is_some_and(|damage| !damage.is_followed);
+    if torn && is_last && survey.is_running {
+        verified.notes.extend(told.findings.pop());
+        told.damages.pop();
+    }
+    verified.findings.append(&mut told.findings);
+    verified.damages.append(&mut told.damages);
+    verified.records += told.records;
+    verified.digests += told.digests;
+    verified.log_end = verified.log_end.max(if told.records > 0 { told.end } else { 0 });
+    let durable = survey.checkpoint.map_or(0, |page| page.logics_physical_offset.max(0).unsigned_abs());
+    let is_new = |at: u64| survey.is_running && at >= durable;
+    for (topic, by_id) in told.queues.queues {
+        for (queue_id, records) in by_id {
+            let key = (topic.clone(), queue_id);
+            let Some(directory) = survey.queues.get(&key) else {
+                let first = records[0].unit.log_offset.get();
+                // Further queues of a message are kept only where that is switched on.
+                if !topic.starts_with("%LMQ%") && !is_new(first) && !queues.contains_key(&key) {
+                    let path = survey.root.join("consumequeue").join(&topic).join(queue_id.to_string());
+                    verified.findings.push(Finding::new(
+                        &path,
+                        None,
+                        format!("the queue has no files, the record at log offset {first} is in it"),
+                    ));
+                    verified.bad_queues.push(key.clone());
+                    queues.insert(key, Checked::default());
+                }
+                continue;
+            };
+            let checked = queues.entry(key).or_default();
+            directory
+                .check(survey, checked, &records, is_new)
+                .map_err(SurveyError::io(&directory.directory))?;
+        }
+    }
+    Ok(())
+}
+
+fn finish_queues(
+    survey: &Survey,
+    verified: &mut Verified,
+    mut queues: BTreeMap<(String, i32), Checked>,
+) -> Result<(), SurveyError> {
+    for (key, directory) in &survey.queues {
+        let mut checked = queues.remove(key).unwrap_or_default();
+        directory.check_end(survey, &mut checked).map_err(SurveyError::io(&directory.directory))?;
+        verified.units += checked.units;
+        if !checked.findings.is_empty() {
+            verified.bad_queues.push(key.clone());
+        }
+        verified.findings.append(&mut checked.findings);
+        verified.unlisted += checked.unlisted;
+        verified.lost.append(&mut checked.lost);
+    }
+    Ok(())
+}
+
+fn check_checkpoint(survey: &Survey, verified: &mut Verified) {
+    let Some(page) = survey.checkpoint else { return };
+    let path = survey.root.join("checkpoint");
+    let end = verified.log_end.cast_signed();
+    for (at, name, value) in [
+        (32, "confirmPhyOffset", page.confirm_phy_offset),
+        (40, "logicsPhysicalOffset", page.logics_physical_offset),
+    ] {
+        if value < 0 || value > end {
+            let what = format!("{name} is {value}, the log ends at {end}");
+            verified.findings.push(Finding::new(&path, at, what));
+        }
+    }
+}
+
+/// The JSON files of `config/`, and their copies.
+fn check_config(survey: &Survey, findings: &mut Vec<Finding>) -> std::io::Result<()> {
+    let directory = survey.root.join("config");
+    for entry in survey.disk.list(&directory)? {
+        let name = entry.name.strip_suffix(".bak").unwrap_or(&entry.name);
+        if entry.is_dir || !name.ends_with(".json") {
+            continue;
+        }
+        let path = directory.join(&entry.name);
+        let text = survey.read_file(&path)?.unwrap_or_default();
+        if text.trim_ascii().is_empty() {
+            findings.push(Finding::new(&path, None, "it is empty; the broker reads its copy .bak instead"));
+        } else if let Err(error) = wire::json::from_slice::<serde_json::Value>(&text) {
+            findings.push(Finding::new(&path, None, format!("it is not JSON: {error}")));
+        }
+    }
+    Ok(())
+}
