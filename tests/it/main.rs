@@ -17,3 +17,4 @@ mod retention;
 mod retries;
 mod sends;
 mod stage;
+mod timers;

@@ -86,6 +86,10 @@ impl Shared {
     fn hint(&self, window: u64, give: impl Fn(&dyn crate::disk::DiskFile, u64, u64)) {
         let (from, end) = (window * WINDOW_BYTES, (window + 1) * WINDOW_BYTES);
         let end = end.min(self.appended.load(Ordering::Acquire));
+        if end <= from {
+            // A window ahead of everything appended.
+            return;
+        }
         for segment in self.log.segments_in(from, end) {
             let first = from.max(segment.base);
             let last = end.min(segment.base + self.config.segment_bytes);

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use store::Unit;
 use store::timer::{Entry, TimerUnit, magic};
+use store::{Read, Unit};
 use wire::hash::java_hash;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
@@ -54,7 +54,10 @@ impl Clock {
         }
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        let whole = self.broker.store.read_units_blocking(&units, &mut bytes).is_ok();
+        // What was just sent is in memory.
+        let store = &self.broker.store;
+        let resident = matches!(store.read_units(&units, &mut bytes), Ok(Read::Done));
+        let whole = resident || store.read_units_blocking(&units, &mut bytes).is_ok();
         let mut start = 0;
         let mut done = Ok(());
         for unit in &units {
