@@ -145,6 +145,7 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
         request::GET_BROKER_RUNTIME_INFO => admin::runtime(broker),
         request::DELETE_EXPIRED_COMMITLOG => retention::delete_expired_log(broker),
         request::CLEAN_EXPIRED_CONSUMEQUEUE => retention::clean_expired_queues(broker),
+        request::CLEAN_UNUSED_TOPIC => retention::clean_unused_topics(broker),
         _ => serve_clients(broker, peer, command),
     }
 }

@@ -16,7 +16,7 @@ use store::{Forecast, GaveBack, Level, Round, Unconsumed};
 use crate::broker::Broker;
 use lag::Lags;
 pub(crate) use report::status;
-pub(crate) use requests::{clean_expired_queues, delete_expired_log};
+pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expired_log};
 
 /// How often the disk is looked at.
 const WATCH: Duration = Duration::from_secs(1);
@@ -29,6 +29,8 @@ const PIECE_PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Retention {
     /// Rounds that delete expired files whatever the hour.
     asked: AtomicU32,
+    /// The queues of topics nobody has configured are to go.
+    unused_asked: AtomicBool,
     stopping: AtomicBool,
     woken: (Mutex<bool>, Condvar),
     forecast: Mutex<Forecast>,
@@ -84,6 +86,9 @@ fn run(broker: &Broker) {
         broker.retention.wait(pause.min(interval));
         if broker.retention.stopping.load(Ordering::Acquire) {
             return;
+        }
+        if broker.retention.unused_asked.swap(false, Ordering::AcqRel) {
+            requests::remove_unused_topics(broker);
         }
         let asked = broker.retention.asked.load(Ordering::Acquire) > 0;
         let mut is_short = false;

@@ -8,6 +8,7 @@ use wire::body::MessageModel;
 use wire::units::{LogOffset, QueueOffset};
 
 use crate::broker::Broker;
+use crate::light::is_light;
 use crate::names;
 
 /// A group that has not consumed everything of a queue.
@@ -34,7 +35,7 @@ impl Lags {
         for (key, queues) in broker.offsets.table().offset_table {
             let Some((topic, group)) = key.split_once('@') else { continue };
             if broker.clients.message_model(group) == Some(MessageModel::Broadcasting)
-                || broker.topics.find(topic).is_none()
+                || (broker.topics.find(topic).is_none() && !is_light(topic))
             {
                 continue;
             }

@@ -148,6 +148,40 @@ fn an_operator_can_ask_for_it_at_any_hour() {
 }
 
 #[test]
+fn queues_of_topics_nobody_has_configured_go() {
+    let fixture = Fixture::new();
+    for topic in ["Kept", "%RETRY%g", "Gone", names::SCHEDULE_TOPIC, "%LMQ%light"] {
+        fill(&fixture, topic, 1);
+    }
+    for topic in ["Gone", names::SCHEDULE_TOPIC, "%LMQ%light"] {
+        let change = TopicChange::Remove(topic.to_owned());
+        fixture.broker.topics.commit(vec![vec![change]], 1).remove(0).unwrap();
+    }
+    assert_eq!(clean_unused_topics(&fixture.broker).unwrap().code, 0);
+    requests::remove_unused_topics(&fixture.broker);
+    let held = |topic| fixture.broker.store.find_queue(topic, 0).is_some();
+    assert!(!held("Gone"));
+    assert!(held("Kept") && held("%RETRY%g") && held(names::SCHEDULE_TOPIC) && held("%LMQ%light"));
+}
+
+#[test]
+fn light_queues_hold_up_files_too() {
+    let fixture = Fixture::new();
+    fill(&fixture, "%LMQ%light", 25);
+    fixture
+        .broker
+        .topics
+        .commit(vec![vec![TopicChange::Remove("%LMQ%light".to_owned())]], 1)
+        .remove(0)
+        .unwrap();
+    fixture.broker.offsets.commit("%LMQ%group", "%LMQ%light", 0, 15);
+    assert!(Lags::of(&fixture.broker).first().is_some());
+    clean_later(&fixture);
+    let queue = fixture.broker.store.find_queue("%LMQ%light", 0).unwrap();
+    assert_eq!(queue.min().get(), 10);
+}
+
+#[test]
 fn over_the_warning_level_senders_are_told_how_full_it_is() {
     let fixture = Fixture::with(|config| config.retention.refuse_at = Watermark::FreeBytes(u64::MAX));
     fixture.put("T", 0, b"before", b"");
