@@ -23,8 +23,8 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    /// Makes an empty one on `device`.
-    fn make(self, device: &str) -> Result<(), String> {
+    /// Makes an empty one on `device`, a device or a file.
+    pub fn make(self, device: &Path) -> Result<(), String> {
         let mut command = match self {
             Self::Ext4 => Command::new("mkfs.ext4"),
             Self::Xfs => Command::new("mkfs.xfs"),
@@ -52,16 +52,16 @@ impl LoopDisk {
         let image = home.join("image");
         let file = File::create(&image).map_err(|error| format!("{}: {error}", image.display()))?;
         file.set_len(bytes).map_err(|error| format!("{}: {error}", image.display()))?;
-        Self::on(&image, home, kind)
+        kind.make(&image)?;
+        Self::attach(&image, home)
     }
 
-    /// Makes a file system in the existing file `image` and mounts it in `home`.
-    pub fn on(image: &Path, home: &Path, kind: FileSystem) -> Result<Self, String> {
+    /// Mounts the file system in the file `image` in `home`.
+    pub fn attach(image: &Path, home: &Path) -> Result<Self, String> {
         let mount = home.join("mount");
         fs::create_dir_all(&mount).map_err(|error| format!("{}: {error}", mount.display()))?;
         let device = run(Command::new("losetup").args(["-f", "--show"]).arg(image))?.trim().to_owned();
         let mut disk = Self { device, mount, mounted: false };
-        kind.make(&disk.device)?;
         disk.mount()?;
         Ok(disk)
     }

@@ -188,7 +188,8 @@ impl Producer<'_> {
             response::FLUSH_DISK_TIMEOUT | response::SYSTEM_ERROR => true,
             // A full disk refuses and stores nothing; a fenced store does not know.
             response::SERVICE_NOT_AVAILABLE => {
-                command.remark.is_none_or(|remark| !remark.contains("no space"))
+                let says = |word| command.remark.is_none_or(|remark| remark.contains(word));
+                says("fenced") || says("closed")
             }
             _ => false,
         };

@@ -10,4 +10,5 @@ pub mod os;
 pub mod random;
 pub mod read;
 pub mod server;
+pub mod sick_disk;
 pub mod wire_client;

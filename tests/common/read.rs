@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::codes::{request, response};
 use wire::properties;
@@ -89,6 +89,24 @@ pub fn page(connection: &mut Connection, topic: &str, queue: usize, offset: i64)
     Ok(Page { reads, next: reply.next_offset, min: reply.min_offset, max: reply.max_offset })
 }
 
+/// Pulls again as long as the server says that it is building the queue's index again.
+fn page_in_time(connection: &mut Connection, topic: &str, queue: usize, offset: i64) -> io::Result<Page> {
+    let began = Instant::now();
+    loop {
+        match page(connection, topic, queue, offset) {
+            Err(error) if error.to_string().contains(REBUILDING) && began.elapsed() < REBUILD_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// What a pull says of a queue whose files were lost.
+const REBUILDING: &str = "the queue index cannot be read";
+/// How long building them again may take.
+const REBUILD_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Reads all queues from the offsets of `from` to their ends; answers the reads and the ends.
 pub fn drain(
     connection: &mut Connection,
@@ -100,7 +118,7 @@ pub fn drain(
     for (queue, from) in from.iter().enumerate() {
         let mut offset = *from;
         let end = loop {
-            let page = page(connection, topic, queue, offset)?;
+            let page = page_in_time(connection, topic, queue, offset)?;
             if page.reads.is_empty() {
                 break page.max;
             }

@@ -30,6 +30,8 @@ pub struct Setup {
     pub desk: PathBuf,
     /// Environment of the process beside ours.
     pub environment: Vec<(String, String)>,
+    /// A program that starts the server, with its arguments; empty for none.
+    pub prefix: Vec<String>,
 }
 
 impl Setup {
@@ -44,6 +46,7 @@ impl Setup {
             lines: Vec::new(),
             desk: desk.into(),
             environment: Vec::new(),
+            prefix: Vec::new(),
         }
     }
 
@@ -79,7 +82,15 @@ impl Setup {
         let conf = self.desk.join("broker.conf");
         fs::write(&conf, text)?;
         let output = File::options().create(true).append(true).open(self.log())?;
-        let child = Command::new(&self.binary)
+        let mut command = match self.prefix.split_first() {
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(&self.binary);
+                command
+            }
+            None => Command::new(&self.binary),
+        };
+        let child = command
             .arg("serve")
             .arg("--data")
             .arg(&self.data)
@@ -180,6 +191,11 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         }
         None
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.as_mut().expect("still ours").try_wait().expect("our own child can be waited for")
     }
 
     /// Memory it occupies, in kilobytes.

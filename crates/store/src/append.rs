@@ -2,14 +2,13 @@
 
 use crate::batch::{Batch, Item};
 use crate::digest::{Entry, Fresh, sum};
-use crate::error::AppendError;
+use crate::error::{AppendError, is_lack};
 use crate::log::Segment;
 use crate::multi::{self, Multi};
 use crate::planted::{self, Bug};
 use crate::queue::Unit;
 use crate::store::Shared;
 use crate::wake::lock;
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::record::{self, BLANK_BYTES, Placement, RecordView};
@@ -141,15 +140,15 @@ impl Shared {
         Ok((runs, at))
     }
 
-    /// Makes sure that a file is there. A full disk is no harm, any other trouble fences.
+    /// Makes sure that a file is there. A full disk or too many open files are no harm, any other trouble fences.
     pub(crate) fn ensure_segment(&self, base: u64) -> Result<(), AppendError> {
-        self.log.ensure(base).map(|_| ()).map_err(|error| match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => AppendError::NoSpace(error),
-            _ => {
-                let reason = format!("making the commit log file {base}: {error}");
-                self.put_up_fence(&reason);
-                AppendError::Fenced(reason)
+        self.log.ensure(base).map(|_| ()).map_err(|error| {
+            if is_lack(&error) {
+                return AppendError::NoSpace(error);
             }
+            let reason = format!("making the commit log file {base}: {error}");
+            self.put_up_fence(&reason);
+            AppendError::Fenced(reason)
         })
     }
 

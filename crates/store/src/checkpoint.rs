@@ -7,11 +7,12 @@ mod round;
 pub use page::{Checkpoint, Mark};
 pub(crate) use round::{Dirty, Rounds};
 
+use crate::error::is_lack;
 use crate::queue::Queue;
 use crate::queue::files::Touched;
 use crate::store::Shared;
 use crate::wake::lock;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -143,10 +144,7 @@ impl Shared {
 
     /// A failed write: without space it may be tried again, as nothing of it counts yet.
     pub(crate) fn failed(&self, what: &str, error: io::Error) -> Interrupted {
-        match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Interrupted::NoSpace(error),
-            _ => self.fatal(what, &error),
-        }
+        if is_lack(&error) { Interrupted::NoSpace(error) } else { self.fatal(what, &error) }
     }
 
     fn fatal(&self, what: &str, error: &io::Error) -> Interrupted {

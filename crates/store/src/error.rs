@@ -57,6 +57,14 @@ pub enum OpenError {
     },
 }
 
+/// Whether something is only lacking, space or file descriptors: nothing that counts was written, and it may be tried
+/// again later. All other errors of writing are for good.
+pub(crate) fn is_lack(error: &io::Error) -> bool {
+    const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        || error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
+}
+
 impl OpenError {
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

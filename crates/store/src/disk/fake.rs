@@ -27,6 +27,8 @@ pub struct Faults {
     /// What [`Disk::usage`] says of the paths below these; the last one that fits counts. Other paths are on a disk
     /// of a terabyte that is empty.
     pub usage: Vec<(PathBuf, Usage)>,
+    /// The process has no file descriptor left: nothing can be opened or made.
+    pub no_descriptors: bool,
     /// Files below this directory cannot be made or resized.
     pub fails_below: Option<PathBuf>,
 }
@@ -77,6 +79,14 @@ pub struct FakeDisk {
 }
 
 impl FakeDisk {
+    fn take_descriptor(&self) -> io::Result<()> {
+        const TOO_MANY_OPEN_FILES: i32 = 24;
+        match lock(&self.faults).no_descriptors {
+            true => Err(io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES)),
+            false => Ok(()),
+        }
+    }
+
     /// An empty disk that loses data in pages of this size.
     #[must_use]
     pub fn new(page_bytes: usize) -> Self {
@@ -172,6 +182,7 @@ impl Disk for FakeDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.take_descriptor()?;
         match lock(&self.state).names.get(path) {
             Some(file) => Ok(file.clone()),
             None => Err(ErrorKind::NotFound.into()),
@@ -179,6 +190,7 @@ impl Disk for FakeDisk {
     }
 
     fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>> {
+        self.take_descriptor()?;
         if lock(&self.faults).fails_below.as_ref().is_some_and(|broken| path.starts_with(broken)) {
             return Err(io::Error::other("injected error"));
         }

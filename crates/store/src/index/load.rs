@@ -196,7 +196,7 @@ impl KeyIndex {
 
     /// After an error of the disk: what is in memory is forgotten, and after a pause the files are looked at again.
     pub(super) fn rest(&self, filling: &mut Filling, error: &io::Error) {
-        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let full = crate::error::is_lack(error);
         let pause_ms = filling.pause.as_millis() as u64;
         tracing::warn!(%error, pause_ms, "the key index cannot be written; messages are stored, and found by key later");
         if !full {

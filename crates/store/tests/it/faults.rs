@@ -25,6 +25,27 @@ fn without_space_for_a_file_nothing_is_written_and_the_store_goes_on_later() {
 }
 
 #[test]
+fn without_file_descriptors_nothing_is_written_and_the_store_goes_on_later() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    append(&store, &queue, &[1; 1000], 0);
+    store.checkpoint().unwrap();
+    append(&store, &queue, &[1; 1000], 0);
+    disk.faults(|faults| faults.no_descriptors = true);
+    let mut batch = store.batch();
+    for _ in 0..8 {
+        batch.push(&queue, &message(&[2; 1000], b"")).unwrap();
+    }
+    assert!(matches!(store.append(&mut batch, 0), Err(AppendError::NoSpace(_))));
+    assert!(store.checkpoint().is_err() && store.fenced().is_none(), "{:?}", store.fenced());
+    disk.faults(|faults| faults.no_descriptors = false);
+    store.append(&mut batch, 0).unwrap();
+    store.checkpoint().unwrap();
+    assert_eq!(bodies(&store, &queue, 0).len(), 10);
+}
+
+#[test]
 fn a_failed_write_fences_until_reopened() {
     let disk = FakeDisk::new(512);
     let store = open(&disk);

@@ -1,0 +1,167 @@
+//! A disk that is slow, hangs, or is frozen for a while.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use wire::codes::response;
+
+use crate::Options;
+use crate::bench::{Load, QUEUES, TOPIC, Trouble, end, home, judge, must, runs, send, setup};
+use crate::common::disk::{FileSystem, LoopDisk, run};
+use crate::common::judge::Promise;
+use crate::common::load::History;
+use crate::common::read;
+use crate::common::server::{Server, Setup};
+use crate::common::sick_disk::{SickDisk, Sickness};
+use crate::common::wire_client::Connection;
+
+const DISK_BYTES: u64 = 256 << 20;
+const LINES: [&str; 4] = [
+    "flushDiskType=SYNC_FLUSH",
+    "mappedFileSizeCommitLog=33554432",
+    "syncFlushTimeout=30",
+    "flushIntervalConsumeQueue=3600000",
+];
+/// A pull from memory must take no longer while the disk does not answer.
+const PULL_MAX: Duration = Duration::from_millis(1000);
+/// How long the disk hangs, or is frozen.
+const HANGS: Duration = Duration::from_secs(4);
+
+/// Sends one message; the code of the answer and how long it took.
+fn timed_send(setup: &Setup) -> Result<(i32, Duration), Trouble> {
+    let mut connection = Connection::open(setup.broker())?;
+    let began = Instant::now();
+    Ok((send(&mut connection, "Probe", 0, 1000)?.code, began.elapsed()))
+}
+
+/// Reads everything from the start, again and again; the longest pass.
+fn timed_reads(setup: &Setup, stop: &AtomicBool) -> Result<(u32, Duration), String> {
+    let mut connection = Connection::open(setup.broker()).map_err(|error| error.to_string())?;
+    let (mut passes, mut longest) = (0, Duration::ZERO);
+    while !stop.load(Ordering::Relaxed) {
+        for queue in 0..QUEUES {
+            let began = Instant::now();
+            read::page(&mut connection, TOPIC, queue, 0).map_err(|error| error.to_string())?;
+            longest = longest.max(began.elapsed());
+        }
+        passes += 1;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok((passes, longest))
+}
+
+/// Runs `fault` beside a reader; how long its pulls took.
+fn beside_a_reader<T>(
+    setup: &Setup,
+    fault: impl FnOnce() -> Result<T, Trouble>,
+) -> Result<(T, u32, Duration), Trouble> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (its_setup, its_stop) = (setup.clone(), stop.clone());
+    let reader = std::thread::spawn(move || timed_reads(&its_setup, &its_stop));
+    let seen = fault();
+    stop.store(true, Ordering::Relaxed);
+    let (passes, longest) = reader.join().expect("the reader does not panic")?;
+    Ok((seen?, passes, longest))
+}
+
+/// Makes the topic and the group of what follows; on a slow disk the send may be answered 10.
+fn prime(setup: &Setup) -> Result<(), Trouble> {
+    timed_send(setup)?;
+    let mut connection = Connection::open(setup.broker())?;
+    read::drain(&mut connection, TOPIC, &[0; QUEUES], |_| {})?;
+    Ok(())
+}
+
+/// A little load, so that there is something to read; what it sent.
+fn warm(setup: &Setup) -> Result<Vec<History>, Trouble> {
+    let load = Load::start(setup, 0, 8);
+    std::thread::sleep(Duration::from_millis(500));
+    let histories = load.stop();
+    prime(setup)?;
+    Ok(histories)
+}
+
+/// Judges after a crash: what was acknowledged is there, whatever the disk did.
+fn after(setup: &Setup, server: Server, histories: Vec<History>) -> Result<String, Trouble> {
+    server.kill9();
+    let server = setup.start()?;
+    let counts = judge(&server, histories, Promise::Everything)?;
+    end(server)?;
+    Ok(counts)
+}
+
+/// Every write takes 50 ms.
+pub fn slow(options: &Options) -> Result<String, Trouble> {
+    let home = home()?;
+    let sickness = Sickness::Slow { write_ms: 50 };
+    let disk = SickDisk::new(home.path(), DISK_BYTES, sickness).map_err(Trouble::Impossible)?;
+    let lines: Vec<&str> = LINES
+        .into_iter()
+        .map(|line| if line.starts_with("mapped") { "mappedFileSizeCommitLog=1048576" } else { line })
+        .collect();
+    let setup = setup(options, disk.path(), home.path(), &lines);
+    let mut server = setup.start()?;
+    let histories = warm(&setup)?;
+    let ((code, took), passes, longest) = beside_a_reader(&setup, || timed_send(&setup))?;
+    must(code == response::FLUSH_DISK_TIMEOUT, || {
+        format!("a send is answered {code} after {took:?}, expected 10")
+    })?;
+    must(longest < PULL_MAX, || format!("a pull took {longest:?} on a slow disk"))?;
+    runs(&mut server)?;
+    let counts = after(&setup, server, histories)?;
+    Ok(format!(
+        "a send is answered 10 after {took:?}, {passes} x {QUEUES} pulls took {longest:?} at most; {counts}"
+    ))
+}
+
+/// The disk does not answer for a while.
+pub fn hanging(options: &Options) -> Result<String, Trouble> {
+    let home = home()?;
+    let sickness = Sickness::Errors { writes_percent: 0 };
+    let disk = SickDisk::new(home.path(), DISK_BYTES, sickness).map_err(Trouble::Impossible)?;
+    let setup = setup(options, disk.path(), home.path(), &LINES);
+    let mut server = setup.start()?;
+    let histories = warm(&setup)?;
+    let (answers, passes, longest) = beside_a_reader(&setup, || {
+        disk.hang(true);
+        let answers = (0..5).map(|_| timed_send(&setup)).collect::<Result<Vec<_>, _>>();
+        std::thread::sleep(HANGS);
+        disk.hang(false);
+        answers
+    })?;
+    let codes: Vec<i32> = answers.iter().map(|answer| answer.0).collect();
+    let all = codes.iter().all(|code| *code == response::FLUSH_DISK_TIMEOUT);
+    must(all, || format!("sends to a hanging disk are answered {codes:?}, expected 10"))?;
+    must(longest < PULL_MAX, || format!("a pull took {longest:?} while the disk hung"))?;
+    must(timed_send(&setup)?.0 == response::SUCCESS, || "no send when the disk answers again".to_owned())?;
+    runs(&mut server)?;
+    let counts = after(&setup, server, histories)?;
+    Ok(format!(
+        "sends are answered {codes:?}, {passes} x {QUEUES} pulls took {longest:?} at most, then sends succeed; {counts}"
+    ))
+}
+
+/// The file system is frozen for a while: writers stand still in the kernel.
+pub fn frozen(options: &Options) -> Result<String, Trouble> {
+    let home = home()?;
+    let disk = LoopDisk::new(home.path(), FileSystem::Ext4, DISK_BYTES).map_err(Trouble::Impossible)?;
+    let setup = setup(options, disk.path(), home.path(), &LINES);
+    let mut server = setup.start()?;
+    timed_send(&setup)?;
+    let load = Load::start(&setup, 0, 8);
+    std::thread::sleep(Duration::from_millis(500));
+    run(Command::new("fsfreeze").arg("-f").arg(disk.path())).map_err(Trouble::Impossible)?;
+    std::thread::sleep(HANGS);
+    run(Command::new("fsfreeze").arg("-u").arg(disk.path()))?;
+    let began = Instant::now();
+    let (code, _) = timed_send(&setup)?;
+    must(code == response::SUCCESS, || format!("a send is answered {code} after the thaw"))?;
+    let recovered = began.elapsed();
+    std::thread::sleep(Duration::from_millis(200));
+    let histories = load.stop();
+    runs(&mut server)?;
+    let counts = after(&setup, server, histories)?;
+    Ok(format!("frozen for {HANGS:?}, a send succeeds {recovered:?} after the thaw; {counts}"))
+}
