@@ -58,6 +58,8 @@ pub struct Broker {
     pub(crate) sent_properties: Vec<u8>,
     /// The broker is stopping: newer clients are told to go elsewhere.
     pub(crate) draining: AtomicBool,
+    /// Answers wait for the disk.
+    flushes_first: AtomicBool,
     unique_keys: UniqKeys,
     unique_counter: AtomicU32,
     spread_counter: AtomicU32,
@@ -108,6 +110,7 @@ impl Broker {
             retention: Retention::default(),
             light: Light::of(&store),
             draining: AtomicBool::new(false),
+            flushes_first: AtomicBool::new(config.store.flush == FlushMode::Sync),
             transactions: Transactions::default(),
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
             unique_counter: AtomicU32::new(0),
@@ -144,9 +147,30 @@ impl Broker {
         self.config.broker_permission & PERM_READ != 0
     }
 
+    /// `flushDiskType` as it is now.
+    pub(crate) fn flush_mode(&self) -> FlushMode {
+        if self.flushes_before_answer() { FlushMode::Sync } else { FlushMode::Async }
+    }
+
+    /// Changes `flushDiskType`; calls `done` when it counts. Sends go on all the time. Before answers wait for the disk,
+    /// and consumers see only what is there, everything appended so far is made durable: nobody who has read it shall
+    /// be told that it is not there.
+    pub(crate) fn set_flush_mode(self: &Arc<Self>, mode: FlushMode, done: impl FnOnce() + Send + 'static) {
+        let broker = self.clone();
+        let switch = move || {
+            broker.flushes_first.store(mode == FlushMode::Sync, Ordering::Relaxed);
+            tracing::info!(?mode, "flushDiskType was changed");
+            done();
+        };
+        match mode {
+            FlushMode::Async => switch(),
+            FlushMode::Sync => self.store.when_flushed(self.store.appended(), Box::new(|_| switch())),
+        }
+    }
+
     /// True when a send that waits is answered after the disk has it.
     pub(crate) fn flushes_before_answer(&self) -> bool {
-        self.config.store.flush == FlushMode::Sync
+        self.flushes_first.load(Ordering::Relaxed)
     }
 
     /// Some queue of `count`, each equally often.

@@ -88,6 +88,7 @@ impl Front {
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => {
                 pull::serve(broker, &mut turn.pull, peer, command, out)
             }
+            request::UPDATE_BROKER_CONFIG => admin::update_config(broker, peer, command, out),
             _ => serve(broker, peer, command).map(|answer| answer.write(command, out)),
         }
     }

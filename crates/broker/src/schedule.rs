@@ -169,6 +169,16 @@ pub(crate) fn deliver_due(broker: &Broker, now_ms: i64) -> i64 {
     (1..=broker.delay_levels()).map(level).min().unwrap_or(i64::MAX)
 }
 
+/// When a message is due: its tags code, or where that is not known what it was made from.
+fn due(broker: &Broker, queue: &Queue, offset: i64, unit: &Unit, delay_ms: i64) -> i64 {
+    if unit.has_tags_code() {
+        return unit.tags_code;
+    }
+    let stored =
+        QueueOffset::from_i64(offset).and_then(|at| broker.store.store_time(&queue.log, at).ok().flatten());
+    stored.unwrap_or_default().saturating_add(delay_ms)
+}
+
 fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) -> i64 {
     let Some(queue) = broker.log_queue(names::SCHEDULE_TOPIC, level - 1) else { return i64::MAX };
     let (min, max) = (queue.log.min().to_i64(), queue.log.max().to_i64());
@@ -186,7 +196,7 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     batch.clear();
     for unit in units {
         // A due time further away than the level's delay means that the clock was set back.
-        let due_ms = unit.tags_code.min(now_ms + longest);
+        let due_ms = due(broker, &queue, offset, &unit, longest).min(now_ms + longest);
         if batch.size() > BATCH_BYTES_MAX || (!unit.is_blank() && due_ms > now_ms) {
             next_ms = due_ms.max(now_ms);
             break;
@@ -212,6 +222,7 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
             tracing::warn!(level, offset = first, %error, "delayed messages could not be delivered and are tried again");
             return now_ms + RETRY_AFTER_MS;
         }
+        queues.extend(broker.further_queues(batch));
         broker.grown(batch.end(), queues);
     }
     broker.schedule.set_offset(level, offset);

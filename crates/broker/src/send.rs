@@ -394,3 +394,6 @@ pub(crate) fn not_stored(broker: &Broker, error: &AppendError) -> Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

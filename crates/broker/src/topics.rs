@@ -44,6 +44,8 @@ pub struct Topic {
     pub forbidden: bool,
     /// Only the newest message of each key is kept, so every message needs one.
     pub compacts: bool,
+    /// Its queues have an index of batches, which is not served.
+    pub batched: bool,
     queues: Vec<Arc<OnceLock<Arc<Queue>>>>,
 }
 
@@ -54,7 +56,8 @@ impl Topic {
         queues.resize_with(queues.len().max(count), Arc::default);
         let forbidden = names::is_forbidden_to_send(&config.topic_name);
         let compacts = config.attributes.get(attributes::CLEANUP_POLICY).is_some_and(|it| it == "COMPACTION");
-        Self { config, forbidden, compacts, queues }
+        let batched = config.attributes.get(attributes::QUEUE_TYPE).is_some_and(|it| it == "BatchCQ");
+        Self { config, forbidden, compacts, batched, queues }
     }
 
     /// Name of the topic.

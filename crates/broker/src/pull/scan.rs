@@ -136,7 +136,7 @@ fn walk(
                 return Ok(Some(Walked { next, is_far_behind }));
             }
             // What cannot be read goes on to those who say so.
-            if !unit.is_blank() && pull.filter.matches(unit.tags_code) {
+            if !unit.is_blank() && (!unit.has_tags_code() || pull.filter.matches(unit.tags_code)) {
                 match has_properties(broker, pull, unit, source, &mut record)? {
                     None => return Ok(None),
                     Some(false) => {

@@ -48,6 +48,10 @@ pub(super) fn check(broker: &Broker, topic: &Topic, request: &Request<'_>) -> Re
     if command.body.is_empty() || command.body.len() > body_max || inner_batch {
         return Err(illegal(broker));
     }
+    if topic.batched {
+        let remark = format!("topic[{name}] has queue.type=BatchCQ, which is not served; make another topic");
+        return Err(Refusal::new(response::NO_PERMISSION, remark));
+    }
     broker.admit_light(header.properties)?;
     if topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, "Required message key is missing"));

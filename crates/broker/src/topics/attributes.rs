@@ -100,6 +100,11 @@ pub(super) fn altered(
             attributes.remove(name);
         } else {
             attribute.check(value)?;
+            if name == QUEUE_TYPE && value == "BatchCQ" {
+                let remark =
+                    "queue.type=BatchCQ is not served; leave it out, batches are stored message by message";
+                return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+            }
             attributes.insert(name.to_owned(), value.clone());
         }
     }

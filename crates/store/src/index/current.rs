@@ -12,7 +12,7 @@ const STEP_BYTES: usize = 64 << 10;
 /// Bytes of the table of slots written at once, as far as anything in them is in use.
 const SLOTS_STEP: usize = 1024;
 /// What slots that nobody touched look like.
-const ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
+static ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
 /// Bytes of items after which the disk is told to start writing them.
 const WRITE_BACK_BYTES: u64 = 4 << 20;
 /// Items after which what was written is made durable.

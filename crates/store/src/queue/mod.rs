@@ -52,6 +52,13 @@ impl Unit {
         self.size == PRE_BLANK_SIZE && self.log_offset == LogOffset::ZERO
     }
 
+    /// False when the tags code is not known: a RocketMQ broker with `enableConsumeQueueExt` put the address of a unit of
+    /// `consumequeue_ext` in its place (`ConsumeQueueExt.isExtAddr`).
+    #[must_use]
+    pub fn has_tags_code(&self) -> bool {
+        self.tags_code >= -(1 << 31)
+    }
+
     /// End of the record in the commit log.
     #[must_use]
     pub fn end(&self) -> LogOffset {

@@ -19,7 +19,12 @@ fn check(known: Option<&str>, request: &str, expected: Result<&str, &str>) {
 fn a_new_topic_gets_attributes() {
     check(None, "", Ok(""));
     check(None, "+message.type=FIFO", Ok("message.type=FIFO"));
-    check(None, "+queue.type=BatchCQ,+cleanup.policy=DELETE", Ok("queue.type=BatchCQ cleanup.policy=DELETE"));
+    check(
+        None,
+        "+queue.type=SimpleCQ,+cleanup.policy=DELETE",
+        Ok("queue.type=SimpleCQ cleanup.policy=DELETE"),
+    );
+    check(None, "+queue.type=BatchCQ", Err("queue.type=BatchCQ is not served"));
     check(None, "+reserve.time=86400", Ok("reserve.time=86400"));
 }
 
