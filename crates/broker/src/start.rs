@@ -229,7 +229,7 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<(Arc<Broker>, Option<Ti
     let files = config.store.root.join("config");
     persist::refuse_rocks(&files)?;
     let store = Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk))?);
-    let timers = config.timers.files(&config.store);
+    let timers = config.timers.files(&config.store, config.retention.reserved_ms);
     let timers = config.timers.enabled.then(|| TimerFiles::open(timers, Arc::new(RealDisk))).transpose()?;
     let cold = ColdReaders::start(COLD_READERS).map_err(io_error("cold readers cannot be started"))?;
     let light = config.store.multi_dispatch;

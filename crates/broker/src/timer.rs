@@ -75,12 +75,16 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// What the files are opened with.
-    pub(crate) fn files(&self, store: &store::Config) -> TimerConfig {
+    /// What the files are opened with. A message that waits longer than half of what the log is kept (`reserved_ms`)
+    /// rolls meanwhile, so that its record is never too old to be kept.
+    pub(crate) fn files(&self, store: &store::Config, reserved_ms: i64) -> TimerConfig {
+        let kept_slots = (reserved_ms / 2 / self.precision_ms).max(2);
+        // Java takes what is out of bounds for the most.
+        let asked = if self.roll_window_slots < 2 { i64::MAX } else { self.roll_window_slots };
         TimerConfig {
             precision_ms: self.precision_ms,
             log_file_bytes: self.log_file_bytes,
-            roll_window_slots: self.roll_window_slots,
+            roll_window_slots: asked.min(kept_slots),
             snapshots: self.snapshots,
             ..TimerConfig::new(&store.root)
         }

@@ -2,6 +2,7 @@
 //! is read per queue that somebody lags behind in.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use store::Unit;
 use wire::body::MessageModel;
@@ -46,6 +47,11 @@ impl Lags {
         for level in 1..=broker.delay_levels() {
             let (topic, group) = (names::SCHEDULE_TOPIC, "delayed messages");
             lags.extend(lag(broker, group, topic, level - 1, broker.schedule.offset(level)));
+        }
+        if broker.config.timers.enabled {
+            // Those in the wheel are stored again before they are too old, see `Timers::files`.
+            let next = broker.timer.queue_offset.load(Ordering::Relaxed);
+            lags.extend(lag(broker, "timed messages", names::TIMER_TOPIC, 0, next));
         }
         Self(lags)
     }

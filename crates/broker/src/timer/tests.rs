@@ -22,7 +22,10 @@ fn start_ms(fixture: &Fixture) -> i64 {
 
 fn clock(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Clock {
     fixture.queue(names::TIMER_TOPIC, 0);
-    let mut config = fixture.broker.config.timers.files(&fixture.broker.config.store);
+    let mut config = {
+        let config = &fixture.broker.config;
+        config.timers.files(&config.store, config.retention.reserved_ms)
+    };
     config.log_file_bytes = 4096;
     change(&mut config);
     let files = TimerFiles::open(config, std::sync::Arc::new(RealDisk)).unwrap();
@@ -128,6 +131,20 @@ fn a_message_beyond_the_window_rolls_until_it_is_near() {
     // 10 s, 20 s, and of the rest the half: 25 s.
     assert_eq!(properties::get_str(&text, key::TIMER_ROLL_TIMES), Some("3"));
     clock.stop();
+}
+
+#[test]
+fn a_message_rolls_before_its_record_is_too_old_to_be_kept() {
+    let store = store::Config::new("/s");
+    let window_slots = |asked: i64, reserved_ms: i64| {
+        Timers { roll_window_slots: asked, ..Timers::default() }.files(&store, reserved_ms).roll_window_ms()
+            / 1000
+    };
+    const HOUR_MS: i64 = 3_600_000;
+    assert_eq!(window_slots(172_800, 72 * HOUR_MS), 36 * 3600);
+    assert_eq!(window_slots(172_800, 720 * HOUR_MS), 172_800);
+    assert_eq!(window_slots(0, 7200 * HOUR_MS), 7 * 86_400 - 60);
+    assert_eq!(window_slots(172_800, 0), 2);
 }
 
 #[test]

@@ -136,6 +136,44 @@ fn files_nobody_refers_to_are_removed() {
     assert_eq!(files.log().min(), 516, "recovery reads the file before the save, and the last");
 }
 
+#[test]
+fn the_files_java_left_are_continued() {
+    // The timer's files of a 5.5.0 broker that was killed: one message delivered, one that waits for five hours.
+    let disk = FakeDisk::new(4096);
+    let put = |name: &str, length: u64, parts: &[(u64, &[u8])]| {
+        let file = disk.create(Path::new(name), length, Space::Sparse).unwrap();
+        parts.iter().for_each(|(at, bytes)| file.write_at(bytes, *at).unwrap());
+    };
+    let numbers =
+        |numbers: &[i64]| -> Vec<u8> { numbers.iter().flat_map(|number| number.to_be_bytes()).collect() };
+    let read_ms = 1_795_173_052_000;
+    let check = numbers(&[read_ms, 104, 2, 2, 0, 1_795_173_052_985, 52]);
+    put("/s/config/timercheck", 4096, &[(0, &check)]);
+    let waiting = TimerUnit {
+        written_ms: 1_795_171_263_000,
+        delay_ms: 18_000_000,
+        topic_hash: 0x4394_bdb4,
+        ..unit(1, 0, 0x8a4, 0x16a)
+    };
+    let done = TimerUnit { delay_ms: 4000, log_offset: LogOffset::new(0x73a), ..waiting };
+    put("/s/timerlog/00000000000000000000", 1 << 20, &[(0, &done.to_bytes()), (52, &waiting.to_bytes())]);
+    let slot = |time_ms, at| {
+        let slot = Slot { time_ms, first: Some(at), last: Some(at), count: 1, magic: 0 };
+        (u64::try_from(time_ms / 1000 % 1_209_600 * 32).unwrap(), slot.to_bytes(1000))
+    };
+    let (first, second) = (slot(1_795_171_267_000, 0), slot(1_795_189_263_000, 52));
+    assert_eq!((first.0 / 32, second.0 / 32), (124_867, 142_863));
+    put("/s/timerwheel", 38_707_200, &[(first.0, &first.1), (second.0, &second.1)]);
+    let config = TimerConfig { log_file_bytes: 1 << 20, ..TimerConfig::new("/s") };
+    let mut files = open(config, &disk);
+    let recovered = files.recover(LogOffset::new(5858), read_ms + 500).unwrap();
+    assert_eq!((recovered.read_ms, recovered.pending), (read_ms, 1));
+    assert_eq!(recovered.newest, Some(LogOffset::new(0x8a4)));
+    assert_eq!(recovered.queue_offset(Some(1)), 2);
+    assert_eq!(files.add(unit(1, 1_795_189_263_500, 5858, 100)).unwrap(), 104);
+    assert_eq!(files.slot(1_795_189_263_000).unwrap().unwrap().last, Some(104));
+}
+
 /// A timer as the model sees it.
 #[derive(Clone, Debug)]
 struct Timer {
@@ -261,6 +299,35 @@ impl Life {
     }
 }
 
+/// What `TimerMessageStore.recover` makes of the files: the next message it adds, and those it will deliver.
+fn java_sees(disk: &FakeDisk) -> (usize, BTreeSet<usize>) {
+    let number = |unit: &TimerUnit| usize::try_from(unit.log_offset.get() / 100).unwrap();
+    let config = Life::config();
+    let mut files = open(config.clone(), disk);
+    let read_ms = files.check.read_ms;
+    let mut units = BTreeMap::new();
+    let mut heads = BTreeMap::new();
+    let log = files.log().clone();
+    let end = log.scan(log.min(), |at, unit| {
+        units.insert(at, unit);
+        heads.insert(config.slot_of(unit.time_ms()), at);
+        true
+    });
+    assert_eq!(end.unwrap(), files.check.log_position.cast_unsigned());
+    let mut waiting = BTreeSet::new();
+    for (slot_ms, head) in heads.range(read_ms..) {
+        assert_eq!(files.slot(*slot_ms).unwrap().and_then(|slot| slot.last), Some(*head));
+        let mut next = Some(*head);
+        while let Some(unit) = next.and_then(|at| units.get(&at)) {
+            if unit.magic & magic::DELETE == 0 {
+                assert!(waiting.insert(number(unit)), "{} waits twice", number(unit));
+            }
+            next = unit.previous;
+        }
+    }
+    (number(units.values().next_back().unwrap()) + 1, waiting)
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     /// A timer due after so many milliseconds.
@@ -318,7 +385,21 @@ fn check_life(steps: &[Step]) {
                 life.save();
             }
             Step::WriteSave => life.write_save(),
-            Step::Stop => life = Life::new(life.stop(), now_ms, &queue),
+            Step::Stop => {
+                let disk = life.stop();
+                if !queue.is_empty() {
+                    let (next, mut waiting) = java_sees(&disk);
+                    assert_eq!(next, queue.len(), "Java adds nothing again and leaves nothing out");
+                    waiting.retain(|number| !cancelled.contains(number));
+                    let came: BTreeSet<usize> = delivered.iter().map(|(number, _)| *number).collect();
+                    let is_left = |number: &usize| {
+                        queue[*number].key.is_none() && !came.contains(number) && !cancelled.contains(number)
+                    };
+                    let left: BTreeSet<usize> = (0..queue.len()).filter(is_left).collect();
+                    assert_eq!(waiting, left, "Java delivers what was not delivered");
+                }
+                life = Life::new(disk, now_ms, &queue);
+            }
             Step::Kill => {
                 crashed = true;
                 life = Life::new(life.disk.killed(), now_ms, &queue);
