@@ -170,7 +170,55 @@ fn synchronous(waiting: u64) {
     store.close().unwrap();
 }
 
+/// What three keys per message cost: the same appends with and without the key index in turn, in CPU time of the process
+/// with all of the store's threads, from opening to the end of closing.
+fn keys() {
+    const ROUNDS: u32 = 5;
+    const MESSAGES: u32 = 500_000;
+    let measure = |key_index: bool| {
+        let root = tempfile::tempdir_in(std::env::var("BENCH_DIR").unwrap_or(".".to_owned())).unwrap();
+        let config = Config { key_index, ..Config::new(root.path()) };
+        let cpu_before = cpu();
+        let store = Store::open(config, Arc::new(RealDisk)).unwrap();
+        let queues: Vec<_> = (0..8).map(|id| store.queue("TopicTest", id).unwrap()).collect();
+        let body = vec![b'x'; 1024];
+        let mut batch = store.batch();
+        for number in 0..MESSAGES {
+            // Unique keys and keys differ as those of real messages do.
+            let properties = format!(
+                "KEYS\u{1}order-{number}\u{2}UNIQ_KEY\u{1}7F00000100ABCD18B4AAC2{number:010}\u{2}WAIT\u{1}true\u{2}TAGS\u{1}TagA\u{2}MSG_REGION\u{1}DefaultRegion\u{2}TRACE_ON\u{1}true\u{2}CLUSTER\u{1}DefaultCluster\u{2}"
+            );
+            let message = Message { properties: properties.as_bytes(), ..message(&body) };
+            batch.push(&queues[(number % 8) as usize], &message).unwrap();
+            if batch.len() == 16 {
+                store.append(&mut batch, 1_700_000_000_000).unwrap();
+                batch.clear();
+            }
+        }
+        store.close().unwrap();
+        (cpu() - cpu_before).as_nanos() as f64 / f64::from(MESSAGES)
+    };
+    measure(true);
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        without.push(measure(false));
+        with.push(measure(true));
+    }
+    let median = |mut list: Vec<f64>| {
+        list.sort_by(f64::total_cmp);
+        list[list.len() / 2]
+    };
+    let (with, without) = (median(with), median(without));
+    println!(
+        "key index, 3 keys a message: {with:5.0} ns process CPU per message, without {without:5.0} ns, {:+.0} ns",
+        with - without
+    );
+}
+
 fn main() {
+    if std::env::args().any(|argument| argument == "keys") {
+        return keys();
+    }
     encodes();
     // In turns, three times: other load on the machine comes and goes.
     for batch_messages in [1, 16, 64].repeat(3) {

@@ -37,7 +37,7 @@ pub struct Checkpoint {
     pub physic_msg_timestamp: i64,
     /// Store time of the newest message whose queue unit is flushed.
     pub logics_msg_timestamp: i64,
-    /// End time of the newest full key index file.
+    /// Key index files that end by this time are durable.
     pub index_msg_timestamp: i64,
     /// Kept as found.
     pub master_flushed_offset: i64,

@@ -1,5 +1,5 @@
-//! The file that is being filled. Items go to the file as they come; the table of slots stays in memory until the file
-//! is full or the store is closed, because keys hit it all over.
+//! The file that is being filled. Items go to the file as they come; the table of slots stays in memory and is written
+//! seldom, because keys hit it all over.
 
 use super::layout::{Geometry, HEADER_BYTES, Header, ITEM_BYTES, Item};
 use crate::disk::{Disk, DiskFile, Space};
@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 /// Bytes read or written at once.
 const STEP_BYTES: usize = 64 << 10;
-/// Bytes of the table of slots written at once, as far as anything in them is in use.
+/// Slots written at once when one of them has changed.
 const SLOTS_STEP: usize = 1024;
 /// What slots that nobody touched look like.
 static ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
 /// Bytes of items after which the disk is told to start writing them.
 const WRITE_BACK_BYTES: u64 = 4 << 20;
 /// Items after which what was written is made durable.
-const SYNC_ITEMS: u32 = 1 << 20;
+const SYNC_ITEMS: u32 = 1 << 22;
 
 /// A key of a message on its way to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub(super) struct Current {
     synced: u32,
     /// `header.next` when the disk was last told to start writing.
     written_back: u32,
-    /// The file may hold slots that are not in use.
-    has_stale_slots: bool,
+    /// Which steps of slots are not as in the file.
+    changed: Vec<bool>,
 }
 
 impl Current {
@@ -62,17 +62,8 @@ impl Current {
     fn over(name: String, file: Arc<dyn DiskFile>, header: Header, geometry: Geometry) -> Self {
         // Zeroed memory that is not touched costs nothing: a store with few keys pays for few pages.
         let slots = vec![0; geometry.slots as usize];
-        Self {
-            name,
-            file,
-            header,
-            geometry,
-            slots,
-            buffer: Vec::new(),
-            synced: 1,
-            written_back: 1,
-            has_stale_slots: false,
-        }
+        let changed = vec![false; slots.len().div_ceil(SLOTS_STEP)];
+        Self { name, file, header, geometry, slots, buffer: Vec::new(), synced: 1, written_back: 1, changed }
     }
 
     /// Goes on with a file that was closed cleanly; `None` when its slots are not those of its items.
@@ -125,7 +116,7 @@ impl Current {
             ..header
         };
         let mut current = Self::over(name.to_owned(), file.clone(), begin, geometry);
-        current.has_stale_slots = true;
+        current.changed.fill(true);
         let mut bytes = vec![0; STEP_BYTES / ITEM_BYTES * ITEM_BYTES];
         while current.header.next < header.next {
             let count = (header.next - current.header.next).min((bytes.len() / ITEM_BYTES) as u32);
@@ -177,7 +168,9 @@ impl Current {
         let entries = &entries[..room.min(entries.len())];
         for entry in entries {
             let header = &mut self.header;
-            let slot = &mut self.slots[self.geometry.slot_of(entry.hash) as usize];
+            let index = self.geometry.slot_of(entry.hash) as usize;
+            self.changed[index / SLOTS_STEP] = true;
+            let slot = &mut self.slots[index];
             let seconds = header.seconds_of(entry.time).cast_signed();
             let item = Item { hash: entry.hash, offset: entry.offset, seconds, previous: *slot };
             item.append_to(&mut self.buffer);
@@ -216,20 +209,13 @@ impl Current {
         self.header.next - self.synced >= SYNC_ITEMS.min(self.geometry.items / 4).max(1)
     }
 
-    /// Makes the items durable and then says so in the header, so that a start after a crash can go on from here.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        self.write()?;
-        self.file.sync()?;
-        self.synced = self.header.next;
-        self.file.write_at(&self.header.to_bytes(), 0)
-    }
-
-    /// Writes all that Java needs to use the file, and makes it durable.
+    /// Makes items and slots durable and then says so in the header: all that Java needs to use the file, and from where
+    /// a start after a crash goes on.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.write()?;
         let mut bytes = Vec::with_capacity(4 * SLOTS_STEP);
         for (index, slots) in self.slots.chunks(SLOTS_STEP).enumerate() {
-            if !self.has_stale_slots && slots.iter().all(|slot| *slot == 0) {
+            if !std::mem::take(&mut self.changed[index]) {
                 continue;
             }
             bytes.clear();
@@ -241,7 +227,6 @@ impl Current {
         self.file.write_at(&self.header.to_bytes(), 0)?;
         self.file.sync()?;
         self.synced = self.header.next;
-        self.has_stale_slots = false;
         Ok(())
     }
 

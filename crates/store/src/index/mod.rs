@@ -16,9 +16,9 @@
 //! crash, a lost file, and a store that had no index.
 //!
 //! Life of a file: made empty with the position and time the one before ended at; filled; when full, slots and items
-//! are made durable, then the header, then (once the log is durable as far) the checkpoint's `indexMsgTimestamp`. A
-//! clean stop does the same to the unfinished file. While a file is filled, items are made durable now and then and
-//! counted in the header, slots not: after a crash they are found again from the items.
+//! are made durable, then the header, then (once the log is durable as far) the checkpoint's `indexMsgTimestamp`. The same
+//! happens to the unfinished file with each new file of the log and at a clean stop. After a crash its slots are found
+//! again from the items that its header counts.
 //!
 //! The index is derived. When it cannot be written, appends go on; the thread starts over after a pause, and what is
 //! damaged is removed and read from the log again.
@@ -92,7 +92,9 @@ struct Filling {
     next: u64,
     /// So many of the first keys of the record at `next` are in the files already.
     skip: usize,
-    /// End position and time of a finished file that the checkpoint does not know yet.
+    /// File of the log, by number, of the newest message in the index.
+    segment: u64,
+    /// Last position and time of what is durable and the checkpoint does not know yet.
     unannounced: Option<(u64, i64)>,
     /// A file in which something was wrong; it is removed at the next loading.
     damaged: Option<String>,
@@ -124,6 +126,7 @@ impl KeyIndex {
                 current: None,
                 next: 0,
                 skip: 0,
+                segment: 0,
                 unannounced: None,
                 damaged: None,
                 pause: PAUSE,

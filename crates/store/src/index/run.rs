@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// How long keys gather while they keep coming.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long to wait for the log to be durable before telling the checkpoint of a full file.
+/// How long to wait for the log to be durable before telling the checkpoint of the index.
 const ANNOUNCE: Duration = Duration::from_millis(500);
 /// Entries put between two writes.
 const PUT_ENTRIES: usize = 1 << 14;
@@ -132,8 +132,12 @@ impl Shared {
             }
             if let Some(current) = &mut filling.current {
                 current.write()?;
-                if current.wants_sync() {
-                    current.sync()?;
+                // With each file of the log: a Java broker that starts after our crash reads its last file again, and
+                // keeps what the index says of the ones before.
+                let segment = current.header.end_offset / self.config.segment_bytes;
+                if current.wants_sync() || std::mem::replace(&mut filling.segment, segment) != segment {
+                    current.finish()?;
+                    filling.unannounced = Some((current.header.end_offset, current.header.end_time));
                 }
             }
         }
@@ -164,7 +168,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells the checkpoint of a full file once the log is durable as far; `false` when that is still to come.
+    /// Tells the checkpoint of what is durable once the log is durable as far; `false` when that is still to come.
     fn announce_index(&self) -> bool {
         let time = {
             let mut filling = lock(&self.index.filling);

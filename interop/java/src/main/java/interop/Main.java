@@ -42,6 +42,7 @@ public final class Main {
         all.put("large-body", Bodies::large);
         all.put("refusals", Bodies::refusals);
         all.put("offsets", Offsets::lookups);
+        all.put("queries", Queries::byKeyAndId);
         all.put("tags", Pushes::tags);
         all.put("sql", Filters::sql);
         all.put("volume", Pushes::volume);
