@@ -3,6 +3,7 @@
 mod address;
 mod roles;
 mod serve;
+mod store_command;
 
 use std::process::ExitCode;
 
@@ -22,10 +23,14 @@ enum Command {
     Serve(serve::Serve),
     /// Generate load and measure, against Vostok or any Apache RocketMQ cluster.
     Lab(lab::command::Lab),
+    /// Look into a store directory, of Vostok or Apache RocketMQ: verify, repair, dump.
+    #[command(subcommand)]
+    Store(store_command::StoreCommand),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Store(command) => return store_command::run(&command),
         Command::Serve(serve) => serve::run(serve).map_err(|error| error.to_string()),
         Command::Lab(lab) => lab::run(lab).map_err(|error| error.to_string()),
     };

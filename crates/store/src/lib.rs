@@ -54,7 +54,10 @@ pub use batch::{Batch, Message, Placed, delivery_delays};
 pub use checkpoint::{Checkpoint, Mark};
 pub use config::{Config, FlushMode};
 pub use digest::{Damage, Numbered};
-pub use disk::{Disk, DiskFile, Entry, FakeDisk, Faults, RealDisk, Space, Syncer, Usage, local_hour};
+pub use disk::{
+    Disk, DiskFile, Entry, FakeDisk, Faults, ReadOnlyDisk, RealDisk, Space, Syncer, Usage, local_hour,
+    lock_holder,
+};
 pub use error::{AppendError, OpenError, PushError, ReadError};
 pub use flush::{FlushOutcome, Flushes};
 pub use index::{KeyKind, KeyMatch, KeyMatches, KeyQuery};

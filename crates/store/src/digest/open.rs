@@ -168,6 +168,25 @@ impl Digests {
         LogOffset::ZERO
     }
 
+    /// Forgets the entries of a range of one log file, durably: a repair wrote something else there.
+    pub(crate) fn forget(&self, from: u64, end: u64) -> io::Result<()> {
+        let base = from / self.segment_bytes * self.segment_bytes;
+        let entries = self.disk.list(&self.directory)?;
+        let Some(entry) = entries.iter().find(|entry| entry.name == file_name(base)) else { return Ok(()) };
+        let file = self.disk.open(&self.path(base))?;
+        for number in 0..entry.length / BLOCK_BYTES as u64 {
+            let Some(mut block) = read_block(&*file, number) else { continue };
+            let before = block.0.len();
+            block.0.retain(|(position, _)| !(from..end).contains(&(base + u64::from(*position))));
+            if block.0.len() < before {
+                let mut bytes = Vec::with_capacity(BLOCK_BYTES);
+                block.write(&mut bytes);
+                file.write_at(&bytes, number * BLOCK_BYTES as u64)?;
+            }
+        }
+        file.sync()
+    }
+
     /// Forgets the entries at and behind `end`, durably: other records will lie there.
     pub(crate) fn cut(&self, end: u64) -> io::Result<()> {
         let writer = &mut *lock(&self.writer);

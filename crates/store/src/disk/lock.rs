@@ -52,12 +52,19 @@ pub(super) fn lock(path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
     Ok(Box::new(StoreLock { key, _file: file }))
 }
 
-/// The process that holds a record lock on the file, from the kernel's table.
 fn holder(file: &File) -> String {
-    let unknown = || "another process".to_owned();
-    let (Ok(metadata), Ok(table)) = (file.metadata(), fs::read_to_string("/proc/locks")) else {
-        return unknown();
-    };
+    known_holder(file).unwrap_or_else(|| "another process".to_owned())
+}
+
+/// Who holds the lock of the store at `root`, as far as it can be told without taking it.
+#[must_use]
+pub fn lock_holder(root: &Path) -> Option<String> {
+    known_holder(&File::open(root.join("lock")).ok()?)
+}
+
+/// The process that holds a record lock on the file, from the kernel's table.
+fn known_holder(file: &File) -> Option<String> {
+    let (metadata, table) = (file.metadata().ok()?, fs::read_to_string("/proc/locks").ok()?);
     let inode = format!(":{}", metadata.ino());
     // `1: POSIX  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`; blocked waiters have `->` behind the number.
     let process = table.lines().find_map(|line| {
@@ -66,5 +73,5 @@ fn holder(file: &File) -> String {
         let process = words.nth(2)?;
         (kind == "POSIX" && words.next()?.ends_with(&inode)).then_some(process)
     });
-    process.map_or_else(unknown, |process| format!("process {process}"))
+    process.map(|process| format!("process {process}"))
 }

@@ -3,11 +3,14 @@
 mod clock;
 mod fake;
 mod lock;
+mod read_only;
 mod real;
 
 pub(crate) use clock::local_digits;
 pub use clock::local_hour;
 pub use fake::{FakeDisk, Faults};
+pub use lock::lock_holder;
+pub use read_only::ReadOnlyDisk;
 pub use real::RealDisk;
 
 use std::any::Any;

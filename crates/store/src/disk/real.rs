@@ -114,6 +114,11 @@ impl Disk for RealDisk {
     }
 }
 
+/// Opens an existing file for reading only.
+pub(super) fn open_to_read(path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    Ok(Arc::new(RealFile(File::open(path)?)))
+}
+
 struct RealFile(File);
 
 impl DiskFile for RealFile {

@@ -13,6 +13,7 @@
 
 use super::verify::Damage;
 use super::{Survey, SurveyError, Verified};
+use crate::digest::Digests;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -128,6 +129,9 @@ impl<'a> Repair<'a> {
             segment.file.read_at(&mut before, position)?;
             let name = segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.keep(&kept.join("commitlog").join(format!("{name}.{position}")), &before)?;
+            // Before the log: a record without a digest is served, one that differs from it is not.
+            let survey = self.survey;
+            Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone()).forget(from, end)?;
             segment.file.write_at(&bytes, position)?;
             segment.file.sync()
         };

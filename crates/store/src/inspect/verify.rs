@@ -151,10 +151,13 @@ fn read_file(
                 told.end = at + view.size() as u64;
                 told.last_time = told.last_time.max(view.store_timestamp());
                 match check_record(at, &view, digests, trusted, &mut cursor) {
-                    Ok(compared) => told.digests += u64::from(compared),
+                    Ok(compared) => {
+                        told.digests += u64::from(compared);
+                        told.queues.add(at, &view);
+                    }
+                    // Its topic, queue or number may be what is damaged.
                     Err(what) => told.findings.push(Finding::new(&segment.path, at - segment.base, what)),
                 }
-                told.queues.add(at, &view);
                 if told.end - said > 64 << 20 {
                     tell(told.end - said);
                     said = told.end;

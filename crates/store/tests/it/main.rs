@@ -9,6 +9,7 @@ mod digest;
 mod faults;
 mod flips;
 mod index;
+mod inspect;
 mod java;
 mod model;
 mod multi;
