@@ -96,10 +96,12 @@ impl Shared {
     }
 
     fn is_checkpointed(&self) -> bool {
-        let done = lock(&self.page).logics_physical_offset;
-        // A round that failed, or one that has to wipe or to note something although nothing was appended.
+        let Checkpoint { logics_physical_offset: done, mark, .. } = *lock(&self.page);
+        // A round that failed, or one that has to wipe or to note something although nothing was appended: at first the queue
+        // table itself, when the store came without one.
         let is_idle = lock(&self.checkpointing).is_idle() && lock(&self.queues.unwritten).is_empty();
         is_idle
+            && mark.is_some()
             && done == self.appended.load(Ordering::SeqCst).cast_signed()
             && lock(&self.touched).is_empty()
     }

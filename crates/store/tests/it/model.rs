@@ -5,8 +5,9 @@
 
 use crate::tool::{flush, message, small_config};
 use proptest::prelude::*;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::{AppendError, Config, FakeDisk, FlushMode, FlushOutcome, Message, Queue, Store};
+use store::{AppendError, Config, Disk, FakeDisk, FlushMode, FlushOutcome, Message, Queue, Space, Store};
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
@@ -24,10 +25,37 @@ enum Op {
     CloseAndOpen,
     Kill,
     PowerCut(u64),
+    /// Between two runs, the first ended cleanly or not, something happens to one of the derived files.
+    Harm(bool, Harm, usize),
     /// The next write, or sync, after so many fails; then the power goes.
     WriteError(u64, u64),
     SyncError(u64, u64),
 }
+
+/// What happens to derived files.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    DeleteQueueFile,
+    TruncateQueueFile,
+    ZeroQueueFile,
+    ZeroUnit,
+    DeleteTable,
+    FlipTable,
+    /// Another program wrote the six numbers.
+    ForeignPage,
+    DeletePage,
+}
+
+const HARMS: [Harm; 8] = [
+    Harm::DeleteQueueFile,
+    Harm::TruncateQueueFile,
+    Harm::ZeroQueueFile,
+    Harm::ZeroUnit,
+    Harm::DeleteTable,
+    Harm::FlipTable,
+    Harm::ForeignPage,
+    Harm::DeletePage,
+];
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let length = || prop_oneof![8 => 0usize..300, 1 => 300usize..3000];
@@ -40,6 +68,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::CloseAndOpen),
         1 => Just(Op::Kill),
         2 => any::<u64>().prop_map(Op::PowerCut),
+        2 => (any::<bool>(), prop::sample::select(&HARMS[..]), any::<usize>())
+            .prop_map(|(closed, harm, which)| Op::Harm(closed, harm, which)),
         1 => (0u64..6, any::<u64>()).prop_map(|(after, seed)| Op::WriteError(after, seed)),
         1 => (0u64..6, any::<u64>()).prop_map(|(after, seed)| Op::SyncError(after, seed)),
     ];
@@ -166,7 +196,11 @@ impl Model {
                 "{topic}/{queue_id}"
             );
             let mut units = Vec::new();
-            queue.units_blocking(QueueOffset::ZERO, 10_000, &mut units).unwrap();
+            if queue.units_blocking(QueueOffset::ZERO, 10_000, &mut units).is_err() {
+                // Somebody harmed its files, and reading them told.
+                self.store.wait_healed();
+                queue.units_blocking(QueueOffset::ZERO, 10_000, &mut units).unwrap();
+            }
             assert_eq!(units.len(), expected.len());
             let mut bytes = Vec::new();
             self.store.read_units_blocking(&units, &mut bytes).unwrap();
@@ -190,6 +224,56 @@ impl Model {
         if flush(&self.store) == FlushOutcome::Flushed && self.store.fenced().is_none() {
             self.durable = self.log.len();
         }
+    }
+
+    fn harm(&mut self, closed: bool, harm: Harm, which: usize) {
+        if closed {
+            self.store.close().unwrap();
+        } else {
+            // Right after opening without a table there is none yet: the files are then the only word on the queues.
+            self.store.checkpoint().unwrap();
+            self.durable = self.log.len();
+        }
+        let disk = self.disk.killed();
+        let list = |directory: &str| -> Vec<PathBuf> {
+            let entries = disk.list(directory.as_ref()).unwrap();
+            let files = entries.iter().filter(|entry| !entry.is_dir);
+            files.map(|entry| Path::new(directory).join(&entry.name)).collect()
+        };
+        let (topic, queue_id) = QUEUES[which % QUEUES.len()];
+        let files = match harm {
+            Harm::DeleteTable | Harm::FlipTable => list("/store/vostok"),
+            Harm::ForeignPage | Harm::DeletePage => {
+                list("/store").into_iter().filter(|path| path.ends_with("checkpoint")).collect()
+            }
+            _ => list(&format!("/store/consumequeue/{topic}/{queue_id}")),
+        };
+        if let Some(path) = files.get(which % files.len().max(1)) {
+            let file = disk.open(path).unwrap();
+            match harm {
+                Harm::DeleteQueueFile | Harm::DeleteTable | Harm::DeletePage => disk.remove(path).unwrap(),
+                Harm::TruncateQueueFile => {
+                    drop(disk.create(path, (which % 160) as u64, Space::Sparse).unwrap())
+                }
+                Harm::ZeroQueueFile => file.zero(0, 160).unwrap(),
+                Harm::ZeroUnit => file.zero((which % 8 * 20) as u64, 20).unwrap(),
+                Harm::FlipTable => {
+                    let mut byte = [0];
+                    let at = which as u64 % file.length().unwrap();
+                    file.read_at(&mut byte, at).unwrap();
+                    file.write_at(&[byte[0] ^ 4], at).unwrap();
+                }
+                Harm::ForeignPage => file.write_at(&[0, 0, 1], 5).unwrap(),
+            }
+        }
+        self.reopen(disk);
+        if closed {
+            self.durable = self.log.len();
+        } else {
+            self.accept_loss();
+        }
+        self.store.wait_healed();
+        self.check();
     }
 
     fn crash(&mut self, disk: FakeDisk) {
@@ -222,6 +306,7 @@ impl Model {
             }
             Op::Kill => self.crash(self.disk.killed()),
             Op::PowerCut(seed) => self.crash(self.disk.power_cut(*seed)),
+            Op::Harm(closed, harm, which) => self.harm(*closed, *harm, *which),
             Op::WriteError(after, seed) => {
                 self.disk.faults(|faults| faults.writes_left = Some(*after));
                 self.provoke(*seed);
