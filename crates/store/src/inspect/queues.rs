@@ -43,9 +43,8 @@ impl QueueDir {
             let start = next / in_file * in_file;
             let take = (start + in_file).min(end) - next;
             let mut bytes = vec![0; usize::try_from(take * UNIT_BYTES).map_err(io::Error::other)?];
-            match self.files.get(&start) {
-                Some(path) => survey.disk.open(path)?.read_at(&mut bytes, (next - start) * UNIT_BYTES)?,
-                None => {}
+            if let Some(path) = self.files.get(&start) {
+                survey.disk.open(path)?.read_at(&mut bytes, (next - start) * UNIT_BYTES)?;
             }
             found.extend(bytes.chunks_exact(20).map(Unit::from_bytes));
             next += take;
