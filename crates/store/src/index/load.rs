@@ -24,7 +24,7 @@ pub(super) struct Surroundings {
 /// What a file turned out to be.
 enum Found {
     Finished(Finished),
-    /// The last one that can be used.
+    /// One that is not full: the last one that can be used. What lies behind it is empty, or of messages that were lost.
     Current(Current),
     Unusable(&'static str),
 }
@@ -42,12 +42,11 @@ impl KeyIndex {
         entries.retain(|entry| !entry.is_dir && entry.name.parse::<u64>().is_ok());
         let mut rest = 0;
         while let Some(entry) = entries.get(rest) {
-            let is_last = rest + 1 == entries.len();
             let damaged = filling.damaged.as_ref() == Some(&entry.name);
             let found = if damaged {
                 Found::Unusable("it is damaged")
             } else {
-                self.look_at(filling, entry, is_last, around)?
+                self.look_at(filling, entry, around)?
             };
             match found {
                 Found::Finished(finished) => filling.finished.push(Arc::new(finished)),
@@ -121,13 +120,7 @@ impl KeyIndex {
         Ok(())
     }
 
-    fn look_at(
-        &self,
-        filling: &Filling,
-        entry: &Entry,
-        is_last: bool,
-        around: Surroundings,
-    ) -> io::Result<Found> {
+    fn look_at(&self, filling: &Filling, entry: &Entry, around: Surroundings) -> io::Result<Found> {
         let geometry = self.geometry;
         if entry.length != geometry.file_bytes() {
             return Ok(Found::Unusable("its size is not the configured one"));
@@ -145,7 +138,7 @@ impl KeyIndex {
             before.map_or(Header::seeded(0, 0), |before| Header::seeded(before.end_time, before.end_offset));
         let is_full = header.next == geometry.items;
         let is_sure = !around.after_crash || header.end_time <= around.index_msg_timestamp;
-        if header.end_offset < around.log_end && is_sure && !is_empty && (is_full || !is_last) {
+        if header.end_offset < around.log_end && is_sure && is_full {
             return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header }));
         }
         if !around.after_crash
@@ -159,7 +152,7 @@ impl KeyIndex {
         if current.header.next == 1 {
             current.header = seed;
         }
-        if !is_empty && current.header.next == header.next && (is_full || !is_last) {
+        if is_full && current.is_full() {
             current.finish()?;
             return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header: current.header }));
         }
