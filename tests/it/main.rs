@@ -1,6 +1,8 @@
 //! The whole product: the binary as a process, real ports, the bytes of the protocol. Section numbers are those of
 //! the project's description of the broker's remoting interface.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../common/mod.rs"]
 mod common;
 
