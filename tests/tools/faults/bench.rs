@@ -67,6 +67,8 @@ pub struct Load {
 impl Load {
     /// Starts producers with names of this `round`, at most `window` requests in flight each.
     pub fn start(setup: &Setup, round: u32, window: usize) -> Self {
+        // By its first message it would be made while others overtake that one. A fault may be why it cannot be made.
+        let _ = create(setup, TOPIC);
         let stop = Arc::new(AtomicBool::new(false));
         let producer = |index| {
             let plan = Plan {
@@ -124,6 +126,27 @@ pub fn send(connection: &mut Connection, topic: &str, queue: i32, bytes: usize) 
     let code = wire::codes::request::SEND_MESSAGE_V2;
     let opaque = connection.ask(code, |writer| header.write(writer), &body)?;
     connection.answer(opaque)
+}
+
+/// Creates a topic of four queues; the code of the answer.
+pub fn create(setup: &Setup, topic: &str) -> Result<i32, Trouble> {
+    let mut connection = Connection::open(setup.broker())?;
+    let answer = connection.call(
+        wire::codes::request::UPDATE_AND_CREATE_TOPIC,
+        |writer| {
+            writer
+                .text("topic", topic)
+                .text("defaultTopic", "TBW102")
+                .number("readQueueNums", QUEUES)
+                .number("writeQueueNums", QUEUES)
+                .number("perm", 6)
+                .text("topicFilterType", "SINGLE_TAG")
+                .number("topicSysFlag", 0)
+                .flag("order", false)
+        },
+        &[],
+    );
+    Ok(answer.code)
 }
 
 /// Makes the topic of [`answered`], and the consumer group: neither can be made on a disk that does not write.

@@ -10,7 +10,7 @@ use wire::codes::{request, response};
 
 use crate::Options;
 use crate::bench::{
-    Load, QUEUES, TOPIC, Trouble, answered, end, home, judge, must, prime, runs, setup, until,
+    Load, QUEUES, TOPIC, Trouble, answered, create, end, home, judge, must, prime, runs, setup, until,
 };
 use crate::common::disk::{FileSystem, LoopDisk, run};
 use crate::common::judge::Promise;
@@ -21,12 +21,14 @@ use crate::common::wire_client::Connection;
 const DISK_BYTES: u64 = 256 << 20;
 /// Space set free at the end.
 const BALLAST_BYTES: u64 = 96 << 20;
-const LINES: [&str; 4] = [
+const LINES: [&str; 5] = [
     "mappedFileSizeCommitLog=4194304",
     "mappedFileSizeConsumeQueue=20000",
     "flushIntervalConsumeQueue=100",
     // Nothing goes that the group of the judge has not consumed; sends are refused instead.
     "unconsumedDataPolicy=REJECT",
+    // What it has consumed must be on the disk before that is full.
+    "flushConsumerOffsetInterval=100",
 ];
 /// How long filling may take.
 const FILLING: Duration = Duration::from_secs(40);
@@ -69,11 +71,15 @@ impl Drop for Memory {
 /// Writes `bytes` of ballast, or as much as there is space for.
 fn ballast(path: &Path, bytes: u64) -> Result<(), Trouble> {
     let mut file = File::create(path)?;
-    let block = vec![7; 1 << 16];
-    for _ in 0..bytes / block.len() as u64 {
-        if file.write_all(&block).is_err() {
-            break;
+    let mut left = bytes;
+    // Smaller and smaller blocks, until not one byte fits.
+    for size in [1 << 16, 4096, 1] {
+        let block = vec![7; size as usize];
+        while left >= size && file.write_all(&block).is_ok() {
+            left -= size;
         }
+        // What memory took may be refused by the disk; what is refused is no space either.
+        let _ = file.sync_all();
     }
     // Without space there is nothing to flush that matters.
     let _ = file.sync_all();
@@ -145,26 +151,6 @@ fn fill(setup: &Setup, mount: &Path) -> Result<String, Trouble> {
     Ok(format!("{counts}; sends succeed {recovered:?} after space was set free; refused with: {remark}"))
 }
 
-fn create(server: &Server, topic: &str) -> Result<i32, Trouble> {
-    let mut connection = Connection::open(server.setup().broker())?;
-    let answer = connection.call(
-        request::UPDATE_AND_CREATE_TOPIC,
-        |writer| {
-            writer
-                .text("topic", topic)
-                .text("defaultTopic", "TBW102")
-                .number("readQueueNums", 4)
-                .number("writeQueueNums", 4)
-                .number("perm", 6)
-                .text("topicFilterType", "SINGLE_TAG")
-                .number("topicSysFlag", 0)
-                .flag("order", false)
-        },
-        &[],
-    );
-    Ok(answer.code)
-}
-
 fn exists(server: &Server, topic: &str) -> Result<bool, Trouble> {
     let mut connection = Connection::open(server.setup().namesrv())?;
     let answer = connection.call(request::GET_ROUTEINFO_BY_TOPIC, |writer| writer.text("topic", topic), &[]);
@@ -178,13 +164,13 @@ pub fn config(options: &Options) -> Result<String, Trouble> {
     let setup = setup(options, disk.path(), home.path(), &["mappedFileSizeCommitLog=1048576"]);
     let server = setup.start()?;
     for number in 0..50 {
-        must(create(&server, &format!("Before{number}"))? == 0, || "a topic cannot be created".to_owned())?;
+        must(create(&setup, &format!("Before{number}"))? == 0, || "a topic cannot be created".to_owned())?;
     }
     let full = disk.path().join("ballast");
     ballast(&full, DISK_BYTES)?;
     let mut answers = Vec::new();
     for number in 0..50 {
-        answers.push(create(&server, &format!("While{number}"))?);
+        answers.push(create(&setup, &format!("While{number}"))?);
     }
     server.kill9();
     let mut server = setup.start()?;
@@ -197,7 +183,7 @@ pub fn config(options: &Options) -> Result<String, Trouble> {
         must(there || !created, || format!("While{number} was created and is lost"))?;
     }
     fs::remove_file(&full)?;
-    until("topics can be created again", patience, || Ok(create(&server, "After")? == 0))?;
+    until("topics can be created again", patience, || Ok(create(&setup, "After")? == 0))?;
     runs(&mut server)?;
     end(server)?;
     let refused = answers.iter().filter(|code| **code != 0).count();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use wire::codes::response;
 
 use crate::Options;
-use crate::bench::{Load, QUEUES, TOPIC, Trouble, end, home, judge, must, runs, send, setup};
+use crate::bench::{Load, QUEUES, TOPIC, Trouble, end, home, judge, must, runs, send, setup, until};
 use crate::common::disk::{FileSystem, LoopDisk, run};
 use crate::common::judge::Promise;
 use crate::common::load::History;
@@ -26,6 +26,8 @@ const LINES: [&str; 4] = [
 ];
 /// A pull from memory must take no longer while the disk does not answer.
 const PULL_MAX: Duration = Duration::from_millis(1000);
+/// How soon sends must succeed again.
+const RECOVERY: Duration = Duration::from_secs(5);
 /// How long the disk hangs, or is frozen.
 const HANGS: Duration = Duration::from_secs(4);
 
@@ -34,6 +36,10 @@ fn timed_send(setup: &Setup) -> Result<(i32, Duration), Trouble> {
     let mut connection = Connection::open(setup.broker())?;
     let began = Instant::now();
     Ok((send(&mut connection, "Probe", 0, 1000)?.code, began.elapsed()))
+}
+
+fn succeeds(setup: &Setup) -> Result<bool, Trouble> {
+    Ok(timed_send(setup)?.0 == response::SUCCESS)
 }
 
 /// Reads everything from the start, again and again; the longest pass.
@@ -135,7 +141,7 @@ pub fn hanging(options: &Options) -> Result<String, Trouble> {
     let all = codes.iter().all(|code| *code == response::FLUSH_DISK_TIMEOUT);
     must(all, || format!("sends to a hanging disk are answered {codes:?}, expected 10"))?;
     must(longest < PULL_MAX, || format!("a pull took {longest:?} while the disk hung"))?;
-    must(timed_send(&setup)?.0 == response::SUCCESS, || "no send when the disk answers again".to_owned())?;
+    until("a send succeeds when the disk answers again", RECOVERY, || succeeds(&setup))?;
     runs(&mut server)?;
     let counts = after(&setup, server, histories)?;
     Ok(format!(
@@ -155,10 +161,7 @@ pub fn frozen(options: &Options) -> Result<String, Trouble> {
     run(Command::new("fsfreeze").arg("-f").arg(disk.path())).map_err(Trouble::Impossible)?;
     std::thread::sleep(HANGS);
     run(Command::new("fsfreeze").arg("-u").arg(disk.path()))?;
-    let began = Instant::now();
-    let (code, _) = timed_send(&setup)?;
-    must(code == response::SUCCESS, || format!("a send is answered {code} after the thaw"))?;
-    let recovered = began.elapsed();
+    let recovered = until("a send succeeds after the thaw", RECOVERY, || succeeds(&setup))?;
     std::thread::sleep(Duration::from_millis(200));
     let histories = load.stop();
     runs(&mut server)?;
