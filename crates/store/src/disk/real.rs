@@ -32,11 +32,15 @@ impl Disk for RealDisk {
         let mut list = Vec::new();
         for entry in entries {
             let entry = entry?;
-            let is_dir = entry.file_type()?.is_dir();
+            // Another thread may rename or remove what was just listed; then it is not there.
+            let metadata = match entry.metadata() {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                metadata => metadata?,
+            };
+            let is_dir = metadata.is_dir();
             let (length, modified_ms) = if is_dir {
                 (0, 0)
             } else {
-                let metadata = entry.metadata()?;
                 (metadata.len(), metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000)
             };
             let name = entry.file_name().to_string_lossy().into_owned();

@@ -80,3 +80,19 @@ fn unknown_directories_are_left_alone() {
         assert_eq!(std::fs::read(directory.path().join(name).join("file")).unwrap(), b"as it was");
     }
 }
+
+#[test]
+fn files_removed_while_their_directory_is_listed_are_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = (0..500).map(|number| directory.path().join(number.to_string())).collect();
+    for _ in 0..40 {
+        paths.iter().for_each(|path| std::fs::write(path, b"x").unwrap());
+        std::thread::scope(|scope| {
+            let removing =
+                scope.spawn(|| paths.iter().rev().for_each(|path| std::fs::remove_file(path).unwrap()));
+            while !removing.is_finished() {
+                assert!(RealDisk.list(directory.path()).is_ok());
+            }
+        });
+    }
+}
