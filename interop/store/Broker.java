@@ -2,13 +2,14 @@ package storeways;
 
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.rocketmq.remoting.exception.RemotingConnectException;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
 /** Requests to one broker as they go over the wire, so that answers are compared as they come. */
 final class Broker implements AutoCloseable {
-    private static final int TIMEOUT_MS = 30_000;
+    static final int TIMEOUT_MS = 30_000;
 
     private final NettyRemotingClient client;
     private final String address;
@@ -34,7 +35,16 @@ final class Broker implements AutoCloseable {
         RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
         request.setExtFields((HashMap<String, String>) map);
         request.setBody(body);
-        return client.invokeSync(address, request, TIMEOUT_MS);
+        for (int tries = 1; ; tries++) {
+            try {
+                return client.invokeSync(address, request, TIMEOUT_MS);
+            } catch (RemotingConnectException nothingSent) {
+                if (tries == 20) {
+                    throw nothingSent;
+                }
+                Thread.sleep(200);
+            }
+        }
     }
 
     /** One field of the answer, or what the broker said instead. */

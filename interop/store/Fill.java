@@ -95,7 +95,8 @@ final class Fill {
         made.setNamesrvAddr(namesrv);
         made.setInstanceName(made.getProducerGroup() + "-" + phase + "-" + System.nanoTime());
         made.setCompressMsgBodyOverHowmuch(compressOver);
-        made.setSendMsgTimeout(10_000);
+        made.setSendMsgTimeout(Broker.TIMEOUT_MS);
+        made.setMqClientApiTimeout(Broker.TIMEOUT_MS);
         made.start();
         return made;
     }

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -28,6 +29,8 @@ final class Inventory {
     private final Broker broker;
     private final Set<String> lines = new TreeSet<>();
     private final ConcurrentLinkedQueue<String> found = new ConcurrentLinkedQueue<>();
+    /** Keys and tags that have their question. */
+    private final Set<String> asked = ConcurrentHashMap.newKeySet();
     private final List<Callable<Void>> later = new ArrayList<>();
 
     private Inventory(Broker broker) {
@@ -86,14 +89,22 @@ final class Inventory {
             line("message", message.place(), message.text);
             questions.add(() -> id(message));
             String unique = message.properties.get("UNIQ_KEY");
+            String tag = message.properties.get("TAGS");
+            if (tag != null && asked.add(topic + "#" + tag)) {
+                questions.add(() -> key("tag", topic, tag, 0, Long.MAX_VALUE));
+            }
             Set<String> keys = new LinkedHashSet<>(List.of(message.properties.getOrDefault("KEYS", "").split(" ")));
             keys.remove("");
-            keys.forEach(key -> questions.add(() -> key("key", topic, key, 0, Long.MAX_VALUE)));
+            for (String key : keys) {
+                if (asked.add(topic + "# " + key)) {
+                    questions.add(() -> key("key", topic, key, 0, Long.MAX_VALUE));
+                }
+            }
             if (unique != null) {
                 questions.add(() -> key("unique", topic, unique, 0, Long.MAX_VALUE));
             }
-            if (message.queueOffset % 16 == 0 && !keys.isEmpty()) { // a range of one millisecond, and one that ended before
-                questions.add(() -> key("key", topic, keys.iterator().next(), message.storeTime, message.storeTime));
+            if (message.queueOffset % 16 == 0 && !keys.isEmpty()) { // a range around it, and one that ended before; Java's are exact to a second
+                questions.add(() -> key("key", topic, keys.iterator().next(), message.storeTime - 60_000, message.storeTime + 60_000));
                 questions.add(() -> key("key", topic, keys.iterator().next(), 0, message.storeTime - 60_000));
             }
             times.addAll(List.of(message.storeTime - 1, message.storeTime, message.storeTime + 1));
@@ -133,7 +144,11 @@ final class Inventory {
 
     private Void key(String kind, String topic, String key, long begin, long end) throws Exception {
         RemotingCommand answer = broker.ask(RequestCode.QUERY_MESSAGE, "topic", topic, "key", key, "maxNum", KEY_RESULTS_MAX,
-            "beginTimestamp", begin, "endTimestamp", end, "_UNIQUE_KEY_QUERY", kind.equals("unique"));
+            "beginTimestamp", begin, "endTimestamp", end, kind.equals("unique") ? "_UNIQUE_KEY_QUERY" : "indexType", switch (kind) {
+                case "unique" -> "true";
+                case "tag" -> "T";
+                default -> "K";
+            });
         TreeSet<Long> positions = new TreeSet<>();
         for (Stored one : answer.getCode() == 0 ? Stored.all(answer.getBody()) : List.<Stored>of()) {
             positions.add(one.position);

@@ -15,7 +15,8 @@ final class Load {
         DefaultMQProducer producer = new DefaultMQProducer("P_load");
         producer.setNamesrvAddr(namesrv);
         producer.setRetryTimesWhenSendFailed(0);
-        producer.setSendMsgTimeout(30_000); // a busy machine is not a killed broker
+        producer.setSendMsgTimeout(Broker.TIMEOUT_MS); // a busy machine is not a killed broker
+        producer.setMqClientApiTimeout(Broker.TIMEOUT_MS);
         producer.start();
         try (PrintWriter out = new PrintWriter(Files.newBufferedWriter(result))) {
             for (int i = 0; ; i++) {

@@ -24,6 +24,7 @@ final class Resume {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(group + "-" + System.nanoTime());
+        consumer.setMqClientApiTimeout(Broker.TIMEOUT_MS);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt message : messages) {
