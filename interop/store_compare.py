@@ -27,21 +27,13 @@ def positions(value):
     return set(re.findall(r"\d+", value)) if value.startswith("[") else set()
 
 
-def agree(category, key, old, new):
-    """Whether two answers say the same. In a range of time Java counts the seconds since the index file's first message, and
-    so misses messages at its ends, other ones when the file begins elsewhere; Vostok misses none."""
-    if old is None or new is None or category != "key" or " from " not in key:
-        return old == new
-    return positions(old) <= positions(new) or positions(new) <= positions(old)
-
-
 def differences(before, after, moving):
     """{category: [text]} of everything that is not as it was; topics in `moving` are left out."""
     wrong = {}
     for category in sorted(set(before) | set(after)):
         old, new = before.get(category, {}), after.get(category, {})
         wrong[category] = [f"{key}: {short(old.get(key))} became {short(new.get(key))}" for key in sorted(old.keys() | new.keys())
-                           if topic_of(category, key) not in moving and not agree(category, key, old.get(key), new.get(key))]
+                           if topic_of(category, key) not in moving and old.get(key) != new.get(key)]
     return wrong
 
 
@@ -58,7 +50,6 @@ def lost(before, after, moving):
         for key, old in before.get(category, {}).items():
             new = after.get(category, {}).get(key)
             more = category in ("key", "unique") and new and is_older_part(positions(old), positions(new))
-            more = more or agree(category, key, old, new)
             if old != new and not more and not old.startswith("code") and topic_of(category, key) not in moving:
                 rows.append(f"{category} {key}: {short(old)} became {short(new)}")
     return rows

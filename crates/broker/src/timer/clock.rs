@@ -227,8 +227,10 @@ impl Clock {
 
     fn start_save(&mut self, now_ms: i64) -> io::Result<()> {
         self.saves.began_ms = now_ms;
-        let save = self.files.save(self.progress(now_ms))?;
-        self.changed = false;
+        let progress = self.progress(now_ms);
+        let save = self.files.save(progress)?;
+        // What was delivered in the slot that is not over comes again after a kill until a later read time is saved.
+        self.changed = self.broker.timer.gate().delivered_ms >= progress.read_ms;
         if save.is_empty() {
             return Ok(());
         }

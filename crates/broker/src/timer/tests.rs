@@ -21,6 +21,10 @@ fn start_ms(fixture: &Fixture) -> i64 {
 }
 
 fn clock(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Clock {
+    clock_on(fixture, Keep::start().unwrap(), change)
+}
+
+fn clock_on(fixture: &Fixture, keep: std::sync::Arc<Keep>, change: impl FnOnce(&mut TimerConfig)) -> Clock {
     fixture.queue(names::TIMER_TOPIC, 0);
     let mut config = {
         let config = &fixture.broker.config;
@@ -29,7 +33,7 @@ fn clock(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Clock {
     config.log_file_bytes = 4096;
     change(&mut config);
     let files = TimerFiles::open(config, std::sync::Arc::new(RealDisk)).unwrap();
-    Clock::new(fixture.broker.clone(), files, Keep::start().unwrap()).unwrap()
+    Clock::new(fixture.broker.clone(), files, keep).unwrap()
 }
 
 /// Rounds at one moment until nothing more happens.
@@ -229,6 +233,33 @@ fn a_kill_repeats_only_what_was_not_saved() {
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 40, "none is lost");
+    second.stop();
+}
+
+#[test]
+fn a_kill_does_not_repeat_the_last_message_before_a_quiet_time() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let keep = Keep::start().unwrap();
+    let mut first = clock_on(&fixture, keep.clone(), |_| {});
+    put(&fixture, "only", start + 500, &[]);
+    wind(&mut first, start - 2000);
+    let (done, saved) = std::sync::mpsc::channel::<()>();
+    keep.run(move || drop(done));
+    assert!(saved.recv().is_err(), "the save before that job is done");
+    // Delivered and saved in one round, within the second of the message.
+    wind(&mut first, start + 600);
+    assert_eq!(delivered(&fixture), ["only"]);
+    while first.changed {
+        wind(&mut first, start + 1700);
+        thread::yield_now();
+    }
+    // The save is done; the clock itself was not stopped.
+    keep.stop();
+    drop(first);
+    let mut second = clock(&fixture, |_| {});
+    wind(&mut second, start + 5000);
+    assert_eq!(delivered(&fixture), ["only"]);
     second.stop();
 }
 
