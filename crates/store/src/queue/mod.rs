@@ -495,10 +495,15 @@ impl Queue {
         lock(&self.tail).lost
     }
 
-    /// The lost units up to an offset are back.
-    pub(crate) fn found(&self, until: u64) {
+    /// The lost units of a range are back; what was lost beside it meanwhile still is.
+    pub(crate) fn found(&self, from: u64, until: u64) {
         let mut tail = lock(&self.tail);
-        tail.lost = tail.lost.filter(|lost| lost.1 > until);
+        tail.lost = tail.lost.and_then(|(first, end)| match (first < from, end > until) {
+            (false, false) => None,
+            (true, false) => Some((first, end.min(from))),
+            (false, true) => Some((first.max(until), end)),
+            (true, true) => Some((first, end)),
+        });
     }
 
     pub(crate) fn is_lost(&self) -> bool {

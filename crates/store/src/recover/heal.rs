@@ -11,6 +11,7 @@
 
 use super::scan::Place;
 use super::window::{Found, Window, find, next_whole};
+use crate::digest::{Numbered, leads_to_it};
 use crate::error::OpenError;
 use crate::queue::{Queue, Unit};
 use crate::store::Shared;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use wire::record::RecordView;
-use wire::units::LogOffset;
+use wire::units::{LogOffset, QueueOffset};
 
 /// Units kept in memory before they go to the files: 24 MiB.
 const UNITS_MAX: usize = 1 << 20;
@@ -71,6 +72,7 @@ type Jobs = HashMap<Box<str>, BTreeMap<i32, Job>>;
 /// A range of a queue to be written again.
 struct Job {
     queue: Arc<Queue>,
+    from: u64,
     /// The next place to write in the files.
     written: u64,
     /// Units from there on.
@@ -232,7 +234,7 @@ impl Shared {
         }
         self.write_jobs(&mut jobs)?;
         for job in jobs.values().flat_map(BTreeMap::values) {
-            job.queue.found(job.until);
+            job.queue.found(job.from, job.until);
             self.correct_min(&job.queue);
         }
         let mut state = lock(&self.healer.state);
@@ -252,16 +254,35 @@ impl Shared {
         let _alone = lock(&self.checkpointing);
         let Some((from, until)) = queue.lost() else { return Ok(None) };
         if queue.is_removed() {
-            queue.found(until);
+            queue.found(from, until);
             return Ok(None);
         }
         let before = from.checked_sub(1).filter(|place| *place >= queue.min().get());
-        let start = before.and_then(|place| queue.unit_in_files(place)).map_or(0, |unit| unit.end().get());
-        let behind = queue.unit_in_files(until).map_or(u64::MAX, |unit| unit.log_offset.get());
+        let start = before.and_then(|place| self.true_unit(queue, place)).map_or(0, |unit| unit.end().get());
+        let behind = self.true_unit(queue, until).map_or(u64::MAX, |unit| unit.log_offset.get());
         let end = if behind > start { behind } else { u64::MAX };
         let suspect = if until == from + 1 { queue.unit_in_files(from) } else { None };
         queue.empty(from, until, &mut lock(&self.touched)).map_err(failed())?;
-        Ok(Some(Job { queue: queue.clone(), written: from, units: Vec::new(), until, start, end, suspect }))
+        Ok(Some(Job {
+            queue: queue.clone(),
+            from,
+            written: from,
+            units: Vec::new(),
+            until,
+            start,
+            end,
+            suspect,
+        }))
+    }
+
+    /// The unit at an offset if it leads to its message: one that does not would send the search to a wrong part of the
+    /// log, and what is not found there counts as gone.
+    fn true_unit(&self, queue: &Queue, place: u64) -> Option<Unit> {
+        let unit = queue.unit_in_files(place)?;
+        let message = Numbered { offset: QueueOffset::new(place), unit };
+        let mut record = Vec::new();
+        let _ = self.read(unit.log_offset, unit.size as usize, &mut record, false).ok()?;
+        leads_to_it(queue, message, &record).then_some(unit)
     }
 
     /// Finds the jobs' messages in the log; `false` when the store is being closed.

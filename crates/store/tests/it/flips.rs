@@ -145,7 +145,12 @@ fn walk(closed: bool, digests: bool, stride: u64, only: &str) -> BTreeMap<String
             let missing = expected.len() - found.len().min(expected.len());
             outcome.missing += missing;
             if missing > reported && (kind != "commitlog" || store.recovered().cut.is_none()) {
-                outcome.wrong.push(format!("{}: {missing} missing, {reported} reported", case()));
+                let lost: Vec<_> = expected.keys().filter(|key| !found.contains_key(*key)).collect();
+                let queues: Vec<String> = store.queues().iter().map(|queue| format!("{queue:?}")).collect();
+                outcome.wrong.push(format!(
+                    "{}: {missing} missing, {reported} reported: {lost:?} of {queues:?}",
+                    case()
+                ));
             }
         }
     }
