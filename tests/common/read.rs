@@ -94,7 +94,7 @@ fn page_in_time(connection: &mut Connection, topic: &str, queue: usize, offset: 
     let began = Instant::now();
     loop {
         match page(connection, topic, queue, offset) {
-            Err(error) if error.to_string().contains(REBUILDING) && began.elapsed() < REBUILD_PATIENCE => {
+            Err(error) if is_rebuilding(&error.to_string()) && began.elapsed() < REBUILD_PATIENCE => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             done => return done,
@@ -103,7 +103,10 @@ fn page_in_time(connection: &mut Connection, topic: &str, queue: usize, offset: 
 }
 
 /// What a pull says of a queue whose files were lost.
-const REBUILDING: &str = "the queue index cannot be read";
+fn is_rebuilding(text: &str) -> bool {
+    text.contains("the queue index cannot be read") || text.contains("being rebuilt from the log")
+}
+
 /// How long building them again may take.
 const REBUILD_PATIENCE: Duration = Duration::from_secs(30);
 

@@ -17,7 +17,7 @@ use crate::derived;
 use crate::kind::{Kind, Planted};
 use crate::later::Later;
 use crate::round::{Load, Mix, TOPIC, create_topic, describe, settle, spread};
-use crate::stall::Stall;
+use crate::stall::{self, Stall};
 
 /// What one flush may take, beside stalls of the machine: of a gentle load, and of one that is faster than the disk. A
 /// message that came right after the start of a flush is on the disk at the end of the next one.
@@ -167,7 +167,8 @@ impl<'a> Life<'a> {
         }
         let server = self.setup.start()?;
         self.restarts.push(server.ready_after);
-        let flush = if self.kind.gentle { FLUSH_ALLOWANCE } else { FLUSH_ALLOWANCE_LOADED };
+        let idle = self.kind.gentle && !stall::is_overloaded();
+        let flush = if idle { FLUSH_ALLOWANCE } else { FLUSH_ALLOWANCE_LOADED };
         let window = self.kind.flush_interval + 2 * (flush + self.stall.take());
         let promise = if self.kind.sync {
             Promise::Waited { cut, window }

@@ -50,3 +50,10 @@ impl Drop for Stall {
         self.thread.take().map(JoinHandle::join);
     }
 }
+
+/// Whether other work keeps the processors busy, so that a flush may wait for them.
+pub fn is_overloaded() -> bool {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text.split(' ').next().and_then(|number| number.parse::<f64>().ok()).unwrap_or(0.0);
+    load > 2.0 * std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
+}
