@@ -3,7 +3,6 @@ import json
 import re
 from collections import defaultdict
 
-KEY_RESULTS_MAX = 64  # most messages of an answer to a query by key
 LATE_MS = 5_000  # how much later than due a message may come on a machine with other work
 
 
@@ -24,7 +23,16 @@ def topic_of(category, key):
 
 def positions(value):
     """What a query by key found."""
-    return set(re.findall(r"\d+", value)) if value.startswith("[") else set()
+    return {int(position) for position in re.findall(r"\d+", value)} if value and value.startswith("[") else set()
+
+
+def agree(old, new):
+    """Whether two answers say the same. Where one was full, only as far back as it reached: a Java broker that starts after a
+    crash indexes the end of the log twice, so that its answers hold messages twice and reach less far."""
+    if old == new or not (old and new and (old.endswith(" full") or new.endswith(" full"))):
+        return old == new
+    oldest = max(min(positions(value)) for value in (old, new) if value.endswith(" full"))
+    return {at for at in positions(old) if at >= oldest} == {at for at in positions(new) if at >= oldest}
 
 
 def differences(before, after, moving):
@@ -33,14 +41,25 @@ def differences(before, after, moving):
     for category in sorted(set(before) | set(after)):
         old, new = before.get(category, {}), after.get(category, {})
         wrong[category] = [f"{key}: {short(old.get(key))} became {short(new.get(key))}" for key in sorted(old.keys() | new.keys())
-                           if topic_of(category, key) not in moving and old.get(key) != new.get(key)]
+                           if topic_of(category, key) not in moving and not agree(old.get(key), new.get(key))]
     return wrong
+
+
+def fewer(before, after, moving):
+    """Keys under which less is found than before, and nothing else."""
+    rows = []
+    for category in ("key", "unique", "tag"):
+        for key, old in before.get(category, {}).items():
+            new = after.get(category, {}).get(key)
+            if topic_of(category, key) not in moving and not agree(old, new) and positions(new) < positions(old):
+                rows.append(f"{category} {key}")
+    return rows
 
 
 def is_older_part(old, new):
     """Whether nothing is missing, except that the oldest give way to new ones where an answer is full."""
-    missing = {int(position) for position in old - new}
-    return not missing or (len(new) >= KEY_RESULTS_MAX and max(missing) < min(int(position) for position in new))
+    missing = positions(old) - positions(new)
+    return not missing or (new.endswith(" full") and max(missing) < min(positions(new)))
 
 
 def lost(before, after, moving):
@@ -49,7 +68,7 @@ def lost(before, after, moving):
     for category in ("message", "id", "key", "unique"):
         for key, old in before.get(category, {}).items():
             new = after.get(category, {}).get(key)
-            more = category in ("key", "unique") and new and is_older_part(positions(old), positions(new))
+            more = category in ("key", "unique") and new and is_older_part(old, new)
             if old != new and not more and not old.startswith("code") and topic_of(category, key) not in moving:
                 rows.append(f"{category} {key}: {short(old)} became {short(new)}")
     return rows

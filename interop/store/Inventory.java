@@ -150,11 +150,11 @@ final class Inventory {
                 default -> "K";
             });
         TreeSet<Long> positions = new TreeSet<>();
-        for (Stored one : answer.getCode() == 0 ? Stored.all(answer.getBody()) : List.<Stored>of()) {
-            positions.add(one.position);
-        }
+        List<Stored> records = answer.getCode() == 0 ? Stored.all(answer.getBody()) : List.of();
+        records.forEach(one -> positions.add(one.position));
+        String full = records.size() < KEY_RESULTS_MAX ? "" : " full"; // older ones did not fit
         String range = end == Long.MAX_VALUE ? "" : " from " + begin + " to " + end;
-        line(kind, topic + "#" + key + range, positions.isEmpty() ? Broker.refusal(answer) : positions.toString());
+        line(kind, topic + "#" + key + range, positions.isEmpty() ? Broker.refusal(answer) : positions + full);
         return null;
     }
 
