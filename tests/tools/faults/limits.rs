@@ -15,13 +15,15 @@ use crate::common::wire_client::Connection;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const SMALL: [&str; 2] = ["mappedFileSizeCommitLog=1048576", "mappedFileSizeConsumeQueue=2000"];
+/// The log alone must not need the descriptors: it keeps its files open.
+const FEW_FILES: [&str; 1] = ["mappedFileSizeCommitLog=67108864"];
 const LOAD: Duration = Duration::from_millis(400);
 
 /// Few file descriptors: connections are refused or wait, those that are there are served, and nothing is lost.
 pub fn file_descriptors(options: &Options) -> Result<String, Trouble> {
     const LIMIT: usize = 128;
     let home = home()?;
-    let mut setup = setup(options, home.path(), home.path(), &SMALL);
+    let mut setup = setup(options, home.path(), home.path(), &FEW_FILES);
     setup.prefix = vec!["prlimit".to_owned(), format!("--nofile={LIMIT}")];
     run(Command::new("prlimit").args([&format!("--nofile={LIMIT}"), "true"])).map_err(Trouble::Impossible)?;
     let mut server = setup.start()?;
