@@ -65,14 +65,16 @@ impl Kind {
 
     /// A kind in which `planted` shows soon.
     pub fn with(planted: Planted, seed: u64) -> Self {
+        // A record torn in its body is seldom in what a synchronous flush has left.
+        let torn = planted == Planted::Server("skip-crc");
         Self {
             in_memory: true,
-            sync: true,
+            sync: !torn,
             queues: 8,
             log_file: 16 << 20,
             queue_file: 20_000,
             // Soon enough that restarts believe the queue files.
-            checkpoint_ms: 20,
+            checkpoint_ms: if torn { 1000 } else { 20 },
             property_crc: false,
             gentle: false,
             delayed: false,
