@@ -1,11 +1,13 @@
 //! Load generation, measurement and limit servers: the tools behind `vostok lab`.
 //!
+//! - [`archive`]: what a run leaves on disk.
 //! - [`command`]: the command line, with the flags of RocketMQ's benchmark scripts.
 //! - [`report`]: what is counted, the lines the scripts print, and the result as JSON.
 //! - [`load`]: requests made from templates and the connections that drive them.
 //! - [`echo`]: the two limit servers, a bare echo and a logging echo.
 //! - the tools themselves: [`producer`], [`consumer`], [`batch_producer`], [`transaction_producer`].
 
+pub mod archive;
 pub mod batch_producer;
 pub mod command;
 pub mod consumer;

@@ -1,0 +1,22 @@
+//! What a run of the lab leaves on disk: the only thing that judgement and reports read.
+//!
+//! ```text
+//! run/
+//!   run.json                        one `RunFile`
+//!   cells/001-w60-s1024-q8/
+//!     cell.json                     one `Cell`
+//!     1/load.csv                    repeat 1: one `LoadSecond` a row
+//!     1/latency.hlog                one histogram of send latency a second (HdrHistogram's interval log)
+//!     1/host-NAME.csv               one `HostSecond` a row, for every node
+//!     1/broker-NAME.csv             one `BrokerSecond` a row, for every broker
+//!     1/events.csv                  one `Event` a row
+//! ```
+//!
+//! A cell is finished when its `cell.json` is there; a run that was interrupted goes on with the first cell that is
+//! not. Times are milliseconds since 1970 by the clock of the lab; the `at_ms` of a row is the end of its second.
+
+mod plan;
+mod series;
+
+pub use plan::{BrokerFile, Cell, Factors, HostFile, Phase, Roofline, RunFile, Target, TargetKind};
+pub use series::{BrokerSecond, Event, HostSecond, LoadSecond};

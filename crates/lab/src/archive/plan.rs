@@ -1,0 +1,191 @@
+//! What was run: the target, the machines, the cells.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `run.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunFile {
+    /// Name of the run's directory.
+    pub id: String,
+    /// `matrix`, `safe-tps`, `modes`, `queues`, `backlog`, `soak`, `seed 000`, …
+    pub scenario: String,
+    /// The command as it was typed, for the report's "reproduce" line.
+    pub command_line: Vec<String>,
+    /// Version of the lab.
+    pub lab_version: String,
+    /// Milliseconds since 1970.
+    pub started_ms: u64,
+    /// Absent while the run goes on or was interrupted.
+    pub ended_ms: Option<u64>,
+    /// Seed of payloads and of the order of cells.
+    pub seed: u64,
+    /// What was loaded.
+    pub target: Target,
+    /// The lab's own machine first.
+    pub hosts: Vec<HostFile>,
+    /// Bound of the difference between the clocks of producers and consumers, microseconds.
+    pub clock_skew_us: u64,
+    /// Every cell that belongs to the run, in the order of running.
+    pub cells: Vec<Factors>,
+    /// Times each cell is run.
+    pub repeats: u32,
+}
+
+/// The cluster under load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Target {
+    /// Name in comparisons, e.g. `rocketmq-5.5.0`.
+    pub name: String,
+    /// Name servers, separated by semicolons.
+    pub namesrv: String,
+    /// Which server answers.
+    pub kind: TargetKind,
+    /// As the server says it.
+    pub version: String,
+    /// Masters and slaves.
+    pub brokers: Vec<BrokerFile>,
+}
+
+/// The server's make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    /// Apache RocketMQ.
+    #[default]
+    Rocketmq,
+    /// Vostok.
+    Vostok,
+}
+
+/// One broker of the target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BrokerFile {
+    /// `brokerName`.
+    pub name: String,
+    /// 0 is the master.
+    pub id: u64,
+    /// Where it answers.
+    pub address: String,
+    /// Name of the host in [`RunFile::hosts`], when an agent runs there.
+    pub host: Option<String>,
+    /// Its settings (request 26) that differ from the defaults, or all of them where the defaults are not known.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostFile {
+    /// Name of its series.
+    pub name: String,
+    /// Model name of the processor.
+    pub cpu_model: String,
+    /// Cores the system shows.
+    pub cores: u32,
+    /// Cores the processes may use, where a quota (cgroup) says less.
+    pub cores_allowed: Option<f64>,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// Device under the store, e.g. `vda`.
+    pub disk: String,
+    /// Its file system.
+    pub filesystem: String,
+    /// Whether it spins.
+    pub disk_rotational: Option<bool>,
+    /// Negotiated speed of each interface, megabits per second; absent where the system does not say (virtual).
+    pub nics: BTreeMap<String, Option<u64>>,
+    /// What the machine alone can do, when the self-test has run.
+    pub roofline: Option<Roofline>,
+}
+
+/// Limits of a machine, measured by `vostok lab selftest`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Roofline {
+    /// Sequential write, bytes per second.
+    pub disk_write_bytes: f64,
+    /// Sequential read of what is not cached, bytes per second.
+    pub disk_read_bytes: f64,
+    /// Flushes of 4 KiB into written-ahead space, per second.
+    pub disk_flushes: f64,
+    /// Mean time of one such write on the idle disk, milliseconds.
+    pub disk_write_await_ms: f64,
+    /// Bytes per second over loopback, or to the agent where there is one.
+    pub net_bytes: f64,
+    /// Round trips per second of one request at a time.
+    pub net_round_trips: f64,
+    /// 1 KiB messages per second that one core of the lab drives against the echo server.
+    pub lab_messages: f64,
+    /// Bytes per second one core checks with CRC32.
+    pub cpu_crc_bytes: f64,
+}
+
+/// What makes one cell differ from another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Factors {
+    /// Requests in flight (closed loop).
+    pub threads: u32,
+    /// Producer processes or clients.
+    pub producers: u32,
+    /// Connections per broker and producer.
+    pub connections: u32,
+    /// Body, bytes; the mean where sizes are distributed.
+    pub size: u64,
+    /// Queues per topic.
+    pub queues: u32,
+    /// Topics.
+    pub topics: u32,
+    /// Consumer groups that read along.
+    pub groups: u32,
+    /// Messages per second (open loop); absent in a closed loop.
+    pub rate: Option<f64>,
+    /// `async` or `sync`; empty when as the broker has it.
+    pub flush: String,
+    /// `none`, `async`, `sync`, `quorum`; empty when as the cluster has it.
+    pub replication: String,
+    /// `none`, `lz4`, `zlib`, `zstd`.
+    pub compression: String,
+    /// `random`, `repeat`, `file`.
+    pub payload: String,
+    /// Anything else, e.g. a broker setting of a sensitivity sweep.
+    pub more: BTreeMap<String, String>,
+}
+
+/// `cell.json`, written when all repeats of the cell are finished.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cell {
+    /// Place in the run, from 1.
+    pub number: u32,
+    /// Name of its directory.
+    pub name: String,
+    /// What it was.
+    pub factors: Factors,
+    /// Repeats with data.
+    pub repeats: u32,
+    /// Parts of each repeat that are judged alone: `warmup`, `steady`, `before`, `during`, `drain`, `after`.
+    pub phases: Vec<Phase>,
+    /// Messages acknowledged, received, missing, doubled and out of order, where content was checked.
+    pub checked: BTreeMap<String, u64>,
+}
+
+/// A part of a repeat.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Phase {
+    /// Which repeat, from 1.
+    pub repeat: u32,
+    /// What it is called.
+    pub name: String,
+    /// Milliseconds since 1970, included.
+    pub from_ms: u64,
+    /// Milliseconds since 1970, excluded.
+    pub to_ms: u64,
+}

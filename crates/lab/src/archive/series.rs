@@ -1,0 +1,157 @@
+//! One row a second of what was sent, of each machine and of each broker. The field names are the CSV's columns.
+
+use serde::{Deserialize, Serialize};
+
+/// A second of the load, summed over all load generators.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadSecond {
+    /// End of the second.
+    pub at_ms: u64,
+    /// Messages acknowledged.
+    pub sent: u64,
+    /// Bytes of their bodies, as the application gave them.
+    pub sent_bytes: u64,
+    /// Requests without an answer.
+    pub failed: u64,
+    /// Requests answered with an error code.
+    pub refused: u64,
+    /// Messages consumed, all groups.
+    pub consumed: u64,
+    /// Bytes of their bodies.
+    pub consumed_bytes: u64,
+    /// Requests in flight at the end of the second.
+    pub in_flight: u64,
+    /// Mean send latency, from the intended time where there is one.
+    pub mean_us: f64,
+    /// Percentiles of the same.
+    pub p50_us: u64,
+    /// 99 of 100.
+    pub p99_us: u64,
+    /// 999 of 1,000.
+    pub p999_us: u64,
+    /// The largest.
+    pub max_us: u64,
+    /// From being sent to being consumed.
+    pub end_to_end_p50_us: u64,
+    /// 99 of 100.
+    pub end_to_end_p99_us: u64,
+    /// The largest.
+    pub end_to_end_max_us: u64,
+    /// How late the generator itself was, 99 of 100; 0 in a closed loop.
+    pub lag_p99_us: u64,
+    /// Cores the load generator used.
+    pub lab_cores: f64,
+}
+
+/// A second of one machine, and of the broker's process on it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostSecond {
+    /// End of the second.
+    pub at_ms: u64,
+    /// Share of all cores, 0 to 1.
+    pub cpu_user: f64,
+    /// Kernel, interrupts included.
+    pub cpu_system: f64,
+    /// Idle while the disk worked.
+    pub cpu_iowait: f64,
+    /// Taken by the hypervisor.
+    pub cpu_steal: f64,
+    /// Busy share of the busiest core.
+    pub cpu_core_max: f64,
+    /// Share of a second in which a quota stopped the processes (cgroup `throttled_usec`).
+    pub cpu_throttled: f64,
+    /// Load average of one minute.
+    pub load1: f64,
+    /// Bytes available without swapping (`MemAvailable`).
+    pub memory_available: u64,
+    /// Bytes of page cache.
+    pub memory_cached: u64,
+    /// Bytes to be written back.
+    pub memory_dirty: u64,
+    /// Pages read from swap.
+    pub swap_in: u64,
+    /// Pages written to swap.
+    pub swap_out: u64,
+    /// Percent of time in which everything waited for the disk (`/proc/pressure/io`, full, 10 s).
+    pub io_pressure: f64,
+    /// Bytes read from the store's device.
+    pub disk_read: u64,
+    /// Bytes written to it.
+    pub disk_written: u64,
+    /// Reads finished.
+    pub disk_reads: u64,
+    /// Writes finished.
+    pub disk_writes: u64,
+    /// Mean time of a read, milliseconds.
+    pub disk_read_await_ms: f64,
+    /// Mean time of a write, milliseconds.
+    pub disk_write_await_ms: f64,
+    /// Share of the second in which it had work, 0 to 1.
+    pub disk_util: f64,
+    /// Bytes received, loopback included only where the lab drives over it.
+    pub net_in: u64,
+    /// Bytes sent.
+    pub net_out: u64,
+    /// TCP segments sent again.
+    pub net_retransmits: u64,
+    /// Cores used by the watched process.
+    pub process_cores: f64,
+    /// Its resident bytes.
+    pub process_memory: u64,
+    /// Its anonymous resident bytes.
+    pub process_anonymous: u64,
+    /// Its threads.
+    pub process_threads: u64,
+    /// Its context switches.
+    pub process_switches: u64,
+    /// Its open descriptors.
+    pub process_files: u64,
+    /// Young collections (Java).
+    pub gc_young: u64,
+    /// Full collections (Java).
+    pub gc_full: u64,
+    /// Milliseconds in which the collector or a safepoint stopped everything (Java).
+    pub gc_pause_ms: f64,
+}
+
+/// A second of one broker, by its own figures (request 28).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BrokerSecond {
+    /// End of the second.
+    pub at_ms: u64,
+    /// Messages stored per second.
+    pub put_tps: f64,
+    /// Messages given to consumers per second.
+    pub get_tps: f64,
+    /// Longest append, milliseconds (`putMessageEntireTimeMax` or page-cache lock time).
+    pub put_max_ms: f64,
+    /// Bytes not yet indexed (`dispatchBehindBytes`).
+    pub dispatch_behind: u64,
+    /// Bytes the furthest slave is behind.
+    pub replica_behind: u64,
+    /// Bytes not yet flushed.
+    pub flush_behind: u64,
+    /// Requests waiting to be sent (`sendThreadPoolQueueSize`).
+    pub send_queue: u64,
+    /// Requests refused so far, all causes.
+    pub refused_total: u64,
+}
+
+/// Something that happened at a moment, for the report's time axis.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// When.
+    pub at_ms: u64,
+    /// Host or broker; empty for the lab itself.
+    pub node: String,
+    /// `flow-control`, `roll`, `flush-stall`, `clean`, `full-gc`, `steal`, `consumers-start`, `drained`, …
+    pub kind: String,
+    /// What it was, for people.
+    pub detail: String,
+    /// How long, milliseconds; 0 for a moment.
+    pub lasted_ms: u64,
+}
