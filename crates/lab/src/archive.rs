@@ -16,7 +16,9 @@
 //! not. Times are milliseconds since 1970 by the clock of the lab; the `at_ms` of a row is the end of its second.
 
 mod plan;
+mod record;
 mod series;
 
 pub use plan::{BrokerFile, Cell, Factors, HostFile, Phase, Roofline, RunFile, Target, TargetKind};
+pub use record::{Record, RecordedCell, Repeat, Window};
 pub use series::{BrokerSecond, Event, HostSecond, LoadSecond};

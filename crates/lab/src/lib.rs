@@ -3,6 +3,7 @@
 //! - [`archive`]: what a run leaves on disk.
 //! - [`command`]: the command line, with the flags of RocketMQ's benchmark scripts.
 //! - [`report`]: what is counted, the lines the scripts print, and the result as JSON.
+//! - [`judge`]: what the figures of a run mean.
 //! - [`load`]: requests made from templates and the connections that drive them.
 //! - [`echo`]: the two limit servers, a bare echo and a logging echo.
 //! - the tools themselves: [`producer`], [`consumer`], [`batch_producer`], [`transaction_producer`].
@@ -13,6 +14,7 @@ pub mod command;
 pub mod consumer;
 pub mod echo;
 mod error;
+pub mod judge;
 pub mod load;
 pub mod producer;
 pub mod report;

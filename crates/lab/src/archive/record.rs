@@ -1,0 +1,100 @@
+//! A run in memory, as it was read from its directory or made by a test.
+
+use super::{BrokerSecond, Cell, Event, Factors, HostFile, HostSecond, LoadSecond, Phase, RunFile};
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
+/// Everything a run measured.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// `run.json`.
+    pub file: RunFile,
+    /// The finished cells, in the order of running.
+    pub cells: Vec<RecordedCell>,
+}
+
+/// A finished cell with its series.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedCell {
+    /// `cell.json`.
+    pub cell: Cell,
+    /// The series of each repeat, the first at 0.
+    pub repeats: Vec<Repeat>,
+}
+
+/// The series of one repeat.
+#[derive(Clone, Debug, Default)]
+pub struct Repeat {
+    /// `load.csv`.
+    pub load: Vec<LoadSecond>,
+    /// `latency.hlog`: end of each interval, and its send latencies in microseconds.
+    pub latency: Vec<(u64, Histogram<u64>)>,
+    /// `host-NAME.csv` by name.
+    pub hosts: BTreeMap<String, Vec<HostSecond>>,
+    /// `broker-NAME.csv` by name.
+    pub brokers: BTreeMap<String, Vec<BrokerSecond>>,
+    /// `events.csv`.
+    pub events: Vec<Event>,
+}
+
+/// The rows of one repeat between two moments: what the rules look at.
+#[derive(Clone, Debug, Default)]
+pub struct Window<'a> {
+    /// What was run.
+    pub factors: Option<&'a Factors>,
+    /// Seconds of load.
+    pub load: &'a [LoadSecond],
+    /// Seconds of each machine, the lab's own first.
+    pub hosts: Vec<(&'a HostFile, &'a [HostSecond])>,
+    /// Seconds of each broker.
+    pub brokers: Vec<(&'a str, &'a [BrokerSecond])>,
+    /// What happened in between.
+    pub events: &'a [Event],
+}
+
+impl Record {
+    /// The phase `name` of each repeat; where a repeat has no such phase, the whole repeat if `name` is `steady`.
+    #[must_use]
+    pub fn windows<'a>(&'a self, cell: &'a RecordedCell, name: &str) -> Vec<Window<'a>> {
+        let repeats = (1_u32..).zip(&cell.repeats);
+        repeats.filter_map(|(number, repeat)| self.window(cell, (number, repeat), name)).collect()
+    }
+
+    fn window<'a>(
+        &'a self,
+        cell: &'a RecordedCell,
+        (number, repeat): (u32, &'a Repeat),
+        name: &str,
+    ) -> Option<Window<'a>> {
+        let named = |phase: &&Phase| phase.repeat == number && phase.name == name;
+        let (from, to) = match cell.cell.phases.iter().find(named) {
+            Some(phase) => (phase.from_ms, phase.to_ms),
+            None if name == "steady" && cell.cell.phases.iter().all(|phase| phase.repeat != number) => {
+                (0, u64::MAX)
+            }
+            None => return None,
+        };
+        let hosts = self.file.hosts.iter().filter_map(|host| {
+            let seconds = repeat.hosts.get(&host.name)?;
+            Some((host, within(seconds, (from, to), |second| second.at_ms)))
+        });
+        let brokers = repeat
+            .brokers
+            .iter()
+            .map(|(broker, seconds)| (broker.as_str(), within(seconds, (from, to), |second| second.at_ms)));
+        Some(Window {
+            factors: Some(&cell.cell.factors),
+            load: within(&repeat.load, (from, to), |second| second.at_ms),
+            hosts: hosts.collect(),
+            brokers: brokers.collect(),
+            events: within(&repeat.events, (from, to), |event| event.at_ms + 1),
+        })
+    }
+}
+
+/// Rows whose second ended after `from` and no later than `to`; the rows are in order of time.
+fn within<T>(rows: &[T], (from, to): (u64, u64), end: impl Fn(&T) -> u64) -> &[T] {
+    let first = rows.partition_point(|row| end(row) <= from);
+    let last = rows.partition_point(|row| end(row) <= to);
+    &rows[first..last.max(first)]
+}

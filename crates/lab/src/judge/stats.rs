@@ -1,0 +1,144 @@
+//! The statistics of the rules: means with bootstrap intervals, slopes, spread.
+//!
+//! Seconds of one run are not independent, and repeats differ more among themselves than seconds within one do. The
+//! bootstrap therefore draws repeats first, and within a repeat runs of five seconds: intervals are as wide as the
+//! measurement really is uncertain.
+
+use serde::{Deserialize, Serialize};
+
+/// Redrawn samples per interval.
+const DRAWS: usize = 1_000;
+
+/// Neighbouring seconds drawn together.
+const BLOCK: usize = 5;
+
+/// A mean and the interval that holds it in 95 of 100 cases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Half the interval's width, as a share of the mean.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        if self.mean == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.mean.abs() }
+    }
+}
+
+/// Mean of all, 0 for none.
+#[must_use]
+pub fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// The value that `share` of all do not exceed (nearest rank), 0 for none.
+#[must_use]
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
+}
+
+/// The middle value.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// Standard deviation as a share of the mean; 0 where there is nothing to vary.
+#[must_use]
+pub fn variation(values: &[f64]) -> f64 {
+    let centre = mean(values);
+    if values.len() < 2 || centre == 0.0 {
+        return 0.0;
+    }
+    let squares: f64 = values.iter().map(|value| (value - centre).powi(2)).sum();
+    (squares / (values.len() - 1) as f64).sqrt() / centre.abs()
+}
+
+/// A straight line through equally spaced values.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Slope {
+    /// Change per step.
+    pub per_step: f64,
+    /// Its standard error, widened for neighbours that resemble each other.
+    pub error: f64,
+}
+
+/// Least squares; the error counts only as many independent values as the residuals' first autocorrelation leaves.
+#[must_use]
+pub fn slope(values: &[f64]) -> Slope {
+    let n = values.len() as f64;
+    if values.len() < 3 {
+        return Slope { per_step: 0.0, error: f64::INFINITY };
+    }
+    let (x_mean, y_mean) = ((n - 1.0) / 2.0, mean(values));
+    let steps = || values.iter().enumerate().map(|(index, value)| (index as f64 - x_mean, value - y_mean));
+    let xx: f64 = steps().map(|(x, _)| x * x).sum();
+    let per_step = steps().map(|(x, y)| x * y).sum::<f64>() / xx;
+    let residuals: Vec<f64> = steps().map(|(x, y)| y - per_step * x).collect();
+    let total: f64 = residuals.iter().map(|residual| residual * residual).sum();
+    let neighbours: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let likeness = if total == 0.0 { 0.0 } else { (neighbours / total).clamp(0.0, 0.95) };
+    let widening = ((1.0 + likeness) / (1.0 - likeness)).sqrt();
+    Slope { per_step, error: (total / (n - 2.0) / xx).sqrt() * widening }
+}
+
+/// The mean of several repeats with its interval; `seed` decides the draws.
+#[must_use]
+pub fn estimate(repeats: &[Vec<f64>], seed: u64) -> Estimate {
+    let draws = draw_means(repeats, seed);
+    let all: Vec<f64> = repeats.iter().map(|repeat| mean(repeat)).collect();
+    Estimate { mean: mean(&all), low: quantile(&draws, 0.025), high: quantile(&draws, 0.975) }
+}
+
+/// `after` divided by `before`, with its interval.
+#[must_use]
+pub fn ratio(before: &[Vec<f64>], after: &[Vec<f64>], seed: u64) -> Estimate {
+    let whole = |repeats: &[Vec<f64>]| mean(&repeats.iter().map(|repeat| mean(repeat)).collect::<Vec<_>>());
+    let divide = |above: f64, below: f64| if below == 0.0 { 0.0 } else { above / below };
+    let pairs = draw_means(before, seed).into_iter().zip(draw_means(after, seed ^ 0x9E37_79B9));
+    let draws: Vec<f64> = pairs.map(|(below, above)| divide(above, below)).collect();
+    Estimate {
+        mean: divide(whole(after), whole(before)),
+        low: quantile(&draws, 0.025),
+        high: quantile(&draws, 0.975),
+    }
+}
+
+/// Means of samples drawn again: repeats with replacement, within each runs of [`BLOCK`] seconds.
+fn draw_means(repeats: &[Vec<f64>], seed: u64) -> Vec<f64> {
+    let repeats: Vec<&Vec<f64>> = repeats.iter().filter(|repeat| !repeat.is_empty()).collect();
+    if repeats.is_empty() {
+        return Vec::new();
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    let draw = |_| {
+        let chosen =
+            (0..repeats.len()).map(|_| draw_mean(repeats[random.usize(..repeats.len())], &mut random));
+        chosen.sum::<f64>() / repeats.len() as f64
+    };
+    (0..DRAWS).map(draw).collect()
+}
+
+fn draw_mean(values: &[f64], random: &mut fastrand::Rng) -> f64 {
+    let block = BLOCK.min(values.len());
+    let blocks = values.len().div_ceil(block);
+    let sum: f64 = (0..blocks)
+        .map(|_| {
+            let first = random.usize(..=values.len() - block);
+            mean(&values[first..first + block])
+        })
+        .sum();
+    sum / blocks as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! Sentences in the two languages of the reports.
+
+use serde::{Deserialize, Serialize};
+
+/// A sentence in English and in Simplified Chinese.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// English.
+    pub en: String,
+    /// Simplified Chinese.
+    pub zh: String,
+}
+
+/// The language in which a report opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Language {
+    /// English.
+    #[default]
+    En,
+    /// Simplified Chinese.
+    Zh,
+}
+
+impl Text {
+    /// The sentence in one language.
+    #[must_use]
+    pub fn get(&self, language: Language) -> &str {
+        match language {
+            Language::En => &self.en,
+            Language::Zh => &self.zh,
+        }
+    }
+
+    /// A name that is the same in both languages.
+    #[must_use]
+    pub fn same(text: impl Into<String>) -> Self {
+        let en = text.into();
+        Self { zh: en.clone(), en }
+    }
+}
+
+/// A [`Text`] from two format strings.
+macro_rules! both {
+    ($en:literal, $zh:literal) => {
+        $crate::judge::Text { en: format!($en), zh: format!($zh) }
+    };
+}
+pub(crate) use both;
