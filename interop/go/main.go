@@ -27,6 +27,7 @@ var scenarios = []scenario{
 	{"retry-dlq", deadLetter},
 	{"orderly", orderly},
 	{"rebalance", rebalance},
+	{"requests", requests},
 	{"send-sync", sendSync},
 	{"send-async", sendAsync},
 	{"send-oneway", sendOneWay},

@@ -15,6 +15,7 @@ mod many;
 mod process;
 mod pulls;
 mod queries;
+mod replies;
 mod retention;
 mod retries;
 mod sends;

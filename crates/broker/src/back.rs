@@ -90,5 +90,5 @@ fn put_copy(
         prepared_transaction_offset: 0,
         ..Message::of(record)
     };
-    broker.put(topic, queue_id, &message).map_err(|error| not_put(broker, error))
+    broker.put(topic, queue_id, &message).map(|_| ()).map_err(|error| not_put(broker, error))
 }

@@ -13,6 +13,7 @@ use wire::id::UniqKeys;
 use wire::properties::{self, key};
 use wire::units::LogOffset;
 
+use crate::asks::Asks;
 use crate::changes::{Change, Changes};
 use crate::clients::{self, Clients};
 use crate::cold::ColdReaders;
@@ -52,6 +53,7 @@ pub struct Broker {
     pub(crate) light: Light,
     pub(crate) transactions: Transactions,
     pub(crate) retention: Retention,
+    pub(crate) asks: Asks,
     /// Address written into records and message ids; clients reach the broker there.
     pub(crate) store_host: SocketAddr,
     /// The pairs every sent message gets: region, trace switch, cluster.
@@ -108,6 +110,7 @@ impl Broker {
             deadlines: Deadlines::default(),
             changes: Changes::default(),
             retention: Retention::default(),
+            asks: Asks::default(),
             light: Light::of(&store),
             draining: AtomicBool::new(false),
             flushes_first: AtomicBool::new(config.store.flush == FlushMode::Sync),
@@ -254,7 +257,12 @@ impl Broker {
     }
 
     /// Stores one message of the broker's own making and wakes who waits for it.
-    pub(crate) fn put(&self, topic: &str, queue_id: i32, message: &Message<'_>) -> Result<(), PutError> {
+    pub(crate) fn put(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        message: &Message<'_>,
+    ) -> Result<store::Placed, PutError> {
         let now_ms = self.now_ms();
         let queue = self.put_queue(topic, queue_id, now_ms)?;
         let mut batch: Batch = self.store.batch();
@@ -263,7 +271,7 @@ impl Broker {
         let mut queues = self.further_queues(&batch);
         queues.push(queue);
         self.grown(batch.end(), queues);
-        Ok(())
+        Ok(batch.placed(0))
     }
 
     /// The queue a message of the broker's own making goes to; the topic's first one when it has no such queue.

@@ -41,12 +41,16 @@ struct Tables {
     producers: HashMap<String, Members>,
     /// Groups by connection. Invariant: a connection is a member of exactly these groups.
     joined: HashMap<u64, Joined>,
+    /// Connections of producers by client id, the newest of each. Invariant: only of connections in `joined`.
+    producers_by_id: HashMap<String, Arc<Peer>>,
 }
 
 #[derive(Default)]
 struct Joined {
     consumers: HashSet<String>,
     producers: HashSet<String>,
+    /// What its producers last called themselves.
+    producer_id: String,
 }
 
 /// Members of a group by connection.
@@ -116,7 +120,13 @@ impl Clients {
     pub(crate) fn join_producer(&self, group: &str, member: Member) {
         let mut tables = self.write();
         let tables = &mut *tables;
-        tables.joined.entry(member.peer.id()).or_default().producers.insert(group.to_owned());
+        let joined = tables.joined.entry(member.peer.id()).or_default();
+        joined.producers.insert(group.to_owned());
+        if joined.producer_id != member.client_id {
+            let former = std::mem::replace(&mut joined.producer_id, member.client_id.clone());
+            forget_id(&mut tables.producers_by_id, &former, member.peer.id());
+        }
+        tables.producers_by_id.insert(member.client_id.clone(), member.peer.clone());
         entry(&mut tables.producers, group).insert(member.peer.id(), member);
     }
 
@@ -213,6 +223,11 @@ impl Clients {
         self.read().producers.get(group).map(|members| members.values().cloned().collect())
     }
 
+    /// The connection of a producer, of whatever group, by its client id (`ProducerManager.findChannel`).
+    pub(crate) fn producer_by_id(&self, client_id: &str) -> Option<Arc<Peer>> {
+        self.read().producers_by_id.get(client_id).filter(|peer| !peer.is_closed()).cloned()
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Tables> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -279,6 +294,7 @@ impl Tables {
 
     fn leave_all(&mut self, peer_id: u64) -> Vec<Change> {
         let Some(joined) = self.joined.remove(&peer_id) else { return Vec::new() };
+        forget_id(&mut self.producers_by_id, &joined.producer_id, peer_id);
         for group in &joined.producers {
             self.leave_producer(group, peer_id);
         }
@@ -329,10 +345,21 @@ impl Tables {
     fn left(&mut self, peer_id: u64, forget: impl FnOnce(&mut Joined)) {
         if let Some(joined) = self.joined.get_mut(&peer_id) {
             forget(joined);
+            if joined.producers.is_empty() {
+                forget_id(&mut self.producers_by_id, &joined.producer_id, peer_id);
+                joined.producer_id.clear();
+            }
             if joined.consumers.is_empty() && joined.producers.is_empty() {
                 self.joined.remove(&peer_id);
             }
         }
+    }
+}
+
+/// Forgets where a client is, unless it has come back on another connection.
+fn forget_id(producers: &mut HashMap<String, Arc<Peer>>, client_id: &str, peer_id: u64) {
+    if producers.get(client_id).is_some_and(|peer| peer.id() == peer_id) {
+        producers.remove(client_id);
     }
 }
 

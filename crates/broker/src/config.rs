@@ -106,6 +106,12 @@ pub struct Config {
     pub region_id: String,
     /// `traceOn`.
     pub trace_on: bool,
+    /// `traceTopicEnable`: the topic message traces go to exists from the start.
+    pub trace_topic_enable: bool,
+    /// `msgTraceTopicName`: its name.
+    pub trace_topic: String,
+    /// `storeReplyMessageEnable`: replies between applications are stored, not only passed on.
+    pub store_reply_message_enable: bool,
     /// `longPollingEnable`: pulls wait as long as the client says.
     pub long_polling_enable: bool,
     /// `shortPollingTimeMills`: how long they wait otherwise.
@@ -267,6 +273,9 @@ impl Config {
             max_message_size: 4 << 20,
             region_id: "DefaultRegion".to_owned(),
             trace_on: true,
+            trace_topic_enable: false,
+            trace_topic: crate::names::TRACE_TOPIC.to_owned(),
+            store_reply_message_enable: true,
             long_polling_enable: true,
             short_polling_time_ms: 1000,
             enable_property_filter: false,

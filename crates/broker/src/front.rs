@@ -12,8 +12,8 @@ use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
 use crate::{
-    Answer, Refusal, admin, back, changes, clients, groups, light, locks, lookup, offsets, pull, retention,
-    send, transaction,
+    Answer, Refusal, admin, back, changes, clients, groups, light, locks, lookup, offsets, pull, reply,
+    retention, send, transaction,
 };
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
@@ -84,6 +84,9 @@ impl Front {
                 send::stage(broker, &mut turn.send, peer, command, out)
             }
             request::RECALL_MESSAGE => send::stage_recall(broker, &mut turn.send, peer, command),
+            request::SEND_REPLY_MESSAGE | request::SEND_REPLY_MESSAGE_V2 => {
+                reply::serve(broker, peer, command, out)
+            }
             code if self.fast && NOT_ON_FAST_PORT.contains(&code) => Err(not_supported(code)),
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => {
                 pull::serve(broker, &mut turn.pull, peer, command, out)
@@ -116,6 +119,8 @@ impl Front {
             request::SEND_MESSAGE
             | request::SEND_MESSAGE_V2
             | request::SEND_BATCH_MESSAGE
+            | request::SEND_REPLY_MESSAGE
+            | request::SEND_REPLY_MESSAGE_V2
             | request::RECALL_MESSAGE => {
                 send::refuse(&self.broker, head, out);
             }

@@ -2,6 +2,7 @@
 
 mod admin;
 mod answer;
+mod asks;
 mod back;
 mod broker;
 mod changes;
@@ -20,6 +21,7 @@ mod offsets;
 mod persist;
 mod pull;
 mod register;
+mod reply;
 mod retention;
 mod schedule;
 mod send;

@@ -26,7 +26,7 @@ use crate::broker::{Broker, PutError};
 use crate::topics::{Queue, Template, Topic};
 use crate::{Refusal, names};
 use message::{Properties, Target};
-pub(crate) use reply::refused as refuse;
+pub(crate) use reply::{refused as refuse, region};
 
 pub(crate) use recall::stage_recall;
 
@@ -167,11 +167,13 @@ fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> 
     {
         return Ok(topic.clone());
     }
-    let template =
-        Template { default_topic: header.default_topic, queue_nums: header.default_topic_queue_nums };
-    let topic = broker.topics.find_or_create(header.topic, &template)?;
+    let topic = broker.topics.find_or_create(header.topic, &template(header))?;
     turn.last = Some((broker.topics.generation(), topic.clone()));
     Ok(topic)
+}
+
+fn template<'a>(header: &SendHeader<'a>) -> Template<'a> {
+    Template { default_topic: header.default_topic, queue_nums: header.default_topic_queue_nums }
 }
 
 /// The answer to a message the store cannot hold (`MESSAGE_ILLEGAL`).
@@ -278,8 +280,21 @@ fn stage_batch(
     Ok(())
 }
 
+/// Checks a reply like any send and answers the queue it goes to (`ReplyMessageProcessor.processReplyMessageRequest`).
+pub(crate) fn check_reply(
+    broker: &Broker,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    header: SendHeader<'_>,
+) -> Result<i32, Refusal> {
+    let topic = broker.topics.find_or_create(header.topic, &template(&header))?;
+    check::check(broker, &topic, &Request { peer, command, header })?;
+    let queues = topic.config.write_queue_nums;
+    Ok(if header.queue_id < 0 { broker.spread(queues) } else { header.queue_id })
+}
+
 /// Flags a client may set on a record: the hosts' kinds are ours, and a transaction's state is decided elsewhere.
-fn record_flags(flags: i32) -> i32 {
+pub(crate) fn record_flags(flags: i32) -> i32 {
     flags & !(sys_flag::TRANSACTION_MASK | sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6)
 }
 

@@ -158,6 +158,7 @@ impl RunningBroker {
 
     fn spawn_tasks(&self) -> io::Result<()> {
         Changes::start(&self.broker)?;
+        self.broker.asks.start(self.tasks.clone());
         let broker = self.broker.clone();
         self.tasks.spawn(BLOCKING, move || transaction::run(broker))?;
         let broker = self.broker.clone();
@@ -269,6 +270,9 @@ fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
         (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
         (names::TIMER_TOPIC.to_owned(), 1, READ_WRITE),
     ];
+    if config.trace_topic_enable {
+        topics.push((config.trace_topic.clone(), 1, READ_WRITE));
+    }
     let template_perm = if config.auto_create_topic_enable { READ_WRITE | PERM_INHERIT } else { READ_WRITE };
     topics.push((names::DEFAULT_TOPIC.to_owned(), config.default_topic_queue_nums, template_perm));
     let missing = topics.into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {

@@ -9,7 +9,7 @@ use super::space::{
     POLICIES, bytes, directories, hours, hours_ms, only_broker, show_bytes, show_directories, show_hours,
     show_hours_ms, show_watermark, watermark,
 };
-use super::value::{Fault, address, flag, milliseconds, must, name, number, one_of, show};
+use super::value::{Fault, address, flag, milliseconds, must, name, number, one_of, show, topic};
 
 /// When a changed setting acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +128,13 @@ properties! {
     }
     "regionId" Restart "region written into messages" { region_id = |text: &str| Ok(text.to_owned()), show }
     "traceOn" Restart "clients may write message traces" { trace_on = flag, show }
+    "traceTopicEnable" Restart "the topic of message traces exists from the start" { trace_topic_enable = flag, show }
+    "msgTraceTopicName" Restart "topic of message traces that traceTopicEnable makes" {
+        trace_topic = topic, show
+    }
+    "storeReplyMessageEnable" Live "replies between applications are stored, not only passed on" {
+        store_reply_message_enable = flag, show
+    }
     "autoCreateTopicEnable" Live "the first message to an unknown topic creates it" {
         auto_create_topic_enable = flag, show
     }

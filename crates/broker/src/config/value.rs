@@ -32,6 +32,14 @@ pub(super) fn name(text: &str) -> Result<String, Fault> {
     if text.is_empty() { Err(Fault::Invalid("a name".to_owned())) } else { Ok(text.to_owned()) }
 }
 
+/// The name of a topic.
+pub(super) fn topic(text: &str) -> Result<String, Fault> {
+    match crate::names::check_topic(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(_) => Err(Fault::Invalid("the name of a topic".to_owned())),
+    }
+}
+
 /// An IP address.
 pub(super) fn address<T: From<IpAddr>>(text: &str) -> Result<T, Fault> {
     let address = text.parse::<IpAddr>();

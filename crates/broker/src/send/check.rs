@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wire::codes::{VERSION_3_4_9, response};
+use wire::codes::{VERSION_3_4_9, request, response};
 use wire::properties::{self, key};
 use wire::record::sys_flag;
 
@@ -13,8 +13,8 @@ use crate::topics::Topic;
 use crate::{FAQ, Refusal, names};
 
 /// The checks of `AbstractSendMessageProcessor.msgCheck` and of the store, in their order.
-pub(super) fn check(broker: &Broker, topic: &Topic, request: &Request<'_>) -> Result<(), Refusal> {
-    let Request { peer, command, header } = request;
+pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Result<(), Refusal> {
+    let Request { peer, command, header } = sent;
     let producer = peer.remote();
     let name = topic.name();
     // Producers with a route from before the broker became read-only go on until they refresh it.
@@ -45,7 +45,10 @@ pub(super) fn check(broker: &Broker, topic: &Topic, request: &Request<'_>) -> Re
     }
     let body_max = broker.config.max_message_size;
     let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
-    if command.body.is_empty() || command.body.len() > body_max || inner_batch {
+    // The Go client's own replies have no body.
+    let may_be_empty = matches!(command.code, request::SEND_REPLY_MESSAGE | request::SEND_REPLY_MESSAGE_V2);
+    let lacks_body = command.body.is_empty() && !may_be_empty;
+    if lacks_body || command.body.len() > body_max || inner_batch {
         return Err(illegal(broker));
     }
     if topic.batched {

@@ -66,6 +66,6 @@ pub(crate) fn refused(broker: &Broker, head: Head<'_>, out: &mut Vec<u8>) {
 }
 
 /// The two fields every answer to a send carries; clients read them without a null check.
-fn region<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
+pub(crate) fn region<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
     writer.text("MSG_REGION", &broker.config.region_id).flag("TRACE_ON", broker.config.trace_on)
 }

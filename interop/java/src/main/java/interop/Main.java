@@ -32,6 +32,8 @@ public final class Main {
         Map<String, Scenario> all = new LinkedHashMap<>(); // the ones that mostly wait come first
         all.put("retry-dlq", Retries::deadLetter);
         all.put("transactions", Transactions::all);
+        all.put("requests", Requests::replies);
+        all.put("trace", Traces::both);
         all.put("orderly", Groups::orderly);
         all.put("rebalance", Groups::rebalance);
         all.put("send-sync", Sends::sync);

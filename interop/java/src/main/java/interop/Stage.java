@@ -32,6 +32,11 @@ final class Stage implements AutoCloseable {
         return Integer.parseInt(broker.substring(broker.indexOf(':') + 1));
     }
 
+    /** Where replies to a request go. */
+    String replyTopic(org.apache.rocketmq.common.message.Message request) {
+        return request.getProperty("CLUSTER") + "_REPLY_TOPIC";
+    }
+
     DefaultMQProducer producer() throws MQClientException {
         return producer("P");
     }

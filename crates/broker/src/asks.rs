@@ -1,0 +1,78 @@
+//! Requests of the broker to its clients whose answer somebody waits for (`Broker2Client.callClient`).
+//!
+//! The answer is waited for on the broker's task thread, never on a connection's. At most [`PENDING_MAX`] wait at a
+//! time; one more is refused.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use net::{CallError, Peer, Reply, Workers};
+use wire::codes::response;
+use wire::frame::{Encoding, FrameWriter};
+
+use crate::Refusal;
+use crate::broker::Broker;
+
+/// Most requests to clients that wait for their answers.
+const PENDING_MAX: usize = 10_000;
+
+/// How long a client may take (`Broker2Client.callClient`).
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The task thread that must be on time.
+const PUNCTUAL: usize = 0;
+
+/// Requests to clients that wait for their answers.
+#[derive(Default)]
+pub(crate) struct Asks {
+    tasks: OnceLock<Workers>,
+    pending: AtomicUsize,
+}
+
+impl Asks {
+    /// From now on clients can be asked.
+    pub(crate) fn start(&self, tasks: Workers) {
+        // A broker is started once; a second call would bring the same threads.
+        let _ = self.tasks.set(tasks);
+    }
+}
+
+/// One of the pending requests; it counts until it is dropped.
+struct Place(Arc<Broker>);
+
+impl Place {
+    fn take(broker: &Broker) -> Result<Self, Refusal> {
+        let place = Self(broker.handle());
+        if broker.asks.pending.fetch_add(1, Ordering::Relaxed) >= PENDING_MAX {
+            let remark = format!("{PENDING_MAX} requests to clients wait for their answers; try again");
+            return Err(Refusal::new(response::SYSTEM_BUSY, remark));
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.asks.pending.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Sends `client` a request and gives its answer to `then`, on the broker's task thread. `write` adds fields and
+/// finishes the frame.
+pub(crate) fn ask(
+    broker: &Broker,
+    client: Arc<Peer>,
+    code: i32,
+    write: impl FnOnce(FrameWriter<'_>) + Send + 'static,
+    then: impl FnOnce(&Arc<Broker>, Result<Reply, CallError>) + Send + 'static,
+) -> Result<(), Refusal> {
+    let place = Place::take(broker)?;
+    let stopping = || Refusal::new(response::SERVICE_NOT_AVAILABLE, "the broker starts or stops");
+    let tasks = broker.asks.tasks.get().ok_or_else(stopping)?;
+    let call = move || async move {
+        let answer = client.call(Encoding::Json, code, PATIENCE, write).await;
+        then(&place.0, answer);
+    };
+    tasks.spawn(PUNCTUAL, call).map_err(|_| stopping())
+}
