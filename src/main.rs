@@ -2,6 +2,7 @@
 
 mod address;
 mod roles;
+mod security;
 mod serve;
 mod store_command;
 

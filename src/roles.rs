@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use broker::RunningBroker;
 use clap::ValueEnum;
 use namesrv::NameServer;
+use net::tls::Security;
 use net::{Limits, Workers};
 
-use crate::address;
+use crate::{address, security};
 
 /// What a process can be.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,11 +67,13 @@ impl RunningRoles {
                 .map_err(|error| Error::new(format!("the configuration file {}", path.display()), error))?,
             None => Vec::new(),
         };
+        let (text, security) = security::take(&text)?;
+        let secured = security.clone();
         let name_server =
-            settings.has(Role::Namesrv).then(|| start_name_server(settings, &text)).transpose()?;
+            settings.has(Role::Namesrv).then(|| start_name_server(settings, &text, secured)).transpose()?;
         let mut running = Self { name_server, broker: None, name_servers: String::new() };
         if settings.has(Role::Broker) {
-            match start_broker(settings, &text, running.name_server.as_ref()) {
+            match start_broker(settings, &text, security, running.name_server.as_ref()) {
                 Ok((broker, name_servers)) => {
                     running.broker = Some(broker);
                     running.name_servers = name_servers;
@@ -127,7 +130,7 @@ impl Settings {
     }
 }
 
-fn start_name_server(settings: &Settings, text: &[u8]) -> Result<NameServer, Error> {
+fn start_name_server(settings: &Settings, text: &[u8], security: Security) -> Result<NameServer, Error> {
     let mut config = namesrv::Config::new(settings.home());
     // A file given to both roles is a broker's; its listenPort is the broker's too.
     if !settings.has(Role::Broker) {
@@ -139,12 +142,14 @@ fn start_name_server(settings: &Settings, text: &[u8]) -> Result<NameServer, Err
     if let Some(port) = settings.namesrv_port {
         config.listen_port = port;
     }
-    NameServer::start(config).map_err(|error| Error::new("the name server does not start", error))
+    NameServer::start_secured(config, security)
+        .map_err(|error| Error::new("the name server does not start", error))
 }
 
 fn start_broker(
     settings: &Settings,
     text: &[u8],
+    security: Security,
     name_server: Option<&NameServer>,
 ) -> Result<(RunningBroker, String), Error> {
     let (mut config, notes) =
@@ -170,7 +175,7 @@ fn start_broker(
     name_servers.dedup();
     config.namesrv_addr = Some(name_servers.join(";"));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let workers = Workers::start("broker", threads, Limits::default())
+    let workers = Workers::start_secured("broker", threads, Limits::default(), security)
         .map_err(|error| Error::new("the broker's threads cannot be started", error))?;
     match RunningBroker::start(config, workers.clone()) {
         Ok(broker) => Ok((broker, name_servers.join(";"))),

@@ -67,7 +67,7 @@ fn broken_frames_close_their_connection() {
         ("binary cut short", frame(7, 1, 3, b"abc")),
         ("binary with a huge remark", frame(25, 1, 21, &[0x7f; 21])),
         ("HTTP", b"GET / HTTP/1.1\r\nHost: vostok\r\n\r\n".to_vec()),
-        ("TLS", [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[7; 64]].concat()),
+        ("TLS", [&[0x16, 3, 1, 0, 64][..], &[7; 64]].concat()),
     ];
     for address in ports(&stage) {
         for (name, bytes) in &cases {

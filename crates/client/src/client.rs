@@ -3,6 +3,7 @@
 use crate::heartbeat::{self, Groups};
 use crate::remote::{Remote, accept};
 use crate::{Error, Route, clock};
+use net::tls::Security;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
@@ -26,6 +27,8 @@ pub struct Config {
     pub workers: usize,
     /// How headers are written.
     pub encoding: Encoding,
+    /// Whether connections are encrypted.
+    pub security: Security,
 }
 
 impl Config {
@@ -39,6 +42,7 @@ impl Config {
             client_ip: None,
             workers: 1,
             encoding: Encoding::Json,
+            security: Security::default(),
         }
     }
 }
@@ -73,7 +77,7 @@ impl Client {
             "" | "DEFAULT" => format!("{}#{seed}", std::process::id()),
             name => name.to_owned(),
         };
-        let remote = Remote::start(config.name_servers, config.workers.max(1), config.encoding, seed)?;
+        let remote = Remote::start(&config, seed)?;
         let id = format!("{ip}@{instance}");
         let inner = Arc::new(Inner { remote, id, ip, groups: Groups::default(), routes: Mutex::default() });
         let weak = Arc::downgrade(&inner);

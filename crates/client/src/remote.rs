@@ -1,6 +1,7 @@
 //! Connections to name servers and brokers, made on first use, and calls over them.
 
 use crate::Error;
+use crate::client::Config;
 use net::{Limits, Peer, Reply, Service, Workers};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -67,20 +68,21 @@ impl Service for Inbox {
 }
 
 impl Remote {
-    pub fn start(
-        name_servers: Vec<String>,
-        workers: usize,
-        encoding: Encoding,
-        seed: u64,
-    ) -> Result<Self, Error> {
+    pub fn start(config: &Config, seed: u64) -> Result<Self, Error> {
+        let name_servers = config.name_servers.clone();
         if name_servers.is_empty() {
             return Err(Error::NoNameServer);
         }
         let chosen = AtomicUsize::new((seed % name_servers.len() as u64) as usize);
         Ok(Self {
-            workers: Workers::start("client", workers, Limits::default())?,
+            workers: Workers::start_secured(
+                "client",
+                config.workers.max(1),
+                Limits::default(),
+                config.security.clone(),
+            )?,
             inbox: Arc::default(),
-            encoding,
+            encoding: config.encoding,
             links: Mutex::default(),
             name_servers,
             chosen,

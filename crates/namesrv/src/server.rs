@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use net::tls::Security;
 use net::{Limits, Peer, Service, Workers};
 use tokio::sync::Notify;
 use wire::codes::request;
@@ -54,6 +55,14 @@ impl NameServer {
     /// # Errors
     /// See [`StartError`].
     pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_secured(config, Security::default())
+    }
+
+    /// The same, encrypted as `security` has it.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start_secured(config: Config, security: Security) -> Result<Self, StartError> {
         let ip: IpAddr =
             config.bind_address.parse().map_err(|_| StartError::Address(config.bind_address.clone()))?;
         let address = SocketAddr::new(ip, config.listen_port);
@@ -63,7 +72,8 @@ impl NameServer {
         let desk = Arc::new(Desk::new(config, kv, Instant::now()));
         let front =
             Arc::new(Front { desk: desk.clone(), brokers: Mutex::default(), unsettled: Notify::new() });
-        let workers = Workers::start("namesrv", WORKERS, limits).map_err(StartError::Thread)?;
+        let workers =
+            Workers::start_secured("namesrv", WORKERS, limits, security).map_err(StartError::Thread)?;
         let listening = workers.listen(address, front.clone()).and_then(|local| {
             let keeper = workers.clone();
             workers.spawn(0, move || keep(keeper, front, scan_interval))?;

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use wire::fields::Pairs;
 use wire::frame::{Command, FrameError, frame_length};
 
+use crate::stream::Stream;
 use crate::{Limits, Peer, Service};
 
 /// Bytes of the shared read buffer; larger frames are collected in the connection's own memory.
@@ -60,7 +60,7 @@ enum End {
 }
 
 pub(crate) struct Connection<S: Service> {
-    pub stream: TcpStream,
+    pub stream: Stream,
     pub peer: Arc<Peer>,
     pub service: Arc<S>,
     pub turn: Rc<RefCell<S::Turn>>,
@@ -99,6 +99,10 @@ impl<S: Service> Connection<S> {
         let end = std::future::poll_fn(|cx| state.poll(cx)).await;
         let peer = &state.link.peer;
         match end {
+            // A peer that ends TLS without saying so, as Java's and Go's clients do, has ended the connection all the same.
+            End::Socket(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                tracing::debug!(remote = %peer.remote(), "connection ended");
+            }
             End::Remote | End::Local => tracing::debug!(remote = %peer.remote(), %end, "connection ended"),
             _ => tracing::info!(remote = %peer.remote(), %end, "connection ended"),
         }
@@ -179,7 +183,7 @@ impl<S: Service> State<S> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.link.stream).poll_flush(cx)
     }
 
     /// Does what was put back, as far as the turn's bound admits; true when there was something.

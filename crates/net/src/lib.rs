@@ -2,11 +2,15 @@
 //!
 //! - [`Workers`]: threads with a single-threaded runtime each; a connection stays on its worker.
 //! - [`Service`]: what one side does with the commands of a wake-up.
+//! - [`tls`]: which connections are encrypted.
 //! - [`Peer`]: the handle of one connection, usable from any thread.
 
 mod connection;
+mod greeting;
 mod peer;
 mod service;
+mod stream;
+pub mod tls;
 mod worker;
 
 pub use peer::{CallError, Gone, Peer, Reply, Work};

@@ -16,6 +16,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{LocalSet, spawn_local};
 
 use crate::connection::{Connection, Scratch};
+use crate::greeting::greet;
+use crate::stream::Stream;
+use crate::tls::Security;
 use crate::{Limits, Peer, Service};
 
 /// How long a connection attempt may take (Java client: 3 s).
@@ -34,6 +37,7 @@ struct Context {
     peers: RefCell<HashMap<u64, Arc<Peer>>>,
     connections: Arc<AtomicUsize>,
     limits: Limits,
+    security: Security,
     stop: watch::Receiver<bool>,
 }
 
@@ -51,8 +55,13 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` threads named `name-0`, `name-1`, ...
+    /// Starts `count` threads named `name-0`, `name-1`, ..., for connections without TLS.
     pub fn start(name: &str, count: usize, limits: Limits) -> io::Result<Self> {
+        Self::start_secured(name, count, limits, Security::default())
+    }
+
+    /// The same, for connections as `security` has them.
+    pub fn start_secured(name: &str, count: usize, limits: Limits, security: Security) -> io::Result<Self> {
         assert!(count > 0, "at least one worker");
         let (stop, stopped) = watch::channel(false);
         let mut workers = Vec::new();
@@ -61,13 +70,14 @@ impl Workers {
             let (jobs, queue) = mpsc::unbounded_channel();
             let connections = Arc::new(AtomicUsize::new(0));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let (load, stop) = (connections.clone(), stopped.clone());
+            let (load, stop, security) = (connections.clone(), stopped.clone(), security.clone());
             let thread = std::thread::Builder::new().name(format!("{name}-{index}")).spawn(move || {
                 let context = Rc::new(Context {
                     scratch: Rc::new(RefCell::new(Scratch::new())),
                     peers: RefCell::default(),
                     connections: load,
                     limits,
+                    security,
                     stop,
                 });
                 LocalSet::new().block_on(&runtime, work(context, queue));
@@ -238,14 +248,38 @@ async fn adopt<S: Service>(
 ) {
     let turn = Rc::new(RefCell::new(service.turn()));
     while let Some(stream) = streams.recv().await {
-        let opened = TcpStream::from_std(stream).and_then(|stream| open(&context, stream));
-        match opened {
-            Ok((stream, peer)) => {
-                spawn_local(serve(context.clone(), stream, peer, service.clone(), turn.clone()));
-            }
-            Err(error) => {
-                context.connections.fetch_sub(1, Ordering::Relaxed);
-                tracing::debug!(%error, "a connection ended before it was served");
+        spawn_local(welcome(context.clone(), stream, service.clone(), turn.clone()));
+    }
+}
+
+/// Serves one connection once it has said what it is.
+async fn welcome<S: Service>(
+    context: Rc<Context>,
+    stream: std::net::TcpStream,
+    service: Arc<S>,
+    turn: Rc<RefCell<S::Turn>>,
+) {
+    let greeted = async {
+        let stream = TcpStream::from_std(stream)?;
+        stream.set_nodelay(true)?;
+        let local = stream.local_addr()?;
+        let greeted =
+            tokio::time::timeout(context.limits.idle, greet(stream, context.security.server.as_deref()));
+        let (stream, remote) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
+        Ok::<_, io::Error>((stream, open(&context, remote, local)))
+    };
+    let mut stop = context.stop.clone();
+    let greeted = tokio::select! {
+        greeted = greeted => greeted,
+        _ = stop.wait_for(|stop| *stop) => Err(stopping()),
+    };
+    match greeted {
+        Ok((stream, peer)) => serve(context, stream, peer, service, turn).await,
+        Err(error) => {
+            context.connections.fetch_sub(1, Ordering::Relaxed);
+            match error.kind() {
+                io::ErrorKind::InvalidData => tracing::info!(%error, "a connection was refused"),
+                _ => tracing::debug!(%error, "a connection ended before it was served"),
             }
         }
     }
@@ -264,7 +298,17 @@ async fn dial<S: Service>(
             format!("no connection to {address} within {CONNECT_TIMEOUT:?}"),
         )),
     };
-    match connected.and_then(|stream| open(&context, stream)) {
+    let ready = async {
+        let stream = connected?;
+        stream.set_nodelay(true)?;
+        let (remote, local) = (stream.peer_addr()?, stream.local_addr()?);
+        let stream = match &context.security.client {
+            Some(tls) => tls.connect(stream).await?,
+            None => Stream::Plain(stream),
+        };
+        Ok((stream, open(&context, remote, local)))
+    };
+    match ready.await {
         Ok((stream, peer)) => {
             context.connections.fetch_add(1, Ordering::Relaxed);
             let turn = Rc::new(RefCell::new(service.turn()));
@@ -278,21 +322,21 @@ async fn dial<S: Service>(
     }
 }
 
-fn open(context: &Context, stream: TcpStream) -> io::Result<(TcpStream, Arc<Peer>)> {
-    stream.set_nodelay(true)?;
+/// The handle of a connection that is about to be served.
+fn open(context: &Context, remote: SocketAddr, local: SocketAddr) -> Arc<Peer> {
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
     let limit = context.limits.unsent_bytes_max;
-    let peer = Arc::new(Peer::new(id, stream.peer_addr()?, stream.local_addr()?, limit));
+    let peer = Arc::new(Peer::new(id, remote, local, limit));
     context.peers.borrow_mut().insert(id, peer.clone());
     if *context.stop.borrow() {
         peer.close();
     }
-    Ok((stream, peer))
+    peer
 }
 
 async fn serve<S: Service>(
     context: Rc<Context>,
-    stream: TcpStream,
+    stream: Stream,
     peer: Arc<Peer>,
     service: Arc<S>,
     turn: Rc<RefCell<S::Turn>>,

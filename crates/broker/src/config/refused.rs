@@ -17,7 +17,7 @@ const NO_REPLICATION: &str =
 const NO_ROCKS: &str = "there is no RocksDB here; leave it as it is to keep the state in files";
 const NO_AUTH: &str = "authentication is not served yet, and everybody would be let in";
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 14] = [
     Rule {
         name: "brokerRole",
         allowed: &["ASYNC_MASTER", "SYNC_MASTER"],
@@ -48,12 +48,6 @@ const RULES: [Rule; 16] = [
     Rule { name: "authenticationEnabled", allowed: &["false"], reason: NO_AUTH },
     Rule { name: "authorizationEnabled", allowed: &["false"], reason: NO_AUTH },
     Rule { name: "aclEnable", allowed: &["false"], reason: NO_AUTH },
-    Rule {
-        name: "tls.server.mode",
-        allowed: &["permissive", "disabled"],
-        reason: "TLS is not served yet, and messages would travel in the clear",
-    },
-    Rule { name: "useTLS", allowed: &["false"], reason: "TLS is not served yet" },
 ];
 
 /// Refuses a value that must not be ignored.

@@ -192,7 +192,7 @@ fn what_must_not_be_ignored_stops_the_start_and_names_the_setting() {
     refused("replicasPerDiskPartition=2\n", "limit each one with commitLogRetentionBytes instead");
     refused("unconsumedDataPolicy=KEEP\n", "expected PROTECT or DROP or REJECT");
     refused("a=\\u12\n", "line 1: expected four hexadecimal digits");
-    check("enableDLegerCommitLog=FALSE\nauthenticationEnabled=false\ntls.server.mode=disabled\n", &[]);
+    check("enableDLegerCommitLog=FALSE\nauthenticationEnabled=false\n", &[]);
 }
 
 #[test]

@@ -172,7 +172,8 @@ fn hostile_bytes_close_only_their_connection() {
     assert_eq!(answer(&mut good), (0, 1, b"fine".to_vec()));
     drop(good);
     workers.shutdown();
-    assert_eq!(probe.closed.load(Ordering::SeqCst), count + 1);
+    // The TLS hello never became a connection of the service; the good one did.
+    assert_eq!(probe.closed.load(Ordering::SeqCst), count);
 }
 
 #[test]

@@ -51,6 +51,7 @@ public final class Main {
         all.put("long-polling", Pushes::longPolling);
         all.put("broadcast", Pushes::broadcast);
         all.put("lite-pull", LitePulls::assignAndSubscribe);
+        all.put("tls", Encrypted::sendAndConsume);
         all.put("restart", Restarts::resume);
         all.put("kill9", Restarts::kill);
         return all;

@@ -1,0 +1,104 @@
+//! What a new connection says before its first frame: who it is (PROXY protocol), and whether it is encrypted.
+//!
+//! The first byte decides. A frame begins with its length, at most 16 MiB, so 0 or 1; `P` or a carriage return begins
+//! a PROXY preamble of version 1 or 2, 0x16 a TLS hello (`NettyRemotingServer.HandshakeHandler`). A plain connection
+//! costs one look at its first byte.
+
+use std::io;
+use std::net::SocketAddr;
+
+use ppp::v1::Addresses as Text;
+use ppp::v2::Addresses as Binary;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+use crate::stream::Stream;
+use crate::tls::ServerTls;
+
+/// Longest preamble of version 1, its line end included.
+const TEXT_BYTES_MAX: usize = 107;
+
+/// Signature, command, family and length of a preamble of version 2.
+const BINARY_HEAD_BYTES: usize = 16;
+
+/// Bytes of addresses and further fields a preamble of version 2 may have.
+const BINARY_BYTES_MAX: usize = 4096;
+
+/// Waits for the first bytes and takes what precedes the frames. Returns the bytes and the address that counts as the
+/// other side's.
+///
+/// # Errors
+/// The connection ended, the preamble is malformed, the TLS handshake failed, or encryption is required or refused.
+pub(crate) async fn greet(
+    mut stream: TcpStream,
+    tls: Option<&ServerTls>,
+) -> io::Result<(Stream, SocketAddr)> {
+    let mut remote = stream.peer_addr()?;
+    let mut first = first_byte(&stream).await?;
+    if let b'P' | b'\r' = first {
+        let told = if first == b'P' { text(&mut stream).await? } else { binary(&mut stream).await? };
+        remote = told.unwrap_or(remote);
+        first = first_byte(&stream).await?;
+    }
+    let encrypted = first == 0x16;
+    match tls {
+        Some(tls) if encrypted => Ok((tls.accept(stream).await?, remote)),
+        None if encrypted => Err(refused("a TLS hello arrived, but tls.server.mode is disabled")),
+        Some(tls) if tls.is_required() => {
+            Err(refused("plain bytes arrived, but tls.server.mode is enforcing; connect with TLS"))
+        }
+        _ => Ok((Stream::Plain(stream), remote)),
+    }
+}
+
+async fn first_byte(stream: &TcpStream) -> io::Result<u8> {
+    let mut byte = [0];
+    match stream.peek(&mut byte).await? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(byte[0]),
+    }
+}
+
+/// Takes a line such as `PROXY TCP4 10.0.0.1 10.0.0.2 56324 10911`; `UNKNOWN` says nothing.
+async fn text(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+    let mut line = Vec::with_capacity(TEXT_BYTES_MAX);
+    while !line.ends_with(b"\r\n") {
+        if line.len() == TEXT_BYTES_MAX {
+            return Err(refused("a PROXY line without its end arrived"));
+        }
+        line.push(stream.read_u8().await?);
+    }
+    let header = ppp::v1::Header::try_from(line.as_slice()).map_err(refused)?;
+    Ok(match header.addresses {
+        Text::Tcp4(tcp) => Some((tcp.source_address, tcp.source_port).into()),
+        Text::Tcp6(tcp) => Some((tcp.source_address, tcp.source_port).into()),
+        Text::Unknown => None,
+    })
+}
+
+/// Takes a preamble of version 2; a local one (a health check of the proxy itself) says nothing.
+async fn binary(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
+    let mut bytes = vec![0; BINARY_HEAD_BYTES];
+    stream.read_exact(&mut bytes).await?;
+    let length = usize::from(u16::from_be_bytes([bytes[14], bytes[15]]));
+    if length > BINARY_BYTES_MAX {
+        return Err(refused(format!(
+            "a PROXY preamble of {length} bytes arrived, at most {BINARY_BYTES_MAX}"
+        )));
+    }
+    bytes.resize(BINARY_HEAD_BYTES + length, 0);
+    stream.read_exact(&mut bytes[BINARY_HEAD_BYTES..]).await?;
+    let header = ppp::v2::Header::try_from(bytes.as_slice()).map_err(refused)?;
+    if header.command == ppp::v2::Command::Local {
+        return Ok(None);
+    }
+    Ok(match header.addresses {
+        Binary::IPv4(ip) => Some((ip.source_address, ip.source_port).into()),
+        Binary::IPv6(ip) => Some((ip.source_address, ip.source_port).into()),
+        Binary::Unspecified | Binary::Unix(_) => None,
+    })
+}
+
+fn refused(why: impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_string())
+}

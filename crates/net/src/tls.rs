@@ -1,0 +1,136 @@
+//! TLS with the settings of RocketMQ (`TlsSystemConfig`, `TlsHelper`): which connections are encrypted, by whose
+//! certificate, and whom to trust.
+
+mod files;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustls::{ClientConfig, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+use crate::stream::Stream;
+
+pub use settings::{ClientAuth, Identity, TlsError, TlsMode, TlsSettings};
+
+/// How long a handshake may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Certificates are looked at again when a connection arrives this long after the last look.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the connections of a process need; absent parts are not encrypted.
+#[derive(Clone, Default)]
+pub struct Security {
+    /// For connections that arrive; absent: a TLS hello ends the connection.
+    pub server: Option<Arc<ServerTls>>,
+    /// For connections we open; absent: they are plain.
+    pub client: Option<Arc<ClientTls>>,
+}
+
+impl std::fmt::Debug for Security {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (server, client) = (self.server.is_some(), self.client.is_some());
+        f.debug_struct("Security").field("server", &server).field("client", &client).finish()
+    }
+}
+
+impl Security {
+    /// Reads the certificates the settings name.
+    ///
+    /// # Errors
+    /// A file cannot be read or holds something else, or a name of a cipher or protocol is not known.
+    pub fn new(settings: &TlsSettings) -> Result<Self, TlsError> {
+        let server = match settings.mode {
+            TlsMode::Disabled => None,
+            _ => Some(Arc::new(ServerTls::new(settings)?)),
+        };
+        let client = settings.client_enabled.then(|| ClientTls::new(settings).map(Arc::new)).transpose()?;
+        Ok(Self { server, client })
+    }
+}
+
+/// The serving side. Certificates are read again when their files change.
+pub struct ServerTls {
+    settings: TlsSettings,
+    loaded: Mutex<Loaded>,
+}
+
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// Times of change of the files it came from.
+    stamps: Vec<Option<SystemTime>>,
+    looked: Instant,
+}
+
+impl ServerTls {
+    fn new(settings: &TlsSettings) -> Result<Self, TlsError> {
+        let stamps = settings.stamps();
+        let config = files::server_config(settings)?;
+        let loaded = Mutex::new(Loaded { config, stamps, looked: Instant::now() });
+        Ok(Self { settings: settings.clone(), loaded })
+    }
+
+    /// Whether plain connections are closed.
+    pub(crate) fn is_required(&self) -> bool {
+        self.settings.mode == TlsMode::Enforcing
+    }
+
+    /// Performs the handshake.
+    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
+        let handshake = TlsAcceptor::from(self.current()).accept(stream);
+        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
+        Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
+    }
+
+    /// The configuration, read again when a file changed. What cannot be read leaves the old one in force.
+    fn current(&self) -> Arc<ServerConfig> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.looked.elapsed() >= RELOAD_INTERVAL {
+            loaded.looked = Instant::now();
+            let stamps = self.settings.stamps();
+            if stamps != loaded.stamps {
+                loaded.stamps = stamps;
+                match files::server_config(&self.settings) {
+                    Ok(config) => {
+                        loaded.config = config;
+                        tracing::info!("the TLS certificates changed and were read again");
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "the changed TLS certificates cannot be used; the old ones stay")
+                    }
+                }
+            }
+        }
+        loaded.config.clone()
+    }
+}
+
+/// The calling side.
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    fn new(settings: &TlsSettings) -> Result<Self, TlsError> {
+        Ok(Self { config: files::client_config(settings)? })
+    }
+
+    /// Performs the handshake.
+    pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<Stream> {
+        let name = stream.peer_addr()?.ip().into();
+        let handshake = TlsConnector::from(self.config.clone()).connect(name, stream);
+        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
+        Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no TLS handshake within {HANDSHAKE_TIMEOUT:?}"))
+}

@@ -1,0 +1,150 @@
+//! From settings and files to the configurations of rustls.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+
+use super::settings::unexpected;
+use super::{ClientAuth, Identity, TlsError, TlsSettings, trust};
+
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// What `TlsHelper.buildSslContext(false)` makes of the settings.
+pub(super) fn server_config(settings: &TlsSettings) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = provider(settings)?;
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&protocols(settings)?)?;
+    let (pair, auth) = match settings.server_identity() {
+        Some(identity) => (read(identity)?, settings.client_auth),
+        None => (self_signed()?, ClientAuth::None),
+    };
+    let required = auth == ClientAuth::Require;
+    let builder = match auth {
+        ClientAuth::None => builder.with_no_client_auth(),
+        _ if settings.verify_client => {
+            let roots = roots(settings.server_trust.as_deref(), "tls.server.trustCertPath")?;
+            builder.with_client_cert_verifier(trust::signed_callers(roots, required, provider)?)
+        }
+        _ => builder.with_client_cert_verifier(trust::any_caller(required, provider)),
+    };
+    Ok(Arc::new(builder.with_single_cert(pair.0, pair.1)?))
+}
+
+/// What `TlsHelper.buildSslContext(true)` makes of the settings.
+pub(super) fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = provider(settings)?;
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&protocols(settings)?)?;
+    let roots = match settings.verify_server && settings.test != Some(true) {
+        true => Some(roots(settings.client_trust.as_deref(), "tls.client.trustCertPath")?),
+        false => None,
+    };
+    let builder = builder.dangerous().with_custom_certificate_verifier(trust::servers(roots, provider));
+    Ok(Arc::new(match settings.client_identity() {
+        Some(identity) => {
+            let (chain, key) = read(identity)?;
+            builder.with_client_auth_cert(chain, key)?
+        }
+        None => builder.with_no_client_auth(),
+    }))
+}
+
+/// The cryptography, with the ciphers that are allowed.
+fn provider(settings: &TlsSettings) -> Result<Arc<CryptoProvider>, TlsError> {
+    let mut provider = ring::default_provider();
+    if settings.ciphers.is_empty() {
+        return Ok(Arc::new(provider));
+    }
+    // Java writes the suites of 1.3 without the version.
+    let name =
+        |suite: &rustls::SupportedCipherSuite| format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
+    for wanted in &settings.ciphers {
+        if !provider.cipher_suites.iter().any(|suite| name(suite) == *wanted) {
+            let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
+            return Err(unexpected("tls.ciphers", wanted, format!("expected some of {}", known.join(","))));
+        }
+    }
+    provider.cipher_suites.retain(|suite| settings.ciphers.contains(&name(suite)));
+    Ok(Arc::new(provider))
+}
+
+fn protocols(settings: &TlsSettings) -> Result<Vec<&'static SupportedProtocolVersion>, TlsError> {
+    if settings.protocols.is_empty() {
+        return Ok(vec![&version::TLS12, &version::TLS13]);
+    }
+    let known = |name: &String| match name.as_str() {
+        "TLSv1.2" => Ok(&version::TLS12),
+        "TLSv1.3" => Ok(&version::TLS13),
+        _ => Err(unexpected("tls.protocols", name, "expected TLSv1.2, TLSv1.3 or both")),
+    };
+    settings.protocols.iter().map(known).collect()
+}
+
+/// A certificate for nobody in particular; those who accept it check nothing.
+fn self_signed() -> Result<Pair, TlsError> {
+    let made = rcgen::generate_simple_self_signed(vec!["vostok".to_owned()])
+        .map_err(|error| rustls::Error::General(error.to_string()))?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    Ok((vec![made.cert.der().clone()], key.into()))
+}
+
+fn read(identity: &Identity) -> Result<Pair, TlsError> {
+    let chain = certificates(&identity.certificate)?;
+    let path = identity.key.as_path();
+    let text = std::fs::read(path).map_err(|cause| file(path, cause))?;
+    let key = match (&identity.password, encrypted(&text)) {
+        (Some(password), Some(der)) => decrypt(&der, password).map_err(|cause| file(path, cause))?,
+        (None, Some(_)) => return Err(file(path, invalid("the key is encrypted; say its password"))),
+        _ => PrivateKeyDer::from_pem_slice(&text)
+            .map_err(|error| file(path, invalid(format!("expected a PEM private key: {error}"))))?,
+    };
+    Ok((chain, key))
+}
+
+/// The bytes of a key in `ENCRYPTED PRIVATE KEY`.
+fn encrypted(text: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let start = text.find("-----BEGIN ENCRYPTED PRIVATE KEY-----")?;
+    let (label, document) = pkcs8::SecretDocument::from_pem(&text[start..]).ok()?;
+    (label == "ENCRYPTED PRIVATE KEY").then(|| document.as_bytes().to_vec())
+}
+
+fn decrypt(der: &[u8], password: &str) -> io::Result<PrivateKeyDer<'static>> {
+    let key = pkcs8::EncryptedPrivateKeyInfo::try_from(der).map_err(invalid)?;
+    let plain = key.decrypt(password).map_err(|error| {
+        invalid(format!("the key cannot be decrypted, wrong password or unsupported cipher: {error}"))
+    })?;
+    Ok(PrivatePkcs8KeyDer::from(plain.as_bytes().to_vec()).into())
+}
+
+fn roots(path: Option<&Path>, key: &str) -> Result<Arc<RootCertStore>, TlsError> {
+    let path = path.ok_or_else(|| unexpected(key, "", "expected the file of those who sign certificates"))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate)?;
+    }
+    Ok(Arc::new(roots))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = std::fs::read(path).map_err(|cause| file(path, cause))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(file(path, invalid("expected certificates in PEM, found none"))),
+        Err(error) => Err(file(path, invalid(error))),
+    }
+}
+
+fn file(path: &Path, cause: io::Error) -> TlsError {
+    TlsError::File { path: path.to_owned(), cause }
+}
+
+fn invalid(why: impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_string())
+}

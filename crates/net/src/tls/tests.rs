@@ -1,0 +1,235 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Handshakes over a real socket, both sides ours. `golden/` holds a certificate of `ca.pem`, its key, and the key
+//! encrypted with `1234`, made by OpenSSL.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+
+use super::{ClientAuth, Identity, Security, TlsMode, TlsSettings};
+use crate::{CallError, Limits, Peer, Service, Workers};
+
+/// Answers with the body and the address that counts as the caller's.
+struct Echo;
+
+impl Service for Echo {
+    type Turn = ();
+
+    fn turn(&self) {}
+
+    fn frame(&self, _turn: &mut (), peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+        FrameWriter::begin(out, command.reply(0))
+            .text("from", &peer.remote().to_string())
+            .finish(command.body);
+    }
+}
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/tls/golden").join(name)
+}
+
+fn identity() -> Option<Identity> {
+    Some(Identity { certificate: golden("certificate.pem"), key: golden("key.pem"), password: None })
+}
+
+fn started(settings: &TlsSettings) -> Workers {
+    let security = Security::new(settings).unwrap();
+    Workers::start_secured("tls", 1, Limits::default(), security).unwrap()
+}
+
+fn serve(settings: &TlsSettings) -> (Workers, SocketAddr) {
+    let workers = started(settings);
+    let address = workers.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Echo)).unwrap();
+    (workers, address)
+}
+
+/// Whether a caller with these settings gets its echo, of a body larger than what TLS takes at once.
+fn reaches(address: SocketAddr, settings: &TlsSettings) -> bool {
+    let workers = started(settings);
+    let body = vec![7_u8; 1 << 20];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = runtime.block_on(async {
+        let Ok(peer) = workers.dial(address, Arc::new(Echo)).await else { return false };
+        let sent = body.clone();
+        let call =
+            peer.call(Encoding::Binary, 1, Duration::from_secs(10), move |writer| writer.finish(&sent));
+        match call.await {
+            Ok(reply) => reply.body == body,
+            Err(CallError::Closed(_)) => false,
+            Err(late) => panic!("{late}"),
+        }
+    });
+    workers.shutdown();
+    answer
+}
+
+fn check(server: &TlsSettings, callers: &[(&TlsSettings, bool)]) {
+    let (workers, address) = serve(server);
+    for (caller, expected) in callers {
+        assert_eq!(reaches(address, caller), *expected, "server {server:?} caller {caller:?}");
+    }
+    workers.shutdown();
+}
+
+fn calling() -> TlsSettings {
+    TlsSettings { client_enabled: true, ..TlsSettings::default() }
+}
+
+#[test]
+fn wire_11_the_mode_says_which_connections_are_served() {
+    let plain = TlsSettings::default();
+    for (mode, takes_plain, takes_tls) in [
+        (TlsMode::Disabled, true, false),
+        (TlsMode::Permissive, true, true),
+        (TlsMode::Enforcing, false, true),
+    ] {
+        let server = TlsSettings { mode, ..TlsSettings::default() };
+        check(&server, &[(&plain, takes_plain), (&calling(), takes_tls)]);
+    }
+}
+
+#[test]
+fn a_server_is_trusted_by_who_signed_it() {
+    let server = TlsSettings { server: identity(), ..TlsSettings::default() };
+    let trusting = |file| TlsSettings { verify_server: true, client_trust: Some(golden(file)), ..calling() };
+    check(&server, &[(&trusting("ca.pem"), true), (&trusting("other-ca.pem"), false), (&calling(), true)]);
+    let own = TlsSettings { server: identity(), test: Some(true), ..TlsSettings::default() };
+    check(&own, &[(&trusting("ca.pem"), false)]);
+}
+
+#[test]
+fn callers_show_certificates_when_asked() {
+    let known = TlsSettings { client: identity(), ..calling() };
+    let asking = |client_auth, trust: Option<&str>| TlsSettings {
+        server: identity(),
+        client_auth,
+        verify_client: trust.is_some(),
+        server_trust: trust.map(golden),
+        ..TlsSettings::default()
+    };
+    check(&asking(ClientAuth::Require, None), &[(&known, true), (&calling(), false)]);
+    check(&asking(ClientAuth::Require, Some("ca.pem")), &[(&known, true), (&calling(), false)]);
+    check(&asking(ClientAuth::Require, Some("other-ca.pem")), &[(&known, false)]);
+    check(&asking(ClientAuth::Optional, Some("ca.pem")), &[(&known, true), (&calling(), true)]);
+}
+
+#[test]
+fn an_encrypted_key_needs_its_password() {
+    let with = |password: Option<&str>| TlsSettings {
+        server: Some(Identity {
+            key: golden("key-1234.pem"),
+            password: password.map(str::to_owned),
+            ..identity().unwrap()
+        }),
+        ..TlsSettings::default()
+    };
+    check(&with(Some("1234")), &[(&calling(), true)]);
+    for (password, expected) in [(None, "the key is encrypted"), (Some("4321"), "wrong password")] {
+        let error = Security::new(&with(password)).unwrap_err().to_string();
+        assert!(error.contains("key-1234.pem") && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn settings_are_read_by_their_names() {
+    let mut settings = TlsSettings::default();
+    for name in TlsSettings::NAMES {
+        assert!(settings.set(name, "").unwrap(), "{name}");
+    }
+    assert!(!settings.set("listenPort", "1").unwrap());
+    for (name, value, expected) in [
+        ("tls.server.mode", "on", "tls.server.mode=on: expected disabled, permissive or enforcing"),
+        (
+            "tls.server.need.client.auth",
+            "yes",
+            "tls.server.need.client.auth=yes: expected none, optional or require",
+        ),
+    ] {
+        assert_eq!(settings.set(name, value).unwrap_err().to_string(), expected);
+    }
+    settings.set("tls.protocols", "TLSv1.3").unwrap();
+    settings.set("tls.ciphers", "TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256").unwrap();
+    Security::new(&settings).unwrap();
+    settings.set("tls.ciphers", "TLS_RSA_WITH_RC4_128_MD5").unwrap();
+    let error = Security::new(&settings).unwrap_err().to_string();
+    assert!(error.contains("TLS_AES_256_GCM_SHA384"), "{error}");
+}
+
+#[test]
+fn changed_certificates_are_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let put = |certificate: &str| std::fs::copy(golden(certificate), place("certificate.pem")).unwrap();
+    std::fs::copy(golden("key.pem"), place("key.pem")).unwrap();
+    put("certificate.pem");
+    let files = Identity { certificate: place("certificate.pem"), key: place("key.pem"), password: None };
+    let settings = TlsSettings { server: Some(files), ..TlsSettings::default() };
+    let server = Security::new(&settings).unwrap().server.unwrap();
+    let before = server.current();
+    let age = |server: &super::ServerTls| {
+        let mut loaded = server.loaded.lock().unwrap();
+        loaded.looked -= super::RELOAD_INTERVAL;
+        loaded.stamps = Vec::new();
+    };
+    assert!(Arc::ptr_eq(&before, &server.current()));
+    age(&server);
+    let after = server.current();
+    assert!(!Arc::ptr_eq(&before, &after));
+    // A certificate that does not belong to the key is not taken.
+    put("ca.pem");
+    age(&server);
+    assert!(Arc::ptr_eq(&after, &server.current()));
+}
+
+/// The address the server saw, or nothing when it closed the connection.
+fn seen(address: SocketAddr, preamble: &[u8]) -> Option<String> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut bytes = preamble.to_vec();
+    Head::request(Encoding::Json, 1, 1).write(&mut bytes, b"");
+    stream.write_all(&bytes).unwrap();
+    let mut frame = vec![0; 4];
+    stream.read_exact(&mut frame).ok()?;
+    let length = u32::from_be_bytes(frame[..4].try_into().unwrap()) as usize;
+    frame.resize(4 + length, 0);
+    stream.read_exact(&mut frame[4..]).ok()?;
+    let command = Command::decode(&mut frame).unwrap();
+    Some(command.fields.text("from").unwrap().to_owned())
+}
+
+#[test]
+fn wire_12_a_proxy_says_who_calls() {
+    let (workers, address) = serve(&TlsSettings::default());
+    let second = |command: u8, family: u8, addresses: &[u8]| {
+        let mut bytes = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
+        bytes.extend([0x20 | command, family]);
+        bytes.extend((addresses.len() as u16).to_be_bytes());
+        bytes.extend(addresses);
+        bytes
+    };
+    let four = [10, 0, 0, 9, 10, 0, 0, 2, 0x1F, 0x90, 0x2A, 0x9F];
+    let mut six = [0_u8; 36];
+    six[15] = 1;
+    six[31] = 2;
+    six[32..34].copy_from_slice(&443_u16.to_be_bytes());
+    for (preamble, expected) in [
+        (b"PROXY TCP4 10.0.0.9 10.0.0.2 56324 10911\r\n".to_vec(), "10.0.0.9:56324"),
+        (b"PROXY TCP6 2001:db8::9 ::1 443 10911\r\n".to_vec(), "[2001:db8::9]:443"),
+        (second(1, 0x11, &four), "10.0.0.9:8080"),
+        (second(1, 0x21, &six), "[::1]:443"),
+        (second(1, 0x11, &[&four[..], &[0xE0, 0, 2, b'h', b'i']].concat()), "10.0.0.9:8080"),
+    ] {
+        assert_eq!(seen(address, &preamble).as_deref(), Some(expected));
+    }
+    for preamble in [b"".to_vec(), b"PROXY UNKNOWN\r\n".to_vec(), second(0, 0, &[])] {
+        assert!(seen(address, &preamble).unwrap().starts_with("127.0.0.1:"), "{preamble:?}");
+    }
+    for broken in [b"PROXY TCP4 10.0.0.9\r\n".to_vec(), [b"PROXY ".to_vec(), vec![b'x'; 200]].concat()] {
+        assert_eq!(seen(address, &broken), None, "{broken:?}");
+    }
+    workers.shutdown();
+}
