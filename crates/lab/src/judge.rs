@@ -3,10 +3,19 @@
 //! A rule takes rows and gives a verdict with its evidence, in English and Chinese. None reads a file, a clock or a
 //! random source; the bootstrap gets its seed as an argument.
 
+pub mod bottleneck;
+pub mod ceiling;
+pub mod factor;
+pub mod figures;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod guards;
+mod judged;
 pub mod numbers;
 pub mod stats;
 mod text;
+pub mod validity;
 
+pub use judged::{Judged, judged};
 pub(crate) use text::both;
 pub use text::{Language, Text};

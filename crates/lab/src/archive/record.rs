@@ -48,6 +48,8 @@ pub struct Window<'a> {
     pub hosts: Vec<(&'a HostFile, &'a [HostSecond])>,
     /// Seconds of each broker.
     pub brokers: Vec<(&'a str, &'a [BrokerSecond])>,
+    /// Send latencies of each second.
+    pub latency: &'a [(u64, Histogram<u64>)],
     /// What happened in between.
     pub events: &'a [Event],
 }
@@ -87,6 +89,7 @@ impl Record {
             load: within(&repeat.load, (from, to), |second| second.at_ms),
             hosts: hosts.collect(),
             brokers: brokers.collect(),
+            latency: within(&repeat.latency, (from, to), |interval| interval.0),
             events: within(&repeat.events, (from, to), |event| event.at_ms + 1),
         })
     }

@@ -1,0 +1,90 @@
+//! R3: what limits the rate?
+//!
+//! Every resource's use is put on one scale, 1 being all of it, and the fullest is named with its evidence. Where a
+//! limit does not show as use (a throttled disk is not busy, a shaped network is not full), what it does to its
+//! users shows: everything waits for the disk, or bytes flow at a constant rate while nothing else is busy.
+
+mod uses;
+
+pub use uses::{Resource, Use, uses};
+
+use super::figures::{mean_latency_us, series};
+use super::stats::{mean, variation};
+use super::{Text, both, numbers};
+use crate::archive::{RunFile, Window};
+use serde::{Deserialize, Serialize};
+
+/// Use above which a resource is named.
+const NAMED: f64 = 0.6;
+
+/// Variation of bytes per second below which they flow as through a pipe.
+const PIPE_VARIATION: f64 = 0.03;
+
+/// What limits a rate, most likely first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bottleneck {
+    /// What is named.
+    pub resource: Resource,
+    /// Machine; empty for the load itself.
+    pub node: String,
+    /// Why.
+    pub evidence: Text,
+    /// Every resource with its use, fullest first.
+    pub ranked: Vec<Use>,
+}
+
+/// Judges the steady windows of one cell; `saturated` says whether more load was tried and gave no more.
+#[must_use]
+pub fn bottleneck(file: &RunFile, windows: &[Window<'_>], saturated: bool) -> Bottleneck {
+    let mut ranked = uses(file, windows);
+    ranked.sort_by(|one, other| other.used.total_cmp(&one.used));
+    match ranked.first() {
+        Some(top) if top.used > NAMED => {
+            let (resource, node, evidence) = (top.resource, top.node.clone(), top.reading.clone());
+            Bottleneck { resource, node, evidence, ranked }
+        }
+        _ if saturated => without_use(windows, ranked),
+        _ => in_flight(windows, ranked),
+    }
+}
+
+/// Nothing is used much, yet more load gives no more.
+fn without_use(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
+    let varies = mean(
+        &series(windows, |second| second.sent_bytes as f64).iter().map(|s| variation(s)).collect::<Vec<_>>(),
+    );
+    let bytes = numbers::bytes(mean(&series(windows, |second| second.sent_bytes as f64).concat()));
+    let spread = numbers::percent(varies);
+    let (resource, evidence) = if varies < PIPE_VARIATION {
+        let evidence = both!(
+            "more load gives no more, nothing is busy, and {bytes}/s of bodies flow almost evenly (variation {spread}): \
+             a network shaped below the speed of its cards",
+            "继续加压不再增长，各项资源均不忙，消息体流量稳定在 {bytes}/s（波动 {spread}）：网络被限速"
+        );
+        (Resource::Network, evidence)
+    } else {
+        let evidence = both!(
+            "more load gives no more and nothing is busy; the rate varies by {spread}: a lock, a partition or a queue \
+             in the server",
+            "继续加压不再增长且各项资源均不忙，TPS 波动 {spread}：服务端内部的锁、分区或队列"
+        );
+        (Resource::Server, evidence)
+    };
+    Bottleneck { resource, node: String::new(), evidence, ranked }
+}
+
+/// Nothing is used much and more load was not tried, or gave more.
+fn in_flight(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
+    let round_trip = mean(&windows.iter().map(|window| mean_latency_us(window.load)).collect::<Vec<_>>());
+    let threads = windows.first().and_then(|window| window.factors).map_or(0, |factors| factors.threads);
+    let time = numbers::micros(round_trip);
+    let evidence = both!(
+        "client- or RTT-limited: RT {time} × {threads} requests in flight, and nothing above 60 %; repeat with more in \
+         flight or an open loop",
+        "受客户端或往返时延限制：RT {time} × 在途 {threads}，各项资源均低于 60 %；请增加并发或改用开环"
+    );
+    Bottleneck { resource: Resource::Client, node: String::new(), evidence, ranked }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use super::*;
+use crate::archive::{HostSecond, LoadSecond, Record};
+use crate::judge::fixture;
+
+fn judge(saturated: bool, change: impl Fn(&mut Record)) -> Bottleneck {
+    let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+    change(&mut record);
+    bottleneck(&record.file, &record.windows(&record.cells[0], "steady"), saturated)
+}
+
+fn on_broker(change: impl Fn(&mut HostSecond)) -> Bottleneck {
+    judge(true, |record| fixture::each_host_second(record, "b1", |_, second| change(second)))
+}
+
+fn check(found: &Bottleneck, resource: Resource, evidence: &str) {
+    assert_eq!(found.resource, resource, "{}", found.evidence.en);
+    assert!(found.evidence.en.contains(evidence), "{}", found.evidence.en);
+}
+
+#[test]
+fn a_busy_disk_and_a_throttled_one() {
+    check(&on_broker(|second| second.disk_util = 0.9), Resource::Disk, "busy 90.0 %");
+    // A cgroup's io.max holds requests back before the device sees them.
+    let throttled = on_broker(|second| {
+        second.disk_util = 0.05;
+        second.disk_written = 20_000_000;
+        second.io_pressure = 45.0;
+        second.cpu_iowait = 0.5;
+    });
+    check(&throttled, Resource::Disk, "everything waits for it 45.0 %");
+}
+
+#[test]
+fn a_full_network_in_either_direction() {
+    check(&on_broker(|second| second.net_out = 115_000_000), Resource::Network, "115 MB/s out of 125 MB/s");
+    check(&on_broker(|second| second.net_in = 115_000_000), Resource::Network, "115 MB/s in of 125 MB/s");
+    check(&on_broker(|second| second.net_retransmits = 1_500), Resource::Network, "sent again");
+}
+
+#[test]
+fn a_shaped_network_nobody_knows_the_speed_of() {
+    let shaped = judge(true, |record| {
+        for host in &mut record.file.hosts {
+            host.nics.clear();
+            host.roofline = None;
+        }
+        fixture::each_second(record, |_, second| {
+            second.sent = 10_000;
+            second.sent_bytes = 10_240_000;
+        });
+    });
+    check(&shaped, Resource::Network, "10.2 MB/s of bodies flow almost evenly");
+}
+
+#[test]
+fn processors_and_their_quota() {
+    check(&on_broker(|second| second.cpu_user = 0.85), Resource::Cpu, "95.0 % of 8.00 cores busy");
+    let quota = judge(true, |record| {
+        record.file.hosts[1].cores_allowed = Some(0.5);
+        fixture::each_host_second(record, "b1", |_, second| {
+            second.process_cores = 0.5;
+            second.cpu_throttled = 0.4;
+            second.cpu_user = 0.05;
+        });
+    });
+    check(&quota, Resource::Cpu, "");
+}
+
+#[test]
+fn a_slow_client() {
+    let slow = |_: usize, second: &mut LoadSecond| second.lab_cores = 7.0;
+    check(
+        &judge(true, |record| fixture::each_second(record, slow)),
+        Resource::Client,
+        "87.5 % of its processors",
+    );
+    let late = |_: usize, second: &mut LoadSecond| second.lag_p99_us = 5_000;
+    check(&judge(false, |record| fixture::each_second(record, late)), Resource::Client, "5.00 ms late");
+}
+
+#[test]
+fn too_few_requests_in_flight() {
+    // Seed 003: 40,000 a second from 512 bytes to 6 KiB, RT 2.35 ms.
+    check(&judge(false, |_| ()), Resource::Client, "× 60 requests in flight");
+}
+
+#[test]
+fn a_lagging_replica() {
+    let lagging = judge(true, |record| {
+        let brokers = record.cells[0].repeats.iter_mut().flat_map(|repeat| repeat.brokers.values_mut());
+        for (index, second) in brokers.flat_map(|seconds| seconds.iter_mut().enumerate()) {
+            second.replica_behind = index as u64 * 10_000_000;
+        }
+    });
+    check(&lagging, Resource::Replica, "falls behind by 10.0 MB/s");
+}
+
+#[test]
+fn something_inside_the_server() {
+    let uneven = |index: usize, second: &mut LoadSecond| {
+        second.sent_bytes = if index % 2 == 0 { 20 << 20 } else { 30 << 20 }
+    };
+    check(&judge(true, |record| fixture::each_second(record, uneven)), Resource::Server, "nothing is busy");
+}
+
+#[test]
+fn the_arithmetic_of_seed_002_names_the_network() {
+    // 70,000 messages of 500 bytes to two slaves and one group: 105 MB/s out of 1 Gb/s.
+    let found = on_broker(|second| {
+        second.net_in = 35_000_000;
+        second.net_out = 105_000_000;
+        second.cpu_iowait = 0.4;
+    });
+    check(&found, Resource::Network, "105 MB/s out");
+}

@@ -1,0 +1,241 @@
+//! How much of each resource is used, with the words to say it.
+
+use crate::archive::{HostFile, HostSecond, RunFile, Window};
+use crate::judge::figures::{broker_host_names, series};
+use crate::judge::guards::{cpu_busy, network_bytes};
+use crate::judge::stats::{mean, quantile, slope};
+use crate::judge::validity::{GENERATOR_CPU_MAX, generator_share};
+use crate::judge::{Text, both, numbers};
+use serde::{Deserialize, Serialize};
+
+/// What can be the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resource {
+    /// Processors, or a quota of them.
+    Cpu,
+    /// Bandwidth, requests or flushes of the store's device.
+    Disk,
+    /// Either direction.
+    Network,
+    /// Followers.
+    Replica,
+    /// The load generator, or too few requests in flight.
+    Client,
+    /// Something inside the server that no figure shows.
+    Server,
+}
+
+impl Resource {
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> Text {
+        let (en, zh) = match self {
+            Self::Cpu => ("CPU", "CPU"),
+            Self::Disk => ("disk", "磁盘"),
+            Self::Network => ("network", "网络"),
+            Self::Replica => ("replica", "副本"),
+            Self::Client => ("client", "客户端"),
+            Self::Server => ("server internals", "服务端内部"),
+        };
+        Text { en: en.to_owned(), zh: zh.to_owned() }
+    }
+}
+
+/// One resource of one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Use {
+    /// Which.
+    pub resource: Resource,
+    /// Where; empty for the load itself.
+    pub node: String,
+    /// 1 is all of it.
+    pub used: f64,
+    /// The figure behind it.
+    pub reading: Text,
+}
+
+/// Percent of time in which everything waits for the disk that counts as three quarters used.
+const PRESSURE_HIGH: f64 = 10.0;
+
+/// Share of segments sent again that counts as a full network.
+const RETRANSMITS_HIGH: f64 = 0.01;
+
+/// Bytes of a TCP segment.
+const SEGMENT: f64 = 1_448.0;
+
+/// Share of a second lost to a quota that counts as all of it.
+const THROTTLED_HIGH: f64 = 0.25;
+
+/// Every resource the windows have figures for.
+#[must_use]
+pub fn uses(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
+    let names = broker_host_names(file);
+    let mut all: Vec<Use> = Vec::new();
+    for host in file.hosts.iter().filter(|host| names.contains(&host.name.as_str())) {
+        let on_host = windows.iter().flat_map(|window| &window.hosts).filter(|(of, _)| of.name == host.name);
+        let seconds: Vec<HostSecond> = on_host.flat_map(|(_, seconds)| seconds.iter().cloned()).collect();
+        if !seconds.is_empty() {
+            all.extend(machine(host, &seconds, windows));
+        }
+    }
+    all.extend(replicas(windows));
+    all.extend(client(file, windows));
+    all
+}
+
+struct Machine<'a> {
+    host: &'a HostFile,
+    seconds: &'a [HostSecond],
+}
+
+impl Machine<'_> {
+    fn mean(&self, value: impl Fn(&HostSecond) -> f64) -> f64 {
+        mean(&self.seconds.iter().map(value).collect::<Vec<_>>())
+    }
+
+    fn uses(&self, resource: Resource, used: f64, reading: Text) -> Use {
+        Use { resource, node: self.host.name.clone(), used, reading }
+    }
+}
+
+fn machine(host: &HostFile, seconds: &[HostSecond], windows: &[Window<'_>]) -> Vec<Use> {
+    let machine = Machine { host, seconds };
+    let mut all = processors(&machine);
+    all.extend(disk(&machine));
+    all.extend(flushes(&machine, windows));
+    all.extend(network(&machine));
+    all
+}
+
+fn processors(machine: &Machine<'_>) -> Vec<Use> {
+    let busy = cpu_busy(machine.host, machine.seconds);
+    let cores = machine.host.cores_allowed.unwrap_or(f64::from(machine.host.cores));
+    let (value, of) = (numbers::percent(busy), numbers::short(cores));
+    let text = both!("CPU: {value} of {of} cores busy", "CPU：{of} 核使用 {value}");
+    let mut all = vec![machine.uses(Resource::Cpu, busy, text)];
+    let throttled = machine.mean(|second| second.cpu_throttled);
+    if throttled > 0.0 {
+        let value = numbers::percent(throttled);
+        let text =
+            both!("CPU: a quota stopped the processes {value} of the time", "CPU：配额限流占 {value} 的时间");
+        all.push(machine.uses(Resource::Cpu, (throttled / THROTTLED_HIGH).min(1.0), text));
+    }
+    let core = machine.mean(|second| second.cpu_core_max);
+    if core > 0.95 {
+        let value = numbers::percent(core);
+        let text = both!("CPU: the busiest core is {value} busy", "CPU：最忙的核 {value}");
+        // Below the whole machine's use, which says more when both are full.
+        all.push(machine.uses(Resource::Cpu, core * 0.8, text));
+    }
+    all
+}
+
+fn disk(machine: &Machine<'_>) -> Vec<Use> {
+    let util = machine.mean(|second| second.disk_util);
+    let value = numbers::percent(util);
+    let text = both!("disk: busy {value} of the time", "磁盘：util {value}");
+    let mut all = vec![machine.uses(Resource::Disk, util, text)];
+    let pressure = machine.mean(|second| second.io_pressure);
+    if pressure > 0.0 {
+        let wait = machine.mean(|second| second.cpu_iowait);
+        let written = machine.mean(|second| second.disk_written as f64);
+        let (value, wait, written) =
+            (numbers::short(pressure), numbers::percent(wait), numbers::bytes(written));
+        let text = both!(
+            "disk: everything waits for it {value} % of the time (iowait {wait}) while {written}/s are written",
+            "磁盘：全部任务等待 I/O 占 {value} %（iowait {wait}），写入 {written}/s"
+        );
+        all.push(machine.uses(Resource::Disk, (pressure / PRESSURE_HIGH * 0.75).min(1.0), text));
+    }
+    if let Some(most) =
+        machine.host.roofline.as_ref().map(|roofline| roofline.disk_write_bytes).filter(|b| *b > 0.0)
+    {
+        let bytes = machine.mean(|second| second.disk_written as f64);
+        let (value, limit) = (numbers::bytes(bytes), numbers::bytes(most));
+        let text = both!("disk: {value}/s written of {limit}/s", "磁盘：写入 {value}/s，能力 {limit}/s");
+        all.push(machine.uses(Resource::Disk, bytes / most, text));
+    }
+    all
+}
+
+/// With synchronous flush every acknowledgement waits for one.
+fn flushes(machine: &Machine<'_>, windows: &[Window<'_>]) -> Option<Use> {
+    let sync = windows.first()?.factors.is_some_and(|factors| factors.flush == "sync");
+    let most = machine.host.roofline.as_ref()?.disk_flushes;
+    if !sync || most <= 0.0 {
+        return None;
+    }
+    let writes = machine.mean(|second| second.disk_writes as f64);
+    let (value, limit) = (numbers::count(writes), numbers::count(most));
+    let text = both!(
+        "disk: {value} writes/s of {limit} flushes/s",
+        "磁盘：写 {value} 次/s，flush 能力 {limit} 次/s"
+    );
+    Some(machine.uses(Resource::Disk, writes / most, text))
+}
+
+fn network(machine: &Machine<'_>) -> Vec<Use> {
+    let (inward, outward) =
+        (machine.mean(|second| second.net_in as f64), machine.mean(|second| second.net_out as f64));
+    let mut all = Vec::new();
+    if let Some(speed) = network_bytes(machine.host) {
+        let limit = numbers::bytes(speed);
+        for (bytes, en, zh) in [(inward, "in", "流入"), (outward, "out", "流出")] {
+            let value = numbers::bytes(bytes);
+            let text = both!("network: {value}/s {en} of {limit}/s", "网络：{zh} {value}/s，能力 {limit}/s");
+            all.push(machine.uses(Resource::Network, bytes / speed, text));
+        }
+    }
+    let segments = (inward + outward) / SEGMENT;
+    let again = machine.mean(|second| second.net_retransmits as f64);
+    if again > 0.0 && segments > 0.0 {
+        let share = again / segments;
+        let value = numbers::percent(share);
+        let text = both!("network: {value} of the segments were sent again", "网络：重传 {value}");
+        all.push(machine.uses(Resource::Network, (share / RETRANSMITS_HIGH * 0.75).min(1.0), text));
+    }
+    all
+}
+
+/// Followers that fall behind by more than a twentieth of what is sent.
+fn replicas(windows: &[Window<'_>]) -> Vec<Use> {
+    let sent = mean(&series(windows, |second| second.sent_bytes as f64).concat());
+    let brokers = windows.iter().flat_map(|window| &window.brokers);
+    let falls = |(name, seconds): &(&str, &[crate::archive::BrokerSecond])| {
+        let behind: Vec<f64> = seconds.iter().map(|second| second.replica_behind as f64).collect();
+        let growth = slope(&behind).per_step;
+        (growth > 0.05 * sent && sent > 0.0).then(|| {
+            let value = numbers::bytes(growth);
+            let reading = both!("replica: falls behind by {value}/s", "副本：每秒落后 {value}");
+            Use {
+                resource: Resource::Replica,
+                node: (*name).to_owned(),
+                used: 0.75 + growth / sent / 4.0,
+                reading,
+            }
+        })
+    };
+    brokers.filter_map(falls).collect()
+}
+
+fn client(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
+    let mut all = Vec::new();
+    let node = file.hosts.first().map(|host| host.name.clone()).unwrap_or_default();
+    let mut add =
+        |used, reading| all.push(Use { resource: Resource::Client, node: node.clone(), used, reading });
+    if let Some(share) = generator_share(windows, file.hosts.first()) {
+        let value = numbers::percent(share);
+        let text =
+            both!("client: the generator uses {value} of its processors", "客户端：压测端 CPU {value}");
+        // At the limit of R0 the generator is what is measured.
+        add(share / GENERATOR_CPU_MAX, text);
+    }
+    let lag = quantile(&series(windows, |second| second.lag_p99_us as f64).concat(), 0.95);
+    if lag > 0.0 {
+        let value = numbers::micros(lag);
+        let text = both!("client: sends up to {value} late", "客户端：发送滞后 {value}");
+        add((lag / 1_000.0).min(1.0), text);
+    }
+    all
+}

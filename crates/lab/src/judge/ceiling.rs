@@ -1,0 +1,138 @@
+//! R1: where does more load stop giving more?
+//!
+//! A ladder is a row of cells that differ in their load alone. Its ceiling is found when the last two steps gain less
+//! than 5 % each and their intervals say so, when the rate falls, or when latency has its knee: the 99th percentile
+//! is more than three times what it was at half the rate. A ladder that still climbs has no ceiling, whatever its
+//! last figure is.
+
+use super::figures::Figures;
+use super::stats;
+use super::{Text, both, numbers};
+use serde::{Deserialize, Serialize};
+
+/// Gain of a step below which it is flat.
+const GAIN_MIN: f64 = 1.05;
+
+/// Latency at the knee over latency at half the rate.
+const KNEE: f64 = 3.0;
+
+/// A step of a ladder.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// Threads, or messages per second offered.
+    pub load: f64,
+    /// What it reached.
+    pub figures: &'a Figures,
+}
+
+/// What a ladder shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ceiling {
+    /// More load gives no more.
+    Found {
+        /// Step with the highest rate.
+        step: usize,
+        /// Its rate.
+        tps: f64,
+        /// How it shows.
+        why: Text,
+    },
+    /// The last step still gained: there may be any amount above it.
+    NotSaturated {
+        /// Gain of the last step.
+        gain: f64,
+        /// What to do.
+        why: Text,
+    },
+    /// Two steps or fewer, or intervals too wide to tell.
+    Undecided {
+        /// What to do.
+        why: Text,
+    },
+}
+
+/// Judges a ladder, lowest load first.
+#[must_use]
+pub fn ceiling(steps: &[Step<'_>], seed: u64) -> Ceiling {
+    let [.., before, last] = steps else {
+        return undecided(steps.len());
+    };
+    let gain = gain(before, last, seed);
+    if gain.mean >= GAIN_MIN && gain.low > 1.0 {
+        let (value, load) = (numbers::change(gain.mean - 1.0), numbers::count(last.load));
+        let why = both!(
+            "not saturated: the last step (load {load}) still gained {value}; extend the ladder",
+            "未饱和：最后一级（负载 {load}）仍增长 {value}；请继续加压"
+        );
+        return Ceiling::NotSaturated { gain: gain.mean - 1.0, why };
+    }
+    if let Some(why) = flat(steps, seed).or_else(|| knee(steps)) {
+        let (step, tps) = highest(steps);
+        return Ceiling::Found { step, tps, why };
+    }
+    if steps.len() < 3 { undecided(steps.len()) } else { too_wide(&gain) }
+}
+
+fn gain(below: &Step<'_>, above: &Step<'_>, seed: u64) -> stats::Estimate {
+    stats::ratio(&below.figures.tps_seconds, &above.figures.tps_seconds, seed)
+}
+
+/// The step with the highest rate, and the rate.
+#[must_use]
+pub fn highest(steps: &[Step<'_>]) -> (usize, f64) {
+    let rates = steps.iter().map(|step| step.figures.tps.mean).enumerate();
+    rates.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((0, 0.0))
+}
+
+fn flat(steps: &[Step<'_>], seed: u64) -> Option<Text> {
+    let [.., first, before, last] = steps else { return None };
+    let gains = [gain(first, before, seed), gain(before, last, seed)];
+    let percents = gains.map(|gain| numbers::change(gain.mean - 1.0));
+    let [one, other] = &percents;
+    let falls = gains[1].high < 1.0;
+    if falls {
+        return Some(both!("the rate falls at the last step ({other})", "最后一级 TPS 反而下降（{other}）"));
+    }
+    gains
+        .iter()
+        .all(|gain| gain.high < GAIN_MIN)
+        .then(|| both!("the last two steps gained {one} and {other}", "最后两级仅增长 {one} 与 {other}"))
+}
+
+/// The first step whose latency left the straight line.
+fn knee(steps: &[Step<'_>]) -> Option<Text> {
+    let (step, _) = highest(steps);
+    let top = steps.get(step)?.figures;
+    let half = steps.iter().map(|step| step.figures).rfind(|below| below.tps.mean <= top.tps.mean / 2.0)?;
+    let times = top.latency.p99_us / half.latency.p99_us.max(1.0);
+    (times > KNEE).then(|| {
+        let (value, high, low) = (
+            numbers::short(times),
+            numbers::micros(top.latency.p99_us),
+            numbers::micros(half.latency.p99_us),
+        );
+        both!(
+            "latency has its knee: p99 {high} is {value} times the {low} at half the rate",
+            "时延拐点：p99 {high} 是半载 {low} 的 {value} 倍"
+        )
+    })
+}
+
+fn undecided(steps: usize) -> Ceiling {
+    let why =
+        both!("{steps} steps: three are needed to find a ceiling", "只有 {steps} 级：判断上限至少需要三级");
+    Ceiling::Undecided { why }
+}
+
+fn too_wide(gain: &stats::Estimate) -> Ceiling {
+    let (low, high) = (numbers::change(gain.low - 1.0), numbers::change(gain.high - 1.0));
+    let why = both!(
+        "the last step gained between {low} and {high}: measure longer, or with more repeats",
+        "最后一级增长在 {low} 到 {high} 之间，无法判定：请延长或增加重复次数"
+    );
+    Ceiling::Undecided { why }
+}
+
+#[cfg(test)]
+mod tests;

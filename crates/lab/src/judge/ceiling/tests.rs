@@ -1,0 +1,66 @@
+use super::*;
+use crate::archive::Record;
+use crate::judge::{fixture, judged};
+
+/// Judges a ladder of (threads, rate); `change` may plant something.
+fn ladder(rates: &[(u32, f64)], change: impl Fn(&mut Record)) -> Ceiling {
+    let cells: Vec<_> = rates.iter().map(|(threads, tps)| (fixture::factors(*threads), *tps)).collect();
+    let mut record = fixture::record(&cells);
+    change(&mut record);
+    let judged = judged(&record);
+    let step = |(index, (threads, _)): (usize, &(u32, f64))| Step {
+        load: f64::from(*threads),
+        figures: judged[index].figures().expect("a valid cell"),
+    };
+    let steps: Vec<Step<'_>> = rates.iter().enumerate().map(step).collect();
+    ceiling(&steps, 7)
+}
+
+#[test]
+fn the_ladder_of_seed_000_never_found_a_ceiling() {
+    // 2m2s, 1K, 8 queues: 66,780, 89,263 and 102,751 at 60, 120 and 200 threads.
+    let found = ladder(&[(60, 66_780.0), (120, 89_263.0), (200, 102_751.0)], |_| ());
+    assert!(matches!(found, Ceiling::NotSaturated { gain, .. } if (0.13..0.17).contains(&gain)), "{found:?}");
+}
+
+#[test]
+fn a_flat_ladder_has_its_ceiling() {
+    // Seed 000-B, 5K: 18,528, 16,772 and 16,836; here without the fall.
+    let found = ladder(&[(10, 9_000.0), (60, 16_700.0), (120, 16_900.0), (200, 16_836.0)], |_| ());
+    assert!(matches!(&found, Ceiling::Found { tps, .. } if (16_000.0..17_500.0).contains(tps)), "{found:?}");
+}
+
+#[test]
+fn a_rate_that_rises_and_falls_has_its_ceiling_at_the_top() {
+    // Seed 001, test 1.
+    let found = ladder(&[(1, 8_000.0), (10, 20_000.0), (32, 30_000.0), (64, 26_000.0)], |_| ());
+    assert!(matches!(&found, Ceiling::Found { step: 2, why, .. } if why.en.contains("falls")), "{found:?}");
+}
+
+#[test]
+fn a_knee_is_a_ceiling() {
+    // The last step gains 3 %, the one before 11 %; latency grows out of proportion.
+    let found = ladder(&[(10, 9_000.0), (30, 18_000.0), (60, 20_000.0), (120, 20_600.0)], |_| ());
+    assert!(matches!(&found, Ceiling::Found { why, .. } if why.en.contains("knee")), "{found:?}");
+}
+
+#[test]
+fn two_steps_are_not_a_ladder() {
+    assert!(matches!(ladder(&[(10, 9_000.0), (30, 9_050.0)], |_| ()), Ceiling::Undecided { .. }));
+}
+
+#[test]
+fn repeats_that_disagree_decide_nothing() {
+    let apart = |record: &mut Record| {
+        for (index, repeat) in record.cells[2].repeats.iter_mut().enumerate() {
+            let times = [0.75, 1.0, 1.25][index];
+            for second in &mut repeat.load {
+                second.sent = (second.sent as f64 * times) as u64;
+                second.mean_us /= times;
+            }
+        }
+    };
+    let rates = [(30, 19_000.0), (60, 20_000.0), (61, 20_500.0)];
+    assert!(matches!(ladder(&rates, apart), Ceiling::Undecided { .. }));
+    assert!(matches!(ladder(&rates, |_| ()), Ceiling::Undecided { .. } | Ceiling::Found { .. }));
+}

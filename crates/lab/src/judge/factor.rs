@@ -1,0 +1,186 @@
+//! The names of what may differ between cells, and cells that differ in one of them alone.
+
+use super::{Text, numbers};
+use crate::archive::Factors;
+
+/// One thing that may differ.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "fields of `Factors`")]
+pub enum Factor {
+    Threads,
+    Rate,
+    Producers,
+    Connections,
+    Size,
+    Queues,
+    Topics,
+    Groups,
+    Flush,
+    Replication,
+    Compression,
+    Payload,
+    /// Anything else by its name.
+    More(String),
+}
+
+impl Factor {
+    /// Every factor of which the cells hold more than one level, in the order of the type.
+    #[must_use]
+    pub fn varied(cells: &[&Factors]) -> Vec<Self> {
+        let fixed = [
+            Self::Threads,
+            Self::Rate,
+            Self::Producers,
+            Self::Connections,
+            Self::Size,
+            Self::Queues,
+            Self::Topics,
+            Self::Groups,
+            Self::Flush,
+            Self::Replication,
+            Self::Compression,
+            Self::Payload,
+        ];
+        let mut names: Vec<&String> = cells.iter().flat_map(|cell| cell.more.keys()).collect();
+        names.sort();
+        names.dedup();
+        let more = names.into_iter().map(|name| Self::More(name.clone()));
+        let varies = |factor: &Self| {
+            let mut levels = cells.iter().map(|cell| factor.level(cell));
+            let first = levels.next();
+            levels.any(|level| Some(&level) != first.as_ref())
+        };
+        fixed.into_iter().chain(more).filter(varies).collect()
+    }
+
+    /// The level of a cell, to be read.
+    #[must_use]
+    pub fn level(&self, of: &Factors) -> String {
+        let word = |word: &String| if word.is_empty() { "-".to_owned() } else { word.clone() };
+        match self {
+            Self::Threads => of.threads.to_string(),
+            Self::Rate => of.rate.map_or_else(|| "-".to_owned(), numbers::count),
+            Self::Producers => of.producers.to_string(),
+            Self::Connections => of.connections.to_string(),
+            Self::Size => numbers::size(of.size),
+            Self::Queues => of.queues.to_string(),
+            Self::Topics => of.topics.to_string(),
+            Self::Groups => of.groups.to_string(),
+            Self::Flush => word(&of.flush),
+            Self::Replication => word(&of.replication),
+            Self::Compression => word(&of.compression),
+            Self::Payload => word(&of.payload),
+            Self::More(name) => of.more.get(name).map_or_else(|| "-".to_owned(), word),
+        }
+    }
+
+    /// The level as a number, where it is one: for order and for axes.
+    #[must_use]
+    pub fn number(&self, of: &Factors) -> Option<f64> {
+        Some(match self {
+            Self::Threads => f64::from(of.threads),
+            Self::Rate => of.rate?,
+            Self::Producers => f64::from(of.producers),
+            Self::Connections => f64::from(of.connections),
+            Self::Size => of.size as f64,
+            Self::Queues => f64::from(of.queues),
+            Self::Topics => f64::from(of.topics),
+            Self::Groups => f64::from(of.groups),
+            Self::Flush | Self::Replication | Self::Compression | Self::Payload => return None,
+            Self::More(name) => of.more.get(name)?.parse().ok()?,
+        })
+    }
+
+    /// The factors with this one taken out: equal for cells that differ in it alone.
+    #[must_use]
+    pub fn without(&self, of: &Factors) -> Factors {
+        let mut rest = of.clone();
+        match self {
+            Self::Threads => rest.threads = 0,
+            Self::Rate => rest.rate = None,
+            Self::Producers => rest.producers = 0,
+            Self::Connections => rest.connections = 0,
+            Self::Size => rest.size = 0,
+            Self::Queues => rest.queues = 0,
+            Self::Topics => rest.topics = 0,
+            Self::Groups => rest.groups = 0,
+            Self::Flush => rest.flush.clear(),
+            Self::Replication => rest.replication.clear(),
+            Self::Compression => rest.compression.clear(),
+            Self::Payload => rest.payload.clear(),
+            Self::More(name) => drop(rest.more.remove(name)),
+        }
+        rest
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> Text {
+        let (en, zh) = match self {
+            Self::Threads => ("threads", "线程数"),
+            Self::Rate => ("rate, msg/s", "速率 msg/s"),
+            Self::Producers => ("producers", "生产者"),
+            Self::Connections => ("connections", "连接数"),
+            Self::Size => ("size, bytes", "消息大小"),
+            Self::Queues => ("queues", "队列数"),
+            Self::Topics => ("topics", "主题数"),
+            Self::Groups => ("consumer groups", "消费组"),
+            Self::Flush => ("flush", "刷盘"),
+            Self::Replication => ("replication", "复制"),
+            Self::Compression => ("compression", "压缩"),
+            Self::Payload => ("payload", "消息内容"),
+            Self::More(name) => return Text::same(name),
+        };
+        Text { en: en.to_owned(), zh: zh.to_owned() }
+    }
+}
+
+/// Groups of cells (by index) that differ in `factor` alone, each ordered by it; groups of one are left out.
+#[must_use]
+pub fn ladders(cells: &[&Factors], factor: &Factor) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(Factors, Vec<usize>)> = Vec::new();
+    for (index, cell) in cells.iter().enumerate() {
+        let rest = factor.without(cell);
+        match groups.iter_mut().find(|(of, _)| *of == rest) {
+            Some((_, members)) => members.push(index),
+            None => groups.push((rest, vec![index])),
+        }
+    }
+    let mut found: Vec<Vec<usize>> = groups.into_iter().map(|(_, members)| members).collect();
+    found.retain(|members| members.len() > 1);
+    for members in &mut found {
+        let order = |index: &usize| factor.number(cells[*index]).unwrap_or(0.0);
+        members.sort_by(|one, other| order(one).total_cmp(&order(other)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(threads: u32, size: u64) -> Factors {
+        Factors { threads, size, ..Factors::default() }
+    }
+
+    #[test]
+    fn ladders_hold_cells_that_differ_in_one_thing() {
+        let cells = [cell(60, 1024), cell(1, 1024), cell(1, 2048), cell(10, 1024), cell(5, 4096)];
+        let cells: Vec<&Factors> = cells.iter().collect();
+        assert_eq!(Factor::varied(&cells), [Factor::Threads, Factor::Size]);
+        assert_eq!(ladders(&cells, &Factor::Threads), [vec![1, 3, 0]]);
+        assert_eq!(ladders(&cells, &Factor::Size), [vec![1, 2]]);
+        assert_eq!(Factor::Size.level(cells[0]), "1k");
+    }
+
+    #[test]
+    fn other_factors_have_their_own_names() {
+        let mut changed = cell(1, 1);
+        changed.more.insert("masters".to_owned(), "4".to_owned());
+        let base = cell(1, 1);
+        let masters = Factor::More("masters".to_owned());
+        assert_eq!(Factor::varied(&[&base, &changed]), [masters.clone()]);
+        assert_eq!((masters.level(&base).as_str(), masters.number(&changed)), ("-", Some(4.0)));
+        assert_eq!(masters.without(&changed), base);
+    }
+}

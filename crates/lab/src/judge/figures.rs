@@ -1,0 +1,201 @@
+//! The figures of one cell over its repeats. Only a valid cell has any: see [`super::Judged`].
+
+use super::stats::{self, Estimate, mean};
+use crate::archive::{HostFile, HostSecond, LoadSecond, Record, RunFile, Window};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Longest latency told apart, microseconds.
+const MICROS_MAX: u64 = 60_000_000;
+
+/// What a cell reached in its steady state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Messages acknowledged per second.
+    pub tps: Estimate,
+    /// The same for every second of every repeat.
+    pub tps_seconds: Vec<Vec<f64>>,
+    /// 99 of 100 of each second of every repeat, microseconds.
+    pub p99_seconds: Vec<Vec<f64>>,
+    /// Bytes of bodies per second.
+    pub payload_bytes: f64,
+    /// Messages consumed per second.
+    pub consume_tps: f64,
+    /// Send latency over all repeats.
+    pub latency: Spread,
+    /// From being sent to being consumed, 99 of 100: the median of the seconds, microseconds; 0 without consumers.
+    pub end_to_end_p99_us: f64,
+    /// Requests without an answer.
+    pub failed: u64,
+    /// Requests answered with an error.
+    pub refused: u64,
+    /// The busiest machine with a broker.
+    pub host: Option<Means>,
+    /// Processor time of the brokers per message, microseconds.
+    pub cpu_us_per_message: Option<f64>,
+}
+
+/// A distribution of latency, microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "percentiles")]
+pub struct Spread {
+    pub mean_us: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub p9999_us: f64,
+    pub max_us: f64,
+}
+
+/// A machine in the steady state: means of its seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "fields of `HostSecond`")]
+pub struct Means {
+    pub node: String,
+    pub cpu: f64,
+    pub load1: f64,
+    pub iowait: f64,
+    pub net_in: f64,
+    pub net_out: f64,
+    pub disk_read: f64,
+    pub disk_written: f64,
+    pub disk_util: f64,
+    pub memory: f64,
+}
+
+impl Figures {
+    /// From the windows of all repeats; `seed` is the bootstrap's.
+    #[must_use]
+    pub fn new(file: &RunFile, windows: &[Window<'_>], seed: u64) -> Self {
+        let tps_seconds = series(windows, |second| second.sent as f64);
+        let tps = stats::estimate(&tps_seconds, seed);
+        let end_to_end = series(windows, |second| second.end_to_end_p99_us as f64);
+        let sum = |value: fn(&LoadSecond) -> u64| rows(windows).map(value).sum::<u64>();
+        let machines = broker_hosts(file, windows);
+        let cores: f64 = machines.iter().map(|machine| machine.process_cores).sum();
+        let busiest = machines.into_iter().max_by(|one, other| one.means.cpu.total_cmp(&other.means.cpu));
+        Self {
+            payload_bytes: mean_of(windows, |second| second.sent_bytes as f64),
+            consume_tps: mean_of(windows, |second| second.consumed as f64),
+            p99_seconds: series(windows, |second| second.p99_us as f64),
+            latency: spread(windows),
+            end_to_end_p99_us: stats::median(&end_to_end.concat()),
+            failed: sum(|second| second.failed),
+            refused: sum(|second| second.refused),
+            host: busiest.map(|machine| machine.means),
+            cpu_us_per_message: (cores > 0.0 && tps.mean > 0.0).then(|| cores * 1e6 / tps.mean),
+            tps,
+            tps_seconds,
+        }
+    }
+}
+
+fn rows<'a>(windows: &'a [Window<'a>]) -> impl Iterator<Item = &'a LoadSecond> {
+    windows.iter().flat_map(|window| window.load)
+}
+
+/// One value a second, each repeat apart.
+#[must_use]
+pub fn series(windows: &[Window<'_>], value: impl Fn(&LoadSecond) -> f64) -> Vec<Vec<f64>> {
+    windows.iter().map(|window| window.load.iter().map(&value).collect()).collect()
+}
+
+fn mean_of(windows: &[Window<'_>], value: impl Fn(&LoadSecond) -> f64) -> f64 {
+    mean(&series(windows, value).concat())
+}
+
+/// Mean latency weighted by messages: what Little's law needs.
+#[must_use]
+pub fn mean_latency_us(load: &[LoadSecond]) -> f64 {
+    let sent: u64 = load.iter().map(|second| second.sent).sum();
+    let total: f64 = load.iter().map(|second| second.mean_us * second.sent as f64).sum();
+    if sent == 0 { 0.0 } else { total / sent as f64 }
+}
+
+/// All send latencies of the windows.
+#[must_use]
+pub fn histogram(windows: &[Window<'_>]) -> Histogram<u64> {
+    let mut all = Histogram::new_with_bounds(1, MICROS_MAX, 3).expect("the bounds are constant and valid");
+    for (_, second) in windows.iter().flat_map(|window| window.latency) {
+        all.add(second).expect("the same bounds everywhere");
+    }
+    all
+}
+
+fn spread(windows: &[Window<'_>]) -> Spread {
+    let all = histogram(windows);
+    if all.is_empty() {
+        let seconds = |value: fn(&LoadSecond) -> f64| stats::median(&series(windows, value).concat());
+        let means: Vec<f64> = windows.iter().map(|window| mean_latency_us(window.load)).collect();
+        return Spread {
+            mean_us: mean(&means),
+            p50_us: seconds(|second| second.p50_us as f64),
+            p99_us: seconds(|second| second.p99_us as f64),
+            p999_us: seconds(|second| second.p999_us as f64),
+            p9999_us: 0.0,
+            max_us: rows(windows).map(|second| second.max_us).max().unwrap_or(0) as f64,
+        };
+    }
+    let at = |share| all.value_at_quantile(share) as f64;
+    Spread {
+        mean_us: all.mean(),
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+        p999_us: at(0.999),
+        p9999_us: at(0.9999),
+        max_us: all.max() as f64,
+    }
+}
+
+/// Names of the machines with brokers: as the run says, else every machine but the lab's, else the lab's own.
+#[must_use]
+pub fn broker_host_names(file: &RunFile) -> Vec<&str> {
+    let said: Vec<&str> = file.target.brokers.iter().filter_map(|broker| broker.host.as_deref()).collect();
+    let known: Vec<&str> = file.hosts.iter().map(|host| host.name.as_str()).collect();
+    let found: Vec<&str> = known.iter().copied().filter(|name| said.contains(name)).collect();
+    match (found.is_empty(), known.len()) {
+        (false, _) => found,
+        (true, 0 | 1) => known,
+        (true, _) => known[1..].to_vec(),
+    }
+}
+
+struct Machine {
+    means: Means,
+    process_cores: f64,
+}
+
+fn broker_hosts(file: &RunFile, windows: &[Window<'_>]) -> Vec<Machine> {
+    let names = broker_host_names(file);
+    let machine = |name: &str| {
+        let all = windows.iter().flat_map(|window| &window.hosts).filter(|(host, _)| host.name == name);
+        let seconds: Vec<HostSecond> = all.flat_map(|(_, seconds)| seconds.iter().cloned()).collect();
+        (!seconds.is_empty()).then(|| {
+            let process: Vec<f64> = seconds.iter().map(|second| second.process_cores).collect();
+            Machine { means: means(name, &seconds), process_cores: mean(&process) }
+        })
+    };
+    names.into_iter().filter_map(machine).collect()
+}
+
+fn means(node: &str, seconds: &[HostSecond]) -> Means {
+    let of = |value: fn(&HostSecond) -> f64| mean(&seconds.iter().map(value).collect::<Vec<_>>());
+    Means {
+        node: node.to_owned(),
+        cpu: of(|second| second.cpu_user + second.cpu_system + second.cpu_steal),
+        load1: of(|second| second.load1),
+        iowait: of(|second| second.cpu_iowait),
+        net_in: of(|second| second.net_in as f64),
+        net_out: of(|second| second.net_out as f64),
+        disk_read: of(|second| second.disk_read as f64),
+        disk_written: of(|second| second.disk_written as f64),
+        disk_util: of(|second| second.disk_util),
+        memory: of(|second| second.process_anonymous as f64),
+    }
+}
+
+/// The machine the lab ran on.
+#[must_use]
+pub fn lab_host(record: &Record) -> Option<&HostFile> {
+    record.file.hosts.first()
+}

@@ -1,0 +1,47 @@
+//! A cell after R0: figures, or the reasons why there are none.
+
+use super::figures::Figures;
+use super::{Text, validity};
+use crate::archive::{Factors, Record, RecordedCell, Window};
+
+/// One cell of a run, judged.
+#[derive(Clone, Debug)]
+pub struct Judged<'a> {
+    /// As recorded.
+    pub cell: &'a RecordedCell,
+    /// The steady part of each repeat.
+    pub windows: Vec<Window<'a>>,
+    /// Invalid cells have no figures, so that none can be shown.
+    pub outcome: Result<Figures, Vec<Text>>,
+}
+
+impl Judged<'_> {
+    /// What made this cell differ.
+    #[must_use]
+    pub fn factors(&self) -> &Factors {
+        &self.cell.cell.factors
+    }
+
+    /// The figures of a valid cell.
+    #[must_use]
+    pub fn figures(&self) -> Option<&Figures> {
+        self.outcome.as_ref().ok()
+    }
+}
+
+/// Judges every finished cell of a run; the run's seed is the bootstrap's.
+#[must_use]
+pub fn judged(record: &Record) -> Vec<Judged<'_>> {
+    record.cells.iter().map(|cell| judged_cell(record, cell)).collect()
+}
+
+fn judged_cell<'a>(record: &'a Record, cell: &'a RecordedCell) -> Judged<'a> {
+    let windows = record.windows(cell, "steady");
+    let reasons = validity::reasons(&windows, record.file.hosts.first());
+    let outcome = if reasons.is_empty() {
+        Ok(Figures::new(&record.file, &windows, record.file.seed))
+    } else {
+        Err(reasons)
+    };
+    Judged { cell, windows, outcome }
+}

@@ -1,0 +1,158 @@
+//! R0: may a cell's figures be shown at all? An invalid cell has reasons instead of numbers.
+//!
+//! - Little's law: in a closed loop, rate times mean latency is the number of requests in flight. Where it is not,
+//!   rate and latency were taken from different moments, or the generator spent the time itself.
+//! - Steady state: the rate neither climbs nor falls by 2 % a minute. A slope that its own error explains does not
+//!   count, nor one that amounts to less than 2 % within the window.
+//! - The generator had room: below 70 % of its processors, and (open loop) less than 1 ms late.
+//! - At least three repeats, and no second missing.
+
+use super::figures::{mean_latency_us, series};
+use super::stats::{self, mean, quantile};
+use super::{Text, both, numbers};
+use crate::archive::{HostFile, Window};
+
+/// Fewest repeats that tell anything about the next one.
+pub const REPEATS_MIN: usize = 3;
+
+/// Rate times latency over requests in flight.
+pub const LITTLE: std::ops::RangeInclusive<f64> = 0.93..=1.07;
+
+/// Most change of the rate, share per minute.
+const SLOPE_MAX: f64 = 0.02;
+
+/// Most of its processors that the generator may use.
+pub const GENERATOR_CPU_MAX: f64 = 0.7;
+
+/// Latest that the generator may be itself, microseconds.
+const LAG_US_MAX: f64 = 1_000.0;
+
+/// Why the cell must not be believed; empty when it may.
+#[must_use]
+pub fn reasons(windows: &[Window<'_>], lab: Option<&HostFile>) -> Vec<Text> {
+    let mut reasons = Vec::new();
+    let count = windows.iter().filter(|window| !window.load.is_empty()).count();
+    if count < REPEATS_MIN {
+        reasons.push(both!(
+            "{count} repeats, at least {REPEATS_MIN} are needed",
+            "只有 {count} 次重复，至少需要 {REPEATS_MIN} 次"
+        ));
+    }
+    let sent: u64 = windows.iter().flat_map(|window| window.load).map(|second| second.sent).sum();
+    if sent == 0 {
+        reasons.push(both!("no message was acknowledged", "没有任何消息被确认"));
+        return reasons;
+    }
+    let rules =
+        [missing_seconds(windows), little(windows), unsteady(windows), busy(windows, lab), late(windows)];
+    reasons.extend(rules.into_iter().flatten());
+    reasons
+}
+
+/// Seconds of the series that are not there: more than a second and a half between two rows.
+fn missing_seconds(windows: &[Window<'_>]) -> Option<Text> {
+    let gap = |pair: &[crate::archive::LoadSecond]| {
+        let milliseconds = pair[1].at_ms.saturating_sub(pair[0].at_ms);
+        (milliseconds.saturating_sub(500)) / 1_000
+    };
+    let missing: u64 = windows.iter().flat_map(|window| window.load.windows(2)).map(gap).sum();
+    (missing > 0).then(|| both!("{missing} seconds of the series are missing", "序列缺少 {missing} 秒"))
+}
+
+fn little(windows: &[Window<'_>]) -> Option<Text> {
+    let factors = windows.first()?.factors?;
+    if factors.rate.is_some() || factors.more.contains_key("one-way") {
+        return None;
+    }
+    let each = factors.more.get("batch").and_then(|batch| batch.parse().ok()).unwrap_or(1.0);
+    let shares: Vec<f64> = windows
+        .iter()
+        .filter_map(|window| {
+            let in_flight = in_flight(window)?;
+            let tps = mean(&window.load.iter().map(|second| second.sent as f64).collect::<Vec<_>>());
+            Some(tps / each * mean_latency_us(window.load) / 1e6 / in_flight)
+        })
+        .collect();
+    let share = mean(&shares);
+    if shares.is_empty() || LITTLE.contains(&share) {
+        return None;
+    }
+    let (value, least, most) = (numbers::short(share), LITTLE.start(), LITTLE.end());
+    Some(both!(
+        "rate × latency is {value} times the requests in flight, not {least} to {most}: the two do not belong \
+         together, or the generator lost the time",
+        "TPS × 平均 RT 是在途请求数的 {value} 倍，不在 {least} 到 {most} 之间：两者不是同一时刻的数据，或时间耗在压测端"
+    ))
+}
+
+/// Requests in flight: as counted, else as configured.
+fn in_flight(window: &Window<'_>) -> Option<f64> {
+    let counted = mean(&window.load.iter().map(|second| second.in_flight as f64).collect::<Vec<_>>());
+    let configured = window.factors.map_or(0.0, |factors| f64::from(factors.threads));
+    Some(if counted > 0.0 { counted } else { configured }).filter(|count| *count > 0.0)
+}
+
+fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
+    let slopes: Vec<(f64, f64, f64)> = series(windows, |second| second.sent as f64)
+        .iter()
+        .filter(|s| s.len() >= 3)
+        .map(|seconds| {
+            let (line, centre) = (stats::slope(seconds), mean(seconds));
+            (line.per_step * 60.0 / centre, line.error * 60.0 / centre, seconds.len() as f64 / 60.0)
+        })
+        .collect();
+    if slopes.is_empty() {
+        return None;
+    }
+    let count = slopes.len() as f64;
+    let per_minute = slopes.iter().map(|slope| slope.0).sum::<f64>() / count;
+    let error = slopes.iter().map(|slope| slope.1.powi(2)).sum::<f64>().sqrt() / count;
+    let minutes = slopes.iter().map(|slope| slope.2).sum::<f64>() / count;
+    let surely = per_minute.abs() - 2.0 * error;
+    let matters = per_minute.abs() * minutes > SLOPE_MAX;
+    (surely > SLOPE_MAX && matters).then(|| {
+        let (value, most) = (numbers::change(per_minute), numbers::percent(SLOPE_MAX));
+        both!(
+            "not steady: the rate changes by {value} per minute, limit {most}",
+            "未达稳态：TPS 每分钟变化 {value}，上限 {most}"
+        )
+    })
+}
+
+/// Share of its processors that the generator used.
+#[must_use]
+pub fn generator_share(windows: &[Window<'_>], lab: Option<&HostFile>) -> Option<f64> {
+    let host = lab.filter(|host| host.cores > 0)?;
+    let workers = windows.first()?.factors?.more.get("lab-cores").and_then(|cores| cores.parse::<f64>().ok());
+    let cores = [Some(f64::from(host.cores)), workers].into_iter().flatten().fold(f64::INFINITY, f64::min);
+    Some(mean(&series(windows, |second| second.lab_cores).concat()) / cores)
+}
+
+fn busy(windows: &[Window<'_>], lab: Option<&HostFile>) -> Option<Text> {
+    let share = generator_share(windows, lab).filter(|share| *share >= GENERATOR_CPU_MAX)?;
+    let (value, most) = (numbers::percent(share), numbers::percent(GENERATOR_CPU_MAX));
+    Some(both!(
+        "the load generator used {value} of its processors, limit {most}: it was itself the limit",
+        "压测端 CPU 使用 {value}，上限 {most}：瓶颈在压测端"
+    ))
+}
+
+fn late(windows: &[Window<'_>]) -> Option<Text> {
+    let lag = quantile(&series(windows, |second| second.lag_p99_us as f64).concat(), 0.95);
+    (lag >= LAG_US_MAX).then(|| {
+        let (value, most) = (numbers::micros(lag), numbers::micros(LAG_US_MAX));
+        both!(
+            "the load generator sent up to {value} late (p99), limit {most}",
+            "压测端发送滞后 p99 {value}，上限 {most}"
+        )
+    })
+}
+
+/// Whether end-to-end latencies may be shown: the clocks must agree ten times better than what is measured.
+#[must_use]
+pub fn clock_is_good_enough(skew_us: u64, end_to_end_us: f64) -> bool {
+    skew_us as f64 * 10.0 <= end_to_end_us
+}
+
+#[cfg(test)]
+mod tests;

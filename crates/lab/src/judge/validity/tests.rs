@@ -1,0 +1,87 @@
+use crate::archive::{Factors, LoadSecond, Record};
+use crate::judge::{fixture, validity};
+
+fn reasons(record: &Record) -> String {
+    let windows = record.windows(&record.cells[0], "steady");
+    let reasons = validity::reasons(&windows, record.file.hosts.first());
+    reasons.into_iter().map(|reason| reason.en).collect::<Vec<_>>().join("; ")
+}
+
+fn clean() -> Record {
+    fixture::record(&[(fixture::factors(60), 30_000.0)])
+}
+
+/// The reason found when every second of load is changed.
+fn check(change: impl Fn(usize, &mut LoadSecond), expected: &str) {
+    let mut record = clean();
+    fixture::each_second(&mut record, change);
+    let found = reasons(&record);
+    assert!(found.contains(expected) && !found.contains("; "), "`{found}` should be `{expected}` alone");
+}
+
+#[test]
+fn a_clean_cell_is_valid() {
+    assert_eq!(reasons(&clean()), "");
+}
+
+#[test]
+fn rate_and_latency_of_different_moments() {
+    // Seed 000-C: rate times latency exceeds the threads by 7 to 25 % in 23 of 44 rows.
+    check(|_, second| second.mean_us *= 1.1, "rate × latency is 1.10 times");
+    // Seed 003: 94 of 128 requests in flight.
+    check(|_, second| second.mean_us *= 0.73, "rate × latency is 0.73");
+}
+
+#[test]
+fn a_climbing_rate() {
+    let climb = |index: usize, second: &mut LoadSecond| {
+        let times = 1.0 + 0.1 * index as f64 / 60.0;
+        second.sent = (second.sent as f64 * times) as u64;
+        second.mean_us /= times;
+    };
+    check(climb, "not steady: the rate changes by +9");
+}
+
+#[test]
+fn a_busy_generator() {
+    check(|_, second| second.lab_cores = 5.7, "the load generator used 71");
+}
+
+#[test]
+fn one_worker_of_eight_cores_is_the_whole_generator() {
+    let mut factors = fixture::factors(60);
+    factors.more.insert("lab-cores".to_owned(), "1".to_owned());
+    assert!(reasons(&fixture::record(&[(factors, 30_000.0)])).contains("the load generator used 100 %"));
+}
+
+#[test]
+fn a_late_generator() {
+    check(|_, second| second.lag_p99_us = 1_200, "late (p99), limit 1.00 ms");
+}
+
+#[test]
+fn too_few_repeats_and_missing_seconds() {
+    let mut record = clean();
+    record.cells[0].repeats.pop();
+    assert!(reasons(&record).starts_with("2 repeats"));
+    let mut record = clean();
+    record.cells[0].repeats[1].load.drain(10..13);
+    assert_eq!(reasons(&record), "3 seconds of the series are missing");
+}
+
+#[test]
+fn nothing_sent() {
+    check(|_, second| second.sent = 0, "no message was acknowledged");
+}
+
+#[test]
+fn an_open_loop_may_have_any_number_in_flight() {
+    let factors = Factors { rate: Some(10_000.0), ..fixture::factors(1_000) };
+    assert_eq!(reasons(&fixture::record(&[(factors, 10_000.0)])), "");
+}
+
+#[test]
+fn clocks_must_agree_better_than_what_they_measure() {
+    assert!(validity::clock_is_good_enough(100, 1_300_000.0));
+    assert!(!validity::clock_is_good_enough(500, 3_000.0));
+}
