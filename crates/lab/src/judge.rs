@@ -3,8 +3,11 @@
 //! A rule takes rows and gives a verdict with its evidence, in English and Chinese. None reads a file, a clock or a
 //! random source; the bootstrap gets its seed as an argument.
 
+pub mod backlog;
+pub mod balance;
 pub mod bottleneck;
 pub mod ceiling;
+pub mod effects;
 pub mod factor;
 pub mod figures;
 #[cfg(test)]
@@ -12,9 +15,13 @@ pub(crate) mod fixture;
 pub mod guards;
 mod judged;
 pub mod numbers;
+pub mod scale;
+pub mod soak;
+pub mod stability;
 pub mod stats;
 mod text;
 pub mod validity;
+pub mod versus;
 
 pub use judged::{Judged, judged};
 pub(crate) use text::both;

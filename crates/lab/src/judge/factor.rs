@@ -179,7 +179,7 @@ mod tests {
         changed.more.insert("masters".to_owned(), "4".to_owned());
         let base = cell(1, 1);
         let masters = Factor::More("masters".to_owned());
-        assert_eq!(Factor::varied(&[&base, &changed]), [masters.clone()]);
+        assert_eq!(Factor::varied(&[&base, &changed]), std::slice::from_ref(&masters));
         assert_eq!((masters.level(&base).as_str(), masters.number(&changed)), ("-", Some(4.0)));
         assert_eq!(masters.without(&changed), base);
     }

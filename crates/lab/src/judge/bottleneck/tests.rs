@@ -98,7 +98,7 @@ fn a_lagging_replica() {
 #[test]
 fn something_inside_the_server() {
     let uneven = |index: usize, second: &mut LoadSecond| {
-        second.sent_bytes = if index % 2 == 0 { 20 << 20 } else { 30 << 20 }
+        second.sent_bytes = if index.is_multiple_of(2) { 20 << 20 } else { 30 << 20 }
     };
     check(&judge(true, |record| fixture::each_second(record, uneven)), Resource::Server, "nothing is busy");
 }

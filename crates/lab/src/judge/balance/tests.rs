@@ -1,0 +1,70 @@
+use super::*;
+use crate::archive::Record;
+use crate::judge::{fixture, judged};
+
+fn terms(groups: u32, change: impl Fn(&mut Record)) -> Vec<bool> {
+    let factors = Factors { groups, ..fixture::factors(60) };
+    let mut record = fixture::record(&[(factors, 30_000.0)]);
+    change(&mut record);
+    let judged = judged(&record);
+    let figures = judged[0].figures().expect("a valid cell");
+    balance(&record.file, judged[0].factors(), figures).iter().map(|term| term.off).collect()
+}
+
+#[test]
+fn a_clean_run_adds_up() {
+    assert_eq!(terms(0, |_| ()), [false, false, false]);
+    assert_eq!(terms(2, |_| ()), [false, false, false]);
+}
+
+#[test]
+fn bytes_that_are_missing_or_too_many() {
+    let halved =
+        |record: &mut Record| fixture::each_host_second(record, "b1", |_, second| second.net_in /= 2);
+    assert_eq!(terms(1, halved), [true, false, false]);
+    let twice =
+        |record: &mut Record| fixture::each_host_second(record, "b1", |_, second| second.disk_written *= 2);
+    assert_eq!(terms(1, twice), [false, false, true]);
+}
+
+#[test]
+fn a_slave_takes_its_copy() {
+    // Without its bytes on the wire the second copy was never made.
+    let with_slave = |record: &mut Record| {
+        let slave = crate::archive::BrokerFile { id: 1, ..record.file.target.brokers[0].clone() };
+        record.file.target.brokers.push(slave);
+    };
+    assert_eq!(terms(1, with_slave), [false, true, false]);
+}
+
+#[test]
+fn loopback_holds_both_directions() {
+    let one_machine = |record: &mut Record| {
+        record.file.hosts.remove(0);
+        fixture::each_host_second(record, "b1", |_, second| {
+            let both = second.net_in + second.net_out;
+            (second.net_in, second.net_out) = (both, both);
+        });
+    };
+    assert_eq!(terms(1, one_machine), [false, false, false]);
+}
+
+fn ceilings(rates: &[(u64, f64)]) -> Vec<ByteCeiling> {
+    let cell = |(size, tps): &(u64, f64)| (Factors { size: *size, ..fixture::factors(60) }, *tps);
+    let record = fixture::record(&rates.iter().map(cell).collect::<Vec<_>>());
+    byte_ceilings(&record.file, &judged(&record))
+}
+
+#[test]
+fn the_bandwidth_ceiling_of_seed_000_is_seen() {
+    // 60 threads, 8 queues: 5K 18,528, 10K 8,299 (91.. 95 MB/s) and 1M 94 per second.
+    let found = ceilings(&[(1024, 34_931.0), (5_120, 18_528.0), (10_240, 9_000.0), (1_048_576, 92.0)]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].sizes, [5_120, 10_240, 1_048_576]);
+    assert!(found[0].says.en.contains("0.7"), "{}", found[0].says.en);
+}
+
+#[test]
+fn bytes_that_grow_with_the_size_are_no_ceiling() {
+    assert_eq!(ceilings(&[(1024, 30_000.0), (2048, 29_000.0), (4096, 25_000.0)]), []);
+}

@@ -1,0 +1,80 @@
+use super::*;
+use crate::judge::{fixture, judged};
+
+fn found(cells: &[(Factors, f64)]) -> (Vec<Effect>, Vec<Interaction>, Vec<Effect>) {
+    let record = fixture::record(cells);
+    let judged = judged(&record);
+    (effects(&judged, 7), interactions(&judged, 7), sensitive(&judged, 7))
+}
+
+fn mode(flush: &str, replication: &str) -> Factors {
+    let (flush, replication) = (flush.to_owned(), replication.to_owned());
+    Factors { flush, replication, ..fixture::factors(20) }
+}
+
+#[test]
+fn modes_cost_what_was_planted() {
+    // Seed 001-2: synchronous replication costs little, synchronous flush much.
+    let (effects, ..) = found(&[
+        (mode("async", "async"), 30_000.0),
+        (mode("async", "sync"), 27_000.0),
+        (mode("sync", "async"), 6_000.0),
+        (mode("sync", "sync"), 5_400.0),
+    ]);
+    let flush = effects.iter().find(|effect| effect.factor.en == "flush").expect("varied");
+    let replication = effects.iter().find(|effect| effect.factor.en == "replication").expect("varied");
+    assert_eq!((flush.pairs, replication.pairs), (2, 2));
+    assert!((flush.tps.mean - 0.2).abs() < 0.01 && flush.is_certain(), "{flush:?}");
+    assert!((replication.tps.mean - 0.9).abs() < 0.01 && replication.is_certain(), "{replication:?}");
+}
+
+#[test]
+fn a_factor_without_effect_is_flat() {
+    let queues = |queues| Factors { queues, ..fixture::factors(60) };
+    let (effects, ..) = found(&[(queues(8), 30_000.0), (queues(16), 30_000.0), (queues(1024), 20_000.0)]);
+    assert!(effects[0].says.en.contains("queues 8 → 16: flat"), "{}", effects[0].says.en);
+    assert!(effects[1].says.en.starts_with("queues 8 → 1024: -33"), "{}", effects[1].says.en);
+}
+
+#[test]
+fn factors_changed_together_are_not_told_apart() {
+    let other = Factors { size: 4096, queues: 16, ..fixture::factors(60) };
+    assert_eq!(found(&[(fixture::factors(60), 30_000.0), (other, 10_000.0)]).0, []);
+}
+
+#[test]
+fn an_interaction_is_seen_and_none_is_not() {
+    let cell = |size, threads| Factors { size, ..fixture::factors(threads) };
+    let multiply = [
+        (cell(1024, 10), 9_000.0),
+        (cell(1024, 60), 18_000.0),
+        (cell(4096, 10), 4_500.0),
+        (cell(4096, 60), 9_000.0),
+    ];
+    assert_eq!(found(&multiply).1, []);
+    let limited = [
+        (cell(1024, 10), 9_000.0),
+        (cell(1024, 60), 18_000.0),
+        (cell(4096, 10), 4_500.0),
+        (cell(4096, 60), 4_500.0),
+    ];
+    let (_, interactions, _) = found(&limited);
+    assert_eq!(interactions.len(), 1);
+    assert!((interactions[0].times.mean - 0.5).abs() < 0.02, "{:?}", interactions[0]);
+}
+
+#[test]
+fn only_settings_that_do_something_are_told() {
+    let with = |name: &str, value: &str| {
+        let mut factors = fixture::factors(60);
+        factors.more.insert(name.to_owned(), value.to_owned());
+        factors
+    };
+    let (_, _, sensitive) = found(&[
+        (fixture::factors(60), 30_000.0),
+        (with("sendMessageThreadPoolNums", "16"), 36_000.0),
+        (with("useReentrantLockWhenPutMessage", "true"), 30_000.0),
+    ]);
+    assert_eq!(sensitive.len(), 1);
+    assert_eq!(sensitive[0].factor.en, "sendMessageThreadPoolNums");
+}

@@ -1,0 +1,105 @@
+//! R10: does it last? Nothing lost, doubled or out of order, and no figure that drifts.
+
+use super::figures::{broker_host_names, series};
+use super::stats::{self, Slope, mean};
+use super::{Text, both, numbers};
+use crate::archive::{HostSecond, RecordedCell, RunFile, Window};
+use serde::{Deserialize, Serialize};
+
+/// Change per hour that counts as drift, once it is beyond its error.
+const DRIFT_PER_HOUR: f64 = 0.02;
+
+/// Fewest seconds in which a drift can be told from noise.
+const SECONDS_MIN: usize = 300;
+
+/// What a long run shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Soak {
+    /// Broken promises and drifting figures; empty when it lasted.
+    pub faults: Vec<Text>,
+    /// Hours observed.
+    pub hours: f64,
+    /// Whether the content was checked.
+    pub checked: bool,
+}
+
+/// Judges a cell whose content was checked or that ran for at least five minutes; others are no soak.
+#[must_use]
+pub fn soak(file: &RunFile, cell: &RecordedCell, windows: &[Window<'_>]) -> Option<Soak> {
+    let seconds: usize = windows.iter().map(|window| window.load.len()).max().unwrap_or(0);
+    let checked = !cell.cell.checked.is_empty();
+    if seconds < SECONDS_MIN && !checked {
+        return None;
+    }
+    let mut faults: Vec<Text> = content(cell);
+    if seconds >= SECONDS_MIN {
+        faults.extend(windows.iter().flat_map(|window| drifts(file, window)));
+    }
+    Some(Soak { faults, hours: seconds as f64 / 3_600.0, checked })
+}
+
+fn content(cell: &RecordedCell) -> Vec<Text> {
+    let fault = |(kind, en, zh): (&str, &str, &str)| {
+        let count = cell.cell.checked.get(kind).copied().filter(|count| *count > 0)?;
+        let count = numbers::count(count as f64);
+        Some(both!("{count} messages {en}", "{count} 条消息{zh}"))
+    };
+    let kinds = [
+        ("missing", "are missing", "丢失"),
+        ("doubled", "came twice", "重复"),
+        ("disordered", "came out of order", "乱序"),
+    ];
+    kinds.into_iter().filter_map(fault).collect()
+}
+
+fn drifts(file: &RunFile, window: &Window<'_>) -> Vec<Text> {
+    let load = std::slice::from_ref(window);
+    let of = |value: fn(&crate::archive::LoadSecond) -> f64| series(load, value).concat();
+    let mut found = vec![
+        drift(("the rate", "TPS"), &of(|second| second.sent as f64), Harm::Both),
+        drift(("send p99", "发送 p99"), &of(|second| second.p99_us as f64), Harm::Growth),
+    ];
+    let names = broker_host_names(file);
+    for (_, seconds) in window.hosts.iter().filter(|(host, _)| names.contains(&host.name.as_str())) {
+        let of = |value: fn(&HostSecond) -> f64| seconds.iter().map(value).collect::<Vec<_>>();
+        found.push(drift(
+            ("anonymous memory", "匿名内存"),
+            &of(|second| second.process_anonymous as f64),
+            Harm::Growth,
+        ));
+        found.push(drift(
+            ("open files", "打开的文件数"),
+            &of(|second| second.process_files as f64),
+            Harm::Growth,
+        ));
+        found.push(drift(("threads", "线程数"), &of(|second| second.process_threads as f64), Harm::Growth));
+    }
+    found.into_iter().flatten().collect()
+}
+
+/// Which way of drifting is bad.
+#[derive(Clone, Copy, PartialEq)]
+enum Harm {
+    Growth,
+    Both,
+}
+
+fn drift((en, zh): (&str, &str), values: &[f64], harm: Harm) -> Option<Text> {
+    let centre = mean(values);
+    if centre == 0.0 {
+        return None;
+    }
+    let Slope { per_step, error } = stats::slope(values);
+    let (per_hour, error) = (per_step * 3_600.0 / centre, error * 3_600.0 / centre);
+    let surely = per_hour.abs() - 3.0 * error;
+    // What it amounts to within the run must be seen as well, else a minute's wobble becomes an hour's drift.
+    let within = per_step.abs() * values.len() as f64 / centre;
+    let bad = harm == Harm::Both || per_hour > 0.0;
+    (bad && surely > DRIFT_PER_HOUR && within > 0.01).then(|| {
+        let value = numbers::change(per_hour);
+        both!("{en} drifts by {value} per hour", "{zh} 每小时漂移 {value}")
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+use super::*;
+use crate::archive::{Phase, Record, Repeat};
+use crate::judge::fixture;
+
+const SECONDS: u64 = 1_200;
+
+/// Twenty minutes made of the seconds of a clean cell.
+fn long() -> Record {
+    let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+    let phase = Phase { repeat: 1, name: "steady".to_owned(), from_ms: 0, to_ms: u64::MAX };
+    let short = record.cells[0].repeats[0].clone();
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut repeat = Repeat::default();
+    let mut seconds = Vec::new();
+    for index in 0..SECONDS {
+        let at_ms = fixture::START_MS + (index + 1) * 1_000;
+        let pick = random.usize(..short.load.len());
+        repeat.load.push(crate::archive::LoadSecond { at_ms, ..short.load[pick].clone() });
+        seconds.push(crate::archive::HostSecond { at_ms, ..short.hosts["b1"][pick].clone() });
+    }
+    repeat.hosts.insert("b1".to_owned(), seconds);
+    record.cells[0].cell.phases = vec![phase];
+    record.cells[0].cell.checked =
+        ["missing", "doubled", "disordered"].map(|kind| (kind.to_owned(), 0)).into();
+    record.cells[0].repeats = vec![repeat];
+    record
+}
+
+fn faults(change: impl Fn(&mut Record)) -> String {
+    let mut record = long();
+    change(&mut record);
+    let cell = &record.cells[0];
+    let found = soak(&record.file, cell, &record.windows(cell, "steady")).expect("long enough");
+    assert!(found.checked);
+    found.faults.into_iter().map(|fault| fault.en).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn a_clean_run_lasts() {
+    assert_eq!(faults(|_| ()), "");
+}
+
+#[test]
+fn broken_promises() {
+    let plant = |kind: &'static str| {
+        move |record: &mut Record| {
+            record.cells[0].cell.checked.insert(kind.to_owned(), 3);
+        }
+    };
+    assert_eq!(faults(plant("missing")), "3 messages are missing");
+    assert_eq!(faults(plant("doubled")), "3 messages came twice");
+    assert_eq!(faults(plant("disordered")), "3 messages came out of order");
+}
+
+#[test]
+fn drifts_are_seen() {
+    let fading = |r: &mut Record| {
+        fixture::each_second(r, |index, second| {
+            second.sent = (second.sent as f64 * (1.0 - index as f64 / 12_000.0)) as u64
+        })
+    };
+    assert!(faults(fading).starts_with("the rate drifts by -3"));
+    let leak = |r: &mut Record| {
+        fixture::each_host_second(r, "b1", |index, second| second.process_anonymous += index as u64 * 100_000)
+    };
+    assert!(faults(leak).starts_with("anonymous memory drifts by +"));
+    let files = |r: &mut Record| {
+        fixture::each_host_second(r, "b1", |index, second| second.process_files += index as u64 / 10)
+    };
+    assert!(faults(files).starts_with("open files drifts by +"));
+}
+
+#[test]
+fn shrinking_memory_is_no_fault() {
+    let shrink = |r: &mut Record| {
+        fixture::each_host_second(r, "b1", |index, second| second.process_anonymous -= index as u64 * 100_000)
+    };
+    assert_eq!(faults(shrink), "");
+}
+
+#[test]
+fn a_short_cell_is_no_soak() {
+    let record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+    let cell = &record.cells[0];
+    assert_eq!(soak(&record.file, cell, &record.windows(cell, "steady")), None);
+}

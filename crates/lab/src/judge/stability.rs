@@ -1,0 +1,178 @@
+//! R5: does the rate fluctuate, and with what?
+//!
+//! A cell fluctuates when its seconds vary by more than 10 %, or when any ten seconds reach less than half of the
+//! median. What happened in the low seconds but not in the others is named: a cause must overlap most of the dips, and
+//! be there at least twice as often as otherwise.
+
+use super::figures::{broker_host_names, series};
+use super::stats::{mean, median, variation};
+use super::{Text, both, numbers};
+use crate::archive::{HostSecond, LoadSecond, RunFile, Window};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Variation above which a rate fluctuates.
+const VARIATION_MAX: f64 = 0.1;
+
+/// Seconds that are looked at together.
+const STRETCH: usize = 10;
+
+/// Share of the median below which a second is low.
+const LOW: f64 = 0.8;
+
+/// Share of the low seconds that a cause must be there in.
+const OVERLAP_MIN: f64 = 0.5;
+
+/// What a fluctuating rate goes with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stability {
+    /// Standard deviation over mean of 1 s rates.
+    pub variation: f64,
+    /// Lowest ten seconds over the median.
+    pub lowest: f64,
+    /// Whether that is too much.
+    pub fluctuates: bool,
+    /// Share of the low seconds each cause was there in, and of the others, where it explains them; strongest first.
+    pub causes: Vec<Cause>,
+    /// To be read.
+    pub says: Text,
+}
+
+/// Something that was there when the rate was low.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// `flow-control`, `roll`, `gc`, …
+    pub kind: String,
+    /// Share of the low seconds.
+    pub in_low: f64,
+    /// Share of the others.
+    pub in_others: f64,
+    /// How often.
+    pub times: u64,
+}
+
+/// Judges the steady windows of a cell.
+#[must_use]
+pub fn stability(file: &RunFile, windows: &[Window<'_>]) -> Stability {
+    let rates = series(windows, |second| second.sent as f64);
+    let varies = mean(&rates.iter().map(|repeat| variation(repeat)).collect::<Vec<_>>());
+    let lowest = rates.iter().map(|repeat| lowest_stretch(repeat)).fold(1.0, f64::min);
+    let fluctuates = varies > VARIATION_MAX || lowest < 0.5;
+    let causes = if fluctuates { causes(file, windows) } else { Vec::new() };
+    let says = says(varies, fluctuates, &causes);
+    Stability { variation: varies, lowest, fluctuates, causes, says }
+}
+
+fn lowest_stretch(rates: &[f64]) -> f64 {
+    let middle = median(rates);
+    if middle <= 0.0 {
+        return 1.0;
+    }
+    rates.windows(STRETCH).map(|stretch| mean(stretch) / middle).fold(1.0, f64::min)
+}
+
+fn says(varies: f64, fluctuates: bool, causes: &[Cause]) -> Text {
+    let spread = numbers::percent(varies);
+    match causes.first() {
+        _ if !fluctuates => both!("steady: the rate varies by {spread}", "稳定：TPS 波动 {spread}"),
+        None => both!(
+            "the rate fluctuates by {spread}, and nothing recorded goes with it",
+            "TPS 波动 {spread}，未发现与之重合的原因"
+        ),
+        Some(cause) => {
+            let (kind, times, share) =
+                (&cause.kind, numbers::count(cause.times as f64), numbers::percent(cause.in_low));
+            both!(
+                "the rate fluctuates by {spread} because of {kind}: {times} times, in {share} of the low seconds",
+                "TPS 波动 {spread}，原因 {kind}：{times} 次，出现在 {share} 的低谷秒内"
+            )
+        }
+    }
+}
+
+/// In which seconds each cause was there, per repeat, and how often.
+#[derive(Default)]
+struct Presence {
+    seconds: Vec<bool>,
+    times: u64,
+}
+
+fn causes(file: &RunFile, windows: &[Window<'_>]) -> Vec<Cause> {
+    let mut low = Vec::new();
+    let mut present: BTreeMap<String, Presence> = BTreeMap::new();
+    for window in windows {
+        let before = low.len();
+        let middle = median(&window.load.iter().map(|second| second.sent as f64).collect::<Vec<_>>());
+        low.extend(window.load.iter().map(|second| (second.sent as f64) < LOW * middle));
+        for (kind, at, times) in sightings(file, window) {
+            let presence = present.entry(kind).or_default();
+            presence.seconds.resize(low.len(), false);
+            presence.seconds[before + at] = true;
+            presence.times += times;
+        }
+    }
+    let mut found: Vec<Cause> =
+        present.into_iter().filter_map(|(kind, presence)| cause(kind, presence, &low)).collect();
+    found.sort_by(|one, other| (other.in_low - other.in_others).total_cmp(&(one.in_low - one.in_others)));
+    found
+}
+
+fn cause(kind: String, mut presence: Presence, low: &[bool]) -> Option<Cause> {
+    presence.seconds.resize(low.len(), false);
+    let share = |of: bool| {
+        let seconds = low.iter().zip(&presence.seconds).filter(|(low, _)| **low == of);
+        mean(&seconds.map(|(_, there)| f64::from(u8::from(*there))).collect::<Vec<_>>())
+    };
+    let (in_low, in_others) = (share(true), share(false));
+    (in_low >= OVERLAP_MIN && in_low >= 2.0 * in_others).then_some(Cause {
+        kind,
+        in_low,
+        in_others,
+        times: presence.times,
+    })
+}
+
+/// Everything in a window that may lower a rate: its kind, the second (by index) and how often.
+fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
+    let mut found = Vec::new();
+    for event in window.events {
+        let ends = event.at_ms + event.lasted_ms.max(1);
+        let overlaps = |second: &LoadSecond| second.at_ms > event.at_ms && second.at_ms < ends + 1_000;
+        let seconds = window.load.iter().enumerate().filter(|(_, second)| overlaps(second));
+        // Counted once, in its first second.
+        found.extend(
+            seconds.enumerate().map(|(place, (at, _))| (event.kind.clone(), at, u64::from(place == 0))),
+        );
+    }
+    for (at, second) in window.load.iter().enumerate() {
+        if second.refused > 0 {
+            found.push(("flow-control".to_owned(), at, second.refused));
+        }
+    }
+    let names = broker_host_names(file);
+    for (_, seconds) in window.hosts.iter().filter(|(host, _)| names.contains(&host.name.as_str())) {
+        for second in *seconds {
+            let Some(at) = window.load.iter().position(|load| load.at_ms + 500 > second.at_ms) else {
+                continue;
+            };
+            found.extend(troubles(second).map(|kind| (kind.to_owned(), at, 1)));
+        }
+    }
+    found
+}
+
+/// What a machine's second shows that may lower a rate.
+fn troubles(second: &HostSecond) -> impl Iterator<Item = &'static str> {
+    let signs = [
+        ("gc", second.gc_pause_ms > 100.0 || second.gc_full > 0),
+        ("steal", second.cpu_steal > 0.05),
+        ("cpu-quota", second.cpu_throttled > 0.05),
+        ("disk", second.disk_util > 0.9 || second.io_pressure > 20.0),
+        ("swap", second.swap_in + second.swap_out > 0),
+        ("retransmits", second.net_retransmits > 100),
+    ];
+    signs.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind)
+}
+
+#[cfg(test)]
+mod tests;

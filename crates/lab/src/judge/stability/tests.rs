@@ -1,0 +1,84 @@
+use super::*;
+use crate::archive::{Event, Record};
+use crate::judge::fixture;
+
+/// Seconds 20 to 34 of every repeat.
+fn dips(index: usize) -> bool {
+    (20..35).contains(&index)
+}
+
+fn dipping() -> Record {
+    let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+    fixture::each_second(&mut record, |index, second| second.sent /= if dips(index) { 4 } else { 1 });
+    record
+}
+
+fn judge(record: &Record) -> Stability {
+    stability(&record.file, &record.windows(&record.cells[0], "steady"))
+}
+
+fn check(change: impl Fn(&mut Record), kind: &str) {
+    let mut record = dipping();
+    change(&mut record);
+    let found = judge(&record);
+    assert!(found.fluctuates);
+    assert_eq!(found.causes.first().map(|cause| cause.kind.as_str()), Some(kind), "{found:?}");
+    assert!(found.says.en.contains(kind));
+}
+
+#[test]
+fn a_clean_run_is_steady() {
+    let found = judge(&fixture::record(&[(fixture::factors(60), 30_000.0)]));
+    assert!(!found.fluctuates && found.causes.is_empty(), "{found:?}");
+}
+
+#[test]
+fn a_dip_without_a_cause_has_none() {
+    let found = judge(&dipping());
+    assert!(found.fluctuates && found.causes.is_empty());
+    assert!(found.lowest < 0.3, "{}", found.lowest);
+}
+
+#[test]
+fn refusals_are_flow_control() {
+    // Seed 003 #11: the rate fluctuates because flow control fired.
+    check(
+        |record| fixture::each_second(record, |index, second| second.refused = u64::from(dips(index)) * 88),
+        "flow-control",
+    );
+}
+
+#[test]
+fn what_a_machine_shows() {
+    check(
+        |r| fixture::each_host_second(r, "b1", |i, s| s.gc_pause_ms = if dips(i) { 400.0 } else { 5.0 }),
+        "gc",
+    );
+    check(
+        |r| fixture::each_host_second(r, "b1", |i, s| s.cpu_steal = if dips(i) { 0.3 } else { 0.0 }),
+        "steal",
+    );
+    check(
+        |r| fixture::each_host_second(r, "b1", |i, s| s.disk_util = if dips(i) { 1.0 } else { 0.3 }),
+        "disk",
+    );
+}
+
+#[test]
+fn events_that_last() {
+    let stall = |record: &mut Record| {
+        for repeat in &mut record.cells[0].repeats {
+            let at_ms = repeat.load[20].at_ms - 1_000;
+            let kind = "flush-stall".to_owned();
+            repeat.events.push(Event { at_ms, kind, lasted_ms: 14_500, ..Event::default() });
+        }
+    };
+    check(stall, "flush-stall");
+}
+
+#[test]
+fn what_is_there_all_the_time_is_no_cause() {
+    let mut record = dipping();
+    fixture::each_host_second(&mut record, "b1", |_, second| second.disk_util = 1.0);
+    assert_eq!(judge(&record).causes, []);
+}
