@@ -45,17 +45,6 @@ def differences(before, after, moving):
     return wrong
 
 
-def fewer(before, after, moving):
-    """Keys under which less is found than before, and nothing else."""
-    rows = []
-    for category in ("key", "unique", "tag"):
-        for key, old in before.get(category, {}).items():
-            new = after.get(category, {}).get(key)
-            if topic_of(category, key) not in moving and not agree(old, new) and positions(new) < positions(old):
-                rows.append(f"{category} {key}")
-    return rows
-
-
 def is_older_part(old, new):
     """Whether nothing is missing, except that the oldest give way to new ones where an answer is full."""
     missing = positions(old) - positions(new)

@@ -124,6 +124,7 @@ impl Shared {
         drop(touched);
         self.wait_flushed(end)?;
         self.digests.write(self.log.min());
+        self.settle_index(end);
         self.commit(&mut rounds, (end, store_timestamp, last_record))?;
         Ok(written)
     }
@@ -132,7 +133,7 @@ impl Shared {
         touched.sync(&*self.disk, &self.sync_all).map_err(|error| self.fatal("flushing queue files", &error))
     }
 
-    fn wait_flushed(&self, end: u64) -> Result<(), Interrupted> {
+    pub(crate) fn wait_flushed(&self, end: u64) -> Result<(), Interrupted> {
         while self.flushed.load(Ordering::Acquire) < end {
             let (sender, receiver) = mpsc::channel();
             self.when_flushed(LogOffset::new(end), Box::new(move |outcome| drop(sender.send(outcome))));

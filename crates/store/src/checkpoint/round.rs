@@ -213,9 +213,8 @@ impl Shared {
     }
 
     /// Says that full key index files up to this time are durable.
-    pub(crate) fn note_indexed(&self, time_ms: i64) {
-        // A failure fences, or the next page says it.
-        let _ = self.save_page(|page| page.index_msg_timestamp = time_ms);
+    pub(crate) fn note_indexed(&self, time_ms: i64) -> Result<(), Interrupted> {
+        self.save_page(|page| page.index_msg_timestamp = time_ms)
     }
 
     /// The last page of a clean stop: a table without a journal, and the word that nobody has the store open.

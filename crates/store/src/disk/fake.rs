@@ -16,6 +16,9 @@ use std::sync::{Arc, Mutex};
 pub struct Faults {
     /// Writes that still succeed; the next one writes half of its bytes and fails.
     pub writes_left: Option<u64>,
+    /// Changes of contents and names that still happen; then the process counts as killed: nothing changes any more, and
+    /// everything that would fails.
+    pub killed_after: Option<u64>,
     /// Syncs that still succeed; the next one fails and drops the dirty pages' state, as Linux does.
     pub syncs_left: Option<u64>,
     /// Bytes that can still be reserved for new files.
@@ -76,6 +79,14 @@ pub struct FakeDisk {
     page_bytes: usize,
     state: Arc<Mutex<State>>,
     faults: Arc<Mutex<Faults>>,
+}
+
+/// Whether a change still happens.
+fn take_change(faults: &Mutex<Faults>) -> io::Result<()> {
+    if let Some(left) = &mut lock(faults).killed_after {
+        *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the process was killed"))?;
+    }
+    Ok(())
 }
 
 impl FakeDisk {
@@ -199,6 +210,7 @@ impl Disk for FakeDisk {
         {
             *left = left.checked_sub(length).ok_or(io::Error::from(ErrorKind::StorageFull))?;
         }
+        take_change(&self.faults)?;
         let length = usize::try_from(length).map_err(|_| io::Error::from(ErrorKind::StorageFull))?;
         let mut state = lock(&self.state);
         let file = match state.names.get(path) {
@@ -218,6 +230,7 @@ impl Disk for FakeDisk {
     }
 
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+        take_change(&self.faults)?;
         let mut state = lock(&self.state);
         let file = state.names.get(source).ok_or(io::Error::from(ErrorKind::NotFound))?.clone();
         let change = Change::Rename(source.to_owned(), target.to_owned(), file);
@@ -227,6 +240,7 @@ impl Disk for FakeDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        take_change(&self.faults)?;
         let mut state = lock(&self.state);
         if state.names.remove(path).is_some() {
             state.changes.push(Change::Unlink(path.to_owned()));
@@ -373,6 +387,7 @@ impl DiskFile for FakeFile {
     }
 
     fn write_at(&self, source: &[u8], at: u64) -> io::Result<()> {
+        take_change(&self.faults)?;
         self.note_time();
         if let Some(left) = &mut lock(&self.faults).writes_left {
             let Some(fewer) = left.checked_sub(1) else {
@@ -408,11 +423,13 @@ impl DiskFile for FakeFile {
     fn will_need(&self, _at: u64, _length: u64) {}
 
     fn zero(&self, at: u64, length: u64) -> io::Result<()> {
+        take_change(&self.faults)?;
         self.note_time();
         self.put(&vec![0; position(length)], position(at))
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
+        take_change(&self.faults)?;
         // Durable at once, the worst case for whoever relied on the bytes.
         let data = &mut *lock(&self.data);
         let length = position(length);

@@ -1,7 +1,8 @@
 //! The file that is being filled. Items go to the file as they come; the table of slots stays in memory and is written
 //! seldom, because keys hit it all over.
 
-use super::layout::{Geometry, HEADER_BYTES, Header, ITEM_BYTES, Item};
+use super::layout::{END_OFFSET_AT, END_TIME_AT, Geometry, HEADER_BYTES, Header, ITEM_BYTES, Item};
+use super::load::Surroundings;
 use crate::disk::{Disk, DiskFile, Space};
 use std::io;
 use std::path::Path;
@@ -28,6 +29,22 @@ pub(super) struct Entry {
     pub(super) time: i64,
 }
 
+/// Store time and log position of the last message of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) time: i64,
+    pub(super) offset: u64,
+}
+
+impl End {
+    /// Changes the header in a file.
+    pub(super) fn write(self, file: &dyn DiskFile) -> io::Result<()> {
+        file.write_at(&self.time.to_be_bytes(), END_TIME_AT)?;
+        file.write_at(&self.offset.to_be_bytes(), END_OFFSET_AT)?;
+        file.sync()
+    }
+}
+
 /// The file, its header and its slots.
 ///
 /// Invariant: items from 1 to below `header.next` are in the file, except those in `buffer`, which are the last ones.
@@ -38,6 +55,8 @@ pub(super) struct Current {
     geometry: Geometry,
     slots: Vec<u32>,
     buffer: Vec<u8>,
+    /// End time and offset as the file's header says them: what the checkpoint knows of, see [`Self::finish`].
+    told: (i64, u64),
     /// `header.next` when the file was last made durable.
     synced: u32,
     /// `header.next` when the disk was last told to start writing.
@@ -63,7 +82,9 @@ impl Current {
         // Zeroed memory that is not touched costs nothing: a store with few keys pays for few pages.
         let slots = vec![0; geometry.slots as usize];
         let changed = vec![false; slots.len().div_ceil(SLOTS_STEP)];
-        Self { name, file, header, geometry, slots, buffer: Vec::new(), synced: 1, written_back: 1, changed }
+        let told = (0, header.begin_offset);
+        let buffer = Vec::new();
+        Self { name, file, header, geometry, slots, buffer, told, synced: 1, written_back: 1, changed }
     }
 
     /// Goes on with a file that was closed cleanly; `None` when its slots are not those of its items.
@@ -95,18 +116,19 @@ impl Current {
             }
         }
         (current.synced, current.written_back) = (header.next, header.next);
+        current.told = (header.end_time, header.end_offset);
         let is_whole = used == header.slots_used && newest == header.next - 1;
         Ok(is_whole.then_some(current))
     }
 
     /// Goes on with a file whose slots cannot be believed: takes the items that can be, all of messages below
-    /// `log_end`, and finds the slots again.
+    /// `around.log_end`, and finds the slots again.
     pub(super) fn rebuild(
         name: &str,
         file: &Arc<dyn DiskFile>,
         header: Header,
         geometry: Geometry,
-        log_end: u64,
+        around: Surroundings,
     ) -> io::Result<Self> {
         let begin = Header {
             end_time: header.begin_time,
@@ -117,20 +139,32 @@ impl Current {
         };
         let mut current = Self::over(name.to_owned(), file.clone(), begin, geometry);
         current.changed.fill(true);
+        current.take_back_all(header.next, around.log_end)?;
+        current.written_back = current.header.next;
+        let is_told = current.header.next == header.next && current.header.end_offset == header.end_offset;
+        if is_told {
+            current.header.end_time = header.end_time;
+        }
+        // A later end would let a Java broker remove the file.
+        let time = header.end_time.min(current.header.end_time).min(around.index_msg_timestamp);
+        current.told = (time, header.end_offset.min(current.header.end_offset));
+        Ok(current)
+    }
+
+    /// Takes the items before `next` as long as they can be believed.
+    fn take_back_all(&mut self, next: u32, log_end: u64) -> io::Result<()> {
         let mut bytes = vec![0; STEP_BYTES / ITEM_BYTES * ITEM_BYTES];
-        while current.header.next < header.next {
-            let count = (header.next - current.header.next).min((bytes.len() / ITEM_BYTES) as u32);
+        while self.header.next < next {
+            let count = (next - self.header.next).min((bytes.len() / ITEM_BYTES) as u32);
             let bytes = &mut bytes[..count as usize * ITEM_BYTES];
-            file.read_at(bytes, geometry.item_at(current.header.next))?;
+            self.file.read_at(bytes, self.geometry.item_at(self.header.next))?;
             for item in bytes.chunks_exact(ITEM_BYTES).map(Item::from_bytes) {
-                if !current.take_back(item, log_end) {
-                    return Ok(current);
+                if !self.take_back(item, log_end) {
+                    return Ok(());
                 }
             }
         }
-        (current.synced, current.written_back) = (header.next, header.next);
-        current.header.end_time = header.end_time;
-        Ok(current)
+        Ok(())
     }
 
     /// Takes an item that is in the file as it was put; `false` when it cannot have been.
@@ -209,10 +243,20 @@ impl Current {
         self.header.next - self.synced >= SYNC_ITEMS.min(self.geometry.items / 4).max(1)
     }
 
-    /// Makes items and slots durable and then says so in the header: all that Java needs to use the file, and from where
-    /// a start after a crash goes on.
+    /// Makes items durable, then the header that counts them, then the slots.
+    ///
+    /// In this order, because a Java broker takes a slot that is not below the count for empty, and would find nothing of
+    /// what hangs at it. The header's end stays what the checkpoint knows of, as Java removes a file whose end is later,
+    /// and indexes again only what lies behind the end: [`Self::tell`] moves it.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.write()?;
+        if self.synced == self.header.next && !self.changed.contains(&true) {
+            return Ok(());
+        }
+        self.file.sync()?;
+        let (end_time, end_offset) = self.told;
+        self.file.write_at(&Header { end_time, end_offset, ..self.header }.to_bytes(), 0)?;
+        self.file.sync()?;
         let mut bytes = Vec::with_capacity(4 * SLOTS_STEP);
         for (index, slots) in self.slots.chunks(SLOTS_STEP).enumerate() {
             if !std::mem::take(&mut self.changed[index]) {
@@ -224,10 +268,17 @@ impl Current {
             self.file.write_at(&bytes, self.geometry.slot_at(first))?;
         }
         self.file.sync()?;
-        self.file.write_at(&self.header.to_bytes(), 0)?;
-        self.file.sync()?;
         self.synced = self.header.next;
         Ok(())
+    }
+
+    /// Moves the end that the header says, now that the checkpoint knows of it.
+    pub(super) fn tell(&mut self, end: End) -> io::Result<()> {
+        if self.synced == 1 || end.offset < self.told.1 || end.offset > self.header.end_offset {
+            return Ok(());
+        }
+        self.told = (end.time, end.offset);
+        end.write(&*self.file)
     }
 
     /// Slots and items written so far, for a search: the newest item of a hash's slot.

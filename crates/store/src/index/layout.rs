@@ -2,6 +2,10 @@
 
 /// Bytes of the header.
 pub(super) const HEADER_BYTES: usize = 40;
+/// Where [`Header::end_time`] lies.
+pub(super) const END_TIME_AT: u64 = 8;
+/// Where [`Header::end_offset`] lies.
+pub(super) const END_OFFSET_AT: u64 = 24;
 /// Bytes of an item.
 pub(super) const ITEM_BYTES: usize = 20;
 

@@ -1,11 +1,12 @@
 //! Finding out what the files hold, at opening and after something went wrong.
 
-use super::current::{Current, read_header};
+use super::current::{Current, End, read_header};
 use super::layout::Header;
 use super::{Filling, Finished, KeyIndex, Stage};
-use crate::disk::Entry;
+use crate::disk::{DiskFile, Entry};
 use crate::wake::lock;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -24,6 +25,8 @@ pub(super) struct Surroundings {
 /// What a file turned out to be.
 enum Found {
     Finished(Finished),
+    /// A full one whose header does not say its end yet.
+    Completed(Finished),
     /// One that is not full: the last one that can be used. What lies behind it is empty, or of messages that were lost.
     Current(Current),
     Unusable(&'static str),
@@ -37,6 +40,8 @@ impl KeyIndex {
             self.disk.create_dir_all(&self.directory)?;
         }
         filling.finished.clear();
+        filling.untold.clear();
+        filling.unannounced = None;
         filling.current = None;
         let mut entries = self.disk.list(&self.directory)?;
         entries.retain(|entry| !entry.is_dir && entry.name.parse::<u64>().is_ok());
@@ -50,6 +55,10 @@ impl KeyIndex {
             };
             match found {
                 Found::Finished(finished) => filling.finished.push(Arc::new(finished)),
+                Found::Completed(finished) => {
+                    filling.finished.push(Arc::new(finished));
+                    filling.untold.extend(filling.finished.last().cloned());
+                }
                 Found::Current(current) => {
                     filling.current = Some(current);
                     rest += 1;
@@ -76,6 +85,13 @@ impl KeyIndex {
             self.disk.sync_dir(&self.directory)?;
         }
         filling.damaged = None;
+        // After a clean stop whatever the headers say is there, and a Java broker that starts after the next crash must know.
+        filling.unannounced = filling
+            .newest()
+            .filter(|newest| {
+                !around.after_crash && newest.next > 1 && newest.end_time > around.index_msg_timestamp
+            })
+            .map(|newest| End { time: newest.end_time, offset: newest.end_offset });
         self.find_end(filling, around)?;
         filling.stage = Stage::Ready;
         Ok(())
@@ -92,7 +108,8 @@ impl KeyIndex {
             let Some(header) = read_header(&*file, self.geometry)?.filter(|header| header.next > 1) else {
                 continue;
             };
-            if header.end_offset < log_end {
+            let newest = self.item(&*file, header.next - 1)?.offset;
+            if newest.max(header.end_offset) < log_end {
                 break;
             }
             // Offsets ascend: the first item of a message that is lost.
@@ -111,13 +128,31 @@ impl KeyIndex {
                 self.disk.sync_dir(&self.directory)?;
                 continue;
             }
-            let end_offset = self.item(&*file, low - 1)?.offset;
-            // Without slots: they are found again from the items.
+            self.unlink(&*file, low..header.next)?;
+            let end_offset = self.item(&*file, low - 1)?.offset.min(header.end_offset);
+            // Without a count of slots: they are found again from the items.
             let cut = Header { next: low, slots_used: 0, end_offset, ..header };
             file.write_at(&cut.to_bytes(), 0)?;
             file.sync()?;
         }
         Ok(())
+    }
+
+    /// Lets slots point before items that go, while the header still counts these: Java takes a slot that is not below
+    /// the count for empty.
+    fn unlink(&self, file: &dyn DiskFile, items: Range<u32>) -> io::Result<()> {
+        for number in items.clone() {
+            let at = self.geometry.slot_at(self.geometry.slot_of(self.item(file, number)?.hash));
+            let mut bytes = [0; 4];
+            file.read_at(&mut bytes, at)?;
+            let mut newest = u32::from_be_bytes(bytes);
+            while items.contains(&newest) {
+                let previous = self.item(file, newest)?.previous;
+                newest = if previous < newest { previous } else { 0 };
+            }
+            file.write_at(&newest.to_be_bytes(), at)?;
+        }
+        file.sync()
     }
 
     fn look_at(&self, filling: &Filling, entry: &Entry, around: Surroundings) -> io::Result<Found> {
@@ -137,24 +172,27 @@ impl KeyIndex {
         let seed =
             before.map_or(Header::seeded(0, 0), |before| Header::seeded(before.end_time, before.end_offset));
         let is_full = header.next == geometry.items;
-        let is_sure = !around.after_crash || header.end_time <= around.index_msg_timestamp;
+        // Otherwise the header counts more than the checkpoint knew of.
+        let is_told = is_empty || self.item(&*file, header.next - 1)?.offset == header.end_offset;
+        let is_sure = is_told && (!around.after_crash || header.end_time <= around.index_msg_timestamp);
         if header.end_offset < around.log_end && is_sure && is_full {
             return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header }));
         }
         if !around.after_crash
             && !is_empty
+            && is_told
             && header.end_offset < around.log_end
             && let Some(current) = Current::resume(&entry.name, &file, header, geometry)?
         {
             return Ok(Found::Current(current));
         }
-        let mut current = Current::rebuild(&entry.name, &file, header, geometry, around.log_end)?;
+        let mut current = Current::rebuild(&entry.name, &file, header, geometry, around)?;
         if current.header.next == 1 {
             current.header = seed;
         }
         if is_full && current.is_full() {
             current.finish()?;
-            return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header: current.header }));
+            return Ok(Found::Completed(Finished { name: entry.name.clone(), file, header: current.header }));
         }
         Ok(Found::Current(current))
     }

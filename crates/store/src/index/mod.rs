@@ -15,10 +15,11 @@
 //! what was handed over since. So the index never holds an append back, and the same reading serves a start after a
 //! crash, a lost file, and a store that had no index.
 //!
-//! Life of a file: made empty with the position and time the one before ended at; filled; when full, slots and items
-//! are made durable, then the header, then (once the log is durable as far) the checkpoint's `indexMsgTimestamp`. The same
-//! happens to the unfinished file with each new file of the log and at a clean stop. After a crash its slots are found
-//! again from the items that its header counts.
+//! Life of a file: made empty with the position and time the one before ended at; filled; when full, items are made
+//! durable, then the header that counts them, then the slots, then (once the log is durable as far) the checkpoint's
+//! `indexMsgTimestamp`, and last the end that the header says. The same happens to the unfinished file before the
+//! checkpoint's position enters another file of the log, and at a clean stop. So a Java broker that finds the store at any
+//! moment of this finds every key. After a crash of ours the slots are found again from the items that the header counts.
 //!
 //! The index is derived. When it cannot be written, appends go on; the thread starts over after a pause, and what is
 //! damaged is removed and read from the log again.
@@ -41,7 +42,7 @@ pub use query::{KeyMatch, KeyMatches, KeyQuery};
 
 use crate::disk::{Disk, DiskFile};
 use crate::wake::Wake;
-use current::{Current, Entry};
+use current::{Current, End, Entry};
 use layout::Header;
 use pending::Pending;
 use std::io;
@@ -70,6 +71,8 @@ pub(crate) struct KeyIndex {
     indexed: AtomicU64,
     /// What a file that was not completed says of its slots cannot be believed.
     after_crash: AtomicBool,
+    /// A Java broker that finds the store as it is now finds everything before this log position.
+    settled: AtomicU64,
     wake: Wake,
     /// Set by the thread while it sleeps because nothing waits. Pairs with `pending`.
     idle: AtomicBool,
@@ -92,10 +95,10 @@ struct Filling {
     next: u64,
     /// So many of the first keys of the record at `next` are in the files already.
     skip: usize,
-    /// File of the log, by number, of the newest message in the index.
-    segment: u64,
-    /// Last position and time of what is durable and the checkpoint does not know yet.
-    unannounced: Option<(u64, i64)>,
+    /// The end of what is durable and the checkpoint does not know yet.
+    unannounced: Option<End>,
+    /// Complete files whose header does not say their end yet.
+    untold: Vec<Arc<Finished>>,
     /// A file in which something was wrong; it is removed at the next loading.
     damaged: Option<String>,
     pause: Duration,
@@ -126,14 +129,15 @@ impl KeyIndex {
                 current: None,
                 next: 0,
                 skip: 0,
-                segment: 0,
                 unannounced: None,
+                untold: Vec::new(),
                 damaged: None,
                 pause: PAUSE,
                 scratch: Vec::new(),
             }),
             indexed: AtomicU64::new(0),
             after_crash: AtomicBool::new(true),
+            settled: AtomicU64::new(0),
             wake: Wake::default(),
             idle: AtomicBool::new(false),
         }
@@ -159,6 +163,16 @@ impl KeyIndex {
 }
 
 impl Filling {
+    /// Lets the headers say their ends, as far as the checkpoint knows of them.
+    fn tell(&mut self, end: End) -> io::Result<()> {
+        while let Some(finished) = self.untold.first().filter(|first| first.header.end_offset <= end.offset) {
+            let time = finished.header.end_time.min(end.time);
+            End { time, offset: finished.header.end_offset }.write(&*finished.file)?;
+            self.untold.remove(0);
+        }
+        self.current.as_mut().map_or(Ok(()), |current| current.tell(end))
+    }
+
     /// The header of the newest file.
     fn newest(&self) -> Option<Header> {
         let finished = self.finished.last().map(|finished| finished.header);

@@ -1,9 +1,9 @@
 //! The thread that fills the index.
 
-use super::current::{Current, Entry};
+use super::current::{Current, End, Entry};
 use super::layout::Header;
 use super::load::Surroundings;
-use super::{Filling, Finished, PAUSE, Stage};
+use super::{Filling, Finished, KeyIndex, PAUSE, Stage};
 use crate::disk::local_digits;
 use crate::store::Shared;
 use crate::wake::lock;
@@ -20,8 +20,8 @@ const ANNOUNCE: Duration = Duration::from_millis(500);
 const PUT_ENTRIES: usize = 1 << 14;
 /// Entries that may stay allocated.
 const KEPT_ENTRIES: usize = 1 << 16;
-/// Pieces of the log read at a clean stop, when the index is behind.
-const CLOSE_ROUNDS: usize = 64;
+/// Pieces of the log read at once where the store waits for the index.
+const ROUNDS_MAX: usize = 64;
 
 /// What a round of filling did.
 pub(super) enum Round {
@@ -132,12 +132,8 @@ impl Shared {
             }
             if let Some(current) = &mut filling.current {
                 current.write()?;
-                // With each file of the log: a Java broker that starts after our crash reads its last file again, and
-                // keeps what the index says of the ones before.
-                let segment = current.header.end_offset / self.config.segment_bytes;
-                if current.wants_sync() || std::mem::replace(&mut filling.segment, segment) != segment {
-                    current.finish()?;
-                    filling.unannounced = Some((current.header.end_offset, current.header.end_time));
+                if current.wants_sync() {
+                    self.index.finish(filling)?;
                 }
             }
         }
@@ -159,49 +155,94 @@ impl Shared {
 
     /// Makes the full file durable.
     fn complete(&self, filling: &mut Filling) -> io::Result<()> {
-        let Some(current) = &mut filling.current else { return Ok(()) };
-        current.finish()?;
-        self.index.disk.sync_dir(&self.index.directory)?;
+        self.index.finish(filling)?;
         let Some(Current { name, file, header, .. }) = filling.current.take() else { return Ok(()) };
-        filling.unannounced = Some((header.end_offset, header.end_time));
         filling.finished.push(Arc::new(Finished { name, file, header }));
+        filling.untold.extend(filling.finished.last().cloned());
         Ok(())
     }
 
-    /// Tells the checkpoint of what is durable once the log is durable as far; `false` when that is still to come.
+    /// Tells the checkpoint of what is durable once the log is durable as far, and then says it in the files; `false` when
+    /// that is still to come.
     fn announce_index(&self) -> bool {
-        let time = {
+        let end = {
             let mut filling = lock(&self.index.filling);
-            let Some((end, time)) = filling.unannounced else { return true };
-            if self.flushed.load(Ordering::Acquire) <= end {
+            let Some(end) = filling.unannounced else { return true };
+            if self.flushed.load(Ordering::Acquire) <= end.offset {
                 return false;
             }
             filling.unannounced = None;
-            time
+            end
         };
-        self.note_indexed(time);
+        if self.note_indexed(end.time).is_ok() {
+            let filling = &mut *lock(&self.index.filling);
+            if let Err(error) = filling.tell(end) {
+                self.index.rest(filling, &error);
+            }
+        }
+        true
+    }
+
+    /// Before the checkpoint's position enters another file of the log: a Java broker that starts after a crash of ours
+    /// indexes again from the beginning of the file that position lies in. Gives up where the index is far behind.
+    pub(crate) fn settle_index(&self, position: u64) {
+        let segment = self.config.segment_bytes;
+        let settled = self.index.settled.load(Ordering::Relaxed);
+        if !self.index.is_on || settled / segment == position / segment || !self.fill_all() {
+            return;
+        }
+        let reached = {
+            let filling = &mut *lock(&self.index.filling);
+            if filling.next < position {
+                return;
+            }
+            if let Err(error) = self.index.finish(filling) {
+                return self.index.rest(filling, &error);
+            }
+            filling.next
+        };
+        if self.wait_flushed(reached).is_ok() && self.announce_index() {
+            self.index.settled.store(reached, Ordering::Relaxed);
+        }
+    }
+
+    /// Fills until nothing waits, or for so long; `false` when the disk refuses.
+    fn fill_all(&self) -> bool {
+        for _ in 0..ROUNDS_MAX {
+            match self.fill() {
+                Round::More | Round::Worked => {}
+                Round::Idle => return true,
+                Round::Resting(_) => return false,
+            }
+        }
         true
     }
 
     /// At a clean stop: writes what waits and completes the unfinished file. When that fails the next opening repeats it.
     pub(crate) fn close_index(&self) {
-        if !self.index.is_on {
+        if !self.index.is_on || !self.fill_all() {
             return;
-        }
-        for _ in 0..CLOSE_ROUNDS {
-            match self.fill() {
-                Round::More | Round::Worked => {}
-                Round::Idle => break,
-                Round::Resting(_) => return,
-            }
         }
         {
             let filling = &mut *lock(&self.index.filling);
-            let done = filling.current.as_mut().map_or(Ok(()), Current::finish);
-            if let Err(error) = done.and_then(|()| self.index.disk.sync_dir(&self.index.directory)) {
+            if let Err(error) = self.index.finish(filling) {
                 self.index.rest(filling, &error);
             }
         }
         self.announce_index();
+    }
+}
+
+impl KeyIndex {
+    /// Makes the unfinished file durable as far as it goes.
+    pub(super) fn finish(&self, filling: &mut Filling) -> io::Result<()> {
+        let Some(current) = &mut filling.current else { return Ok(()) };
+        current.finish()?;
+        self.disk.sync_dir(&self.directory)?;
+        if current.header.next > 1 {
+            let Header { end_time: time, end_offset: offset, .. } = current.header;
+            filling.unannounced = Some(End { time, offset });
+        }
+        Ok(())
     }
 }

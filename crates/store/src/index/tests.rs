@@ -1,4 +1,4 @@
-use super::current::{Current, Entry, read_header};
+use super::current::{Current, End, Entry, read_header};
 use super::keys::{KeyKind, hash_of, seed_of};
 use super::layout::{Geometry, Header};
 use super::{KeyMatches, KeyQuery, Stage};
@@ -32,6 +32,9 @@ fn two_keys_make_javas_bytes() {
         [entry("TopicA", "k1", 0, 1_700_000_000_000), entry("TopicA", "k2", 200, 1_700_000_005_999)];
     assert_eq!(current.put(&entries), 2);
     current.finish().unwrap();
+    assert_ne!(content(&*current.file), GOLDEN);
+    let Header { end_time: time, end_offset: offset, .. } = current.header;
+    current.tell(End { time, offset }).unwrap();
     assert_eq!(content(&*current.file), GOLDEN);
     let header = read_header(&*current.file, SMALL).unwrap().unwrap();
     assert_eq!(header, current.header);

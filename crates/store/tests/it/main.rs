@@ -11,6 +11,7 @@ mod flips;
 mod index;
 mod inspect;
 mod java;
+mod java_index;
 mod model;
 mod multi;
 mod real;
