@@ -1,9 +1,10 @@
 //! Frames: encodings, pipelining, unknown requests, the VIP port.
 
+use std::io::Read;
 use std::time::Duration;
 
 use wire::codes::{request, response};
-use wire::frame::{Encoding, FrameWriter, Head};
+use wire::frame::{Encoding, FrameWriter, Head, frame_length};
 use wire::header::{PullHeader, pull_flag};
 
 use crate::common::wire_client::{pull_header, send_header};
@@ -24,6 +25,24 @@ fn unknown_requests_are_answered_with_their_code() {
         connection.tell(9999, |writer| writer, &[]).unwrap();
         connection.call(9998, |writer| writer, &[]);
         assert!(connection.receive_within(Duration::from_millis(50)).is_none(), "one way is silent");
+    }
+}
+
+#[test]
+fn wire_9_every_answer_says_language_and_version() {
+    let stage = Stage::start(&[]);
+    for mut connection in [stage.connect(), stage.name_server()] {
+        connection.call(9999, |writer| writer, &[]);
+        let mut out = Vec::new();
+        Head::request(Encoding::Json, 9999, 100).write(&mut out, b"");
+        connection.write(&out).unwrap();
+        let mut frame = vec![0; 4];
+        connection.stream().read_exact(&mut frame).unwrap();
+        frame.resize(frame_length(&frame).unwrap().unwrap(), 0);
+        connection.stream().read_exact(&mut frame[4..]).unwrap();
+        let header: serde_json::Value = serde_json::from_slice(&frame[8..]).unwrap();
+        assert!(header["language"].is_string(), "{header}");
+        assert!(header["version"].as_i64().unwrap() >= 232, "{header}");
     }
 }
 

@@ -122,6 +122,49 @@ fn a_batch_gets_consecutive_offsets() {
 }
 
 #[test]
+fn codec_6_a_message_without_a_unique_key_gets_one() {
+    let stage = Stage::start(&[]);
+    let mut connection = stage.connect();
+    let answer = connection.send(&send_header("Keyless", 0), b"x");
+    let id = answer.field("transactionId").expect("the key is told").to_owned();
+    assert_eq!(id.len(), 32, "{answer:?}");
+    let pulled = records(&connection.pull(&pull_header("CG", "Keyless", 0, 0)));
+    assert_eq!(property(&pulled[0].2, "UNIQ_KEY"), Some(id.as_str()));
+}
+
+#[test]
+fn codec_7_the_broker_adds_its_own_properties_and_drops_a_receipt() {
+    let stage = Stage::start(&["brokerClusterName=Elsewhere", "regionId=North"]);
+    let mut connection = stage.connect();
+    let properties = "POP_CK\u{1}0 0 0 0 0 vm 0\u{2}KEYS\u{1}k\u{2}CLUSTER\u{1}forged\u{2}";
+    let header = SendHeader { properties: properties.as_bytes(), ..send_header("Added", 0) };
+    assert_eq!(connection.send(&header, b"x").field("MSG_REGION"), Some("North"));
+    let pulled = records(&connection.pull(&pull_header("CG", "Added", 0, 0)));
+    for (key, expected) in [
+        ("POP_CK", None),
+        ("KEYS", Some("k")),
+        ("CLUSTER", Some("Elsewhere")),
+        ("MSG_REGION", Some("North")),
+        ("TRACE_ON", Some("true")),
+    ] {
+        assert_eq!(property(&pulled[0].2, key), expected, "{key}");
+    }
+}
+
+#[test]
+fn codec_11_a_batch_to_a_retry_topic_is_refused() {
+    let stage = Stage::start(&[]);
+    let mut body = Vec::new();
+    batch::append(&mut body, &Entry { flag: 0, body: b"x", properties: b"" }).unwrap();
+    let header = SendHeader { batch: true, ..send_header("%RETRY%CG", 0) };
+    let answer = stage.connect().call(request::SEND_BATCH_MESSAGE, |writer| header.write(writer), &body);
+    assert_eq!(
+        (answer.code, answer.remark()),
+        (response::MESSAGE_ILLEGAL, "batch request does not support retry group %RETRY%CG")
+    );
+}
+
+#[test]
 fn a_broken_batch_stores_nothing() {
     let stage = Stage::start(&[]);
     let mut connection = stage.connect();

@@ -188,3 +188,22 @@ fn the_thread_writes_what_waits_before_it_ends() {
     let refused = put_topic(&fixture, &peer, 2, "U", &[]);
     assert_eq!(answers(refused), [(2, 2)]);
 }
+
+#[test]
+fn wire_17_before_it_stops_a_broker_sends_newer_clients_elsewhere() {
+    let fixture = Fixture::new();
+    let code = |version: i16| {
+        use net::Service as _;
+        let mut bytes = Vec::new();
+        Head::request(Encoding::Binary, request::GET_BROKER_CONFIG, 1).write(&mut bytes, b"");
+        bytes[11..13].copy_from_slice(&version.to_be_bytes());
+        let front = Front { broker: fixture.broker.clone(), fast: false };
+        let (mut turn, mut out) = (front.turn(), Vec::new());
+        front.frame(&mut turn, &peer(1), Command::decode(&mut bytes).unwrap(), &mut out);
+        answers(out)[0].0
+    };
+    let (new, old) = (wire::codes::VERSION_5_3_1 as i16 + 4, 409);
+    assert_eq!((code(new), code(old)), (0, 0));
+    fixture.broker.draining.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((code(new), code(old)), (wire::codes::response::GO_AWAY, 0));
+}
