@@ -364,6 +364,7 @@ impl Broker {
     pub(crate) fn status(&self) -> BTreeMap<&'static str, String> {
         let (flushes, progress) = (self.store.flushes(), self.store.progress());
         BTreeMap::from([
+            ("vostokVersion", env!("CARGO_PKG_VERSION").to_owned()),
             ("appended", self.store.appended().to_string()),
             ("flushed", self.store.flushed().to_string()),
             ("flushes", flushes.count.to_string()),

@@ -2,7 +2,7 @@
 
 use crate::remote::accept;
 use crate::{Client, Error};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use wire::body::{ClusterInfo, ConsumerListByGroup, PERM_READ, PERM_WRITE};
 use wire::codes::{request, response};
@@ -69,5 +69,86 @@ impl Client {
                 .map(|list| list.consumer_id_list)
                 .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() }),
         }
+    }
+
+    /// A broker's runtime table (`GET_BROKER_RUNTIME_INFO`): figures as texts, by name.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn broker_runtime(&self, broker: &str) -> Result<BTreeMap<String, String>, Error> {
+        #[derive(serde::Deserialize)]
+        struct Table {
+            table: BTreeMap<String, String>,
+        }
+        let reply = self.inner.remote.call(broker, request::GET_BROKER_RUNTIME_INFO, TIMEOUT, |frame| {
+            frame.finish(b"");
+        });
+        json::from_slice::<Table>(&reply.await?.body)
+            .map(|table| table.table)
+            .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
+    }
+
+    /// A broker's settings (`GET_BROKER_CONFIG`), by name.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn broker_config(&self, broker: &str) -> Result<BTreeMap<String, String>, Error> {
+        let reply = self.inner.remote.call(broker, request::GET_BROKER_CONFIG, TIMEOUT, |frame| {
+            frame.finish(b"");
+        });
+        let text = String::from_utf8_lossy(&reply.await?.body).into_owned();
+        let settings = text.lines().filter_map(|line| line.split_once('='));
+        Ok(settings.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect())
+    }
+
+    /// Changes settings of a running broker (`UPDATE_BROKER_CONFIG`).
+    ///
+    /// # Errors
+    /// The broker does not answer, or refuses a setting.
+    pub async fn set_broker_config(&self, broker: &str, key: &str, value: &str) -> Result<(), Error> {
+        let body = format!("{key}={value}\n");
+        let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(body.as_bytes());
+        self.inner.remote.call(broker, request::UPDATE_BROKER_CONFIG, TIMEOUT, write).await.map(|_| ())
+    }
+
+    /// Bytes the furthest slave of a master is behind (`GET_BROKER_HA_STATUS`), 0 without slaves.
+    ///
+    /// # Errors
+    /// The broker does not answer, or does not know the request.
+    pub async fn replica_behind(&self, broker: &str) -> Result<u64, Error> {
+        #[derive(serde::Deserialize, Default)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Status {
+            ha_connection_info: Vec<Slave>,
+        }
+        #[derive(serde::Deserialize, Default)]
+        #[serde(default)]
+        struct Slave {
+            diff: i64,
+        }
+        let reply = self.inner.remote.call(broker, request::GET_BROKER_HA_STATUS, TIMEOUT, |frame| {
+            frame.finish(b"");
+        });
+        json::from_slice::<Status>(&reply.await?.body)
+            .map(|status| {
+                status.ha_connection_info.iter().map(|slave| slave.diff.max(0).unsigned_abs()).max()
+            })
+            .map(Option::unwrap_or_default)
+            .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
+    }
+
+    /// Deletes a topic on every master of the cluster and from the name servers.
+    ///
+    /// # Errors
+    /// A server does not answer, or refuses.
+    pub async fn delete_topic(&self, topic: &str) -> Result<(), Error> {
+        for master in self.masters("").await? {
+            let write = |frame: wire::frame::FrameWriter<'_>| frame.text("topic", topic).finish(b"");
+            self.inner.remote.call(&master, request::DELETE_TOPIC_IN_BROKER, TIMEOUT, write).await?;
+        }
+        let write = |frame: wire::frame::FrameWriter<'_>| frame.text("topic", topic).finish(b"");
+        let (reply, server) =
+            self.inner.remote.ask_name_server(request::DELETE_TOPIC_IN_NAMESRV, write).await?;
+        accept(server, reply).map(|_| ())
     }
 }

@@ -7,6 +7,7 @@
 //!     cell.json                     one `Cell`
 //!     1/load.csv                    repeat 1: one `LoadSecond` a row
 //!     1/latency.hlog                one histogram of send latency a second (HdrHistogram's interval log)
+//!     1/end-to-end.hlog             the same from being sent to being consumed, where there were consumers
 //!     1/host-NAME.csv               one `HostSecond` a row, for every node
 //!     1/broker-NAME.csv             one `BrokerSecond` a row, for every broker
 //!     1/events.csv                  one `Event` a row
@@ -14,11 +15,20 @@
 //!
 //! A cell is finished when its `cell.json` is there; a run that was interrupted goes on with the first cell that is
 //! not. Times are milliseconds since 1970 by the clock of the lab; the `at_ms` of a row is the end of its second.
+//! Histograms count microseconds; their intervals carry the same times.
 
+mod directory;
+mod histograms;
 mod plan;
 mod record;
+mod rows;
 mod series;
+#[cfg(test)]
+mod tests;
 
+pub use directory::{Archive, CellDirectory, RepeatDirectory};
+pub use histograms::{Histograms, Interval, LATENCY, corrected, empty_histogram, read_histograms};
 pub use plan::{BrokerFile, Cell, Factors, HostFile, Phase, Roofline, RunFile, Target, TargetKind};
 pub use record::{Record, RecordedCell, Repeat, Window};
+pub use rows::{Rows, read_rows};
 pub use series::{BrokerSecond, Event, HostSecond, LoadSecond};

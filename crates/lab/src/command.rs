@@ -2,6 +2,7 @@
 
 mod argv;
 mod flags;
+mod scene;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +11,11 @@ pub use flags::{
     TransactionProducerFlags,
 };
 
-use crate::{Error, batch_producer, consumer, echo, producer, transaction_producer};
+pub use scene::{
+    BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale, Scene, SeedFlags, SoakFlags,
+};
+
+use crate::{Error, batch_producer, consumer, echo, producer, scenario, transaction_producer};
 use clap::Parser;
 
 /// Arguments of `vostok lab`, taken as they are: the scripts' flags need a step before clap.
@@ -34,6 +39,20 @@ enum Tool {
     Batchproducer(BatchProducerFlags),
     /// Sends messages in transactions and answers check-backs (tproducer.sh).
     Tproducer(TransactionProducerFlags),
+    /// Runs every combination of threads, sizes and queues.
+    Matrix(MatrixFlags),
+    /// Searches the highest rate that keeps every guard.
+    SafeTps(SafeTpsFlags),
+    /// Runs the ways to flush and replicate.
+    Modes(ModesFlags),
+    /// Runs numbers of queues.
+    Queues(QueuesFlags),
+    /// Lets messages pile up and be read while producers go on.
+    Backlog(BacklogFlags),
+    /// Runs for hours and accounts for every message.
+    Soak(SoakFlags),
+    /// Runs one of the five reports this lab is made after.
+    Seed(SeedFlags),
     /// Answers sends without doing anything: what the network alone allows.
     Echo(EchoFlags),
 }
@@ -61,6 +80,13 @@ pub fn run(lab: Lab) -> Result<(), Error> {
         Ok(Tool::Consumer(flags)) => consumer::run(&flags),
         Ok(Tool::Batchproducer(flags)) => batch_producer::run(&flags),
         Ok(Tool::Tproducer(flags)) => transaction_producer::run(&flags),
+        Ok(Tool::Matrix(flags)) => scenario::matrix(&flags),
+        Ok(Tool::SafeTps(flags)) => scenario::safe_tps(&flags),
+        Ok(Tool::Modes(flags)) => scenario::modes(&flags),
+        Ok(Tool::Queues(flags)) => scenario::queues(&flags),
+        Ok(Tool::Backlog(flags)) => scenario::backlog(&flags),
+        Ok(Tool::Soak(flags)) => scenario::soak(&flags),
+        Ok(Tool::Seed(flags)) => scenario::seed(&flags),
         Ok(Tool::Echo(flags)) => echo::run(&flags),
         Err(text) if !text.use_stderr() => {
             print!("{text}");

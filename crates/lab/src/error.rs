@@ -28,6 +28,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// Something of the lab itself failed.
+    #[error("{0}")]
+    Broken(String),
     /// A socket or thread could not be set up.
     #[error("{what}: {source}")]
     System {

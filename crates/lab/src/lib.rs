@@ -5,6 +5,9 @@
 //! - [`report`]: what is counted, the lines the scripts print, and the result as JSON.
 //! - [`judge`]: what the figures of a run mean.
 //! - [`load`]: requests made from templates and the connections that drive them.
+//! - [`generator`]: producers and consumers as a workload describes them.
+//! - [`scenario`]: runs of many cells, recorded and resumable.
+//! - [`measure`]: machines and brokers, second by second.
 //! - [`echo`]: the two limit servers, a bare echo and a logging echo.
 //! - the tools themselves: [`producer`], [`consumer`], [`batch_producer`], [`transaction_producer`].
 
@@ -14,10 +17,13 @@ pub mod command;
 pub mod consumer;
 pub mod echo;
 mod error;
+pub mod generator;
 pub mod judge;
 pub mod load;
+pub mod measure;
 pub mod producer;
 pub mod report;
+pub mod scenario;
 mod session;
 pub mod transaction_producer;
 

@@ -20,6 +20,6 @@ pub use keeper::keep;
 pub use lane::{Lane, LaneOptions};
 pub use message::{Message, body};
 pub use pace::Pace;
-pub use slots::{Slots, WAIT_NS};
+pub use slots::{Flight, Slots, WAIT_NS};
 pub use template::{Stamp, Target, Template};
-pub use work::Work;
+pub use work::{Fate, Work};

@@ -4,7 +4,7 @@ mod plan;
 mod topic;
 
 pub(crate) use plan::Plan;
-pub(crate) use topic::find;
+pub(crate) use topic::{Place, Wanted, find, places};
 
 use crate::Error;
 use crate::command::Run;

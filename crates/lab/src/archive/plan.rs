@@ -189,3 +189,20 @@ pub struct Phase {
     /// Milliseconds since 1970, excluded.
     pub to_ms: u64,
 }
+
+impl Factors {
+    /// Name of the directory of cell `number`: its place and what usually differs, e.g. `001-w60-s1024-q8`.
+    #[must_use]
+    pub fn name(&self, number: u32) -> String {
+        let mut name = format!("{number:03}-w{}-s{}-q{}", self.threads, self.size, self.queues);
+        if let Some(rate) = self.rate {
+            name += &format!("-r{rate:.0}");
+        }
+        let words = [&self.flush, &self.replication].into_iter().chain(self.more.values());
+        for word in words.filter(|word| !word.is_empty()) {
+            name.push('-');
+            name.extend(word.chars().filter(|letter| letter.is_ascii_alphanumeric()));
+        }
+        name
+    }
+}

@@ -106,7 +106,7 @@ fn seconds_to_duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX / 4)
 }
 
-fn namesrv_default() -> String {
+pub(super) fn namesrv_default() -> String {
     std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
 }
 

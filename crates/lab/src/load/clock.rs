@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
-    epoch_ms: u64,
+    epoch_us: u64,
 }
 
 impl Clock {
@@ -16,7 +16,7 @@ impl Clock {
     #[must_use]
     pub fn start() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { start: Instant::now(), epoch_ms: u64::try_from(since.as_millis()).unwrap_or_default() }
+        Self { start: Instant::now(), epoch_us: u64::try_from(since.as_micros()).unwrap_or_default() }
     }
 
     /// Nanoseconds since the run began.
@@ -28,7 +28,13 @@ impl Clock {
     /// Milliseconds since 1970 at a moment of the run.
     #[must_use]
     pub fn epoch_ms(&self, now_ns: u64) -> u64 {
-        self.epoch_ms + now_ns / 1_000_000
+        (self.epoch_us + now_ns / 1000) / 1000
+    }
+
+    /// Microseconds since 1970 at a moment of the run.
+    #[must_use]
+    pub fn epoch_us(&self, now_ns: u64) -> u64 {
+        self.epoch_us + now_ns / 1000
     }
 
     /// Milliseconds of the month at a moment of the run.

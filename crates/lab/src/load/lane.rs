@@ -5,7 +5,7 @@
 //! an answer, ends the rest of refused ones, and in an open loop sends what is due.
 
 use super::clock::Clock;
-use super::work::Work;
+use super::work::{Fate, Work};
 use super::{Pace, Slots, Stamp};
 use crate::report::Tally;
 use net::{Peer, Service};
@@ -53,8 +53,11 @@ struct State {
     left: u64,
     stopped: bool,
     pace: Option<Pace>,
+    /// An open loop is late because no place is free, and not because this process is.
+    blocked: bool,
     queue: usize,
     counter: u16,
+    sequence: u64,
 }
 
 /// Answers of one wake-up: request id, and whether the message is stored.
@@ -62,6 +65,7 @@ struct State {
 pub struct Answers {
     answers: Vec<(i32, bool)>,
     micros: Vec<u64>,
+    late: Vec<u64>,
 }
 
 impl<W: Work> Lane<W> {
@@ -73,8 +77,10 @@ impl<W: Work> Lane<W> {
             left: options.quantity.unwrap_or(u64::MAX),
             stopped: false,
             pace: options.pace,
+            blocked: false,
             queue: options.first_queue % options.work.queues(),
             counter: 0,
+            sequence: 0,
         };
         let LaneOptions { work, messages_each, .. } = options;
         Self { clock, tally, messages_each, work, state: Mutex::new(state), changed: Notify::new() }
@@ -126,8 +132,7 @@ impl<W: Work> Lane<W> {
         let now_ns = self.clock.now_ns();
         let mut state = self.state();
         let lost = state.slots.expire(now_ns);
-        self.tally.unanswered(lost);
-        state.again(lost);
+        self.lost(&mut state, &lost);
         state.slots.wake(now_ns);
         if state.is_done() {
             self.changed.notify_one();
@@ -136,28 +141,56 @@ impl<W: Work> Lane<W> {
         // Pushing to a connection that ended does nothing; the keeper makes another.
         let _ = peer.push(|out| {
             self.work.elapsed(now_ns, peer, out);
-            self.issue(&mut self.state(), now_ns, out);
+            let mut late = Vec::new();
+            self.issue(&mut self.state(), now_ns, (out, &mut late));
+            self.tally.late(&late);
         });
     }
 
+    /// Requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.state().slots.in_flight()
+    }
+
+    fn lost(&self, state: &mut State, lost: &[u64]) {
+        self.tally.unanswered(lost.len() as u64);
+        state.again(lost.len() as u64);
+        lost.iter().for_each(|sequence| self.work.settled(*sequence, Fate::Unknown));
+    }
+
     /// Sends as much as free places, quantity and schedule admit.
-    fn issue(&self, state: &mut State, now_ns: u64, out: &mut Vec<u8>) {
+    fn issue(&self, state: &mut State, now_ns: u64, (out, late): (&mut Vec<u8>, &mut Vec<u64>)) {
         let epoch_ms = self.clock.epoch_ms(now_ns);
         let month_ms = self.clock.month_ms(now_ns);
+        let oldest = if self.work.is_checked() { state.slots.oldest() } else { None };
+        let floor = oldest.unwrap_or(state.sequence);
         while state.left > 0 && state.slots.has_room() {
             let since_ns = match &mut state.pace {
                 None => now_ns,
                 Some(pace) => match pace.take(now_ns) {
                     Some(due_ns) => due_ns,
-                    None => break,
+                    None => {
+                        state.blocked = false;
+                        break;
+                    }
                 },
             };
-            let Some(opaque) = state.slots.take(since_ns, now_ns) else { break };
+            let sequence = state.sequence;
+            let Some(opaque) = state.slots.take(since_ns, now_ns, sequence) else { break };
+            if state.pace.is_some() && !state.blocked {
+                late.push((now_ns - since_ns) / 1000);
+            }
             state.left -= 1;
-            let stamp = Stamp { opaque, epoch_ms, month_ms, counter: state.counter };
+            state.sequence += 1;
+            let since_us = self.clock.epoch_us(since_ns);
+            let counter = state.counter;
+            let stamp = Stamp { opaque, epoch_ms, month_ms, counter, sequence, floor, since_us };
             self.work.append(out, state.queue, &stamp);
             state.counter = state.counter.wrapping_add(self.work.keys());
             state.queue = if state.queue + 1 == self.work.queues() { 0 } else { state.queue + 1 };
+        }
+        if !state.slots.has_room() {
+            state.blocked = true;
         }
     }
 
@@ -213,23 +246,29 @@ impl<W: Work> Service for Lane<W> {
             return;
         }
         let now_ns = self.clock.now_ns();
-        let mut refused = 0;
+        let (mut refused, mut bytes) = (0, 0);
         let mut state = self.state();
         for (opaque, stored) in turn.answers.drain(..) {
             if !stored {
-                if state.slots.refuse(opaque, now_ns + REST_NS).is_some() {
+                if let Some(flight) = state.slots.refuse(opaque, now_ns + REST_NS) {
+                    self.work.settled(flight.sequence, Fate::Refused);
                     refused += 1;
                 }
-            } else if let Some(since_ns) = state.slots.answer(opaque) {
-                turn.micros.push(now_ns.saturating_sub(since_ns).div_ceil(1000));
+            } else if let Some(flight) = state.slots.answer(opaque) {
+                turn.micros.push(now_ns.saturating_sub(flight.since_ns).div_ceil(1000));
+                bytes += self.work.plain_bytes(flight.sequence);
+                self.work.settled(flight.sequence, Fate::Stored);
             }
         }
         state.again(refused);
-        self.issue(&mut state, now_ns, out);
+        self.issue(&mut state, now_ns, (out, &mut turn.late));
         // Counted before anybody can see the lane as done.
         self.tally.answered(&turn.micros, self.messages_each);
+        self.tally.stored_bytes(bytes);
         self.tally.refused(refused);
+        self.tally.late(&turn.late);
         turn.micros.clear();
+        turn.late.clear();
         if state.is_done() {
             self.changed.notify_one();
         }
@@ -238,14 +277,15 @@ impl<W: Work> Service for Lane<W> {
     fn opened(&self, peer: &Arc<Peer>, out: &mut Vec<u8>) {
         let now_ns = self.clock.now_ns();
         self.work.opened(now_ns, peer, out);
-        self.issue(&mut self.state(), now_ns, out);
+        let mut late = Vec::new();
+        self.issue(&mut self.state(), now_ns, (out, &mut late));
+        self.tally.late(&late);
     }
 
     fn closed(&self, _peer: &Arc<Peer>) {
         let mut state = self.state();
         let lost = state.slots.abandon();
-        self.tally.unanswered(lost);
-        state.again(lost);
+        self.lost(&mut state, &lost);
         self.changed.notify_one();
     }
 }

@@ -3,10 +3,15 @@
 /// Requests of a high rate are due together at the ends of intervals of this many nanoseconds.
 const GRAIN_NS: u64 = 50_000;
 
-/// A schedule of evenly spaced requests. Latency counts from the times it gives, whatever the answers do.
+/// A schedule of requests. Latency counts from the times it gives, whatever the answers do.
 #[derive(Clone, Debug)]
 pub struct Pace {
+    /// Requests per second at the beginning.
     per_second: f64,
+    /// Growth of that, per second and second, and the seconds after which it ends.
+    growth: (f64, f64),
+    /// When the first request is due, nanoseconds of the run.
+    origin_ns: u64,
     issued: u64,
 }
 
@@ -14,7 +19,19 @@ impl Pace {
     /// A schedule of `per_second` requests, the first due at once.
     #[must_use]
     pub fn new(per_second: f64) -> Self {
-        Self { per_second, issued: 0 }
+        Self { per_second, growth: (0.0, 0.0), origin_ns: 0, issued: 0 }
+    }
+
+    /// A rate that grows (or falls) evenly from `first` to `last` within `seconds`, and then stays.
+    #[must_use]
+    pub fn ramp(first: f64, last: f64, seconds: f64) -> Self {
+        Self { growth: ((last - first) / seconds, seconds), ..Self::new(first) }
+    }
+
+    /// The same schedule, beginning at `origin_ns` of the run.
+    #[must_use]
+    pub fn starting(self, origin_ns: u64) -> Self {
+        Self { origin_ns, ..self }
     }
 
     /// Takes the next request if it is due by `now_ns`; returns its intended send time.
@@ -30,7 +47,21 @@ impl Pace {
     /// When the next request is due.
     #[must_use]
     pub fn due_ns(&self) -> u64 {
-        let due = self.issued as f64 * 1e9 / self.per_second;
-        (due as u64).div_ceil(GRAIN_NS) * GRAIN_NS
+        let due = self.seconds_until(self.issued as f64) * 1e9;
+        self.origin_ns + (due as u64).div_ceil(GRAIN_NS) * GRAIN_NS
+    }
+
+    /// After how many seconds `issued` requests are due: the inverse of the area below the rate.
+    fn seconds_until(&self, issued: f64) -> f64 {
+        let (growth, end) = self.growth;
+        if growth == 0.0 {
+            return issued / self.per_second;
+        }
+        let until_end = self.per_second * end + growth * end * end / 2.0;
+        if issued > until_end {
+            return end + (issued - until_end) / (self.per_second + growth * end);
+        }
+        let root = (self.per_second * self.per_second + 2.0 * growth * issued).max(0.0).sqrt();
+        2.0 * issued / (self.per_second + root)
     }
 }

@@ -17,7 +17,18 @@ struct Slot {
     since_ns: u64,
     /// When it was really sent, from which the time limit counts.
     sent_ns: u64,
+    /// Its number among the requests of the connection.
+    sequence: u64,
     busy: bool,
+}
+
+/// A request that left its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// When its latency began to count.
+    pub since_ns: u64,
+    /// Its number among the requests of the connection.
+    pub sequence: u64,
 }
 
 /// A fixed number of places for requests in flight. Times are nanoseconds since the run began.
@@ -39,7 +50,7 @@ impl Slots {
         assert!((1..=65_536).contains(&count), "1 to 65536 requests in flight, not {count}");
         let mask = count.next_power_of_two() - 1;
         let slots = (0..count)
-            .map(|place| Slot { opaque: id(place), since_ns: 0, sent_ns: 0, busy: false })
+            .map(|place| Slot { opaque: id(place), since_ns: 0, sent_ns: 0, sequence: 0, busy: false })
             .collect();
         Self {
             slots,
@@ -50,28 +61,28 @@ impl Slots {
         }
     }
 
-    /// Takes a free place for a request whose latency counts from `since_ns`; returns its fresh id.
-    pub fn take(&mut self, since_ns: u64, sent_ns: u64) -> Option<i32> {
+    /// Takes a free place for request number `sequence`, whose latency counts from `since_ns`; returns its fresh id.
+    pub fn take(&mut self, since_ns: u64, sent_ns: u64, sequence: u64) -> Option<i32> {
         let place = self.free.pop()?;
         let step = self.mask + 1;
         let slot = &mut self.slots[place as usize];
         let count = (slot.opaque - BASE).cast_unsigned();
         let opaque = id(count.wrapping_add(step) & ((1 << BITS) - 1));
-        *slot = Slot { opaque, since_ns, sent_ns, busy: true };
+        *slot = Slot { opaque, since_ns, sent_ns, sequence, busy: true };
         self.busy += 1;
         Some(opaque)
     }
 
-    /// Frees the place of an answered request and returns when its latency began; `None` for an id that is not
-    /// in flight, e.g. an answer after the time limit.
-    pub fn answer(&mut self, opaque: i32) -> Option<u64> {
+    /// Frees the place of an answered request; `None` for an id that is not in flight, e.g. an answer after the time
+    /// limit.
+    pub fn answer(&mut self, opaque: i32) -> Option<Flight> {
         let place = self.place(opaque)?;
         self.free.push(place);
         Some(self.leave(place))
     }
 
     /// As [`Slots::answer`] after a refusal: the place rests until `until_ns`. Callers pass increasing times.
-    pub fn refuse(&mut self, opaque: i32, until_ns: u64) -> Option<u64> {
+    pub fn refuse(&mut self, opaque: i32, until_ns: u64) -> Option<Flight> {
         let place = self.place(opaque)?;
         self.resting.push_back((until_ns, place));
         Some(self.leave(place))
@@ -87,13 +98,13 @@ impl Slots {
         }
     }
 
-    /// Gives up every request sent [`WAIT_NS`] ago or earlier; returns how many.
-    pub fn expire(&mut self, now_ns: u64) -> u64 {
+    /// Gives up every request sent [`WAIT_NS`] ago or earlier; returns their numbers.
+    pub fn expire(&mut self, now_ns: u64) -> Vec<u64> {
         self.give_up(|slot| now_ns.saturating_sub(slot.sent_ns) >= WAIT_NS)
     }
 
-    /// Gives up everything in flight, after the connection ended; returns how many.
-    pub fn abandon(&mut self) -> u64 {
+    /// Gives up everything in flight, after the connection ended; returns their numbers.
+    pub fn abandon(&mut self) -> Vec<u64> {
         self.give_up(|_| true)
     }
 
@@ -109,16 +120,22 @@ impl Slots {
         self.busy
     }
 
-    fn give_up(&mut self, is_lost: impl Fn(&Slot) -> bool) -> u64 {
-        let mut lost = 0;
+    /// The smallest number in flight.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u64> {
+        self.slots.iter().filter(|slot| slot.busy).map(|slot| slot.sequence).min()
+    }
+
+    fn give_up(&mut self, is_lost: impl Fn(&Slot) -> bool) -> Vec<u64> {
+        let mut lost = Vec::new();
         for (place, slot) in (0_u32..).zip(&mut self.slots) {
             if slot.busy && is_lost(slot) {
                 slot.busy = false;
                 self.free.push(place);
-                lost += 1;
+                lost.push(slot.sequence);
             }
         }
-        self.busy -= usize::try_from(lost).expect("at most 65,536");
+        self.busy -= lost.len();
         lost
     }
 
@@ -128,11 +145,11 @@ impl Slots {
         (slot.busy && slot.opaque == opaque).then_some(place)
     }
 
-    fn leave(&mut self, place: u32) -> u64 {
+    fn leave(&mut self, place: u32) -> Flight {
         let slot = &mut self.slots[place as usize];
         slot.busy = false;
         self.busy -= 1;
-        slot.since_ns
+        Flight { since_ns: slot.since_ns, sequence: slot.sequence }
     }
 }
 

@@ -35,6 +35,12 @@ pub struct Stamp {
     pub month_ms: u32,
     /// See `month_ms`. A batch uses the following numbers too.
     pub counter: u16,
+    /// Number of the request on its connection.
+    pub sequence: u64,
+    /// Requests with a smaller number are settled: stored, refused or given up.
+    pub floor: u64,
+    /// When latency begins to count, microseconds since 1970.
+    pub since_us: u64,
 }
 
 /// Places that are written over, as positions in a buffer.

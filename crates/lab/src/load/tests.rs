@@ -26,8 +26,15 @@ fn targets() -> Vec<Target> {
     (0..12).map(|queue_id| Target { broker: "broker-a".to_owned(), topic: None, queue_id }).collect()
 }
 
-const STAMP: Stamp =
-    Stamp { opaque: 1_000_000_777, epoch_ms: 1_700_000_000_123, month_ms: 0x0102_0304, counter: 0xfffe };
+const STAMP: Stamp = Stamp {
+    opaque: 1_000_000_777,
+    epoch_ms: 1_700_000_000_123,
+    month_ms: 0x0102_0304,
+    counter: 0xfffe,
+    sequence: 0,
+    floor: 0,
+    since_us: 0,
+};
 
 #[test]
 fn patched_requests_decode() {
@@ -81,17 +88,21 @@ fn bodies_are_printable_and_repeatable() {
     assert!(body(1000, 7).iter().all(u8::is_ascii_alphanumeric));
 }
 
+fn since(flight: Option<Flight>) -> Option<u64> {
+    flight.map(|flight| flight.since_ns)
+}
+
 #[test]
 fn slots_are_found_by_id() {
     let mut slots = Slots::new(3);
-    let ids: Vec<_> = (0..3).map(|time| slots.take(time, time).unwrap()).collect();
-    assert_eq!((slots.take(3, 3), slots.in_flight()), (None, 3));
-    assert_eq!(slots.answer(ids[1]), Some(1));
+    let ids: Vec<_> = (0..3).map(|time| slots.take(time, time, 0).unwrap()).collect();
+    assert_eq!((slots.take(3, 3, 0), slots.in_flight()), (None, 3));
+    assert_eq!(since(slots.answer(ids[1])), Some(1));
     assert_eq!(slots.answer(ids[1]), None, "only once");
-    let fresh = slots.take(9, 9).unwrap();
+    let fresh = slots.take(9, 9, 0).unwrap();
     assert_ne!(fresh, ids[1]);
     assert_eq!(slots.answer(ids[1]), None, "an answer to the request before");
-    assert_eq!(slots.answer(fresh), Some(9));
+    assert_eq!(since(slots.answer(fresh)), Some(9));
     assert_eq!((slots.answer(0), slots.answer(-5), slots.answer(1_000_000_003)), (None, None, None));
 }
 
@@ -100,29 +111,33 @@ fn ids_stay_in_range_and_differ_while_they_wrap() {
     let mut slots = Slots::new(65_536);
     let mut seen = std::collections::HashSet::new();
     for round in 0..40_000 {
-        let id = slots.take(0, 0).unwrap();
+        let id = slots.take(0, 0, 0).unwrap();
         assert!((1_000_000_000..2_100_000_000).contains(&id), "{id}");
         assert_eq!(seen.insert(id), round < 1 << 14, "a place has 2^30 / 65536 ids");
-        assert_eq!(slots.answer(id), Some(0));
+        assert_eq!(since(slots.answer(id)), Some(0));
     }
 }
 
 #[test]
 fn refused_places_rest_and_lost_ones_return() {
     let mut slots = Slots::new(2);
-    let first = slots.take(0, 0).unwrap();
-    assert_eq!(slots.refuse(first, 100), Some(0));
+    let first = slots.take(0, 0, 0).unwrap();
+    assert_eq!(since(slots.refuse(first, 100)), Some(0));
     slots.wake(99);
-    let second = slots.take(10, 10).unwrap();
-    assert_eq!(slots.take(10, 10), None);
+    let second = slots.take(10, 10, 0).unwrap();
+    assert_eq!(slots.take(10, 10, 0), None);
     slots.wake(100);
-    assert!(slots.take(100, 100).is_some());
-    assert_eq!(slots.expire(WAIT_NS + 9), 0);
-    assert_eq!(slots.expire(WAIT_NS + 10), 1);
+    assert!(slots.take(100, 100, 0).is_some());
+    assert_eq!(slots.expire(WAIT_NS + 9).len(), 0);
+    assert_eq!(slots.expire(WAIT_NS + 10).len(), 1);
     assert_eq!((slots.answer(second), slots.in_flight()), (None, 1));
-    assert_eq!((slots.abandon(), slots.in_flight()), (1, 0));
-    assert!(slots.take(0, 0).is_some() && slots.take(0, WAIT_NS).is_some());
-    assert_eq!(slots.expire(WAIT_NS + 1), 1, "the limit counts from sending, not from the intended time");
+    assert_eq!((slots.abandon().len(), slots.in_flight()), (1, 0));
+    assert!(slots.take(0, 0, 0).is_some() && slots.take(0, WAIT_NS, 0).is_some());
+    assert_eq!(
+        slots.expire(WAIT_NS + 1).len(),
+        1,
+        "the limit counts from sending, not from the intended time"
+    );
 }
 
 #[test]
@@ -137,4 +152,17 @@ fn a_schedule_does_not_drift() {
     let mut fast = Pace::new(1_000_000.0);
     let due = std::iter::from_fn(|| fast.take(50_000)).count();
     assert_eq!(due, 51);
+}
+
+#[test]
+fn a_ramp_ends_at_its_last_rate() {
+    let mut pace = Pace::ramp(0.0, 1000.0, 10.0).starting(7_000_000_000);
+    let mut until = |second: u64| std::iter::from_fn(|| pace.take((7 + second) * 1_000_000_000)).count();
+    assert_eq!(until(0), 1);
+    assert!(until(5).abs_diff(1250) <= 1, "half the way, a quarter of the area");
+    assert!(until(10).abs_diff(3750) <= 1);
+    assert!(until(12).abs_diff(2000) <= 1, "the rate stays");
+    let mut falling = Pace::ramp(1000.0, 500.0, 10.0);
+    assert_eq!(std::iter::from_fn(|| falling.take(9_999_000_000)).count(), 7500);
+    assert!(falling.due_ns().abs_diff(10_000_000_000) < 1_000_000);
 }

@@ -5,6 +5,17 @@ use net::Peer;
 use wire::codes::response;
 use wire::frame::Command;
 
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The broker says that it is stored.
+    Stored,
+    /// The broker says that it is not.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
 /// The requests of a lane. Plain sends do nothing beside; transactions are ended and answered for.
 pub trait Work: Send + Sync + 'static {
     /// Number of queues, which take turns.
@@ -15,6 +26,19 @@ pub trait Work: Send + Sync + 'static {
 
     /// Appends a request to queue number `queue`.
     fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp);
+
+    /// Bytes of the bodies in request number `sequence`, as the application gave them.
+    fn plain_bytes(&self, _sequence: u64) -> u64 {
+        0
+    }
+
+    /// True when requests carry [`Stamp::floor`], which takes time to find.
+    fn is_checked(&self) -> bool {
+        false
+    }
+
+    /// Request number `sequence` left its place: stored, refused, or given up and so unknown.
+    fn settled(&self, _sequence: u64, _fate: Fate) {}
 
     /// The connection stands; what is appended comes before the first request.
     fn opened(&self, _now_ns: u64, _peer: &Peer, _out: &mut Vec<u8>) {}

@@ -3,9 +3,6 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Longest latency told apart; longer ones count as this.
-const MICROS_MAX: u64 = 60_000_000;
-
 /// A distribution of latencies with three significant digits.
 #[derive(Clone, Debug)]
 pub struct Latency {
@@ -41,14 +38,18 @@ impl Latency {
     /// An empty distribution.
     #[must_use]
     pub fn new() -> Self {
-        let histogram =
-            Histogram::new_with_bounds(1, MICROS_MAX, 3).expect("the bounds are constant and valid");
-        Self { histogram }
+        Self { histogram: crate::archive::empty_histogram() }
     }
 
     /// Adds one latency.
     pub fn record(&mut self, micros: u64) {
         self.histogram.saturating_record(micros);
+    }
+
+    /// The distribution itself.
+    #[must_use]
+    pub fn into_histogram(self) -> Histogram<u64> {
+        self.histogram
     }
 
     /// Forgets everything, for the end of a warm-up.

@@ -11,9 +11,12 @@ pub struct Tally {
     messages: AtomicU64,
     send_failed: AtomicU64,
     response_failed: AtomicU64,
+    bytes: AtomicU64,
     micros: AtomicU64,
     micros_max: AtomicU64,
     latency: Mutex<Latency>,
+    /// How late requests of an open loop left because this process was late.
+    late: Mutex<Latency>,
     /// Counts at the end of the warm-up.
     from: Mutex<Option<Snapshot>>,
 }
@@ -33,6 +36,32 @@ impl Tally {
         self.messages.fetch_add(count * messages_each, Relaxed);
         self.micros.fetch_add(micros.iter().sum(), Relaxed);
         self.micros_max.fetch_max(max, Relaxed);
+    }
+
+    /// Counts bytes of bodies in answered requests.
+    pub fn stored_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes of bodies in answered requests.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Counts how late requests of an open loop left, microseconds.
+    pub fn late(&self, micros: &[u64]) {
+        if !micros.is_empty() {
+            let mut late = self.late.lock().expect("recording does not panic");
+            micros.iter().for_each(|micros| late.record(*micros));
+        }
+    }
+
+    /// The latencies, and how late requests left, since this was asked last.
+    pub fn take_latency(&self) -> (Latency, Latency) {
+        let take = |latency: &Mutex<Latency>| {
+            std::mem::take(&mut *latency.lock().expect("recording does not panic"))
+        };
+        (take(&self.latency), take(&self.late))
     }
 
     /// Counts requests nobody answered: no connection, or no answer in time.

@@ -22,28 +22,46 @@ pub(crate) struct Place {
     pub targets: Vec<Target>,
 }
 
-/// Starts a client and finds the queues of the topic. With `--queues` a missing topic is created on every master;
-/// without, it is left to the brokers to create it on the first send.
+/// Which queues are wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// Topic.
+    pub topic: String,
+    /// How many topics, named after it with a number when there are several.
+    pub topics: u32,
+    /// Queues a missing topic is created with on every master; without, it is left to the brokers to create it on
+    /// the first send.
+    pub queues: Option<u32>,
+}
+
+/// Starts a client and finds the queues of the topic.
 pub(crate) async fn find(run: &Run) -> Result<(Client, Vec<Place>), Error> {
     let client = Client::start(Config::new(&run.namesrv))?;
+    let wanted = Wanted { topic: run.topic.clone(), topics: run.topics, queues: run.queues };
+    let places = places(&client, &wanted).await?;
+    Ok((client, places))
+}
+
+/// Finds the queues wanted, broker by broker.
+pub(crate) async fn places(client: &Client, wanted: &Wanted) -> Result<Vec<Place>, Error> {
     let mut places = BTreeMap::new();
-    if run.topics == 1 {
-        let found = route(&client, run, &run.topic).await?;
+    if wanted.topics == 1 {
+        let found = route(client, wanted.queues, &wanted.topic).await?;
         add(&mut places, &found, None).await?;
     }
-    for number in (0..run.topics).filter(|_| run.topics > 1) {
-        let topic: Arc<str> = format!("{}_{number}", run.topic).into();
-        let found = route(&client, run, &topic).await?;
+    for number in (0..wanted.topics).filter(|_| wanted.topics > 1) {
+        let topic: Arc<str> = format!("{}_{number}", wanted.topic).into();
+        let found = route(client, wanted.queues, &topic).await?;
         add(&mut places, &found, Some(topic)).await?;
     }
     if places.is_empty() {
-        return Err(client::Error::NoQueue(run.topic.clone()).into());
+        return Err(client::Error::NoQueue(wanted.topic.clone()).into());
     }
-    Ok((client, places.into_values().collect()))
+    Ok(places.into_values().collect())
 }
 
-async fn route(client: &Client, run: &Run, topic: &str) -> Result<Arc<Route>, Error> {
-    match run.queues {
+async fn route(client: &Client, queues: Option<u32>, topic: &str) -> Result<Arc<Route>, Error> {
+    match queues {
         Some(queues) => created(client, topic, queues).await,
         None => Ok(client.publish_route(topic, 4).await?),
     }

@@ -1,0 +1,122 @@
+//! Histograms in HdrHistogram's interval log, which its own tools read too.
+
+use crate::Error;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Smallest and largest latency told apart, microseconds, and significant digits.
+pub const LATENCY: (u64, u64, u8) = (1, 60_000_000, 3);
+
+/// A histogram of latencies in microseconds, with nothing in it.
+#[must_use]
+pub fn empty_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(LATENCY.0, LATENCY.1, LATENCY.2).expect("the bounds are constant and valid")
+}
+
+/// What a closed loop would have seen had it gone on sending while it waited (HdrHistogram's correction for
+/// coordinated omission): every latency above `expected_us` also counts as the ones that `expected_us`,
+/// 2 × `expected_us`, … later requests would have had. The interval expected of each of `in_flight` senders at `tps`
+/// messages per second is `in_flight / tps`.
+#[must_use]
+pub fn corrected(histogram: &Histogram<u64>, in_flight: u32, tps: f64) -> Histogram<u64> {
+    let expected_us = f64::from(in_flight) * 1e6 / tps;
+    if expected_us.is_finite() && expected_us >= 1.0 {
+        histogram.clone_correct(expected_us as u64)
+    } else {
+        histogram.clone()
+    }
+}
+
+/// A histogram of an interval.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// End of the interval, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Latencies in microseconds.
+    pub histogram: Histogram<u64>,
+}
+
+/// An interval log that histograms are added to, each in the file when [`Histograms::append`] returns.
+#[derive(Debug)]
+pub struct Histograms {
+    file: File,
+    path: PathBuf,
+}
+
+impl Histograms {
+    /// Begins a file; what was there is replaced.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let failed = |source| Error::File { path: path.to_owned(), source };
+        let mut file = File::create(path).map_err(failed)?;
+        let mut serializer = V2DeflateSerializer::new();
+        let begun = IntervalLogWriterBuilder::new()
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment("send latency in microseconds; times are seconds since 1970")
+            .begin_log_with(&mut file, &mut serializer)
+            .map(|_| ());
+        begun.map_err(failed)?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Adds the histogram of `lasted_ms` milliseconds that end at `at_ms`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn append(&mut self, at_ms: u64, lasted_ms: u64, histogram: &Histogram<u64>) -> Result<(), Error> {
+        let mut line = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
+        let start = Duration::from_millis(at_ms.saturating_sub(lasted_ms));
+        let written = IntervalLogWriterBuilder::new()
+            .begin_log_with(&mut line, &mut serializer)
+            .map_err(io::Error::other)
+            .and_then(|mut log| {
+                let lasted = Duration::from_millis(lasted_ms);
+                log.write_histogram(histogram, start, lasted, None)
+                    .map_err(|error| io::Error::other(error.to_string()))
+            })
+            .and_then(|()| io::Write::write_all(&mut self.file, &line));
+        written.map_err(|source| Error::File { path: self.path.clone(), source })
+    }
+}
+
+/// All histograms of a file; none when it is not there. A last line that was cut by a kill is left out.
+///
+/// # Errors
+/// The file cannot be read, or is no interval log.
+pub fn read_histograms(path: &Path) -> Result<Vec<Interval>, Error> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let failed = |source| Error::File { path: path.to_owned(), source };
+    let bytes = std::fs::read(path).map_err(failed)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let mut deserializer = Deserializer::new();
+    let mut intervals = Vec::new();
+    for entry in IntervalLogIterator::new(&bytes[..whole]) {
+        let entry = entry.map_err(|error| failed(io::Error::other(format!("no interval log: {error:?}"))))?;
+        if let LogEntry::Interval(interval) = entry {
+            let histogram = decode(&mut deserializer, interval.encoded_histogram()).map_err(failed)?;
+            let at = interval.start_timestamp() + interval.duration();
+            let at_ms = u64::try_from(at.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            intervals.push(Interval { at_ms, histogram });
+        }
+    }
+    Ok(intervals)
+}
+
+/// Reads a histogram of the text that interval logs and load generators of other machines hold.
+pub(crate) fn decode(deserializer: &mut Deserializer, text: &str) -> io::Result<Histogram<u64>> {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).map_err(io::Error::other)?;
+    deserializer
+        .deserialize(&mut bytes.as_slice())
+        .map_err(|error| io::Error::other(format!("a histogram cannot be read: {error:?}")))
+}

@@ -1,0 +1,93 @@
+use super::*;
+
+fn factors(threads: u32) -> Factors {
+    Factors { threads, size: 1024, queues: 8, ..Factors::default() }
+}
+
+#[test]
+fn a_run_is_read_as_it_was_written() {
+    let place = tempfile::tempdir().unwrap();
+    let run = RunFile { id: "r".to_owned(), cells: vec![factors(1), factors(10)], ..RunFile::default() };
+    let archive = Archive::create(place.path(), &run).unwrap();
+    assert!(Archive::create(place.path(), &run).is_err(), "a run is not written over");
+    assert_eq!(Archive::open(place.path()).unwrap().run().unwrap(), run);
+    assert!(archive.cells().unwrap().is_empty());
+    let second = archive.cell(2, &run.cells[1]);
+    assert_eq!(second.name(), "002-w10-s1024-q8");
+    let cell = Cell { number: 2, factors: factors(10), ..Cell::default() };
+    second.save_partial(&cell).unwrap();
+    assert!(!second.is_finished());
+    second.finish(&cell).unwrap();
+    assert_eq!(archive.cells().unwrap()[0].0, cell);
+}
+
+#[test]
+fn a_row_cut_by_a_kill_is_left_out() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("rows.csv");
+    let mut rows = Rows::create(&path).unwrap();
+    let row = |sent| LoadSecond { at_ms: 1000 * sent, sent, mean_us: 1.5, ..LoadSecond::default() };
+    rows.append(&row(1)).unwrap();
+    rows.append(&row(2)).unwrap();
+    assert_eq!(read_rows::<LoadSecond>(&path).unwrap(), [row(1), row(2)]);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+    assert_eq!(read_rows::<LoadSecond>(&path).unwrap(), [row(1)]);
+    assert!(read_rows::<LoadSecond>(&place.path().join("absent")).unwrap().is_empty());
+}
+
+#[test]
+fn histograms_keep_times_and_counts() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("latency.hlog");
+    let mut log = Histograms::create(&path).unwrap();
+    for second in 1..=3_u64 {
+        let mut histogram = empty_histogram();
+        (1..=second).for_each(|value| histogram.saturating_record(value * 1000));
+        log.append(1_700_000_000_123 + second * 1000, 1000, &histogram).unwrap();
+    }
+    let read = read_histograms(&path).unwrap();
+    let times: Vec<_> = read.iter().map(|interval| interval.at_ms).collect();
+    assert_eq!(times, [1_700_000_001_123, 1_700_000_002_123, 1_700_000_003_123]);
+    assert_eq!(read[2].histogram.len(), 3);
+    assert!(read[2].histogram.max().abs_diff(3000) <= 3);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
+    assert_eq!(read_histograms(&path).unwrap().len(), 2);
+}
+
+#[test]
+fn correction_shows_the_pause_a_closed_loop_hides() {
+    let mut seen = empty_histogram();
+    // One sender at 1,000 per second for 20 s, stopped for 500 ms once.
+    seen.saturating_record_n(1000, 19_500);
+    seen.saturating_record(500_000);
+    assert!(seen.value_at_quantile(0.999) < 1100);
+    let shown = corrected(&seen, 1, 1000.0);
+    assert!(shown.value_at_quantile(0.999).abs_diff(480_000) < 5000, "{}", shown.value_at_quantile(0.999));
+}
+
+#[test]
+fn a_whole_run_is_read_with_its_series() {
+    let place = tempfile::tempdir().unwrap();
+    let run = RunFile { cells: vec![factors(1), factors(2)], repeats: 2, ..RunFile::default() };
+    let archive = Archive::create(place.path(), &run).unwrap();
+    let directory = archive.cell(1, &run.cells[0]);
+    for number in 1..=2 {
+        let repeat = directory.repeat(number);
+        repeat.begin().unwrap();
+        repeat
+            .write_load()
+            .unwrap()
+            .append(&LoadSecond { sent: number.into(), ..LoadSecond::default() })
+            .unwrap();
+        repeat.write_host("a/b").unwrap().append(&HostSecond::default()).unwrap();
+        repeat.write_latency().unwrap().append(5000, 1000, &empty_histogram()).unwrap();
+    }
+    directory.finish(&Cell { number: 1, factors: factors(1), repeats: 2, ..Cell::default() }).unwrap();
+    let record = archive.record().unwrap();
+    assert_eq!((record.cells.len(), record.cells[0].repeats.len()), (1, 2), "finished cells alone");
+    let second = &record.cells[0].repeats[1];
+    assert_eq!((second.load[0].sent, second.hosts["a_b"].len(), second.latency[0].0), (2, 1, 5000));
+    assert!(second.events.is_empty() && second.brokers.is_empty());
+}

@@ -1,0 +1,259 @@
+//! Flags of the scenarios.
+
+use crate::generator::{Payload, Sizes};
+use crate::judge::guards::Slo;
+use crate::scenario::{bytes, mix};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Flags every scenario understands.
+#[derive(Args, Debug, Clone)]
+pub struct Scene {
+    /// Name servers, separated by semicolons.
+    #[arg(short = 'n', value_name = "HOST:PORT", default_value_t = super::flags::namesrv_default())]
+    pub namesrv: String,
+    /// Directory of the run; one that holds an interrupted run of the same cells is gone on with.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What the target is called in reports; found out by itself when absent.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// First letters of the topics, which are created and end in their number of queues.
+    #[arg(short = 't', value_name = "TOPIC", default_value = "lab_q")]
+    pub topic: String,
+    /// Topics that share the load.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub topics: u32,
+    /// Seconds of load before it counts.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub warmup: u32,
+    /// Seconds that count.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub duration: u32,
+    /// Times each cell is run.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: u32,
+    /// Producers; they share the threads.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub producers: u32,
+    /// Connections per broker and producer.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub connections: u32,
+    /// Threads that drive the connections.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub cores: u32,
+    /// Consumer groups that read along.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub groups: u32,
+    /// Messages per second whatever the answers do; latency counts from the intended time. Without, every thread
+    /// waits for its answer.
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<f64>,
+    /// Seconds within which the rate grows from nothing.
+    #[arg(long, value_name = "SECONDS", requires = "rate")]
+    pub ramp: Option<f64>,
+    /// Bodies: `random`, `repeat:BYTES` (repeating, so that compression has something to do), or `file:PATH`.
+    #[arg(long, value_name = "KIND", default_value = "random", value_parser = payload)]
+    pub payload: Payload,
+    /// Compression of bodies: `none`, `zlib`, `lz4` or `zstd`.
+    #[arg(long, value_name = "KIND", default_value = "none")]
+    pub compression: String,
+    /// Messages per request.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub batch: u32,
+    /// Different tags.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub tags: u32,
+    /// Delay level of the messages.
+    #[arg(long, value_name = "LEVEL", default_value_t = 0)]
+    pub delay: i32,
+    /// Seed of payloads.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The broker's process on this machine; found by its port when absent.
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<i32>,
+    /// Ends the run when less than this is free on the disk of a broker on this machine.
+    #[arg(long, value_name = "BYTES", default_value = "10g", value_parser = bytes)]
+    pub free_min: u64,
+}
+
+impl Scene {
+    /// What bodies hold.
+    #[must_use]
+    pub fn payload(&self) -> Payload {
+        self.payload.clone()
+    }
+
+    /// Its name in [`crate::archive::Factors`].
+    #[must_use]
+    pub fn payload_name(&self) -> String {
+        match &self.payload {
+            Payload::Random => "random".to_owned(),
+            Payload::Repeat(period) => format!("repeat:{period}"),
+            Payload::File(_) => "file".to_owned(),
+        }
+    }
+}
+
+fn payload(text: &str) -> Result<Payload, String> {
+    match text.split_once(':') {
+        None if text == "random" => Ok(Payload::Random),
+        Some(("repeat", size)) => {
+            let size = bytes(size)?;
+            u32::try_from(size).map(Payload::Repeat).map_err(|_| format!("{size} bytes are too many"))
+        }
+        Some(("file", path)) => Ok(Payload::File(path.into())),
+        _ => Err(format!("expected random, repeat:BYTES or file:PATH, found {text:?}")),
+    }
+}
+
+/// `vostok lab matrix`.
+#[derive(Args, Debug, Clone)]
+pub struct MatrixFlags {
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub scene: Scene,
+    /// Requests in flight, a list.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,10,30,60")]
+    pub threads: Vec<u32>,
+    /// Body sizes, a list like 1k,5k,1m; a mixture is written 512:9/10k:1.
+    #[arg(long = "size", value_name = "BYTES,…", value_delimiter = ',', default_value = "1k", value_parser = mix)]
+    pub sizes: Vec<Sizes>,
+    /// Queues per topic, a list.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8")]
+    pub queues: Vec<u32>,
+}
+
+/// `vostok lab queues`.
+#[derive(Args, Debug, Clone)]
+pub struct QueuesFlags {
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub scene: Scene,
+    /// Queues per topic, a list.
+    #[arg(value_name = "N,…", value_delimiter = ',', default_value = "8,1024,10240")]
+    pub queues: Vec<u32>,
+    /// Requests in flight.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub threads: u32,
+    /// Body sizes, a list.
+    #[arg(long = "size", value_name = "BYTES,…", value_delimiter = ',', default_value = "4k", value_parser = mix)]
+    pub sizes: Vec<Sizes>,
+}
+
+/// `vostok lab modes`.
+#[derive(Args, Debug, Clone)]
+pub struct ModesFlags {
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub scene: Scene,
+    /// How brokers flush: async, sync or both.
+    #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "async,sync")]
+    pub flush: Vec<String>,
+    /// How brokers replicate: none, async, sync, quorum; empty for as they do.
+    #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "")]
+    pub repl: Vec<String>,
+    /// Requests in flight, a list.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "20")]
+    pub threads: Vec<u32>,
+    /// Body sizes, a list.
+    #[arg(long = "size", value_name = "BYTES,…", value_delimiter = ',', default_value = "2k", value_parser = mix)]
+    pub sizes: Vec<Sizes>,
+    /// Queues per topic.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub queues: u32,
+}
+
+/// `vostok lab backlog`.
+#[derive(Args, Debug, Clone)]
+pub struct BacklogFlags {
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub scene: Scene,
+    /// Bytes of bodies that pile up.
+    #[arg(long, value_name = "BYTES", default_value = "1g", value_parser = bytes)]
+    pub fill: u64,
+    /// Longest time in which they pile up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub fill_seconds: u32,
+    /// Longest time in which they are read.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub drain_seconds: u32,
+    /// Requests in flight.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub threads: u32,
+    /// Body sizes, a list.
+    #[arg(long = "size", value_name = "BYTES,…", value_delimiter = ',', default_value = "4k", value_parser = mix)]
+    pub sizes: Vec<Sizes>,
+    /// Queues per topic.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub queues: u32,
+}
+
+/// `vostok lab soak`.
+#[derive(Args, Debug, Clone)]
+pub struct SoakFlags {
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub scene: Scene,
+    /// How long.
+    #[arg(long, value_name = "HOURS", default_value_t = 8.0)]
+    pub hours: f64,
+    /// Requests in flight.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub threads: u32,
+    /// Body size.
+    #[arg(long, value_name = "BYTES", default_value = "2k", value_parser = mix)]
+    pub size: Sizes,
+    /// Queues per topic.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub queues: u32,
+}
+
+/// `vostok lab safe-tps`.
+#[derive(Args, Debug, Clone)]
+pub struct SafeTpsFlags {
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub scene: Scene,
+    /// What must be kept beside the guards, e.g. `e2e.p99<50ms,errors=0`.
+    #[arg(long, value_name = "LIMITS", default_value = "")]
+    pub slo: Slo,
+    /// Seconds of each of the repeats that confirm the rate.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub confirm: u32,
+    /// Requests in flight of the closed loop that finds where to search.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub threads: u32,
+    /// Body size.
+    #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = mix)]
+    pub size: Sizes,
+    /// Queues per topic.
+    #[arg(long = "topic-queues", value_name = "N", default_value_t = 8)]
+    pub queues: u32,
+}
+
+/// How much of a report is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scale {
+    /// Below twenty minutes.
+    Small,
+    /// Some hours.
+    Medium,
+    /// As it was reported.
+    Full,
+}
+
+/// `vostok lab seed`.
+#[derive(Args, Debug, Clone)]
+pub struct SeedFlags {
+    /// Flags of every scenario.
+    #[command(flatten)]
+    pub scene: Scene,
+    /// Which report: 000, 001, 002, 003 or 004.
+    pub report: String,
+    /// How much of it.
+    #[arg(long, value_enum, default_value_t = Scale::Small)]
+    pub scale: Scale,
+}

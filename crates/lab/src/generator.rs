@@ -1,0 +1,249 @@
+//! The load itself: producers and consumers as a [`Workload`] describes them, and what they did since asked last.
+//!
+//! A workload is complete and can be sent to another machine. [`Generator`] runs it on threads of its own; the
+//! caller takes a [`Taken`] every second. Several generators' seconds are added up, histograms included.
+
+mod ledger;
+mod mix;
+mod reader;
+mod taken;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+pub use ledger::{Ledger, Receipt};
+pub use mix::Mix;
+pub use reader::{Reader, Reading};
+pub use taken::Taken;
+pub use workload::{Payload, Sizes, Start, Workload};
+
+use crate::Error;
+use crate::load::{Clock, Lane, LaneOptions, Pace, keep};
+use crate::report::{Snapshot, Tally};
+use crate::session::{self, Place};
+use client::{Client, Config};
+use net::Workers;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long requests in flight may take at the end: longer than their own limit.
+const DRAIN: Duration = Duration::from_millis(3500);
+
+/// How long after the start the first request of an open loop is due, so that connections stand.
+const LEAD_NS: u64 = 300_000_000;
+
+/// A running workload.
+pub struct Generator {
+    client: Client,
+    workers: Workers,
+    clock: Clock,
+    tally: Arc<Tally>,
+    reading: Arc<Reading>,
+    lanes: Vec<Arc<Lane<Mix>>>,
+    readers: Vec<Arc<Reader>>,
+    keepers: JoinSet<()>,
+    places: Vec<Place>,
+    ledger: Option<Arc<Ledger>>,
+    last: Snapshot,
+    last_bytes: u64,
+    last_cpu: Duration,
+    last_ns: u64,
+}
+
+impl Generator {
+    /// Finds or creates the topics and starts consumers, then producers.
+    ///
+    /// # Errors
+    /// The workload cannot be served, or the cluster does not answer.
+    pub async fn start(workload: &Workload) -> Result<Self, Error> {
+        let mut generator = Self::prepare(workload).await?;
+        generator.start_readers(workload).await?;
+        generator.start_lanes(workload)?;
+        Ok(generator)
+    }
+
+    /// As [`Generator::start`], without starting anything yet.
+    ///
+    /// # Errors
+    /// As [`Generator::start`].
+    pub async fn prepare(workload: &Workload) -> Result<Self, Error> {
+        workload.check()?;
+        let client = Client::start(Config::new(&workload.namesrv))?;
+        let places = session::places(&client, &workload.wanted()).await?;
+        let lanes = workload.lanes(places.len());
+        let ledger =
+            workload.checked.then(|| Arc::new(Ledger::new(lanes as usize, workload.groups as usize)));
+        Ok(Self {
+            client,
+            workers: session::workers(workload.cores.max(1))?,
+            clock: Clock::start(),
+            tally: Arc::default(),
+            reading: Arc::default(),
+            lanes: Vec::new(),
+            readers: Vec::new(),
+            keepers: JoinSet::new(),
+            places,
+            ledger,
+            last: Snapshot::default(),
+            last_bytes: 0,
+            last_cpu: process_time(),
+            last_ns: 0,
+        })
+    }
+
+    /// Begins to send.
+    ///
+    /// # Errors
+    /// The payload's file cannot be read, or there are too many queues and sizes.
+    pub fn start_lanes(&mut self, workload: &Workload) -> Result<(), Error> {
+        let count = workload.lanes(self.places.len());
+        let messages = workload.messages()?;
+        let origin_ns = self.clock.now_ns() + LEAD_NS;
+        for index in 0..count {
+            let place = &self.places[index as usize % self.places.len()];
+            let share = workload.threads / count + u32::from(index < workload.threads % count);
+            let prefix = crate::producer::key_prefix(self.client.ip(), self.clock, index);
+            let options = LaneOptions {
+                in_flight: share,
+                work: Mix::new(workload, &messages, (&place.targets, index, prefix))?
+                    .noted_in(self.ledger.clone()),
+                first_queue: index as usize / self.places.len(),
+                quantity: None,
+                pace: workload.pace(count).map(|pace: Pace| {
+                    // Connections take turns instead of sending together.
+                    let apart_ns = 1e9 * f64::from(index) / workload.rate.unwrap_or(1.0).max(1.0);
+                    pace.starting(origin_ns + apart_ns as u64)
+                }),
+                messages_each: workload.batch.max(1).into(),
+            };
+            let lane = Arc::new(Lane::new(options, self.clock, self.tally.clone()));
+            self.lanes.push(lane.clone());
+            self.keep(index as usize, place.address, lane);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, index: usize, address: SocketAddr, lane: Arc<Lane<Mix>>) {
+        let workers = self.workers.clone();
+        self.keepers.spawn(async move {
+            // The workers only stop when the run is over.
+            let _ = keep(&workers, index, address, lane).await;
+        });
+    }
+
+    /// Starts the consumers of every group, where they stopped if they were started before.
+    ///
+    /// # Errors
+    /// A broker does not say where its queues begin and end.
+    pub async fn start_readers(&mut self, workload: &Workload) -> Result<(), Error> {
+        let stopped = std::mem::take(&mut self.readers);
+        if !stopped.is_empty() {
+            stopped.iter().for_each(|reader| self.read(Arc::new(reader.again())));
+            return Ok(());
+        }
+        let bodies: Vec<_> = workload.messages()?.into_iter().map(|message| message.body).collect();
+        let check = self.ledger.clone().map(|ledger| Arc::new(reader::Check { ledger, bodies }));
+        for number in 0..workload.groups {
+            for index in 0..self.places.len() {
+                let place = &self.places[index];
+                let queues = reader::positions(&self.client, workload, (number, place)).await?;
+                let counted = (self.clock, self.reading.clone(), check.clone());
+                let reader = Reader::new(workload, number, (place.address, queues), counted);
+                self.read(Arc::new(reader));
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, reader: Arc<Reader>) {
+        self.readers.push(reader.clone());
+        let (workers, index) = (self.workers.clone(), self.readers.len());
+        self.keepers.spawn(async move { reader::keep(&workers, index, reader).await });
+    }
+
+    /// Stops consumers; they can be started again.
+    pub fn stop_readers(&self) {
+        self.readers.iter().for_each(|reader| reader.stop());
+    }
+
+    /// Messages acknowledged, received, missing, doubled and so on, where content is checked.
+    #[must_use]
+    pub fn checked(&self) -> std::collections::BTreeMap<String, u64> {
+        self.ledger.as_ref().map(|ledger| ledger.counts()).unwrap_or_default()
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.in_flight() as u64).sum()
+    }
+
+    /// Stops sending; consumers go on.
+    pub fn stop_lanes(&self) {
+        self.lanes.iter().for_each(|lane| lane.stop());
+    }
+
+    /// Messages that wait for the consumer that is furthest behind, of all groups together.
+    #[must_use]
+    pub fn behind(&self) -> u64 {
+        self.readers.iter().map(|reader| reader.behind()).sum()
+    }
+
+    /// True once every reader heard from every queue.
+    #[must_use]
+    pub fn knows_positions(&self) -> bool {
+        self.readers.iter().all(|reader| reader.knows_positions())
+    }
+
+    /// The client of this workload, e.g. to ask brokers about themselves.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What happened since this was asked last.
+    pub fn take(&mut self) -> Taken {
+        let now_ns = self.clock.now_ns();
+        let at_ms = self.clock.epoch_ms(now_ns);
+        let total = self.tally.snapshot(at_ms);
+        let (latency, late) = self.tally.take_latency();
+        let (bytes, cpu) = (self.tally.bytes(), process_time());
+        let read = self.reading.take();
+        let taken = Taken {
+            at_ms,
+            lasted_ms: ((now_ns - self.last_ns) / 1_000_000).max(1),
+            sent: total.messages - self.last.messages,
+            sent_bytes: bytes - self.last_bytes,
+            failed: total.send_failed - self.last.send_failed,
+            refused: total.response_failed - self.last.response_failed,
+            consumed: read.messages,
+            consumed_bytes: read.bytes,
+            in_flight: self.in_flight(),
+            cpu_us: (cpu - self.last_cpu).as_micros() as u64,
+            latency: latency.into_histogram(),
+            end_to_end: read.end_to_end.into_histogram(),
+            late: late.into_histogram(),
+        };
+        (self.last, self.last_bytes, self.last_cpu, self.last_ns) = (total, bytes, cpu, now_ns);
+        taken
+    }
+
+    /// Ends producers, then consumers, and waits for what is in flight.
+    pub async fn stop(mut self) {
+        self.stop_lanes();
+        self.stop_readers();
+        let drained = async { while self.keepers.join_next().await.is_some() {} };
+        // What does not end in time ends with its connection.
+        let _ = tokio::time::timeout(DRAIN, drained).await;
+        self.workers.shutdown();
+        self.client.shutdown();
+    }
+}
+
+/// User and system time of this process.
+fn process_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}

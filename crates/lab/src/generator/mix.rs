@@ -1,0 +1,145 @@
+//! The requests of a producing connection: a template for every size, and a mark in every body.
+
+use super::ledger::Ledger;
+use super::workload::{Sizes, Workload};
+use crate::Error;
+use crate::load::{Fate, Message, Stamp, Target, Template, Work};
+use std::sync::Arc;
+use wire::frame::Encoding;
+
+/// Bytes of a mark at the beginning of a body.
+pub(crate) const MARK_BYTES: usize = 40;
+
+/// First bytes of a mark.
+const MAGIC: [u8; 4] = *b"VLAB";
+
+/// Most encoded headers kept, one per queue, tag and size.
+const FRONTS_MAX: usize = 1 << 18;
+
+/// What a body says about itself: magic, run, connection, four zeros, number, settled below, microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Which run it belongs to.
+    pub run: u32,
+    /// Which connection sent it.
+    pub lane: u32,
+    /// Number of the message on its connection.
+    pub sequence: u64,
+    /// Messages of the connection with smaller numbers were settled before this one was sent.
+    pub floor: u64,
+    /// When it was to be sent, microseconds since 1970.
+    pub since_us: u64,
+}
+
+impl Mark {
+    pub fn write(&self, body: &mut [u8]) {
+        body[..4].copy_from_slice(&MAGIC);
+        body[4..8].copy_from_slice(&self.run.to_be_bytes());
+        body[8..12].copy_from_slice(&self.lane.to_be_bytes());
+        body[12..16].fill(0);
+        body[16..24].copy_from_slice(&self.sequence.to_be_bytes());
+        body[24..32].copy_from_slice(&self.floor.to_be_bytes());
+        body[32..40].copy_from_slice(&self.since_us.to_be_bytes());
+    }
+
+    /// The mark of a body, if it has one.
+    pub fn read(body: &[u8]) -> Option<Self> {
+        let mark = body.get(..MARK_BYTES).filter(|mark| mark[..4] == MAGIC)?;
+        let small = |at: usize| u32::from_be_bytes(mark[at..at + 4].try_into().expect("four bytes"));
+        let large = |at: usize| u64::from_be_bytes(mark[at..at + 8].try_into().expect("eight bytes"));
+        Some(Self {
+            run: small(4),
+            lane: small(8),
+            sequence: large(16),
+            floor: large(24),
+            since_us: large(32),
+        })
+    }
+}
+
+/// Requests of several sizes to the queues of one broker.
+#[derive(Debug)]
+pub struct Mix {
+    templates: Vec<Template>,
+    sizes: Sizes,
+    messages_each: u64,
+    is_marked: bool,
+    run: u32,
+    lane: u32,
+    ledger: Option<Arc<Ledger>>,
+}
+
+impl Mix {
+    /// Encodes the requests of connection number `lane`.
+    ///
+    /// # Errors
+    /// There are too many queues, tags and sizes to keep a header for each.
+    pub fn new(
+        workload: &Workload,
+        messages: &[Message],
+        (targets, lane, key_prefix): (&[Target], u32, [u8; 10]),
+    ) -> Result<Self, Error> {
+        let fronts = targets.len() * workload.tags.max(1) as usize * messages.len();
+        if fronts > FRONTS_MAX {
+            let why =
+                format!("{fronts} headers for every queue, tag and size, at most {FRONTS_MAX} are kept");
+            return Err(Error::Flag { flag: "workload", why });
+        }
+        let template = |message: &Message| {
+            let message = Message { key_prefix, ..message.clone() };
+            match message.batch {
+                0 => Template::single(&message, targets, Encoding::Binary),
+                count => Template::batch(&message, count, targets, Encoding::Binary),
+            }
+        };
+        Ok(Self {
+            templates: messages.iter().map(template).collect(),
+            sizes: workload.sizes.clone(),
+            messages_each: workload.batch.max(1).into(),
+            is_marked: workload.is_marked(),
+            run: workload.run,
+            lane,
+            ledger: None,
+        })
+    }
+
+    /// The same, with what becomes of every request noted.
+    #[must_use]
+    pub fn noted_in(self, ledger: Option<Arc<Ledger>>) -> Self {
+        Self { ledger, ..self }
+    }
+}
+
+impl Work for Mix {
+    fn queues(&self) -> usize {
+        self.templates[0].queues()
+    }
+
+    fn keys(&self) -> u16 {
+        self.templates[0].keys()
+    }
+
+    fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
+        let template = &self.templates[self.sizes.pick(stamp.sequence)];
+        template.append(out, queue, stamp);
+        if self.is_marked {
+            let body_at = out.len() - template.body_bytes();
+            let Stamp { sequence, floor, since_us, .. } = *stamp;
+            Mark { run: self.run, lane: self.lane, sequence, floor, since_us }.write(&mut out[body_at..]);
+        }
+    }
+
+    fn plain_bytes(&self, sequence: u64) -> u64 {
+        self.sizes.0[self.sizes.pick(sequence)].0 * self.messages_each
+    }
+
+    fn is_checked(&self) -> bool {
+        self.ledger.is_some()
+    }
+
+    fn settled(&self, sequence: u64, fate: Fate) {
+        if let Some(ledger) = &self.ledger {
+            ledger.settled(self.lane, sequence, fate);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Consumers that cost as little as possible: a pull waits at every queue, what comes is counted where it lies in
+//! the buffer, and the next pull leaves in the same write. Offsets are committed on the way, as by Java's clients.
+
+use super::ledger::{Ledger, Receipt};
+use super::mix::{MARK_BYTES, Mark};
+use super::workload::{Sizes, Start, Workload};
+use crate::Error;
+use crate::load::{Clock, Target};
+use crate::report::Latency;
+use crate::session::Place;
+use client::{Client, MessageQueue};
+use net::{Peer, Service, Workers};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::sync::Notify;
+use wire::codes::{request, response};
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::header::{PullHeader, PullReply, pull_flag};
+use wire::record::RecordView;
+
+/// How long a broker may hold a pull, milliseconds.
+const HOLD_MS: i64 = 10_000;
+
+/// A pull without an answer for this long is made again.
+const LOST_NS: u64 = 25_000_000_000;
+
+/// Between two looks at pulls that failed or were lost, and before a lost connection is made again.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Offsets asked for at the same time.
+const ASKED_AT_ONCE: usize = 64;
+
+/// What all readers of a generator counted.
+#[derive(Debug, Default)]
+pub struct Reading {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+    end_to_end: Mutex<Latency>,
+}
+
+/// What they counted since asked last.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub messages: u64,
+    pub bytes: u64,
+    pub end_to_end: Latency,
+}
+
+impl Reading {
+    pub(super) fn take(&self) -> Read {
+        Read {
+            messages: self.messages.swap(0, Relaxed),
+            bytes: self.bytes.swap(0, Relaxed),
+            end_to_end: std::mem::take(&mut self.end_to_end.lock().expect("recording does not panic")),
+        }
+    }
+
+    fn add(&self, messages: u64, bytes: u64, delays: &[u64]) {
+        self.messages.fetch_add(messages, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+        let mut end_to_end = self.end_to_end.lock().expect("recording does not panic");
+        delays.iter().for_each(|micros| end_to_end.record(*micros));
+    }
+}
+
+/// What received messages are held against.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub ledger: Arc<Ledger>,
+    /// The body of every size.
+    pub bodies: Vec<Vec<u8>>,
+}
+
+/// Reads the queues of one broker for one group.
+#[derive(Debug)]
+pub struct Reader {
+    group: String,
+    number: u32,
+    topic: String,
+    run: u32,
+    address: SocketAddr,
+    sizes: Sizes,
+    clock: Clock,
+    reading: Arc<Reading>,
+    check: Option<Arc<Check>>,
+    state: Mutex<State>,
+    /// Wakes the keeper: the connection ended, or the reader is to stop.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    queues: Vec<Queue>,
+    stopped: bool,
+}
+
+/// A queue and where the group is in it.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    target: Target,
+    next: i64,
+    /// End of the queue as the broker said last.
+    end: i64,
+    heard: bool,
+    /// When the pull that waits was sent; absent when there is none.
+    asked_ns: Option<u64>,
+    /// For every producing connection: messages below this number were settled before one that was received.
+    floors: Vec<u64>,
+}
+
+/// Where a group begins in the queues of a broker.
+pub(super) async fn positions(
+    client: &Client,
+    workload: &Workload,
+    (number, place): (u32, &Place),
+) -> Result<Vec<Queue>, Error> {
+    let group = workload.group(number);
+    let mut queues = Vec::new();
+    for targets in place.targets.chunks(ASKED_AT_ONCE) {
+        let mut asked = tokio::task::JoinSet::new();
+        for (index, target) in targets.iter().cloned().enumerate() {
+            let (client, group, start) = (client.clone(), group.clone(), workload.start);
+            let topic = target.topic.as_deref().unwrap_or(&workload.topic).to_owned();
+            asked.spawn(async move {
+                let queue = MessageQueue::new(&topic, &target.broker, target.queue_id);
+                let next = match start {
+                    Start::Last => client.max_offset(&queue).await?,
+                    Start::First => client.min_offset(&queue).await?,
+                    Start::Group => match client.committed_offset(&group, &queue).await? {
+                        Some(offset) => offset,
+                        None => client.min_offset(&queue).await?,
+                    },
+                };
+                Ok::<_, client::Error>((
+                    index,
+                    Queue { target, next, end: next, heard: false, asked_ns: None, floors: Vec::new() },
+                ))
+            });
+        }
+        let mut found = Vec::new();
+        while let Some(one) = asked.join_next().await {
+            found.push(one.map_err(|panic| Error::Broken(panic.to_string()))??);
+        }
+        found.sort_by_key(|(index, _)| *index);
+        queues.extend(found.into_iter().map(|(_, queue)| queue));
+    }
+    Ok(queues)
+}
+
+impl Reader {
+    pub(super) fn new(
+        workload: &Workload,
+        number: u32,
+        (address, queues): (SocketAddr, Vec<Queue>),
+        (clock, reading, check): (Clock, Arc<Reading>, Option<Arc<Check>>),
+    ) -> Self {
+        Self {
+            group: workload.group(number),
+            number,
+            topic: workload.topic.clone(),
+            run: workload.run,
+            address,
+            sizes: workload.sizes.clone(),
+            clock,
+            reading,
+            check,
+            state: Mutex::new(State { queues, stopped: false }),
+            changed: Notify::new(),
+        }
+    }
+
+    /// A reader that goes on where this one stopped.
+    pub(super) fn again(&self) -> Self {
+        let mut queues = self.state().queues.clone();
+        queues.iter_mut().for_each(|queue| (queue.asked_ns, queue.heard) = (None, false));
+        Self {
+            group: self.group.clone(),
+            number: self.number,
+            topic: self.topic.clone(),
+            run: self.run,
+            address: self.address,
+            sizes: self.sizes.clone(),
+            clock: self.clock,
+            reading: self.reading.clone(),
+            check: self.check.clone(),
+            state: Mutex::new(State { queues, stopped: false }),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Pulls no more.
+    pub fn stop(&self) {
+        self.state().stopped = true;
+        self.changed.notify_one();
+    }
+
+    /// Messages this group has not read, as far as brokers said.
+    #[must_use]
+    pub fn behind(&self) -> u64 {
+        let state = self.state();
+        state.queues.iter().map(|queue| (queue.end - queue.next).max(0).unsigned_abs()).sum()
+    }
+
+    /// True once every queue's end is known.
+    #[must_use]
+    pub fn knows_positions(&self) -> bool {
+        self.state().queues.iter().all(|queue| queue.heard)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    fn pull(&self, index: usize, queue: &mut Queue, now_ns: u64, out: &mut Vec<u8>) {
+        let header = PullHeader {
+            consumer_group: &self.group,
+            topic: queue.target.topic.as_deref().unwrap_or(&self.topic),
+            queue_id: queue.target.queue_id,
+            queue_offset: queue.next,
+            max_messages: 32,
+            sys_flag: pull_flag::COMMIT_OFFSET | pull_flag::SUSPEND | pull_flag::SUBSCRIPTION,
+            commit_offset: queue.next,
+            suspend_timeout_ms: HOLD_MS,
+            subscription: "*",
+            sub_version: 0,
+            expression_type: "TAG",
+            max_bytes: None,
+        };
+        // The id of a request is its queue's place, so an answer finds it without a map.
+        let opaque = i32::try_from(index).expect("fewer than 2^31 queues");
+        let head = Head::request(Encoding::Binary, request::PULL_MESSAGE, opaque);
+        header.write(FrameWriter::begin(out, head)).text("bname", &queue.target.broker).finish(b"");
+        queue.asked_ns = Some(now_ns);
+    }
+
+    /// Asks again for everything that is not being waited for.
+    fn pull_all(&self, out: &mut Vec<u8>) {
+        let now_ns = self.clock.now_ns();
+        let mut state = self.state();
+        if state.stopped {
+            return;
+        }
+        for (index, queue) in state.queues.iter_mut().enumerate() {
+            let waits = queue.asked_ns.is_some_and(|asked_ns| now_ns.saturating_sub(asked_ns) < LOST_NS);
+            if !waits {
+                self.pull(index, queue, now_ns, out);
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it is held")
+    }
+}
+
+/// What one wake-up brought.
+#[derive(Debug, Default)]
+pub struct Batch {
+    messages: u64,
+    bytes: u64,
+    delays: Vec<u64>,
+}
+
+impl Reader {
+    /// Counts the records of an answer.
+    fn count(&self, batch: &mut Batch, queue: &mut Queue, body: &[u8], now_us: u64) {
+        let mut rest = body;
+        while let Ok(record) = RecordView::parse(rest) {
+            let body = record.body();
+            batch.messages += 1;
+            batch.bytes += body.len() as u64;
+            let mark = Mark::read(body).filter(|mark| mark.run == self.run);
+            let born_us = record.born_timestamp().max(0).unsigned_abs() * 1000;
+            let since_us = mark.map_or(born_us, |mark| mark.since_us);
+            batch.delays.push(now_us.saturating_sub(since_us).max(1));
+            if let (Some(check), Some(mark)) = (&self.check, mark) {
+                check.ledger.received(self.receipt(check, queue, mark, body));
+            }
+            rest = &rest[record.size()..];
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn receipt(&self, check: &Check, queue: &mut Queue, mark: Mark, body: &[u8]) -> Receipt {
+        let lane = mark.lane as usize;
+        if queue.floors.len() <= lane {
+            queue.floors.resize(lane + 1, 0);
+        }
+        let is_late = mark.sequence < queue.floors[lane];
+        queue.floors[lane] = queue.floors[lane].max(mark.floor);
+        let expected = &check.bodies[self.sizes.pick(mark.sequence)];
+        let is_changed = body.len() != expected.len() || body[MARK_BYTES..] != expected[MARK_BYTES..];
+        Receipt { lane: mark.lane, sequence: mark.sequence, group: self.number as usize, is_late, is_changed }
+    }
+}
+
+impl Service for Reader {
+    type Turn = Batch;
+
+    fn turn(&self) -> Batch {
+        Batch::default()
+    }
+
+    fn frame(&self, turn: &mut Batch, _peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+        if !command.is_response() {
+            return;
+        }
+        let now_ns = self.clock.now_ns();
+        let mut state = self.state();
+        let stopped = state.stopped;
+        let index = usize::try_from(command.opaque).unwrap_or(usize::MAX);
+        let Some(queue) = state.queues.get_mut(index) else { return };
+        let goes_on = matches!(
+            command.code,
+            response::SUCCESS
+                | response::PULL_NOT_FOUND
+                | response::PULL_RETRY_IMMEDIATELY
+                | response::PULL_OFFSET_MOVED
+        );
+        let reply = PullReply::decode(&command.fields);
+        let (true, Ok(reply)) = (goes_on, reply) else {
+            // Asked again by the tick, not at once: the broker is in trouble.
+            queue.asked_ns = None;
+            return;
+        };
+        if command.code == response::SUCCESS {
+            self.count(turn, queue, command.body, self.clock.epoch_us(now_ns));
+        }
+        (queue.next, queue.end, queue.heard) = (reply.next_offset, reply.max_offset, true);
+        queue.asked_ns = None;
+        if !stopped {
+            self.pull(index, queue, now_ns, out);
+        }
+    }
+
+    fn end(&self, turn: &mut Batch, _peer: &Arc<Peer>, _out: &mut Vec<u8>) {
+        self.reading.add(turn.messages, turn.bytes, &turn.delays);
+        (turn.messages, turn.bytes) = (0, 0);
+        turn.delays.clear();
+    }
+
+    fn opened(&self, _peer: &Arc<Peer>, out: &mut Vec<u8>) {
+        self.state().queues.iter_mut().for_each(|queue| queue.asked_ns = None);
+        self.pull_all(out);
+    }
+
+    fn closed(&self, _peer: &Arc<Peer>) {
+        self.changed.notify_one();
+    }
+}
+
+/// Keeps a reader connected until it is stopped.
+pub(super) async fn keep(workers: &Workers, index: usize, reader: Arc<Reader>) {
+    while !reader.is_stopped() {
+        if let Ok(peer) = workers.dial_on(index, reader.address, reader.clone()).await {
+            while !reader.is_stopped() && !peer.is_closed() {
+                let _ = tokio::time::timeout(TICK, reader.changed.notified()).await;
+                // Pushing to a connection that ended does nothing; another one is made.
+                let _ = peer.push(|out| reader.pull_all(out));
+            }
+            peer.close();
+        }
+        if !reader.is_stopped() {
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}

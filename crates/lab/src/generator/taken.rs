@@ -1,0 +1,108 @@
+//! What generators did in a second.
+
+use crate::archive::{LoadSecond, empty_histogram};
+use hdrhistogram::Histogram;
+
+/// What one generator, or several together, did since they were asked last.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// End of the interval, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Its length.
+    pub lasted_ms: u64,
+    /// Messages acknowledged.
+    pub sent: u64,
+    /// Bytes of their bodies.
+    pub sent_bytes: u64,
+    /// Requests without an answer.
+    pub failed: u64,
+    /// Requests answered with an error code.
+    pub refused: u64,
+    /// Messages consumed by all groups.
+    pub consumed: u64,
+    /// Bytes of their bodies.
+    pub consumed_bytes: u64,
+    /// Requests in flight at the end.
+    pub in_flight: u64,
+    /// Processor time of the generator, microseconds.
+    pub cpu_us: u64,
+    /// Send latencies, microseconds.
+    pub latency: Histogram<u64>,
+    /// From being sent to being consumed, microseconds.
+    pub end_to_end: Histogram<u64>,
+    /// How late requests of an open loop left, microseconds.
+    pub late: Histogram<u64>,
+}
+
+impl Default for Taken {
+    fn default() -> Self {
+        Self {
+            at_ms: 0,
+            lasted_ms: 0,
+            sent: 0,
+            sent_bytes: 0,
+            failed: 0,
+            refused: 0,
+            consumed: 0,
+            consumed_bytes: 0,
+            in_flight: 0,
+            cpu_us: 0,
+            latency: empty_histogram(),
+            end_to_end: empty_histogram(),
+            late: empty_histogram(),
+        }
+    }
+}
+
+impl Taken {
+    /// Adds what another generator did in the same second.
+    pub fn add(&mut self, other: &Self) {
+        self.at_ms = self.at_ms.max(other.at_ms);
+        self.lasted_ms = self.lasted_ms.max(other.lasted_ms);
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.consumed += other.consumed;
+        self.consumed_bytes += other.consumed_bytes;
+        self.in_flight += other.in_flight;
+        self.cpu_us += other.cpu_us;
+        let pairs = [
+            (&mut self.latency, &other.latency),
+            (&mut self.end_to_end, &other.end_to_end),
+            (&mut self.late, &other.late),
+        ];
+        for (own, other) in pairs {
+            own.add(other).expect("all histograms have the same bounds");
+        }
+    }
+
+    /// The row of the archive. Counts are per second, whatever the interval lasted.
+    #[must_use]
+    pub fn second(&self) -> LoadSecond {
+        let rate = |count: u64| (count as f64 * 1000.0 / self.lasted_ms.max(1) as f64).round() as u64;
+        let at = |histogram: &Histogram<u64>, quantile: f64| {
+            if histogram.is_empty() { 0 } else { histogram.value_at_quantile(quantile) }
+        };
+        LoadSecond {
+            at_ms: self.at_ms,
+            sent: rate(self.sent),
+            sent_bytes: rate(self.sent_bytes),
+            failed: rate(self.failed),
+            refused: rate(self.refused),
+            consumed: rate(self.consumed),
+            consumed_bytes: rate(self.consumed_bytes),
+            in_flight: self.in_flight,
+            mean_us: if self.latency.is_empty() { 0.0 } else { self.latency.mean() },
+            p50_us: at(&self.latency, 0.5),
+            p99_us: at(&self.latency, 0.99),
+            p999_us: at(&self.latency, 0.999),
+            max_us: if self.latency.is_empty() { 0 } else { self.latency.max() },
+            end_to_end_p50_us: at(&self.end_to_end, 0.5),
+            end_to_end_p99_us: at(&self.end_to_end, 0.99),
+            end_to_end_max_us: if self.end_to_end.is_empty() { 0 } else { self.end_to_end.max() },
+            lag_p99_us: at(&self.late, 0.99),
+            lab_cores: self.cpu_us as f64 / 1000.0 / self.lasted_ms.max(1) as f64,
+        }
+    }
+}

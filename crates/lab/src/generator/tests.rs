@@ -1,0 +1,52 @@
+use super::mix::{MARK_BYTES, Mark};
+use super::*;
+
+#[test]
+fn marks_are_read_as_written() {
+    let mark = Mark { run: 7, lane: 2, sequence: 1 << 40, floor: 99, since_us: 1_700_000_000_000_001 };
+    let mut body = vec![b'x'; MARK_BYTES + 5];
+    mark.write(&mut body);
+    assert_eq!(Mark::read(&body), Some(mark));
+    assert_eq!(Mark::read(&body[..MARK_BYTES - 1]), None);
+    assert_eq!(Mark::read(&[b'x'; 64]), None);
+}
+
+#[test]
+fn sizes_come_in_their_shares_and_always_the_same() {
+    let sizes = Sizes(vec![(100, 8), (1000, 2)]);
+    assert_eq!(sizes.mean(), 280);
+    let large = (0..10_000).filter(|sequence| sizes.pick(*sequence) == 1).count();
+    assert!(large.abs_diff(2000) < 100, "{large}");
+    assert_eq!(sizes.pick(77), sizes.pick(77));
+}
+
+#[test]
+fn bodies_are_what_was_asked_for() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"abc").unwrap();
+    let check = |payload, expected: &dyn Fn(&[u8]) -> bool| {
+        let workload = Workload { payload, sizes: Sizes::one(300), ..Workload::default() };
+        let body = &workload.messages().unwrap()[0].body;
+        assert!(body.len() == 300 && expected(body), "{body:?}");
+    };
+    check(Payload::Random, &|body| body[..100] != body[100..200]);
+    check(Payload::Repeat(100), &|body| body[..100] == body[100..200]);
+    check(Payload::File(file.path().to_owned()), &|body| body.starts_with(b"abcabc"));
+    let packed =
+        Workload { compression: "lz4".to_owned(), payload: Payload::Repeat(10), ..Workload::default() };
+    let message = &packed.messages().unwrap()[0];
+    assert!(message.body.len() < 100 && message.sys_flag != 0 && !packed.is_marked());
+    assert!(Workload { compression: "zip".to_owned(), ..Workload::default() }.check().is_err());
+}
+
+#[test]
+fn seconds_of_generators_add_up() {
+    let mut one = Taken { at_ms: 2000, lasted_ms: 1000, sent: 10, cpu_us: 500_000, ..Taken::default() };
+    one.latency.saturating_record(100);
+    let mut other = Taken { at_ms: 2001, lasted_ms: 2000, sent: 30, cpu_us: 500_000, ..Taken::default() };
+    other.latency.saturating_record(300);
+    one.add(&other);
+    let second = one.second();
+    assert_eq!((second.at_ms, second.sent, second.mean_us, second.max_us), (2001, 20, 200.0, 300));
+    assert_eq!(second.lab_cores, 0.5);
+}

@@ -1,0 +1,271 @@
+//! What is to be sent and read.
+
+use crate::Error;
+use crate::load::{Message, Pace, body};
+use crate::session::Wanted;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use wire::record::sys_flag;
+
+/// Everything a generator needs to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Workload {
+    /// Name servers, separated by semicolons.
+    pub namesrv: String,
+    /// Topic; created when it is missing.
+    pub topic: String,
+    /// Topics, named after the first with a number when there are several.
+    pub topics: u32,
+    /// Queues per topic and broker.
+    pub queues: u32,
+    /// Requests in flight over all connections; 0 sends nothing.
+    pub threads: u32,
+    /// Producers.
+    pub producers: u32,
+    /// Connections per broker and producer.
+    pub connections: u32,
+    /// Threads that drive the connections.
+    pub cores: u32,
+    /// Messages per second of an open loop.
+    pub rate: Option<f64>,
+    /// Rate at the beginning, and the seconds within which it grows to `rate`.
+    pub ramp: Option<(f64, f64)>,
+    /// Sizes of bodies.
+    pub sizes: Sizes,
+    /// What is in them.
+    pub payload: Payload,
+    /// `none`, `zlib`, `lz4` or `zstd`.
+    pub compression: String,
+    /// Number of different tags.
+    pub tags: u32,
+    /// Sets KEYS.
+    pub keys: bool,
+    /// Bytes of further properties.
+    pub property_size: u32,
+    /// Messages per request; 0 or 1 sends them alone.
+    pub batch: u32,
+    /// Delay level, 0 for none.
+    pub delay_level: i32,
+    /// Consumer groups.
+    pub groups: u32,
+    /// Where they begin.
+    pub start: Start,
+    /// Checks that every message comes, once, unchanged and in order.
+    pub checked: bool,
+    /// Tells the messages of this run from others.
+    pub run: u32,
+    /// Seed of payloads.
+    pub seed: u64,
+}
+
+/// Where consumers begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// At the end of every queue.
+    #[default]
+    Last,
+    /// At the first message kept.
+    First,
+    /// Where the group stands, else at the first message.
+    Group,
+}
+
+/// What bodies hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Payload {
+    /// Letters and digits without repetition.
+    #[default]
+    Random,
+    /// The same, repeating after this many bytes.
+    Repeat(u32),
+    /// The bytes of a file, over and over.
+    File(PathBuf),
+}
+
+/// Sizes of bodies with their weights.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes(pub Vec<(u64, u32)>);
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            namesrv: String::new(),
+            topic: "BenchmarkTest".to_owned(),
+            topics: 1,
+            queues: 8,
+            threads: 1,
+            producers: 1,
+            connections: 1,
+            cores: 1,
+            rate: None,
+            ramp: None,
+            sizes: Sizes(vec![(1024, 1)]),
+            payload: Payload::Random,
+            compression: "none".to_owned(),
+            tags: 0,
+            keys: false,
+            property_size: 0,
+            batch: 0,
+            delay_level: 0,
+            groups: 0,
+            start: Start::Last,
+            checked: false,
+            run: 0,
+            seed: 1,
+        }
+    }
+}
+
+impl Sizes {
+    /// One size.
+    #[must_use]
+    pub fn one(bytes: u64) -> Self {
+        Self(vec![(bytes, 1)])
+    }
+
+    /// The mean.
+    #[must_use]
+    pub fn mean(&self) -> u64 {
+        let weights: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        self.0.iter().map(|(size, weight)| size * u64::from(*weight)).sum::<u64>() / weights.max(1)
+    }
+
+    /// Which size request number `sequence` has: always the same one, and over many the shares of the weights.
+    #[must_use]
+    pub fn pick(&self, sequence: u64) -> usize {
+        if self.0.len() == 1 {
+            return 0;
+        }
+        let weights: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        // Fibonacci hashing spreads consecutive numbers over the whole range.
+        let mut rest = (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % weights.max(1);
+        for (index, (_, weight)) in self.0.iter().enumerate() {
+            match rest.checked_sub(u64::from(*weight)) {
+                None => return index,
+                Some(left) => rest = left,
+            }
+        }
+        0
+    }
+}
+
+impl Workload {
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { topic: self.topic.clone(), topics: self.topics.max(1), queues: Some(self.queues) }
+    }
+
+    /// Name of consumer group number `number`.
+    pub(crate) fn group(&self, number: u32) -> String {
+        format!("lab_{}_{number}", self.topic)
+    }
+
+    /// Connections over all brokers: none without requests, and none that would have no request in flight.
+    pub(crate) fn lanes(&self, brokers: usize) -> u32 {
+        let wanted =
+            u32::try_from(brokers).unwrap_or(u32::MAX).saturating_mul(self.connections * self.producers);
+        wanted.min(self.threads)
+    }
+
+    /// Refuses what cannot work.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let refused = |why: String| Err(Error::Flag { flag: "workload", why });
+        if self.sizes.0.is_empty() || self.sizes.0.iter().any(|(_, weight)| *weight == 0) {
+            return refused("sizes need a weight of at least 1 each".to_owned());
+        }
+        if self.batch > 1 && self.sizes.0.len() > 1 {
+            return refused("batches have messages of one size".to_owned());
+        }
+        if self.checked && !self.is_marked() {
+            let least = super::mix::MARK_BYTES;
+            return refused(format!(
+                "content can be checked in single messages of {least} bytes or more without compression"
+            ));
+        }
+        if self.threads > 65_536 * self.connections * self.producers {
+            return refused(format!(
+                "{} requests in flight are more than 65536 per connection",
+                self.threads
+            ));
+        }
+        self.compression_kind().map(|_| ())
+    }
+
+    /// The schedule of one of `lanes` connections.
+    pub(crate) fn pace(&self, lanes: u32) -> Option<Pace> {
+        let requests = f64::from(lanes) * f64::from(self.batch.max(1));
+        let rate = self.rate? / requests;
+        Some(match self.ramp {
+            Some((first, seconds)) => Pace::ramp(first / requests, rate, seconds),
+            None => Pace::new(rate),
+        })
+    }
+
+    fn compression_kind(&self) -> Result<Option<sys_flag::Compression>, Error> {
+        Ok(Some(match self.compression.as_str() {
+            "" | "none" => return Ok(None),
+            "zlib" => sys_flag::Compression::Zlib,
+            "lz4" => sys_flag::Compression::Lz4,
+            "zstd" => sys_flag::Compression::Zstd,
+            other => {
+                let why = format!("expected none, zlib, lz4 or zstd, found {other}");
+                return Err(Error::Flag { flag: "--compression", why });
+            }
+        }))
+    }
+
+    /// True when bodies have room for a [`super::mix::Mark`] that consumers can read.
+    pub(crate) fn is_marked(&self) -> bool {
+        let fits = self.sizes.0.iter().all(|(size, _)| *size >= super::mix::MARK_BYTES as u64);
+        fits && self.batch <= 1 && matches!(self.compression.as_str(), "" | "none")
+    }
+
+    /// A message of every size, without what differs from connection to connection.
+    pub(crate) fn messages(&self) -> Result<Vec<Message>, Error> {
+        self.sizes.0.iter().map(|(size, _)| self.message(*size)).collect()
+    }
+
+    fn message(&self, size: u64) -> Result<Message, Error> {
+        let plain = self.plain(usize::try_from(size).unwrap_or(usize::MAX))?;
+        let (body, sys_flag) = match self.compression_kind()? {
+            Some(kind) if self.batch <= 1 => {
+                let packed = client::compress(kind, 5, &plain).map_err(Error::system("compress the body"))?;
+                (packed, sys_flag::compressed_with(kind))
+            }
+            _ => (plain, 0),
+        };
+        Ok(Message {
+            group: "lab_producer".to_owned(),
+            topic: self.topic.clone(),
+            body,
+            sys_flag,
+            keys: self.keys,
+            tags: self.tags,
+            property_size: self.property_size as usize,
+            delay_level: self.delay_level,
+            key_prefix: [0; 10],
+            batch: if self.batch > 1 { self.batch } else { 0 },
+            is_half: false,
+        })
+    }
+
+    fn plain(&self, size: usize) -> Result<Vec<u8>, Error> {
+        let seed = self.seed ^ 0x5bd1_e995_9e37_79b9;
+        Ok(match &self.payload {
+            Payload::Random => body(size, seed),
+            Payload::Repeat(period) => {
+                body((*period).max(1) as usize, seed).into_iter().cycle().take(size).collect()
+            }
+            Payload::File(path) => {
+                let bytes = std::fs::read(path);
+                let filled = bytes.and_then(|bytes| {
+                    if bytes.is_empty() { Err(std::io::Error::other("the file is empty")) } else { Ok(bytes) }
+                });
+                let bytes = filled.map_err(|source| Error::File { path: path.clone(), source })?;
+                bytes.into_iter().cycle().take(size).collect()
+            }
+        })
+    }
+}

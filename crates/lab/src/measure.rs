@@ -1,0 +1,13 @@
+//! What is measured beside the load: machines from procfs, brokers by the admin protocol, and what they are.
+
+mod broker;
+mod counts;
+mod environment;
+mod process;
+#[cfg(test)]
+mod tests;
+
+pub use broker::BrokerProbe;
+pub use counts::{Counts, HostProbe};
+pub use environment::{device_of, host};
+pub use process::{ProcessCounts, listener_of};

@@ -1,0 +1,183 @@
+//! A machine second by second: counters of procfs read twice, and what lies between.
+
+use super::process::ProcessCounts;
+use crate::archive::HostSecond;
+use procfs::{Current, CurrentSI};
+use std::collections::BTreeMap;
+
+/// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// Counters of a machine at one moment. What the system does not tell stays zero.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// User with nice, system with interrupts, idle, waiting for the disk, stolen: ticks of all cores.
+    pub cpu: [u64; 5],
+    /// Busy and all ticks of each core.
+    pub cores: Vec<(u64, u64)>,
+    /// Microseconds in which a quota stopped the watched processes.
+    pub throttled_us: u64,
+    /// Pages in and out of swap.
+    pub swap: (u64, u64),
+    /// Reads, writes; sectors of both; milliseconds spent in both; milliseconds with work.
+    pub disk: DiskCounts,
+    /// Bytes received and sent.
+    pub net: (u64, u64),
+    /// TCP segments sent again.
+    pub retransmits: u64,
+    /// The watched process.
+    pub process: ProcessCounts,
+    /// Figures that are not counters, already in their place.
+    pub now: HostSecond,
+}
+
+/// Counters of a block device.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DiskCounts {
+    /// Reads and writes finished.
+    pub done: (u64, u64),
+    /// Sectors read and written.
+    pub sectors: (u64, u64),
+    /// Milliseconds spent in reads and writes.
+    pub spent_ms: (u64, u64),
+    /// Milliseconds with any work.
+    pub busy_ms: u64,
+}
+
+/// Reads a machine once a second.
+#[derive(Debug)]
+pub struct HostProbe {
+    /// The broker's process.
+    pid: Option<i32>,
+    /// Device under the store.
+    device: String,
+    /// Whether loopback counts as network.
+    loopback: bool,
+    last: Option<Counts>,
+}
+
+impl HostProbe {
+    /// A probe of this machine; `device` as in `/proc/diskstats`.
+    #[must_use]
+    pub fn new(pid: Option<i32>, device: &str, loopback: bool) -> Self {
+        Self { pid, device: device.to_owned(), loopback, last: None }
+    }
+
+    /// What happened since the last call; the first call has nothing to compare with.
+    pub fn sample(&mut self, at_ms: u64) -> Option<HostSecond> {
+        let mut counts = Counts::read(self.pid, &self.device, self.loopback);
+        counts.now.at_ms = at_ms;
+        let second = self.last.as_ref().map(|last| last.until(&counts));
+        self.last = Some(counts);
+        second
+    }
+}
+
+impl Counts {
+    /// Reads the counters of now.
+    #[must_use]
+    pub fn read(pid: Option<i32>, device: &str, loopback: bool) -> Self {
+        let mut counts = Self::default();
+        counts.read_cpu();
+        counts.read_memory();
+        counts.now.io_pressure =
+            procfs::IoPressure::current().map_or(0.0, |pressure| f64::from(pressure.full.avg10));
+        if let Ok(load) = procfs::LoadAverage::current() {
+            counts.now.load1 = f64::from(load.one);
+        }
+        counts.disk = disk(device);
+        counts.net = network(loopback);
+        counts.retransmits = procfs::net::snmp().map_or(0, |snmp| snmp.tcp_retrans_segs);
+        if let Some(pid) = pid {
+            counts.process = ProcessCounts::read(pid, &mut counts.now);
+            counts.throttled_us = super::process::throttled_us(pid);
+        }
+        counts
+    }
+
+    fn read_cpu(&mut self) {
+        let Ok(stat) = procfs::KernelStats::current() else { return };
+        let split = |time: &procfs::CpuTime| {
+            let interrupts = time.irq.unwrap_or(0) + time.softirq.unwrap_or(0);
+            let waits = (time.iowait.unwrap_or(0), time.steal.unwrap_or(0));
+            [time.user + time.nice, time.system + interrupts, time.idle, waits.0, waits.1]
+        };
+        self.cpu = split(&stat.total);
+        let core = |time| {
+            let [user, system, idle, iowait, steal] = split(time);
+            (user + system + steal, user + system + idle + iowait + steal)
+        };
+        self.cores = stat.cpu_time.iter().map(core).collect();
+    }
+
+    fn read_memory(&mut self) {
+        if let Ok(memory) = procfs::Meminfo::current() {
+            self.now.memory_available = memory.mem_available.unwrap_or(memory.mem_free);
+            self.now.memory_cached = memory.cached;
+            self.now.memory_dirty = memory.dirty;
+        }
+        if let Ok(statistics) = procfs::vmstat() {
+            let get = |name| statistics.get(name).map_or(0, |value| value.unsigned_abs());
+            self.swap = (get("pswpin"), get("pswpout"));
+        }
+    }
+
+    /// What happened from here to `later`. Counters that went back, as those of a process that started anew, count
+    /// as if nothing had happened.
+    #[must_use]
+    pub fn until(&self, later: &Self) -> HostSecond {
+        let since = |before: u64, after: u64| after.saturating_sub(before);
+        let seconds = (since(self.now.at_ms, later.now.at_ms).max(1)) as f64 / 1000.0;
+        let ticks: Vec<_> = self.cpu.iter().zip(&later.cpu).map(|(old, new)| since(*old, *new)).collect();
+        let all = ticks.iter().sum::<u64>().max(1) as f64;
+        let share = |index: usize| ticks[index] as f64 / all;
+        let busy = self
+            .cores
+            .iter()
+            .zip(&later.cores)
+            .map(|(old, new)| since(old.0, new.0) as f64 / since(old.1, new.1).max(1) as f64);
+        let (old, new) = (&self.disk, &later.disk);
+        let done = (since(old.done.0, new.done.0), since(old.done.1, new.done.1));
+        let mean = |spent_ms: u64, count: u64| if count == 0 { 0.0 } else { spent_ms as f64 / count as f64 };
+        let rate = |count: u64| (count as f64 / seconds).round() as u64;
+        HostSecond {
+            cpu_user: share(0),
+            cpu_system: share(1),
+            cpu_iowait: share(3),
+            cpu_steal: share(4),
+            cpu_core_max: busy.fold(0.0, f64::max),
+            cpu_throttled: since(self.throttled_us, later.throttled_us) as f64 / 1e6 / seconds,
+            swap_in: rate(since(self.swap.0, later.swap.0)),
+            swap_out: rate(since(self.swap.1, later.swap.1)),
+            disk_read: rate(since(old.sectors.0, new.sectors.0) * SECTOR_BYTES),
+            disk_written: rate(since(old.sectors.1, new.sectors.1) * SECTOR_BYTES),
+            disk_reads: rate(done.0),
+            disk_writes: rate(done.1),
+            disk_read_await_ms: mean(since(old.spent_ms.0, new.spent_ms.0), done.0),
+            disk_write_await_ms: mean(since(old.spent_ms.1, new.spent_ms.1), done.1),
+            disk_util: (since(old.busy_ms, new.busy_ms) as f64 / 1000.0 / seconds).min(1.0),
+            net_in: rate(since(self.net.0, later.net.0)),
+            net_out: rate(since(self.net.1, later.net.1)),
+            net_retransmits: rate(since(self.retransmits, later.retransmits)),
+            process_cores: since(self.process.cpu_ms, later.process.cpu_ms) as f64 / 1000.0 / seconds,
+            process_switches: rate(since(self.process.switches, later.process.switches)),
+            ..later.now.clone()
+        }
+    }
+}
+
+fn disk(device: &str) -> DiskCounts {
+    let Ok(all) = procfs::diskstats() else { return DiskCounts::default() };
+    all.iter().find(|disk| disk.name == device).map_or_else(DiskCounts::default, |disk| DiskCounts {
+        done: (disk.reads, disk.writes),
+        sectors: (disk.sectors_read, disk.sectors_written),
+        spent_ms: (disk.time_reading, disk.time_writing),
+        busy_ms: disk.time_in_progress,
+    })
+}
+
+fn network(loopback: bool) -> (u64, u64) {
+    let interfaces: BTreeMap<_, _> = procfs::net::dev_status().unwrap_or_default().into_iter().collect();
+    let counted = interfaces.values().filter(|interface| loopback || interface.name != "lo");
+    counted.fold((0, 0), |sum, interface| (sum.0 + interface.recv_bytes, sum.1 + interface.sent_bytes))
+}

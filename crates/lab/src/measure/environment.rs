@@ -1,0 +1,76 @@
+//! What a machine is.
+
+use super::process;
+use crate::archive::HostFile;
+use procfs::{Current, CurrentSI};
+use std::path::{Path, PathBuf};
+
+/// Describes this machine; `store` is a directory on the disk that matters, `pid` the broker's process.
+#[must_use]
+pub fn host(name: &str, store: &Path, pid: Option<i32>) -> HostFile {
+    let cpu_model = procfs::CpuInfo::current()
+        .ok()
+        .and_then(|cpus| cpus.model_name(0).map(str::to_owned))
+        .unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let mount = mount_of(store);
+    let (disk, filesystem) = mount.map_or_else(Default::default, |mount| (mount.device, mount.filesystem));
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    HostFile {
+        name: name.to_owned(),
+        cpu_model,
+        cores: procfs::KernelStats::current().map_or(cores, |stat| stat.cpu_time.len() as u32),
+        cores_allowed: process::cores_allowed(pid.unwrap_or(own)),
+        memory_bytes: procfs::Meminfo::current().map_or(0, |memory| memory.mem_total),
+        kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        disk_rotational: rotational(&disk),
+        disk,
+        filesystem,
+        nics: nics(),
+        roofline: None,
+    }
+}
+
+/// Name in `/proc/diskstats` of the device under a directory; empty when there is none, as for memory.
+#[must_use]
+pub fn device_of(store: &Path) -> String {
+    mount_of(store).map_or_else(String::new, |mount| mount.device)
+}
+
+struct Mount {
+    device: String,
+    filesystem: String,
+}
+
+/// The file system of a path: that with the longest mount point above it.
+fn mount_of(path: &Path) -> Option<Mount> {
+    let path = path.canonicalize().ok()?;
+    let mounts = procfs::process::Process::myself().ok()?.mountinfo().ok()?;
+    let above = mounts.into_iter().filter(|mount| path.starts_with(&mount.mount_point));
+    let mount = above.max_by_key(|mount| mount.mount_point.as_os_str().len())?;
+    let disks = procfs::diskstats().ok()?;
+    let named = |disk: &&procfs::DiskStat| format!("{}:{}", disk.major, disk.minor) == mount.majmin;
+    let device = disks.iter().find(named).map_or_else(String::new, |disk| disk.name.clone());
+    Some(Mount { device, filesystem: mount.fs_type })
+}
+
+/// Whether the disk of a device, or of the partition it is, spins.
+fn rotational(device: &str) -> Option<bool> {
+    if device.is_empty() {
+        return None;
+    }
+    let directory = PathBuf::from("/sys/class/block").join(device).canonicalize().ok()?;
+    let own = read(directory.join("queue/rotational"));
+    let whole = own.or_else(|| read(directory.parent()?.join("queue/rotational")))?;
+    Some(whole == "1")
+}
+
+fn nics() -> std::collections::BTreeMap<String, Option<u64>> {
+    let interfaces = procfs::net::dev_status().unwrap_or_default();
+    let speed = |name: &str| read(format!("/sys/class/net/{name}/speed"))?.parse().ok();
+    interfaces.into_keys().map(|name| (name.clone(), speed(&name))).collect()
+}
+
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}

@@ -1,0 +1,85 @@
+use super::counts::DiskCounts;
+use super::*;
+use crate::archive::HostSecond;
+use std::collections::BTreeMap;
+
+fn at(at_ms: u64) -> Counts {
+    Counts { now: HostSecond { at_ms, ..HostSecond::default() }, ..Counts::default() }
+}
+
+#[test]
+fn shares_and_rates_are_those_of_the_time_between() {
+    let before = Counts { cpu: [100, 100, 100, 0, 0], cores: vec![(0, 0), (5, 10)], ..at(1000) };
+    let after = Counts {
+        cpu: [200, 150, 130, 15, 5],
+        cores: vec![(50, 100), (5 + 90, 10 + 100)],
+        throttled_us: 500_000,
+        net: (4000, 2000),
+        disk: DiskCounts { done: (0, 10), sectors: (0, 400), spent_ms: (0, 35), busy_ms: 1200 },
+        process: ProcessCounts { cpu_ms: 3000, switches: 700 },
+        ..at(3000)
+    };
+    let second = before.until(&after);
+    assert_eq!((second.at_ms, second.cpu_user, second.cpu_system), (3000, 0.5, 0.25));
+    assert_eq!((second.cpu_iowait, second.cpu_steal, second.cpu_core_max), (0.075, 0.025, 0.9));
+    assert_eq!((second.cpu_throttled, second.process_cores, second.process_switches), (0.25, 1.5, 350));
+    assert_eq!((second.disk_written, second.disk_writes, second.disk_util), (102_400, 5, 0.6));
+    assert_eq!((second.disk_write_await_ms, second.disk_read_await_ms), (3.5, 0.0));
+    assert_eq!((second.net_in, second.net_out), (2000, 1000));
+    let restarted = after.until(&at(4000));
+    assert_eq!((restarted.process_cores, restarted.net_in), (0.0, 0), "counters that went back");
+}
+
+#[test]
+fn this_machine_is_seen_working() {
+    let own = i32::try_from(std::process::id()).unwrap();
+    let mut probe = HostProbe::new(Some(own), "", true);
+    assert!(probe.sample(1000).is_none());
+    let mut sum = 0_u64;
+    let begin = std::time::Instant::now();
+    while begin.elapsed().as_millis() < 60 {
+        sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+    }
+    let second = probe.sample(1060).unwrap();
+    assert!(second.process_cores > 0.1 && second.process_memory > 1 << 20, "{second:?}");
+    assert!(second.process_threads >= 1 && second.process_files >= 3 && second.memory_available > 0);
+    assert!(second.process_anonymous > 0 && second.process_anonymous <= second.process_memory);
+}
+
+#[test]
+fn a_process_is_found_by_its_port() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    assert_eq!(listener_of(port), i32::try_from(std::process::id()).ok());
+    drop(listener);
+    assert_eq!(listener_of(port), None);
+}
+
+#[test]
+fn machines_are_described() {
+    let host = host("here", std::path::Path::new("/"), None);
+    assert!(host.cores > 0 && host.memory_bytes > 0 && !host.kernel.is_empty(), "{host:?}");
+    assert!(host.nics.contains_key("lo"));
+}
+
+#[test]
+fn java_and_vostok_tables_are_read() {
+    let table = |lines: &[(&str, &str)]| -> BTreeMap<String, String> {
+        lines.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    let java = table(&[
+        ("putTps", "1234.5 1000.0 900.0"),
+        ("getTransferredTps", ""),
+        ("remainHowManyDataToFlush", "1.5 KiB"),
+        ("dispatchBehindBytes", "77"),
+        ("pageCacheLockTimeMills", "3"),
+        ("sendThreadPoolQueueSize", "5"),
+    ]);
+    let second = broker::read(&java, 9);
+    assert_eq!((second.put_tps, second.get_tps, second.put_max_ms), (1234.5, 0.0, 3.0));
+    assert_eq!((second.flush_behind, second.dispatch_behind, second.send_queue), (1536, 77, 5));
+    let vostok = table(&[("appended", "5000"), ("flushed", "4000")]);
+    assert_eq!(broker::read(&vostok, 9).flush_behind, 1000);
+    assert_eq!(broker::size("0 B"), Some(0));
+    assert_eq!(broker::size("3.0 GiB"), Some(3 << 30));
+}

@@ -1,0 +1,29 @@
+//! Scenarios: runs of many cells, each repeated, recorded second by second, and resumable.
+//!
+//! [`Bench`] knows the cluster, its machines and the archive; [`record`] performs one repeat as a list of stages.
+//! A scenario only says which cells there are and which stages a repeat has.
+
+mod backlog;
+mod bench;
+mod cluster;
+mod matrix;
+mod modes;
+mod progress;
+mod record;
+mod safe_tps;
+mod seed;
+mod sizes;
+mod soak;
+#[cfg(test)]
+mod tests;
+
+pub use backlog::run as backlog;
+pub use bench::{Bench, Plan};
+pub use cluster::Cluster;
+pub use matrix::{cells, queues, run as matrix};
+pub use modes::run as modes;
+pub use record::{Action, Stage, Until};
+pub use safe_tps::run as safe_tps;
+pub use seed::run as seed;
+pub use sizes::{bytes, mix};
+pub use soak::run as soak;

@@ -1,0 +1,69 @@
+//! `vostok lab backlog`: what messages that wait cost producers, and how fast consumers catch up.
+//!
+//! Producers and consumers run together (`before`), then consumers stop while producers fill the brokers (`during`),
+//! then consumers come back and producers go on (`drain`), until nothing waits, and a while longer (`after`).
+
+use super::bench::{Bench, Plan};
+use super::record::{Action, Stage, Until};
+use crate::Error;
+use crate::archive::Factors;
+use crate::command::{BacklogFlags, Scene};
+use crate::generator::Workload;
+use crate::session;
+
+/// Runs the scenario.
+///
+/// # Errors
+/// As [`super::matrix`].
+pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
+    session::block_on(async {
+        let scene = Scene { groups: flags.scene.groups.max(1), ..flags.scene.clone() };
+        let plan = Backlog { fill: flags.fill, seconds: (flags.fill_seconds, flags.drain_seconds), scene };
+        let cells = plan.cells(flags);
+        let mut bench = Bench::open(&plan.scene, "backlog", cells, &plan).await?;
+        bench.run(&plan).await
+    })
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Backlog {
+    pub scene: Scene,
+    /// Bytes to fill.
+    pub fill: u64,
+    /// Longest filling and draining.
+    pub seconds: (u32, u32),
+}
+
+impl Backlog {
+    fn cells(&self, flags: &BacklogFlags) -> Vec<Factors> {
+        let cell = |size| {
+            let mut cell = self.scene.factors(flags.threads, size, flags.queues);
+            cell.more.insert("fill".to_owned(), self.fill.to_string());
+            cell
+        };
+        flags.sizes.iter().map(cell).collect()
+    }
+}
+
+impl Plan for Backlog {
+    fn workload(&self, cell: &Factors) -> Workload {
+        self.scene.workload(cell)
+    }
+
+    fn stages(&self, _cell: &Factors) -> Vec<Stage> {
+        stages(&self.scene, self.fill, self.seconds)
+    }
+}
+
+/// The stages of a backlog.
+pub(super) fn stages(scene: &Scene, fill: u64, (filling, draining): (u32, u32)) -> Vec<Stage> {
+    let stage = |name, seconds, action, until| Stage { name, seconds, action, until };
+    vec![
+        stage("start", 0, Action::StartReaders, Until::Time),
+        stage("warmup", scene.warmup.max(1), Action::StartLanes, Until::Time),
+        Stage::new("before", scene.duration),
+        stage("during", filling, Action::StopReaders, Until::Sent(fill)),
+        stage("drain", draining, Action::StartReaders, Until::Drained),
+        Stage::new("after", scene.duration),
+    ]
+}

@@ -1,0 +1,303 @@
+//! What all scenarios share: the cluster, the archive, repeats, interruption and resuming.
+
+use super::cluster::Cluster;
+use super::progress::Progress;
+use super::record::{Stage, epoch_ms, record};
+use crate::Error;
+use crate::archive::{Archive, Cell, Factors, LoadSecond, RecordedCell, RunFile};
+use crate::command::Scene;
+use crate::generator::Workload;
+use crate::measure::{HostProbe, device_of};
+use std::path::Path;
+use tokio::sync::watch;
+
+/// A run in progress.
+pub struct Bench {
+    cluster: Cluster,
+    archive: Archive,
+    run: RunFile,
+    progress: Progress,
+    interrupt: watch::Receiver<bool>,
+    free_bytes_min: u64,
+}
+
+/// How cells become load.
+pub trait Plan {
+    /// The load of a cell.
+    fn workload(&self, cell: &Factors) -> Workload;
+
+    /// The stages of every repeat of a cell.
+    fn stages(&self, cell: &Factors) -> Vec<Stage>;
+
+    /// Times a cell is run; the run's own number when absent.
+    fn repeats(&self, _cell: &Factors) -> Option<u32> {
+        None
+    }
+
+    /// Prepares the cluster for a cell.
+    fn prepare(&self, _cluster: &Cluster, _cell: &Factors) -> impl Future<Output = Result<(), Error>> {
+        std::future::ready(Ok(()))
+    }
+}
+
+impl Bench {
+    /// Looks at the cluster and begins a run, or goes on with the one in the directory.
+    ///
+    /// # Errors
+    /// The cluster does not answer, the directory cannot be written, or it holds a run of other cells.
+    pub async fn open(
+        scene: &Scene,
+        scenario: &str,
+        cells: Vec<Factors>,
+        plan: &impl Plan,
+    ) -> Result<Self, Error> {
+        let cluster = Cluster::look(&scene.namesrv, scene.name.as_deref(), scene.pid).await?;
+        let run = RunFile {
+            scenario: scenario.to_owned(),
+            command_line: std::env::args().collect(),
+            lab_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_ms: epoch_ms(),
+            seed: scene.seed,
+            target: cluster.target.clone(),
+            hosts: vec![cluster.host.clone()],
+            cells,
+            repeats: scene.repeats,
+            ..RunFile::default()
+        };
+        let root = scene
+            .out
+            .clone()
+            .unwrap_or_else(|| format!("lab-{scenario}-{}", run.started_ms / 1000).replace(' ', "-").into());
+        let (archive, run) = begin_or_resume(&root, run)?;
+        let each: Vec<u64> = run.cells.iter().map(|cell| seconds_of(plan, cell, run.repeats)).collect();
+        let finished = (1..).zip(&run.cells).zip(&each);
+        let done = finished.filter(|((number, cell), _)| archive.cell(*number, cell).is_finished());
+        let progress = Progress::new(each.iter().sum(), done.map(|(_, seconds)| seconds).sum());
+        let (sender, interrupt) = watch::channel(false);
+        tokio::spawn(async move {
+            crate::session::signalled().await;
+            sender.send_replace(true);
+            // The second signal ends the process at once.
+            crate::session::signalled().await;
+            std::process::exit(130);
+        });
+        progress.line(&format!(
+            "{scenario} of {} ({} cells, {} repeats) into {}",
+            run.target.name,
+            run.cells.len(),
+            run.repeats,
+            root.display()
+        ));
+        Ok(Self { cluster, archive, run, progress, interrupt, free_bytes_min: scene.free_min })
+    }
+
+    /// The cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The archive of the run.
+    #[must_use]
+    pub fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Waits for a signal to end the run.
+    pub(super) async fn interrupted(&self) {
+        let mut interrupt = self.interrupt.clone();
+        // The sender lives as long as the process.
+        let _ = interrupt.wait_for(|is_interrupted| *is_interrupted).await;
+    }
+
+    fn is_interrupted(&self) -> bool {
+        *self.interrupt.borrow()
+    }
+
+    /// A probe of this machine.
+    pub(super) fn host_probe(&self) -> HostProbe {
+        let device = device_of(&self.cluster.store);
+        HostProbe::new(self.cluster.pid, &device, self.cluster.is_here())
+    }
+
+    /// Ends a run before it fills the disk of a broker on this machine.
+    pub(super) fn check_space(&self) -> Result<(), Error> {
+        let Ok(space) = rustix::fs::statvfs(&self.cluster.store) else { return Ok(()) };
+        let free = space.f_bavail * space.f_frsize;
+        if !self.cluster.is_here() || free >= self.free_bytes_min {
+            return Ok(());
+        }
+        let (free, store) = (free >> 30, self.cluster.store.display());
+        let least = self.free_bytes_min >> 30;
+        Err(Error::Broken(format!(
+            "{free} GiB are left below {store}, --free-min asks for {least}; free some and start again with the same --out"
+        )))
+    }
+
+    /// Runs every cell that is not finished.
+    ///
+    /// # Errors
+    /// The cluster is lost at the beginning of a repeat, or files cannot be written.
+    pub async fn run(&mut self, plan: &impl Plan) -> Result<(), Error> {
+        let cells: Vec<_> = (1..).zip(self.run.cells.clone()).collect();
+        for (number, factors) in cells {
+            if !self.archive.cell(number, &factors).is_finished()
+                && !self.cell(number, &factors, plan).await?
+            {
+                break;
+            }
+        }
+        self.end()
+    }
+
+    /// Runs one more cell than the run began with, unless it is finished already; `None` when it was interrupted.
+    ///
+    /// # Errors
+    /// As [`Bench::run`].
+    pub async fn add(&mut self, factors: &Factors, plan: &impl Plan) -> Result<Option<RecordedCell>, Error> {
+        let known = (1..).zip(&self.run.cells).find(|(_, cell)| *cell == factors).map(|(number, _)| number);
+        let number = match known {
+            Some(number) => number,
+            None => {
+                self.run.cells.push(factors.clone());
+                self.archive.save(&self.run)?;
+                self.progress.more(seconds_of(plan, factors, self.run.repeats));
+                u32::try_from(self.run.cells.len()).unwrap_or(u32::MAX)
+            }
+        };
+        let directory = self.archive.cell(number, factors);
+        if !directory.is_finished() && !self.cell(number, factors, plan).await? {
+            return Ok(None);
+        }
+        Ok(Some(directory.record()?))
+    }
+
+    /// Runs the repeats of a cell that are missing; false when it was interrupted.
+    async fn cell(&self, number: u32, factors: &Factors, plan: &impl Plan) -> Result<bool, Error> {
+        let directory = self.archive.cell(number, factors);
+        let new = Cell { number, name: directory.name(), factors: factors.clone(), ..Cell::default() };
+        let mut cell = directory.read_partial()?.unwrap_or(new);
+        let workload = plan.workload(factors);
+        let repeats = plan.repeats(factors).unwrap_or(self.run.repeats);
+        plan.prepare(&self.cluster, factors).await?;
+        while cell.repeats < repeats {
+            let repeat = cell.repeats + 1;
+            self.progress.doing(&format!("{} {repeat}/{repeats}", cell.name));
+            let place = directory.repeat(repeat);
+            let recorded = record(self, &place, repeat, &workload, &plan.stages(factors)).await?;
+            if !recorded.whole || self.is_interrupted() {
+                return Ok(false);
+            }
+            cell.phases.extend(recorded.phases);
+            for (name, count) in recorded.checked {
+                *cell.checked.entry(name).or_default() += count;
+            }
+            cell.repeats = repeat;
+            directory.save_partial(&cell)?;
+            self.progress.line(&told(&cell, repeat, &place.load()?));
+        }
+        directory.finish(&cell)?;
+        Ok(true)
+    }
+
+    /// Ends the run, or says how to go on with it.
+    ///
+    /// # Errors
+    /// `run.json` cannot be written.
+    pub fn finish(&mut self, is_whole: bool) -> Result<(), Error> {
+        if is_whole {
+            self.end()
+        } else {
+            self.progress.line("interrupted; the same command with --out goes on");
+            Ok(())
+        }
+    }
+
+    /// A line that stays on the screen.
+    pub fn line(&self, text: &str) {
+        self.progress.line(text);
+    }
+
+    /// The run's file as it is now.
+    #[must_use]
+    pub fn run_file(&self) -> &RunFile {
+        &self.run
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let left = (1..).zip(&self.run.cells);
+        let left = left.filter(|(number, cell)| !self.archive.cell(*number, cell).is_finished()).count();
+        let root = self.archive.root().display().to_string();
+        if left == 0 {
+            self.run.ended_ms = Some(epoch_ms());
+            self.archive.save(&self.run)?;
+            self.progress.line(&format!("finished: vostok lab report {root}"));
+        } else {
+            self.progress.line(&format!("{left} cells are left; the same command with --out {root} goes on"));
+        }
+        self.progress.end();
+        self.cluster.client.shutdown();
+        Ok(())
+    }
+}
+
+fn seconds_of(plan: &impl Plan, cell: &Factors, repeats: u32) -> u64 {
+    let once: u64 = plan.stages(cell).iter().map(|stage| u64::from(stage.seconds)).sum();
+    once * u64::from(plan.repeats(cell).unwrap_or(repeats))
+}
+
+fn begin_or_resume(root: &Path, mut run: RunFile) -> Result<(Archive, RunFile), Error> {
+    run.id = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !root.join("run.json").exists() {
+        return Ok((Archive::create(root, &run)?, run));
+    }
+    let archive = Archive::open(root)?;
+    let before = archive.run()?;
+    // A search adds cells to those it began with.
+    let is_same = before.cells.starts_with(&run.cells) && before.repeats == run.repeats;
+    if !is_same || before.scenario != run.scenario {
+        let why = format!(
+            "{} holds a run of {} with {} cells and {} repeats, this one has {} and {}; name another directory",
+            root.display(),
+            before.scenario,
+            before.cells.len(),
+            before.repeats,
+            run.cells.len(),
+            run.repeats
+        );
+        return Err(Error::Flag { flag: "--out", why });
+    }
+    Ok((archive, RunFile { ended_ms: None, ..before }))
+}
+
+/// A line about a repeat.
+fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
+    let phases = cell.phases.iter().filter(|phase| phase.repeat == repeat && phase.name != "warmup");
+    let phase = |phase: &crate::archive::Phase| {
+        let rows: Vec<_> =
+            seconds.iter().filter(|row| row.at_ms > phase.from_ms && row.at_ms <= phase.to_ms).collect();
+        let count = rows.len().max(1) as u64;
+        let mean = |of: fn(&LoadSecond) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() / count;
+        let p99 = rows.iter().map(|row| row.p99_us).max().unwrap_or_default();
+        let failures: u64 = rows.iter().map(|row| row.failed + row.refused).sum();
+        let consumed = mean(|row| row.consumed);
+        let consumed = if consumed > 0 { format!(", consumed {consumed}/s") } else { String::new() };
+        let failed = if failures > 0 { format!(", {failures} failed") } else { String::new() };
+        format!(
+            "{}: {}/s{consumed}, worst second's p99 {:.2} ms{failed}",
+            phase.name,
+            mean(|row| row.sent),
+            p99 as f64 / 1000.0
+        )
+    };
+    let mut phases: Vec<_> = phases.map(phase).collect();
+    if !cell.checked.is_empty() {
+        let counts: Vec<_> = cell.checked.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        phases.push(counts.join(", "));
+    }
+    format!("{} {repeat}: {}", cell.name, phases.join("; "))
+}

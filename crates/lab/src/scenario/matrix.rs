@@ -1,0 +1,124 @@
+//! `vostok lab matrix`: every combination of threads, sizes and queues.
+
+use super::bench::{Bench, Plan};
+use super::record::Stage;
+use super::sizes::mix;
+use crate::Error;
+use crate::archive::Factors;
+use crate::command::{MatrixFlags, QueuesFlags, Scene};
+use crate::generator::{Sizes, Workload};
+use crate::session;
+
+/// Runs the matrix.
+///
+/// # Errors
+/// The flags contradict each other, the cluster does not answer at the start, or files cannot be written.
+pub fn run(flags: &MatrixFlags) -> Result<(), Error> {
+    session::block_on(async {
+        let plan = Plain { scene: flags.scene.clone() };
+        let mut bench = Bench::open(&flags.scene, "matrix", cells(flags), &plan).await?;
+        bench.run(&plan).await
+    })
+}
+
+/// Runs the matrix over numbers of queues, `vostok lab queues`.
+///
+/// # Errors
+/// As [`run`].
+pub fn queues(flags: &QueuesFlags) -> Result<(), Error> {
+    session::block_on(async {
+        let plan = Plain { scene: flags.scene.clone() };
+        let cells = flags.queues.iter().flat_map(|queues| {
+            flags.sizes.iter().map(|size| flags.scene.factors(flags.threads, size, *queues))
+        });
+        let mut bench = Bench::open(&flags.scene, "queues", cells.collect(), &plan).await?;
+        bench.run(&plan).await
+    })
+}
+
+/// The combinations, sizes outermost and threads innermost: a ladder of threads is run without interruption.
+#[must_use]
+pub fn cells(flags: &MatrixFlags) -> Vec<Factors> {
+    let mut cells = Vec::new();
+    for size in &flags.sizes {
+        for queues in &flags.queues {
+            for threads in &flags.threads {
+                cells.push(flags.scene.factors(*threads, size, *queues));
+            }
+        }
+    }
+    cells
+}
+
+/// Plain load: warm-up, then what counts.
+#[derive(Clone, Debug)]
+pub(super) struct Plain {
+    pub scene: Scene,
+}
+
+impl Plan for Plain {
+    fn workload(&self, cell: &Factors) -> Workload {
+        self.scene.workload(cell)
+    }
+
+    fn stages(&self, _cell: &Factors) -> Vec<Stage> {
+        Stage::plain(self.scene.warmup, self.scene.duration)
+    }
+}
+
+impl Scene {
+    /// The factors of a cell with these flags.
+    #[must_use]
+    pub fn factors(&self, threads: u32, sizes: &Sizes, queues: u32) -> Factors {
+        let mut factors = Factors {
+            threads,
+            producers: self.producers,
+            connections: self.connections,
+            size: sizes.mean(),
+            queues,
+            topics: self.topics,
+            groups: self.groups,
+            rate: self.rate,
+            compression: self.compression.clone(),
+            payload: self.payload_name(),
+            ..Factors::default()
+        };
+        if sizes.0.len() > 1 {
+            let words: Vec<_> = sizes.0.iter().map(|(size, weight)| format!("{size}:{weight}")).collect();
+            factors.more.insert("sizes".to_owned(), words.join("/"));
+        }
+        let numbers = [("batch", self.batch), ("tags", self.tags), ("delay", self.delay.unsigned_abs())];
+        for (name, number) in numbers.into_iter().filter(|(_, number)| *number > 0) {
+            factors.more.insert(name.to_owned(), number.to_string());
+        }
+        factors
+    }
+
+    /// The load of a cell.
+    #[must_use]
+    pub fn workload(&self, cell: &Factors) -> Workload {
+        let sizes = cell.more.get("sizes").and_then(|text| mix(text).ok());
+        Workload {
+            namesrv: self.namesrv.clone(),
+            topic: format!("{}{}", self.topic, cell.queues),
+            topics: cell.topics,
+            queues: cell.queues,
+            threads: cell.threads,
+            producers: cell.producers,
+            connections: cell.connections,
+            cores: self.cores,
+            rate: cell.rate,
+            ramp: self.ramp.map(|seconds| (0.0, seconds)),
+            sizes: sizes.unwrap_or_else(|| Sizes::one(cell.size)),
+            payload: self.payload(),
+            compression: cell.compression.clone(),
+            tags: self.tags,
+            batch: self.batch,
+            delay_level: self.delay,
+            groups: cell.groups,
+            run: super::record::epoch_ms() as u32,
+            seed: self.seed,
+            ..Workload::default()
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! One repeat: stages of load, every second of them on disk.
+
+use super::bench::Bench;
+use super::progress::Progress;
+use crate::Error;
+use crate::archive::{BrokerSecond, Event, Histograms, HostSecond, LoadSecond, Phase, RepeatDirectory, Rows};
+use crate::generator::{Generator, Taken, Workload};
+use crate::measure::{BrokerProbe, HostProbe};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A part of a repeat.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Name of its phase.
+    pub name: &'static str,
+    /// How long it lasts at most.
+    pub seconds: u32,
+    /// What happens at its beginning.
+    pub action: Action,
+    /// What ends it early.
+    pub until: Until,
+}
+
+/// What ends a stage before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Nothing.
+    Time,
+    /// The groups have read everything.
+    Drained,
+    /// So many bytes of bodies were sent in it.
+    Sent(u64),
+}
+
+/// What happens at the beginning of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing new.
+    None,
+    /// Consumers start.
+    StartReaders,
+    /// Consumers stop; they go on from there when they start again.
+    StopReaders,
+    /// Producers start.
+    StartLanes,
+    /// Producers stop.
+    StopLanes,
+}
+
+impl Stage {
+    /// A stage without an action.
+    #[must_use]
+    pub fn new(name: &'static str, seconds: u32) -> Self {
+        Self { name, seconds, action: Action::None, until: Until::Time }
+    }
+
+    /// Consumers and producers, warm-up, then what counts.
+    #[must_use]
+    pub fn plain(warmup: u32, steady: u32) -> Vec<Self> {
+        vec![
+            Self { action: Action::StartReaders, ..Self::new("start", 0) },
+            Self { action: Action::StartLanes, ..Self::new("warmup", warmup) },
+            Self::new("steady", steady),
+        ]
+    }
+}
+
+/// What a repeat left.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    pub phases: Vec<Phase>,
+    /// Counts of messages, where content was checked.
+    pub checked: BTreeMap<String, u64>,
+    /// False when it was interrupted.
+    pub whole: bool,
+}
+
+/// The open files of a repeat.
+struct Files {
+    load: Rows<LoadSecond>,
+    latency: Histograms,
+    end_to_end: Option<Histograms>,
+    host: Rows<HostSecond>,
+    brokers: BTreeMap<String, Rows<BrokerSecond>>,
+    events: Rows<Event>,
+    directory: RepeatDirectory,
+}
+
+/// Performs the stages and writes what is seen.
+pub(super) async fn record(
+    bench: &Bench,
+    directory: &RepeatDirectory,
+    repeat: u32,
+    workload: &Workload,
+    stages: &[Stage],
+) -> Result<Recorded, Error> {
+    directory.begin()?;
+    let mut files = Files::create(bench, directory)?;
+    let (sender, mut brokers) = mpsc::unbounded_channel();
+    let watchers = watch_brokers(bench, &sender);
+    let mut generator = Generator::prepare(workload).await?;
+    let mut probe = bench.host_probe();
+    probe.sample(epoch_ms());
+    let mut last_ms = generator.take().at_ms;
+    let mut recorded = Recorded { whole: true, ..Recorded::default() };
+    let mut clock = tokio::time::interval(Duration::from_secs(1));
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    clock.tick().await;
+    'stages: for stage in stages {
+        begin(&mut generator, workload, stage, &mut files).await?;
+        let (from_ms, mut sent_bytes) = (last_ms, 0);
+        for second in 0..stage.seconds {
+            tokio::select! {
+                _ = clock.tick() => {}
+                () = bench.interrupted() => {
+                    recorded.whole = false;
+                    break 'stages;
+                }
+            }
+            let taken = generator.take();
+            last_ms = taken.at_ms;
+            sent_bytes += taken.sent_bytes;
+            files.second(&taken, &mut probe, bench.progress())?;
+            while let Ok((name, second)) = brokers.try_recv() {
+                files.broker(&name, &second)?;
+            }
+            bench.check_space()?;
+            let knows = second > 0 && generator.knows_positions();
+            // Live messages always wait a moment: drained is what one second's worth would explain.
+            let few = taken.sent.max(100) / 10;
+            let is_over = match stage.until {
+                Until::Time => false,
+                Until::Drained => knows && generator.behind() <= few && generator.in_flight() <= few,
+                Until::Sent(bytes) => sent_bytes >= bytes,
+            };
+            if is_over {
+                files.event(last_ms, stage.name, "it ended by what it waited for".to_owned())?;
+                break;
+            }
+        }
+        if stage.seconds > 0 {
+            let name = stage.name.to_owned();
+            recorded.phases.push(Phase { repeat, name, from_ms, to_ms: last_ms });
+        }
+    }
+    recorded.checked = generator.checked();
+    drop(watchers);
+    generator.stop().await;
+    Ok(recorded)
+}
+
+/// Does what happens at the beginning of a stage.
+async fn begin(
+    generator: &mut Generator,
+    workload: &Workload,
+    stage: &Stage,
+    files: &mut Files,
+) -> Result<(), Error> {
+    let kind = match stage.action {
+        Action::None => return Ok(()),
+        Action::StartReaders => {
+            generator.start_readers(workload).await?;
+            "consumers-start"
+        }
+        Action::StopReaders => {
+            generator.stop_readers();
+            "consumers-stop"
+        }
+        Action::StartLanes => {
+            generator.start_lanes(workload)?;
+            "producers-start"
+        }
+        Action::StopLanes => {
+            generator.stop_lanes();
+            "producers-stop"
+        }
+    };
+    files.event(epoch_ms(), kind, stage.name.to_owned())
+}
+
+impl Files {
+    fn create(bench: &Bench, directory: &RepeatDirectory) -> Result<Self, Error> {
+        Ok(Self {
+            load: directory.write_load()?,
+            latency: directory.write_latency()?,
+            end_to_end: None,
+            host: directory.write_host(&bench.cluster().host.name)?,
+            brokers: BTreeMap::new(),
+            events: directory.write_events()?,
+            directory: directory.clone(),
+        })
+    }
+
+    fn second(&mut self, taken: &Taken, probe: &mut HostProbe, progress: &Progress) -> Result<(), Error> {
+        let second = taken.second();
+        self.load.append(&second)?;
+        self.latency.append(taken.at_ms, taken.lasted_ms, &taken.latency)?;
+        if !taken.end_to_end.is_empty() {
+            if self.end_to_end.is_none() {
+                self.end_to_end = Some(self.directory.write_end_to_end()?);
+            }
+            let log = self.end_to_end.as_mut().expect("just opened");
+            log.append(taken.at_ms, taken.lasted_ms, &taken.end_to_end)?;
+        }
+        if let Some(host) = probe.sample(taken.at_ms) {
+            self.host.append(&host)?;
+            if host.cpu_steal > 0.1 {
+                let detail = format!("the hypervisor took {:.0} % of the processors", host.cpu_steal * 100.0);
+                self.event(taken.at_ms, "steal", detail)?;
+            }
+        }
+        if taken.refused > 0 {
+            self.event(taken.at_ms, "flow-control", format!("{} requests were refused", taken.refused))?;
+        }
+        if taken.failed > 0 {
+            self.event(taken.at_ms, "no-answer", format!("{} requests have no answer", taken.failed))?;
+        }
+        progress.second();
+        Ok(())
+    }
+
+    fn event(&mut self, at_ms: u64, kind: &str, detail: String) -> Result<(), Error> {
+        let kind = kind.to_owned();
+        let lasted_ms =
+            if ["flow-control", "no-answer", "steal"].contains(&kind.as_str()) { 1000 } else { 0 };
+        self.events.append(&Event { at_ms, kind, detail, lasted_ms, ..Event::default() })
+    }
+
+    fn broker(&mut self, name: &str, second: &BrokerSecond) -> Result<(), Error> {
+        if !self.brokers.contains_key(name) {
+            self.brokers.insert(name.to_owned(), self.directory.write_broker(name)?);
+        }
+        self.brokers.get_mut(name).expect("just inserted").append(second)
+    }
+}
+
+/// Tasks that ask every broker once a second; a slow answer delays only itself. They end when they are dropped.
+fn watch_brokers(
+    bench: &Bench,
+    sender: &mpsc::UnboundedSender<(String, BrokerSecond)>,
+) -> tokio::task::JoinSet<()> {
+    let mut watchers = tokio::task::JoinSet::new();
+    let brokers = &bench.cluster().target.brokers;
+    for broker in brokers {
+        let has_slaves =
+            broker.id == 0 && brokers.iter().any(|other| other.name == broker.name && other.id > 0);
+        let mut probe = BrokerProbe::new(&bench.cluster().client, &broker.address, has_slaves);
+        let name =
+            if broker.id == 0 { broker.name.clone() } else { format!("{}-{}", broker.name, broker.id) };
+        let sender = sender.clone();
+        watchers.spawn(async move {
+            let mut clock = tokio::time::interval(Duration::from_secs(1));
+            clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+            loop {
+                clock.tick().await;
+                if let Some(second) = probe.sample(epoch_ms()).await
+                    && sender.send((name.clone(), second)).is_err()
+                {
+                    return;
+                }
+            }
+        });
+    }
+    watchers
+}
+
+/// Milliseconds since 1970.
+pub(super) fn epoch_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or_default()
+}

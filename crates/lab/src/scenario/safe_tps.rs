@@ -1,0 +1,193 @@
+//! `vostok lab safe-tps`: the highest rate that keeps every guard (R2), by search.
+//!
+//! A closed loop finds roughly where the ceiling is. Then the interval between a rate that is safe and one that is
+//! not is halved in an open loop, and what is left is confirmed in longer repeats; a rate that is not confirmed is
+//! lowered and tried again.
+
+use super::bench::{Bench, Plan};
+use super::record::Stage;
+use crate::Error;
+use crate::archive::{Factors, Record, RecordedCell};
+use crate::command::{SafeTpsFlags, Scene};
+use crate::generator::Workload;
+use crate::judge::Language;
+use crate::judge::guards::{Guard, Limits, guards, next_to_break};
+use crate::session;
+
+/// A search ends when the interval is this share of the ceiling.
+const RESOLUTION: f64 = 0.03;
+
+/// Rates tried at most.
+const STEPS_MAX: u32 = 9;
+
+/// A rate that is not confirmed is lowered by this share, so often at most.
+const LOWER: (f64, u32) = (0.05, 4);
+
+/// Share of the intended rate that must be reached.
+const REACHED: f64 = 0.99;
+
+/// Runs the search.
+///
+/// # Errors
+/// As [`super::matrix`].
+pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
+    session::block_on(async {
+        let plan = Search { scene: flags.scene.clone(), confirm: flags.confirm };
+        let limits = Limits { slo: flags.slo.clone(), ..Limits::default() };
+        let base = flags.scene.factors(flags.threads, &flags.size, flags.queues);
+        let first = cell(&base, None, "ceiling");
+        let mut bench = Bench::open(&flags.scene, "safe-tps", vec![first.clone()], &plan).await?;
+        let whole = search(&mut bench, &plan, (&base, &first), &limits).await?;
+        bench.finish(whole)
+    })
+}
+
+fn cell(base: &Factors, rate: Option<f64>, purpose: &str) -> Factors {
+    let mut cell = Factors { rate, ..base.clone() };
+    cell.more.insert("purpose".to_owned(), purpose.to_owned());
+    cell
+}
+
+/// False when it was interrupted.
+async fn search(
+    bench: &mut Bench,
+    plan: &Search,
+    (base, first): (&Factors, &Factors),
+    limits: &Limits,
+) -> Result<bool, Error> {
+    let Some(found) = bench.add(first, plan).await? else { return Ok(false) };
+    let ceiling = mean_rate(&found);
+    bench.line(&format!("closed loop: {ceiling:.0}/s; searching below"));
+    let mut halving = Halving::new(ceiling);
+    while let Some(rate) = halving.next() {
+        let Some(found) = bench.add(&cell(base, Some(rate), "search"), plan).await? else { return Ok(false) };
+        let verdict = judge(bench, &found, rate, limits);
+        bench.line(&format!("{rate:.0}/s: {}", verdict.told()));
+        halving.note(rate, verdict.is_safe());
+    }
+    let mut rate = halving.safe;
+    for _ in 0..LOWER.1 {
+        if rate < 1.0 {
+            break;
+        }
+        let Some(found) = bench.add(&cell(base, Some(rate.round()), "confirm"), plan).await? else {
+            return Ok(false);
+        };
+        let verdict = judge(bench, &found, rate, limits);
+        bench.line(&format!("confirming {rate:.0}/s: {}", verdict.told()));
+        if verdict.is_safe() {
+            bench.line(&format!("highest safe rate: {rate:.0} messages/s; {}", verdict.next()));
+            return Ok(true);
+        }
+        rate *= 1.0 - LOWER.0;
+    }
+    bench.line("no rate is safe under these guards; the last lines say which ones break");
+    Ok(true)
+}
+
+/// The interval in which the highest safe rate lies.
+#[derive(Clone, Debug)]
+pub(super) struct Halving {
+    ceiling: f64,
+    /// Highest rate known as safe.
+    pub safe: f64,
+    /// Lowest rate known as not safe.
+    unsafe_at: f64,
+    steps: u32,
+}
+
+impl Halving {
+    pub fn new(ceiling: f64) -> Self {
+        Self { ceiling, safe: 0.0, unsafe_at: ceiling * 1.1, steps: 0 }
+    }
+
+    /// The rate to try; `None` when the interval is small enough.
+    pub fn next(&self) -> Option<f64> {
+        let is_narrow = self.unsafe_at - self.safe <= self.ceiling * RESOLUTION;
+        if is_narrow || self.steps >= STEPS_MAX || self.ceiling < 1.0 {
+            return None;
+        }
+        Some(((self.safe + self.unsafe_at) / 2.0).round())
+    }
+
+    pub fn note(&mut self, rate: f64, is_safe: bool) {
+        self.steps += 1;
+        if is_safe { self.safe = rate } else { self.unsafe_at = rate }
+    }
+}
+
+/// What the guards say of a cell.
+struct Verdict {
+    guards: Vec<Guard>,
+    reached: f64,
+}
+
+impl Verdict {
+    fn is_safe(&self) -> bool {
+        self.reached >= REACHED && self.guards.iter().all(Guard::holds)
+    }
+
+    fn told(&self) -> String {
+        let mut broken: Vec<String> = self.guards.iter().filter(|guard| !guard.holds()).map(told).collect();
+        if self.reached < REACHED {
+            broken.push(format!("only {:.0} % of the rate were reached", self.reached * 100.0));
+        }
+        if broken.is_empty() { "safe".to_owned() } else { format!("not safe: {}", broken.join("; ")) }
+    }
+
+    fn next(&self) -> String {
+        match next_to_break(&self.guards) {
+            Some(guard) => format!("next to break: {}, {:.0} % left", told(guard), guard.headroom() * 100.0),
+            None => "no guard is near its limit".to_owned(),
+        }
+    }
+}
+
+fn told(guard: &Guard) -> String {
+    format!("{} {}", guard.node, guard.reading.get(Language::En)).trim().to_owned()
+}
+
+fn judge(bench: &Bench, found: &RecordedCell, rate: f64, limits: &Limits) -> Verdict {
+    let record = Record { file: bench.run_file().clone(), cells: vec![found.clone()] };
+    let windows = record.windows(&record.cells[0], "steady");
+    let guards = windows.iter().flat_map(|window| guards(window, limits)).collect();
+    Verdict { guards, reached: mean_rate(found) / rate }
+}
+
+/// Messages per second over the steady parts of all repeats.
+fn mean_rate(found: &RecordedCell) -> f64 {
+    let record = Record { cells: vec![found.clone()], ..Record::default() };
+    let windows = record.windows(&record.cells[0], "steady");
+    let rows: Vec<_> = windows.iter().flat_map(|window| window.load).collect();
+    rows.iter().map(|row| row.sent as f64).sum::<f64>() / rows.len().max(1) as f64
+}
+
+#[derive(Clone, Debug)]
+struct Search {
+    scene: Scene,
+    /// Seconds of each confirming repeat.
+    confirm: u32,
+}
+
+impl Search {
+    fn is_confirming(cell: &Factors) -> bool {
+        cell.more.get("purpose").is_some_and(|purpose| purpose == "confirm")
+    }
+}
+
+impl Plan for Search {
+    fn workload(&self, cell: &Factors) -> Workload {
+        // An open loop needs room for what waits while a server pauses.
+        let threads = if cell.rate.is_some() { cell.threads.max(10_000) } else { cell.threads };
+        Workload { threads, ..self.scene.workload(cell) }
+    }
+
+    fn stages(&self, cell: &Factors) -> Vec<Stage> {
+        let steady = if Self::is_confirming(cell) { self.confirm } else { self.scene.duration };
+        Stage::plain(self.scene.warmup, steady)
+    }
+
+    fn repeats(&self, cell: &Factors) -> Option<u32> {
+        (!Self::is_confirming(cell)).then_some(1)
+    }
+}

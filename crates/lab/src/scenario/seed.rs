@@ -1,0 +1,226 @@
+//! `vostok lab seed 000`: the five reports as ready-made runs, scaled to the machine.
+
+use super::backlog;
+use super::bench::{Bench, Plan};
+use super::cluster::Cluster;
+use super::modes::set_flush;
+use super::record::{Action, Stage, Until};
+use super::sizes::{bytes, mix};
+use crate::Error;
+use crate::archive::{Factors, TargetKind};
+use crate::command::{Scale, Scene, SeedFlags};
+use crate::generator::{Payload, Workload};
+use crate::session;
+
+/// Runs a report's cells.
+///
+/// # Errors
+/// There is no such report, or as [`super::matrix`].
+pub fn run(flags: &SeedFlags) -> Result<(), Error> {
+    session::block_on(async {
+        let mut plan = Seed::new(flags)?;
+        let cluster = Cluster::look(&plan.scene.namesrv, None, plan.scene.pid).await?;
+        plan.keep_possible(&cluster);
+        cluster.client.shutdown();
+        let scenario = format!("seed {}", flags.report);
+        let mut bench = Bench::open(&plan.scene, &scenario, plan.cells.clone(), &plan).await?;
+        bench.run(&plan).await
+    })
+}
+
+/// What a report measured.
+#[derive(Clone, Debug)]
+pub(super) struct Seed {
+    pub scene: Scene,
+    pub cells: Vec<Factors>,
+    /// Bytes of a backlog, and the longest filling and draining.
+    fill: (u64, u32, u32),
+}
+
+/// Seconds of warm-up, seconds that count, bytes of a backlog and seconds of a soak, by scale.
+fn sizes_of(scale: Scale) -> (u32, u32, &'static str, u32) {
+    match scale {
+        Scale::Small => (2, 8, "512m", 120),
+        Scale::Medium => (10, 60, "20g", 3600),
+        Scale::Full => (30, 300, "200g", 8 * 3600),
+    }
+}
+
+impl Seed {
+    /// The cells of a report at a scale.
+    ///
+    /// # Errors
+    /// There is no such report.
+    pub fn new(flags: &SeedFlags) -> Result<Self, Error> {
+        let (warmup, duration, fill, soak) = sizes_of(flags.scale);
+        let scene = Scene { warmup, duration, ..flags.scene.clone() };
+        let fill = (bytes(fill).expect("a constant"), soak.max(60), soak.max(60));
+        let mut seed = Self { scene, cells: Vec::new(), fill };
+        let is_small = flags.scale == Scale::Small;
+        match flags.report.as_str() {
+            "000" => seed.ladders(is_small),
+            "001" => seed.throughput(is_small, soak),
+            "002" => seed.raft(soak),
+            "003" => seed.metaq(is_small),
+            "004" => seed.trend(is_small, soak),
+            other => {
+                let why = format!("expected 000, 001, 002, 003 or 004, found {other}");
+                return Err(Error::Flag { flag: "seed", why });
+            }
+        }
+        Ok(seed)
+    }
+
+    fn add(&mut self, threads: u32, size: &str, queues: u32, more: &[(&str, &str)]) {
+        let mut cell = self.scene.factors(threads, &mix(size).expect("a constant"), queues);
+        for (name, value) in more {
+            let value = (*value).to_owned();
+            match *name {
+                "flush" => cell.flush = value,
+                "compression" => cell.compression = value,
+                "payload" => cell.payload = value,
+                "groups" => cell.groups = value.parse().expect("a constant"),
+                "producers" => cell.producers = value.parse().expect("a constant"),
+                _ => {
+                    cell.more.insert((*name).to_owned(), value);
+                }
+            }
+        }
+        if !self.cells.contains(&cell) {
+            self.cells.push(cell);
+        }
+    }
+
+    /// 000: ladders of threads by size and queues.
+    fn ladders(&mut self, is_small: bool) {
+        let threads = [1, 10, 30, 60, 120, 200];
+        let (sizes, queues): (&[&str], &[u32]) =
+            if is_small { (&["1k", "10k"], &[8]) } else { (&["1k", "2k", "5k", "10k", "1m"], &[1, 8, 16]) };
+        for size in sizes {
+            for queues in queues {
+                threads.iter().for_each(|threads| self.add(*threads, size, *queues, &[]));
+            }
+        }
+        if is_small {
+            [1, 10, 30].iter().for_each(|threads| self.add(*threads, "1m", 8, &[]));
+            [1, 16].iter().for_each(|queues| self.add(60, "1k", *queues, &[]));
+        }
+    }
+
+    /// 001: threads, sizes, flush modes, and hours of load.
+    fn throughput(&mut self, is_small: bool, soak: u32) {
+        let read = ("groups", "1");
+        let ladder: &[u32] = if is_small { &[1, 8, 32, 64] } else { &[1, 2, 4, 8, 16, 32, 64, 128] };
+        ladder.iter().for_each(|threads| self.add(*threads, "2k", 8, &[read]));
+        ["128", "512", "2k", "8k", "32k"].iter().for_each(|size| self.add(32, size, 8, &[read]));
+        for flush in ["async", "sync"] {
+            self.add(20, "2k", 8, &[read, ("producers", "2"), ("flush", flush)]);
+        }
+        let seconds = soak.to_string();
+        self.add(20, "2k", 8, &[read, ("producers", "2"), ("soak", &seconds)]);
+    }
+
+    /// 002: two producers of 80 threads, 500 bytes, two consumers' groups.
+    fn raft(&mut self, soak: u32) {
+        let common = [("groups", "1"), ("producers", "2")];
+        [20, 40, 80, 160].iter().for_each(|threads| self.add(*threads, "500", 8, &common));
+        let seconds = soak.to_string();
+        self.add(160, "500", 8, &[common[0], common[1], ("soak", &seconds)]);
+    }
+
+    /// 003: sizes, flush, compression and payload, queues, backlogs.
+    fn metaq(&mut self, is_small: bool) {
+        let common = [("groups", "1"), ("producers", "2")];
+        let with = |more: &[(&'static str, &'static str)]| [&common[..], more].concat();
+        let queues = if is_small { 128 } else { 1024 };
+        let sizes: &[&str] = if is_small {
+            &["128", "2k", "32k"]
+        } else {
+            &["128", "256", "512", "1k", "2k", "4k", "6k", "32k", "128k", "512k"]
+        };
+        for flush in ["async", "sync"] {
+            for size in sizes {
+                self.add(128, size, queues, &with(&[("flush", flush)]));
+            }
+            for payload in ["repeat:128", "random"] {
+                let packed = [("flush", flush), ("compression", "zlib"), ("payload", payload)];
+                self.add(128, "4k", queues, &with(&packed));
+            }
+        }
+        let many: &[u32] = if is_small { &[1024, 10_240] } else { &[5000, 10_240, 50_000] };
+        for queues in many {
+            let packed = [("flush", "async"), ("compression", "zlib"), ("payload", "repeat:128")];
+            self.add(128, "4k", *queues, &with(&packed));
+        }
+        for packed in [&[("compression", "zlib"), ("payload", "repeat:128")][..], &[]] {
+            let fill = self.fill.0.to_string();
+            let mut more = with(&[("flush", "async")]);
+            more.extend(packed);
+            let mut more: Vec<(&str, &str)> = more;
+            more.push(("fill", &fill));
+            self.add(128, "4k", queues, &more);
+        }
+    }
+
+    /// 004: threads rising to 44 with 2 KiB, then hours at the end of the ladder.
+    fn trend(&mut self, is_small: bool, soak: u32) {
+        let common = [("groups", "1"), ("producers", "2")];
+        let ladder: &[u32] =
+            if is_small { &[2, 8, 16, 28, 44] } else { &[2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44] };
+        ladder.iter().for_each(|threads| self.add(*threads, "2k", 8, &common));
+        let seconds = soak.to_string();
+        self.add(44, "2k", 8, &[common[0], common[1], ("soak", &seconds)]);
+    }
+
+    /// Leaves out flush modes that the brokers cannot be brought into while they run, and says so.
+    fn keep_possible(&mut self, cluster: &Cluster) {
+        if cluster.target.kind == TargetKind::Vostok {
+            return;
+        }
+        let master = cluster.target.brokers.iter().find(|broker| broker.id == 0);
+        let found = master.and_then(|master| master.settings.get("flushDiskType"));
+        let mode = if found.is_some_and(|found| found == "SYNC_FLUSH") { "sync" } else { "async" };
+        let before = self.cells.len();
+        self.cells.retain(|cell| cell.flush.is_empty() || cell.flush == mode);
+        if self.cells.len() < before {
+            println!(
+                "{} cells are left out: the broker flushes {mode} and cannot change while it runs",
+                before - self.cells.len()
+            );
+        }
+    }
+}
+
+impl Plan for Seed {
+    fn workload(&self, cell: &Factors) -> Workload {
+        let workload = self.scene.workload(cell);
+        let payload = match cell.payload.strip_prefix("repeat:").and_then(|period| period.parse().ok()) {
+            Some(period) => Payload::Repeat(period),
+            None => workload.payload.clone(),
+        };
+        let checked = cell.more.contains_key("soak");
+        Workload { payload, checked, ..workload }
+    }
+
+    fn stages(&self, cell: &Factors) -> Vec<Stage> {
+        if cell.more.contains_key("fill") {
+            let (fill, filling, draining) = self.fill;
+            return backlog::stages(&self.scene, fill, (filling, draining));
+        }
+        let soak = cell.more.get("soak").and_then(|seconds| seconds.parse().ok());
+        let mut stages = Stage::plain(self.scene.warmup, soak.unwrap_or(self.scene.duration));
+        if soak.is_some() {
+            let until = Until::Drained;
+            stages.push(Stage { name: "rest", seconds: 60, action: Action::StopLanes, until });
+        }
+        stages
+    }
+
+    fn repeats(&self, cell: &Factors) -> Option<u32> {
+        (cell.more.contains_key("soak") || cell.more.contains_key("fill")).then_some(1)
+    }
+
+    async fn prepare(&self, cluster: &Cluster, cell: &Factors) -> Result<(), Error> {
+        set_flush(cluster, &cell.flush).await
+    }
+}

@@ -1,0 +1,41 @@
+//! Sizes and their mixtures as people type them.
+
+use crate::generator::Sizes;
+
+/// Bytes of `512`, `1k`, `10K`, `1m`, `2g`: powers of 1,024.
+///
+/// # Errors
+/// Anything else, with what was expected.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let wrong = || format!("expected a size like 512, 1k, 4m or 2g, found {text:?}");
+    let letter = text.chars().last().ok_or_else(wrong)?.to_ascii_lowercase();
+    let power = match letter {
+        'k' => 1,
+        'm' => 2,
+        'g' => 3,
+        _ => 0,
+    };
+    let digits = if power == 0 { text } else { &text[..text.len() - 1] };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    if number.is_finite() && number >= 0.0 {
+        Ok((number * 1024_f64.powi(power)) as u64)
+    } else {
+        Err(wrong())
+    }
+}
+
+/// A size, or several with weights: `1k`, `512:9/10k:1`.
+///
+/// # Errors
+/// Anything else, with what was expected.
+pub fn mix(text: &str) -> Result<Sizes, String> {
+    let one = |part: &str| match part.split_once(':') {
+        None => Ok((bytes(part)?, 1)),
+        Some((size, weight)) => {
+            let weight = weight.parse().map_err(|_| format!("expected a weight like 9, found {weight:?}"))?;
+            Ok((bytes(size)?, weight))
+        }
+    };
+    text.split('/').map(one).collect::<Result<_, String>>().map(Sizes)
+}

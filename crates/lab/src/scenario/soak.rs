@@ -1,0 +1,51 @@
+//! `vostok lab soak`: hours of load in which every message is accounted for.
+
+use super::bench::{Bench, Plan};
+use super::record::{Action, Stage, Until};
+use crate::Error;
+use crate::archive::Factors;
+use crate::command::{Scene, SoakFlags};
+use crate::generator::Workload;
+use crate::session;
+
+/// Longest wait for the last messages, seconds.
+const LAST_SECONDS: u32 = 120;
+
+/// Runs the scenario.
+///
+/// # Errors
+/// As [`super::matrix`].
+pub fn run(flags: &SoakFlags) -> Result<(), Error> {
+    session::block_on(async {
+        let seconds = (flags.hours * 3600.0).max(1.0) as u32;
+        let groups = flags.scene.groups.max(1);
+        let scene = Scene { groups, duration: seconds, repeats: 1, ..flags.scene.clone() };
+        let cell = scene.factors(flags.threads, &flags.size, flags.queues);
+        let plan = Soak { scene };
+        let mut bench = Bench::open(&plan.scene, "soak", vec![cell], &plan).await?;
+        bench.run(&plan).await
+    })
+}
+
+/// Load whose content is checked, and an end in which everything arrives.
+#[derive(Clone, Debug)]
+pub(super) struct Soak {
+    pub scene: Scene,
+}
+
+impl Plan for Soak {
+    fn workload(&self, cell: &Factors) -> Workload {
+        Workload { checked: true, ..self.scene.workload(cell) }
+    }
+
+    fn stages(&self, _cell: &Factors) -> Vec<Stage> {
+        let mut stages = Stage::plain(self.scene.warmup, self.scene.duration);
+        stages.push(Stage {
+            name: "rest",
+            seconds: LAST_SECONDS,
+            action: Action::StopLanes,
+            until: Until::Drained,
+        });
+        stages
+    }
+}

@@ -1,0 +1,105 @@
+use super::bench::Plan as _;
+use super::safe_tps::Halving;
+use super::seed::Seed;
+use super::*;
+use crate::command::{MatrixFlags, SeedFlags};
+use crate::generator::Sizes;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    flags: MatrixFlags,
+}
+
+fn flags(line: &str) -> MatrixFlags {
+    Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags
+}
+
+#[test]
+fn sizes_are_read_as_people_write_them() {
+    let check = |text: &str, expected: Option<u64>| assert_eq!(bytes(text).ok(), expected, "{text}");
+    check("512", Some(512));
+    check("1k", Some(1024));
+    check("1.5K", Some(1536));
+    check("4m", Some(4 << 20));
+    check("2g", Some(2 << 30));
+    check("", None);
+    check("k", None);
+    check("-1", None);
+    check("ten", None);
+    assert_eq!(mix("512:9/10k"), Ok(Sizes(vec![(512, 9), (10_240, 1)])));
+    assert!(mix("1k:x").is_err());
+}
+
+#[test]
+fn a_matrix_has_every_combination_once() {
+    let flags = flags("--threads 1,10,30,60 --size 1k,5k --queues 1,8,16 --groups 2");
+    let cells = cells(&flags);
+    assert_eq!(cells.len(), 24);
+    let names: std::collections::BTreeSet<_> = cells.iter().map(|cell| cell.name(0)).collect();
+    assert_eq!(names.len(), 24);
+    assert_eq!((cells[1].threads, cells[1].size, cells[1].queues, cells[1].groups), (10, 1024, 1, 2));
+    let workload = flags.scene.workload(&cells[23]);
+    assert_eq!((workload.threads, workload.queues, workload.sizes), (60, 16, Sizes::one(5120)));
+}
+
+#[test]
+fn a_mixture_of_sizes_survives_the_archive() {
+    let flags = flags("--size 512:9/10k:1");
+    let cell = &cells(&flags)[0];
+    assert_eq!(cell.size, 1484);
+    assert_eq!(flags.scene.workload(cell).sizes, Sizes(vec![(512, 9), (10_240, 1)]));
+}
+
+#[derive(Parser)]
+struct SeedLine {
+    #[command(flatten)]
+    flags: SeedFlags,
+}
+
+fn seed(line: &str) -> Seed {
+    Seed::new(&SeedLine::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags).unwrap()
+}
+
+#[test]
+fn small_reports_end_within_twenty_minutes() {
+    for report in ["000", "001", "002", "003", "004"] {
+        let seed = seed(report);
+        let seconds = |cell| {
+            let once: u32 = seed.stages(cell).iter().map(|stage| stage.seconds).sum();
+            once * seed.repeats(cell).unwrap_or(3)
+        };
+        let planned: u32 = seed.cells.iter().map(seconds).sum();
+        assert!(
+            planned <= 1100 && seed.cells.len() >= 5,
+            "{report}: {planned} s, {} cells",
+            seed.cells.len()
+        );
+    }
+}
+
+#[test]
+fn whole_reports_hold_their_cells() {
+    assert_eq!(seed("000 --scale full").cells.len(), 6 * 5 * 3);
+    let queues: Vec<_> = seed("003 --scale full").cells.iter().map(|cell| cell.queues).collect();
+    assert!([1024, 5000, 10_240, 50_000].iter().all(|number| queues.contains(number)));
+    let names: std::collections::BTreeSet<_> =
+        seed("003 --scale full").cells.iter().map(|cell| format!("{cell:?}")).collect();
+    assert_eq!(names.len(), queues.len(), "no cell twice");
+    assert!(Seed::new(&SeedLine::parse_from(["x", "005"]).flags).is_err());
+}
+
+#[test]
+fn a_search_finds_the_highest_safe_rate() {
+    for truth in [0.0, 500.0, 71_000.0, 99_000.0, 200_000.0] {
+        let mut halving = Halving::new(100_000.0);
+        let mut tried = 0;
+        while let Some(rate) = halving.next() {
+            halving.note(rate, rate <= truth);
+            tried += 1;
+        }
+        assert!(tried <= 9 && halving.safe <= truth, "{truth}");
+        assert!(halving.safe >= truth.min(110_000.0) - 3500.0, "{truth}: {}", halving.safe);
+    }
+}
