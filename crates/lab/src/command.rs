@@ -12,10 +12,13 @@ pub use flags::{
 };
 
 pub use scene::{
-    BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale, Scene, SeedFlags, SoakFlags,
+    AgentFlags, BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale, Scene, SeedFlags,
+    SelftestFlags, SoakFlags,
 };
 
-use crate::{Error, batch_producer, consumer, echo, producer, scenario, transaction_producer};
+use crate::{
+    Error, agent, batch_producer, consumer, echo, producer, scenario, selftest, transaction_producer,
+};
 use clap::Parser;
 
 /// Arguments of `vostok lab`, taken as they are: the scripts' flags need a step before clap.
@@ -53,6 +56,10 @@ enum Tool {
     Soak(SoakFlags),
     /// Runs one of the five reports this lab is made after.
     Seed(SeedFlags),
+    /// Measures what this machine alone can do.
+    Selftest(SelftestFlags),
+    /// Shows this machine and the broker on it to a lab elsewhere.
+    Agent(AgentFlags),
     /// Answers sends without doing anything: what the network alone allows.
     Echo(EchoFlags),
 }
@@ -87,6 +94,8 @@ pub fn run(lab: Lab) -> Result<(), Error> {
         Ok(Tool::Backlog(flags)) => scenario::backlog(&flags),
         Ok(Tool::Soak(flags)) => scenario::soak(&flags),
         Ok(Tool::Seed(flags)) => scenario::seed(&flags),
+        Ok(Tool::Selftest(flags)) => selftest::run(&flags),
+        Ok(Tool::Agent(flags)) => agent::run(&flags),
         Ok(Tool::Echo(flags)) => echo::run(&flags),
         Err(text) if !text.use_stderr() => {
             print!("{text}");

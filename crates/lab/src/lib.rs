@@ -1,5 +1,6 @@
 //! Load generation, measurement and limit servers: the tools behind `vostok lab`.
 //!
+//! - [`agent`]: the eyes of the lab on other machines.
 //! - [`archive`]: what a run leaves on disk.
 //! - [`command`]: the command line, with the flags of RocketMQ's benchmark scripts.
 //! - [`report`]: what is counted, the lines the scripts print, and the result as JSON.
@@ -7,10 +8,12 @@
 //! - [`load`]: requests made from templates and the connections that drive them.
 //! - [`generator`]: producers and consumers as a workload describes them.
 //! - [`scenario`]: runs of many cells, recorded and resumable.
+//! - [`selftest`]: what this machine alone can do.
 //! - [`measure`]: machines and brokers, second by second.
 //! - [`echo`]: the two limit servers, a bare echo and a logging echo.
 //! - the tools themselves: [`producer`], [`consumer`], [`batch_producer`], [`transaction_producer`].
 
+pub mod agent;
 pub mod archive;
 pub mod batch_producer;
 pub mod command;
@@ -24,6 +27,7 @@ pub mod measure;
 pub mod producer;
 pub mod report;
 pub mod scenario;
+pub mod selftest;
 mod session;
 pub mod transaction_producer;
 

@@ -1,6 +1,7 @@
 //! What is measured beside the load: machines from procfs, brokers by the admin protocol, and what they are.
 
 mod broker;
+mod collector;
 mod counts;
 mod environment;
 mod process;
@@ -8,6 +9,7 @@ mod process;
 mod tests;
 
 pub use broker::BrokerProbe;
+pub use collector::Collector;
 pub use counts::{Counts, HostProbe};
-pub use environment::{device_of, host};
+pub use environment::{device_of, host, hostname};
 pub use process::{ProcessCounts, listener_of};

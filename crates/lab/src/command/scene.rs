@@ -73,6 +73,15 @@ pub struct Scene {
     /// The broker's process on this machine; found by its port when absent.
     #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,
+    /// Agents (`vostok lab agent`) on other machines, usually the brokers', whose figures are kept too.
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    pub agents: Vec<String>,
+    /// Does not measure what this machine alone can do before the first cell.
+    #[arg(long)]
+    pub no_selftest: bool,
+    /// Unified log of a Java broker's collector on this machine; asked of the JVM itself when absent.
+    #[arg(long, value_name = "FILE")]
+    pub gc_log: Option<PathBuf>,
     /// Ends the run when less than this is free on the disk of a broker on this machine.
     #[arg(long, value_name = "BYTES", default_value = "10g", value_parser = bytes)]
     pub free_min: u64,
@@ -256,4 +265,38 @@ pub struct SeedFlags {
     /// How much of it.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     pub scale: Scale,
+}
+
+/// `vostok lab selftest`.
+#[derive(Args, Debug, Clone)]
+pub struct SelftestFlags {
+    /// Directory on the disk that matters.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Bytes written there, and removed.
+    #[arg(long, value_name = "BYTES", default_value = "1g", value_parser = bytes)]
+    pub size: u64,
+    /// Time for each part.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    pub seconds: f64,
+    /// Prints JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `vostok lab agent`.
+#[derive(Args, Debug, Clone)]
+pub struct AgentFlags {
+    /// Where to listen. Whoever connects sees this machine's figures, nothing else.
+    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:9870")]
+    pub listen: String,
+    /// What this machine is called in reports; its host name when absent.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// The broker's process; found by its port when absent.
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<i32>,
+    /// Unified log of a Java broker's collector; asked of the JVM itself when absent.
+    #[arg(long, value_name = "FILE")]
+    pub gc_log: Option<PathBuf>,
 }

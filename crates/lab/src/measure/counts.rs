@@ -1,5 +1,6 @@
 //! A machine second by second: counters of procfs read twice, and what lies between.
 
+use super::collector::Collector;
 use super::process::ProcessCounts;
 use crate::archive::HostSecond;
 use procfs::{Current, CurrentSI};
@@ -53,6 +54,7 @@ pub struct HostProbe {
     device: String,
     /// Whether loopback counts as network.
     loopback: bool,
+    collector: Option<Collector>,
     last: Option<Counts>,
 }
 
@@ -60,7 +62,13 @@ impl HostProbe {
     /// A probe of this machine; `device` as in `/proc/diskstats`.
     #[must_use]
     pub fn new(pid: Option<i32>, device: &str, loopback: bool) -> Self {
-        Self { pid, device: device.to_owned(), loopback, last: None }
+        Self { pid, device: device.to_owned(), loopback, collector: None, last: None }
+    }
+
+    /// The same, with the pauses of a Java process.
+    #[must_use]
+    pub fn with_collector(self, collector: Option<Collector>) -> Self {
+        Self { collector, ..self }
     }
 
     /// What happened since the last call; the first call has nothing to compare with.
@@ -69,7 +77,13 @@ impl HostProbe {
         counts.now.at_ms = at_ms;
         let second = self.last.as_ref().map(|last| last.until(&counts));
         self.last = Some(counts);
-        second
+        let pauses = self.collector.as_mut().map(Collector::take).unwrap_or_default();
+        second.map(|second| HostSecond {
+            gc_young: pauses.young,
+            gc_full: pauses.full,
+            gc_pause_ms: pauses.stopped_ms,
+            ..second
+        })
     }
 }
 

@@ -31,6 +31,12 @@ pub fn host(name: &str, store: &Path, pid: Option<i32>) -> HostFile {
     }
 }
 
+/// What this machine calls itself.
+#[must_use]
+pub fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Name in `/proc/diskstats` of the device under a directory; empty when there is none, as for memory.
 #[must_use]
 pub fn device_of(store: &Path) -> String {

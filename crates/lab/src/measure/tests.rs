@@ -83,3 +83,31 @@ fn java_and_vostok_tables_are_read() {
     assert_eq!(broker::size("0 B"), Some(0));
     assert_eq!(broker::size("3.0 GiB"), Some(3 << 30));
 }
+
+#[test]
+fn pauses_are_read_from_the_unified_log() {
+    let log = "[8.1s][gc] GC(3) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(64M) 3.500ms\n\
+               [8.2s][gc] GC(4) Concurrent Mark Cycle 9.000ms\n\
+               [8.3s][gc] GC(4) Pause Remark 24M->4M(64M) 1.500ms\n\
+               [9.1s][gc] GC(5) Pause Full (System.gc()) 24M->4M(64M) 20.000ms\n";
+    let pauses = collector::read(log, false);
+    assert_eq!((pauses.young, pauses.full, pauses.stopped_ms), (1, 1, 25.0));
+    let safepoint = "[9.1s][safepoint] Safepoint \"G1CollectFull\", Time since last: 12 ns, \
+                     Reaching safepoint: 1000 ns, Cleanup: 0 ns, At safepoint: 20000000 ns, Total: 20001000 ns\n";
+    let pauses = collector::read(&(log.to_owned() + safepoint), true);
+    assert_eq!((pauses.full, pauses.stopped_ms), (1, 20.001), "what safepoints tell is not counted twice");
+}
+
+#[test]
+fn a_log_is_followed_from_its_end() {
+    use std::io::Write;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "[1s][gc] GC(0) Pause Young (Normal) 1M->1M(2M) 1.000ms").unwrap();
+    let mut collector = Collector::of(None, Some(file.path())).unwrap();
+    assert_eq!(collector.take().young, 0, "what was there before does not count");
+    write!(file, "[2s][gc] GC(1) Pause Young (Normal) 1M->").unwrap();
+    assert_eq!(collector.take().young, 0);
+    writeln!(file, "1M(2M) 2.000ms").unwrap();
+    let pauses = collector.take();
+    assert_eq!((pauses.young, pauses.stopped_ms), (1, 2.0));
+}

@@ -1,15 +1,24 @@
 //! What all scenarios share: the cluster, the archive, repeats, interruption and resuming.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, asked_of};
 use super::progress::Progress;
 use super::record::{Stage, epoch_ms, record};
 use crate::Error;
-use crate::archive::{Archive, Cell, Factors, LoadSecond, RecordedCell, RunFile};
+use crate::agent::Link;
+use crate::archive::{
+    Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, TargetKind,
+};
 use crate::command::Scene;
 use crate::generator::Workload;
-use crate::measure::{HostProbe, device_of};
-use std::path::Path;
+use crate::measure::{Collector, HostProbe, device_of};
+use crate::selftest;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// Bytes and time of the self-test before a run.
+const SELFTEST_BYTES: u64 = 256 << 20;
+const SELFTEST_TIME: Duration = Duration::from_secs(1);
 
 /// A run in progress.
 pub struct Bench {
@@ -19,6 +28,8 @@ pub struct Bench {
     progress: Progress,
     interrupt: watch::Receiver<bool>,
     free_bytes_min: u64,
+    gc_log: Option<PathBuf>,
+    agents: Vec<String>,
 }
 
 /// How cells become load.
@@ -51,7 +62,12 @@ impl Bench {
         cells: Vec<Factors>,
         plan: &impl Plan,
     ) -> Result<Self, Error> {
-        let cluster = Cluster::look(&scene.namesrv, scene.name.as_deref(), scene.pid).await?;
+        let mut cluster = Cluster::look(&scene.namesrv, scene.name.as_deref(), scene.pid).await?;
+        let root = root_of(scene, scenario);
+        if !scene.no_selftest && !root.join("run.json").exists() {
+            cluster.host.roofline = Some(roofline(&cluster.store).await?);
+        }
+        let (hosts, clock_skew_us) = hosts(&mut cluster, &scene.agents).await?;
         let run = RunFile {
             scenario: scenario.to_owned(),
             command_line: std::env::args().collect(),
@@ -59,15 +75,12 @@ impl Bench {
             started_ms: epoch_ms(),
             seed: scene.seed,
             target: cluster.target.clone(),
-            hosts: vec![cluster.host.clone()],
+            hosts,
+            clock_skew_us,
             cells,
             repeats: scene.repeats,
             ..RunFile::default()
         };
-        let root = scene
-            .out
-            .clone()
-            .unwrap_or_else(|| format!("lab-{scenario}-{}", run.started_ms / 1000).replace(' ', "-").into());
         let (archive, run) = begin_or_resume(&root, run)?;
         let each: Vec<u64> = run.cells.iter().map(|cell| seconds_of(plan, cell, run.repeats)).collect();
         let finished = (1..).zip(&run.cells).zip(&each);
@@ -88,7 +101,16 @@ impl Bench {
             run.repeats,
             root.display()
         ));
-        Ok(Self { cluster, archive, run, progress, interrupt, free_bytes_min: scene.free_min })
+        Ok(Self {
+            cluster,
+            archive,
+            run,
+            progress,
+            interrupt,
+            free_bytes_min: scene.free_min,
+            gc_log: scene.gc_log.clone(),
+            agents: scene.agents.clone(),
+        })
     }
 
     /// The cluster.
@@ -101,6 +123,12 @@ impl Bench {
     #[must_use]
     pub fn archive(&self) -> &Archive {
         &self.archive
+    }
+
+    /// Agents on other machines.
+    #[must_use]
+    pub fn agents(&self) -> &[String] {
+        &self.agents
     }
 
     pub(super) fn progress(&self) -> &Progress {
@@ -121,7 +149,10 @@ impl Bench {
     /// A probe of this machine.
     pub(super) fn host_probe(&self) -> HostProbe {
         let device = device_of(&self.cluster.store);
-        HostProbe::new(self.cluster.pid, &device, self.cluster.is_here())
+        let probe = HostProbe::new(self.cluster.pid, &device, self.cluster.is_here());
+        let is_java = self.cluster.target.kind == TargetKind::Rocketmq;
+        let log = is_java.then(|| Collector::of(self.cluster.pid, self.gc_log.as_deref())).flatten();
+        probe.with_collector(log)
     }
 
     /// Ends a run before it fills the disk of a broker on this machine.
@@ -243,6 +274,37 @@ impl Bench {
         self.cluster.client.shutdown();
         Ok(())
     }
+}
+
+/// This machine and those of the agents, and how far apart their clocks may be, microseconds.
+async fn hosts(cluster: &mut Cluster, agents: &[String]) -> Result<(Vec<HostFile>, u64), Error> {
+    let (mut hosts, mut skew_us) = (vec![cluster.host.clone()], 0);
+    for address in agents {
+        let (broker, asked) = asked_of(&cluster.target, address);
+        let link = Link::connect(address, &asked).await?;
+        if let Some(broker) = broker {
+            cluster.target.brokers[broker].host = Some(link.hello.host.name.clone());
+        }
+        skew_us = skew_us.max(link.skew_us);
+        if hosts.iter().all(|host| host.name != link.hello.host.name) {
+            hosts.push(link.hello.host);
+        }
+    }
+    Ok((hosts, skew_us))
+}
+
+/// The directory of the run.
+fn root_of(scene: &Scene, scenario: &str) -> PathBuf {
+    let named = || format!("lab-{}-{}", scenario.replace(' ', "-"), epoch_ms() / 1000).into();
+    scene.out.clone().unwrap_or_else(named)
+}
+
+/// What the machine alone can do. It blocks, so it has a thread.
+async fn roofline(store: &Path) -> Result<Roofline, Error> {
+    let store = store.to_owned();
+    let measured =
+        tokio::task::spawn_blocking(move || selftest::measure(&store, SELFTEST_BYTES, SELFTEST_TIME));
+    measured.await.map_err(|panic| Error::Broken(panic.to_string()))?
 }
 
 fn seconds_of(plan: &impl Plan, cell: &Factors, repeats: u32) -> u64 {

@@ -1,6 +1,7 @@
 //! The cluster under load, as it describes itself, and which of its brokers run on this machine.
 
 use crate::Error;
+use crate::agent::Asked;
 use crate::archive::{BrokerFile, HostFile, Target, TargetKind};
 use crate::measure::{self, listener_of};
 use client::{Client, Config};
@@ -52,7 +53,7 @@ impl Cluster {
             let port = brokers[local?].address.rsplit_once(':')?.1.parse().ok()?;
             listener_of(port)
         });
-        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let hostname = measure::hostname();
         let store = local.and_then(|index| store_of(&brokers[index]));
         let store = store.unwrap_or_else(|| std::env::current_dir().unwrap_or_else(|_| "/".into()));
         for broker in brokers.iter_mut().filter(|broker| is_here(&broker.address)) {
@@ -91,6 +92,19 @@ async fn registered(client: &Client) -> Result<Vec<BrokerFile>, Error> {
         }
     }
     Err(Error::Broken("no broker is registered with the name server; start one first".to_owned()))
+}
+
+/// What an agent is to look at: the broker whose address is the agent's machine, else just the machine.
+#[must_use]
+pub fn asked_of(target: &Target, agent: &str) -> (Option<usize>, Asked) {
+    let machine = |address: &str| address.rsplit_once(':').map(|(machine, _)| machine.to_owned());
+    let index = target.brokers.iter().position(|broker| machine(&broker.address) == machine(agent));
+    let broker = index.map(|index| &target.brokers[index]);
+    let port = broker.and_then(|broker| broker.address.rsplit_once(':')?.1.parse().ok());
+    let path = |key: &str| broker.and_then(|broker| broker.settings.get(key)).cloned();
+    let store = path("storePathCommitLog").or_else(|| path("storePathRootDir"));
+    let is_java = target.kind == TargetKind::Rocketmq;
+    (index, Asked { port, store: store.map(PathBuf::from), is_java })
 }
 
 fn own_name(target: &Target) -> String {

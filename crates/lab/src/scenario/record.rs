@@ -1,8 +1,10 @@
 //! One repeat: stages of load, every second of them on disk.
 
 use super::bench::Bench;
+use super::cluster::asked_of;
 use super::progress::Progress;
 use crate::Error;
+use crate::agent::Link;
 use crate::archive::{BrokerSecond, Event, Histograms, HostSecond, LoadSecond, Phase, RepeatDirectory, Rows};
 use crate::generator::{Generator, Taken, Workload};
 use crate::measure::{BrokerProbe, HostProbe};
@@ -83,6 +85,7 @@ struct Files {
     latency: Histograms,
     end_to_end: Option<Histograms>,
     host: Rows<HostSecond>,
+    others: BTreeMap<String, Rows<HostSecond>>,
     brokers: BTreeMap<String, Rows<BrokerSecond>>,
     events: Rows<Event>,
     directory: RepeatDirectory,
@@ -100,6 +103,8 @@ pub(super) async fn record(
     let mut files = Files::create(bench, directory)?;
     let (sender, mut brokers) = mpsc::unbounded_channel();
     let watchers = watch_brokers(bench, &sender);
+    let (seen, mut afar) = mpsc::unbounded_channel();
+    let agents = watch_agents(bench, &seen).await?;
     let mut generator = Generator::prepare(workload).await?;
     let mut probe = bench.host_probe();
     probe.sample(epoch_ms());
@@ -126,6 +131,9 @@ pub(super) async fn record(
             while let Ok((name, second)) = brokers.try_recv() {
                 files.broker(&name, &second)?;
             }
+            while let Ok((name, second)) = afar.try_recv() {
+                files.other_host(&name, &second)?;
+            }
             bench.check_space()?;
             let knows = second > 0 && generator.knows_positions();
             // Live messages always wait a moment: drained is what one second's worth would explain.
@@ -146,7 +154,7 @@ pub(super) async fn record(
         }
     }
     recorded.checked = generator.checked();
-    drop(watchers);
+    drop((watchers, agents));
     generator.stop().await;
     Ok(recorded)
 }
@@ -187,6 +195,7 @@ impl Files {
             latency: directory.write_latency()?,
             end_to_end: None,
             host: directory.write_host(&bench.cluster().host.name)?,
+            others: BTreeMap::new(),
             brokers: BTreeMap::new(),
             events: directory.write_events()?,
             directory: directory.clone(),
@@ -228,12 +237,44 @@ impl Files {
         self.events.append(&Event { at_ms, kind, detail, lasted_ms, ..Event::default() })
     }
 
+    fn other_host(&mut self, name: &str, second: &HostSecond) -> Result<(), Error> {
+        if !self.others.contains_key(name) {
+            self.others.insert(name.to_owned(), self.directory.write_host(name)?);
+        }
+        self.others.get_mut(name).expect("just inserted").append(second)
+    }
+
     fn broker(&mut self, name: &str, second: &BrokerSecond) -> Result<(), Error> {
         if !self.brokers.contains_key(name) {
             self.brokers.insert(name.to_owned(), self.directory.write_broker(name)?);
         }
         self.brokers.get_mut(name).expect("just inserted").append(second)
     }
+}
+
+/// Tasks that take what agents on other machines see. They end when they are dropped.
+async fn watch_agents(
+    bench: &Bench,
+    sender: &mpsc::UnboundedSender<(String, HostSecond)>,
+) -> Result<tokio::task::JoinSet<()>, Error> {
+    let mut watchers = tokio::task::JoinSet::new();
+    for address in bench.agents() {
+        let (_, asked) = asked_of(&bench.cluster().target, address);
+        let mut link = Link::connect(address, &asked).await?;
+        // This machine is watched already.
+        if link.hello.host.name == bench.cluster().host.name {
+            continue;
+        }
+        let sender = sender.clone();
+        watchers.spawn(async move {
+            while let Some(second) = link.next().await {
+                if sender.send((link.hello.host.name.clone(), second)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    Ok(watchers)
 }
 
 /// Tasks that ask every broker once a second; a slow answer delays only itself. They end when they are dropped.

@@ -1,0 +1,126 @@
+//! `vostok lab agent`: the eyes of the lab on other machines, beside a broker of any make, without privileges.
+//!
+//! Lines of JSON over TCP. The lab says [`Asked`] what to look at; the agent answers once with [`Hello`], what the
+//! machine is and what its clock says, and then with one [`HostSecond`] a second until the connection ends. The times
+//! of the seconds are the agent's; the lab knows from the hello how far apart the clocks are, and how sure that is.
+
+mod link;
+#[cfg(test)]
+mod tests;
+
+pub use link::Link;
+
+use crate::Error;
+use crate::archive::HostFile;
+use crate::command::AgentFlags;
+use crate::measure::{self, Collector, HostProbe, device_of, listener_of};
+use crate::session;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Longest request.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// Connections served at the same time; more are closed at once.
+const CONNECTIONS_MAX: usize = 64;
+
+/// What the lab wants to see.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Asked {
+    /// Port the broker listens on, by which its process is found.
+    pub port: Option<u16>,
+    /// Where the broker keeps its messages.
+    pub store: Option<PathBuf>,
+    /// The broker is Apache RocketMQ: look at its collector.
+    pub is_java: bool,
+}
+
+/// The first answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hello {
+    /// The machine.
+    pub host: HostFile,
+    /// Its clock, microseconds since 1970.
+    pub now_us: u64,
+    /// The broker's process was found.
+    pub has_process: bool,
+}
+
+/// Serves until it is killed.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub fn run(flags: &AgentFlags) -> Result<(), Error> {
+    session::block_on(async {
+        let failed = Error::system(format!("listen on {}", flags.listen));
+        let listener = TcpListener::bind(&flags.listen).await.map_err(failed)?;
+        println!("agent on {}", flags.listen);
+        serve(listener, flags).await
+    })
+}
+
+/// Serves the connections of a listener.
+pub(crate) async fn serve(listener: TcpListener, flags: &AgentFlags) -> Result<(), Error> {
+    let mut watched = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, _) = accepted.map_err(Error::system("accept connections"))?;
+                if watched.len() < CONNECTIONS_MAX {
+                    let flags = flags.clone();
+                    watched.spawn(async move {
+                        // A connection that ends is how watching ends.
+                        let _ = watch(stream, &flags).await;
+                    });
+                }
+            }
+            Some(_) = watched.join_next() => {}
+        }
+    }
+}
+
+async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (reader, mut writer) = stream.into_split();
+    let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reader, REQUEST_BYTES_MAX as u64)).lines();
+    let Some(line) = lines.next_line().await? else { return Ok(()) };
+    let asked: Asked = serde_json::from_str(&line).map_err(std::io::Error::other)?;
+    let pid = flags.pid.or_else(|| listener_of(asked.port?));
+    let store = asked.store.filter(|path| path.exists()).or_else(|| std::env::current_dir().ok());
+    let store = store.unwrap_or_else(|| "/".into());
+    let name = flags.name.clone().unwrap_or_else(measure::hostname);
+    let host = measure::host(&name, &store, pid);
+    let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
+    let mut probe = HostProbe::new(pid, &device_of(&store), false).with_collector(log);
+    let hello = Hello { host, now_us: now_us(), has_process: pid.is_some() };
+    writer.write_all(&line_of(&hello)).await?;
+    let mut clock = tokio::time::interval(Duration::from_secs(1));
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            _ = clock.tick() => {}
+            // The lab says nothing more; what comes is the end.
+            _ = lines.next_line() => return Ok(()),
+        }
+        if let Some(second) = probe.sample(now_us() / 1000) {
+            writer.write_all(&line_of(&second)).await?;
+        }
+    }
+}
+
+fn line_of(value: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).expect("texts and numbers become JSON");
+    line.push(b'\n');
+    line
+}
+
+/// Microseconds since 1970.
+fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,70 @@
+//! The lab's end of a connection to an agent.
+
+use super::{Asked, Hello, line_of, now_us};
+use crate::Error;
+use crate::archive::HostSecond;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+/// How long an agent may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection to an agent.
+#[derive(Debug)]
+pub struct Link {
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    /// Closing it ends the agent's watching.
+    _writer: OwnedWriteHalf,
+    /// What the agent said first.
+    pub hello: Hello,
+    /// What its clock shows more than ours, microseconds.
+    pub ahead_us: i64,
+    /// How wrong that may be.
+    pub skew_us: u64,
+}
+
+impl Link {
+    /// Connects to an agent and asks it to watch.
+    ///
+    /// # Errors
+    /// Nobody answers there, or no agent.
+    pub async fn connect(address: &str, asked: &Asked) -> Result<Self, Error> {
+        let failed = Error::system(format!("ask the agent at {address}"));
+        match tokio::time::timeout(TIMEOUT, connect(address, asked)).await {
+            Ok(linked) => linked.map_err(failed),
+            Err(_) => Err(failed(io::Error::from(io::ErrorKind::TimedOut))),
+        }
+    }
+
+    /// The next second, with its time by our clock; `None` when the agent is gone.
+    pub async fn next(&mut self) -> Option<HostSecond> {
+        let line = self.lines.next_line().await.ok()??;
+        let second: HostSecond = serde_json::from_str(&line).ok()?;
+        let at_ms = second.at_ms.saturating_add_signed(-self.ahead_us / 1000);
+        Some(HostSecond { at_ms, ..second })
+    }
+}
+
+async fn connect(address: &str, asked: &Asked) -> io::Result<Link> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (reader, mut writer) = stream.into_split();
+    let before_us = now_us();
+    writer.write_all(&line_of(asked)).await?;
+    let mut lines = BufReader::new(reader).lines();
+    let line = lines.next_line().await?.ok_or_else(|| io::Error::other("it closed the connection"))?;
+    let hello: Hello = serde_json::from_str(&line).map_err(io::Error::other)?;
+    let after_us = now_us();
+    let (ahead_us, skew_us) = apart(before_us, hello.now_us, after_us);
+    Ok(Link { lines, _writer: writer, hello, ahead_us, skew_us })
+}
+
+/// How far another clock is ahead when it was read between two readings of ours, and how wrong that may be.
+pub(super) fn apart(before_us: u64, other_us: u64, after_us: u64) -> (i64, u64) {
+    let wide = after_us.saturating_sub(before_us);
+    let middle = before_us + wide / 2;
+    (other_us.cast_signed() - middle.cast_signed(), wide.div_ceil(2))
+}

@@ -1,0 +1,89 @@
+//! Pauses of a Java process, from the unified log of its collector (JDK 9 and later).
+//!
+//! A JVM that writes no such log is asked to write one by `jcmd`, which needs the same user and changes nothing else.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Reads what a collector's log grows by.
+#[derive(Debug)]
+pub struct Collector {
+    file: File,
+    /// The beginning of a line whose end is not there yet.
+    rest: String,
+    /// The log tells how long every safepoint lasted, so collections need not be added.
+    has_safepoints: bool,
+}
+
+/// What happened since asked last.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Pauses {
+    pub young: u64,
+    pub full: u64,
+    pub stopped_ms: f64,
+}
+
+impl Collector {
+    /// The collector of a process, from this log or one that the JVM is asked for; `None` where neither can be had.
+    #[must_use]
+    pub fn of(pid: Option<i32>, log: Option<&Path>) -> Option<Self> {
+        let path = match log {
+            Some(path) => path.to_owned(),
+            None => ask(pid?)?,
+        };
+        let mut file = File::open(path).ok()?;
+        file.seek(SeekFrom::End(0)).ok()?;
+        Some(Self { file, rest: String::new(), has_safepoints: false })
+    }
+
+    /// What happened since this was asked last.
+    pub(super) fn take(&mut self) -> Pauses {
+        let mut bytes = Vec::new();
+        // A log that cannot be read any more has nothing new.
+        let _ = self.file.read_to_end(&mut bytes);
+        self.rest.push_str(&String::from_utf8_lossy(&bytes));
+        let whole = self.rest.rfind('\n').map_or(0, |end| end + 1);
+        let rest = self.rest.split_off(whole);
+        let text = std::mem::replace(&mut self.rest, rest);
+        self.has_safepoints |= text.contains("Safepoint \"");
+        read(&text, self.has_safepoints)
+    }
+}
+
+/// Asks a JVM to write its log from now on.
+fn ask(pid: i32) -> Option<PathBuf> {
+    let path = std::env::temp_dir().join(format!("vostok-lab-gc-{pid}.log"));
+    let asked = Command::new("jcmd")
+        .args([&pid.to_string(), "VM.log", &format!("output=file={}", path.display())])
+        .args(["output_options=filesize=0", "what=gc=info,safepoint=info", "decorators=uptime,tags"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    (asked.ok()?.success() && path.exists()).then_some(path)
+}
+
+/// Reads lines such as `[8.1s][gc] GC(3) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(64M) 3.456ms` and
+/// `[8.1s][safepoint] Safepoint "G1CollectForAllocation", Time since last: 1 ns, ..., Total: 345678 ns`.
+pub(super) fn read(text: &str, has_safepoints: bool) -> Pauses {
+    let mut pauses = Pauses::default();
+    for line in text.lines() {
+        if let Some((_, rest)) = line.split_once("Safepoint \"") {
+            let total = rest.rsplit_once("Total: ").and_then(|(_, text)| text.split(' ').next());
+            pauses.stopped_ms += total.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1e6;
+        } else if let Some((_, rest)) = line.split_once(" Pause ")
+            && let Some(time) = rest.strip_suffix("ms").and_then(|rest| rest.rsplit(' ').next())
+        {
+            if rest.starts_with("Full") {
+                pauses.full += 1;
+            } else if rest.starts_with("Young") {
+                pauses.young += 1;
+            }
+            if !has_safepoints {
+                pauses.stopped_ms += time.parse().unwrap_or(0.0);
+            }
+        }
+    }
+    pauses
+}

@@ -1,0 +1,96 @@
+//! `vostok lab selftest`: what this machine alone can do, the roofline every report is held against.
+//!
+//! Disk: sequential writes and reads past the page cache, and flushes into space written before. Network: round trips
+//! and bytes over loopback. The lab itself: 1 KiB messages that one core drives against the echo server. Processor:
+//! CRC32. Each part takes a second or two.
+
+mod disk;
+mod network;
+#[cfg(test)]
+mod tests;
+
+use crate::Error;
+use crate::archive::Roofline;
+use crate::command::{EchoFlags, SelftestFlags};
+use crate::echo::Echo;
+use crate::generator::{Generator, Workload};
+use crate::session;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Measures and prints.
+///
+/// # Errors
+/// The directory cannot be written, or sockets and threads cannot be made.
+pub fn run(flags: &SelftestFlags) -> Result<(), Error> {
+    let roofline = measure(&flags.dir, flags.size, Duration::from_secs_f64(flags.seconds))?;
+    if flags.json {
+        println!("{}", serde_json::to_string_pretty(&roofline).expect("numbers become JSON"));
+        return Ok(());
+    }
+    let mega = |bytes: f64| bytes / 1e6;
+    println!("disk, sequential write    {:>12.0} MB/s", mega(roofline.disk_write_bytes));
+    println!("disk, sequential read     {:>12.0} MB/s", mega(roofline.disk_read_bytes));
+    println!("disk, flushes of 4 KiB    {:>12.0} /s", roofline.disk_flushes);
+    println!("disk, one such write      {:>12.3} ms", roofline.disk_write_await_ms);
+    println!("loopback                  {:>12.0} MB/s", mega(roofline.net_bytes));
+    println!("loopback, round trips     {:>12.0} /s", roofline.net_round_trips);
+    println!("lab, 1 KiB, one core      {:>12.0} messages/s", roofline.lab_messages);
+    println!("CRC32, one core           {:>12.0} MB/s", mega(roofline.cpu_crc_bytes));
+    Ok(())
+}
+
+/// Measures every limit for about `time` each; `bytes` of the directory's disk are used and given back.
+///
+/// # Errors
+/// As [`run`].
+pub fn measure(directory: &Path, bytes: u64, time: Duration) -> Result<Roofline, Error> {
+    let disk = disk::measure(directory, bytes, time)?;
+    let (net_round_trips, net_bytes) = network::measure(time)?;
+    Ok(Roofline {
+        disk_write_bytes: disk.written,
+        disk_read_bytes: disk.read,
+        disk_flushes: disk.flushes,
+        disk_write_await_ms: disk.await_ms,
+        net_bytes,
+        net_round_trips,
+        lab_messages: lab(time)?,
+        cpu_crc_bytes: crc(time),
+    })
+}
+
+/// Messages per second and core of the generator against the echo server: what its own processor time says, since
+/// the echo uses another core, or the same one when there is only one.
+fn lab(time: Duration) -> Result<f64, Error> {
+    let flags = EchoFlags { port: 0, host: [127, 0, 0, 1].into(), log: None, queues: 8 };
+    let echo = Echo::bind(&flags)?;
+    let address = echo.address().map_err(Error::system("read the echo's address"))?;
+    let served = std::thread::Builder::new().name("echo".to_owned()).spawn(move || {
+        // It serves until the process ends.
+        let _ = echo.serve();
+    });
+    served.map_err(Error::system("start the echo"))?;
+    session::block_on(async {
+        let workload = Workload { namesrv: address.to_string(), threads: 200, ..Workload::default() };
+        let mut generator = Generator::start(&workload).await?;
+        tokio::time::sleep(time / 4).await;
+        generator.take();
+        tokio::time::sleep(time).await;
+        let taken = generator.take();
+        generator.stop().await;
+        Ok(taken.sent as f64 * 1000.0 / taken.lasted_ms as f64)
+    })
+}
+
+fn crc(time: Duration) -> f64 {
+    let block = vec![0x5a_u8; 64 << 10];
+    let (begin, mut bytes) = (Instant::now(), 0_u64);
+    while begin.elapsed() < time / 4 {
+        for _ in 0..64 {
+            black_box(crc32fast::hash(black_box(&block)));
+            bytes += block.len() as u64;
+        }
+    }
+    bytes as f64 / begin.elapsed().as_secs_f64()
+}
