@@ -12,6 +12,7 @@ mod frames;
 mod hostile;
 mod judge;
 mod many;
+mod pops;
 mod process;
 mod pulls;
 mod queries;

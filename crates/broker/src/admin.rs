@@ -69,6 +69,7 @@ pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Ans
         return Err(Refusal::after(TopicChange::Remove(name.to_owned())));
     }
     broker.offsets.forget_topic(name);
+    broker.pops.forget_topic(name);
     tracing::info!(topic = name, "topic deleted");
     Ok(Answer::success())
 }

@@ -14,6 +14,7 @@ use wire::properties::{self, key};
 use wire::units::LogOffset;
 
 use crate::asks::Asks;
+use crate::assign::{Modes, Routes};
 use crate::changes::{Change, Changes};
 use crate::clients::{self, Clients};
 use crate::cold::ColdReaders;
@@ -23,6 +24,7 @@ use crate::held::{Deadlines, HeldPull};
 use crate::light::Light;
 use crate::locks::Locks;
 use crate::offsets::Offsets;
+use crate::pop::{self, Pops};
 use crate::retention::Retention;
 use crate::schedule::Schedule;
 use crate::topics::{Queue, Topic, Topics};
@@ -54,6 +56,9 @@ pub struct Broker {
     pub(crate) transactions: Transactions,
     pub(crate) retention: Retention,
     pub(crate) asks: Asks,
+    pub(crate) pops: Pops,
+    pub(crate) modes: Modes,
+    pub(crate) routes: Routes,
     /// Address written into records and message ids; clients reach the broker there.
     pub(crate) store_host: SocketAddr,
     /// The pairs every sent message gets: region, trace switch, cluster.
@@ -89,12 +94,13 @@ pub(crate) struct Loaded {
     pub groups: Groups,
     pub offsets: Offsets,
     pub schedule: Schedule,
+    pub modes: Modes,
     pub cold: ColdReaders,
 }
 
 impl Broker {
     pub(crate) fn new(loaded: Loaded, ip: IpAddr, port: u16) -> Arc<Self> {
-        let Loaded { config, store, topics, groups, offsets, schedule, cold } = loaded;
+        let Loaded { config, store, topics, groups, offsets, schedule, modes, cold } = loaded;
         let mut sent_properties = Vec::new();
         properties::append(&mut sent_properties, key::MSG_REGION, config.region_id.as_bytes());
         let trace: &[u8] = if config.trace_on { b"true" } else { b"false" };
@@ -112,9 +118,11 @@ impl Broker {
             retention: Retention::default(),
             asks: Asks::default(),
             light: Light::of(&store),
+            pops: Pops::new(&config.broker_cluster_name),
             draining: AtomicBool::new(false),
             flushes_first: AtomicBool::new(config.store.flush == FlushMode::Sync),
             transactions: Transactions::default(),
+            routes: Routes::default(),
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
             unique_counter: AtomicU32::new(0),
             spread_counter: AtomicU32::new(0),
@@ -125,6 +133,7 @@ impl Broker {
             groups,
             offsets,
             schedule,
+            modes,
             cold,
         })
     }
@@ -294,7 +303,7 @@ impl Broker {
         }
     }
 
-    /// Runs the pulls that wait at a queue after it grew.
+    /// Runs the pulls and pops that wait at a queue after it grew.
     pub(crate) fn wake(&self, queue: &Arc<Queue>) {
         if queue.delayed {
             self.schedule.wake();
@@ -302,7 +311,15 @@ impl Broker {
         if queue.timed {
             self.timer.wake();
         }
-        if !queue.held.is_waited_on() {
+        if queue.revives {
+            self.pops.wake_reviver();
+        }
+        // In this order: the first look has the fence both need.
+        let is_pulled = queue.held.is_waited_on();
+        if queue.waiters.has_count() {
+            pop::arrived(&self.handle(), queue);
+        }
+        if !is_pulled {
             return;
         }
         let broker = self.handle();
@@ -349,12 +366,13 @@ impl Broker {
         }
     }
 
-    /// Writes what changed of offsets.
+    /// Writes what changed of offsets, and of pops.
     pub(crate) fn save(&self) {
         let now_ms = self.now_ms();
         // The end of the log first: what is on disk by then covers every copy delivered before.
         let (appended, flushed) = (self.store.appended(), self.store.flushed());
         self.transactions.note(self, flushed, appended);
+        self.pops.save(self);
         if let Err(error) = self.offsets.save(now_ms) {
             tracing::error!(%error, "a configuration file could not be written; it is tried again");
         }

@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 
 use net::Peer;
 use wire::body::TopicConfig;
-use wire::codes::response;
+use wire::codes::{request, response};
 use wire::frame::Command;
 
 use crate::broker::Broker;
@@ -199,8 +199,9 @@ pub(crate) fn serve_from_disk(
     command: &Command<'_>,
     fast: bool,
 ) -> Result<(), Refusal> {
-    // None of them has a body that counts.
-    let command = Command { body: &[], ..command.clone() };
+    // One of them has a body that counts.
+    let body = if command.code == request::SET_MESSAGE_REQUEST_MODE { command.body } else { &[] };
+    let command = Command { body, ..command.clone() };
     broker.cold.serve(broker, peer, Detached::new(&command, fast, 0)).map_err(|_| cold::too_many())
 }
 

@@ -13,6 +13,7 @@ use wire::frame::Head;
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::changes::{Detached, serve_again};
+use crate::pop;
 use crate::pull::{Pull, Scan, Source, answer};
 
 /// Pulls and requests that may wait for a reader; beyond it one is answered as busy.
@@ -31,6 +32,7 @@ struct Job {
 
 enum Work {
     Pull(Pull),
+    Pop(Arc<pop::Ask>),
     Request(Detached),
 }
 
@@ -67,6 +69,15 @@ impl ColdReaders {
             let head = Head::response(pull.encoding, response::SYSTEM_BUSY, pull.opaque);
             // A consumer that went away needs no answer.
             let _ = peer.push(|out| head.remark(&too_many().remark).write(out, b""));
+        }
+    }
+
+    /// Answers a pop from the disk, later.
+    pub(crate) fn submit_pop(&self, broker: &Arc<Broker>, peer: Arc<Peer>, ask: Arc<pop::Ask>) {
+        let job = Job { broker: broker.clone(), peer, work: Work::Pop(ask) };
+        if let Err(Job { peer, work: Work::Pop(ask), .. }) = self.send(job) {
+            // A consumer that went away needs no answer.
+            let _ = peer.push(|out| ask.refuse(&too_many(), out));
         }
     }
 
@@ -130,6 +141,7 @@ fn read(receiver: &Mutex<Receiver<Job>>) {
                 let Some(scan) = Scan::of(&broker, &pull, Source::Disk, &mut units) else { continue };
                 answer(&broker, &pull, &scan, &units, Source::Disk, &mut bytes);
             }
+            Work::Pop(ask) => pop::serve_cold(&broker, &peer, &ask, &mut bytes),
             Work::Request(request) => {
                 broker.cold.waiting_bytes.fetch_sub(request.bytes(), Ordering::Relaxed);
                 serve_again(&broker, &peer, request, &mut bytes);

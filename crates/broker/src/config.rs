@@ -16,6 +16,7 @@ use std::path::Path;
 
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
+use crate::pop::settings::PopSettings;
 use crate::timer::Timers;
 
 pub use table::{Effect, PROPERTIES, Property};
@@ -138,6 +139,8 @@ pub struct Config {
     pub transfer: Transfer,
     /// Messages for a point in time.
     pub timers: Timers,
+    /// Pop consumption.
+    pub pop: PopSettings,
     /// Bounds of a query by key.
     pub query: Query,
     /// How transactions are looked after.
@@ -297,6 +300,7 @@ impl Config {
                 scan_units: 800,
             },
             timers: Timers::default(),
+            pop: PopSettings::default(),
             query: Query { count_max: 64, unique_max: 32 },
             transaction: Transaction {
                 timeout_ms: 6000,

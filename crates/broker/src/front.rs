@@ -12,12 +12,19 @@ use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
 use crate::{
-    Answer, Refusal, admin, back, changes, clients, groups, light, locks, lookup, offsets, pull, reply,
-    retention, send, transaction,
+    Answer, Refusal, admin, assign, back, changes, clients, groups, light, locks, lookup, offsets, pop, pull,
+    reply, retention, send, transaction,
 };
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
-const NOT_ON_FAST_PORT: [i32; 2] = [request::PULL_MESSAGE, request::LITE_PULL_MESSAGE];
+const NOT_ON_FAST_PORT: [i32; 6] = [
+    request::PULL_MESSAGE,
+    request::LITE_PULL_MESSAGE,
+    request::POP_MESSAGE,
+    request::PEEK_MESSAGE,
+    request::NOTIFICATION,
+    request::POLLING_INFO,
+];
 
 /// Serves the connections of one listening port.
 pub(crate) struct Front {
@@ -30,13 +37,20 @@ pub(crate) struct Front {
 pub(crate) struct Turn {
     send: SendTurn,
     pull: PullTurn,
+    /// Acknowledgements of pops.
+    notes: pop::notes::Notes,
 }
 
 impl Service for Front {
     type Turn = Turn;
 
     fn turn(&self) -> Turn {
-        Turn { send: SendTurn::new(self.broker.store.batch()), pull: PullTurn::default() }
+        let store = &self.broker.store;
+        Turn {
+            send: SendTurn::new(store.batch()),
+            pull: PullTurn::default(),
+            notes: pop::notes::Notes::new(store),
+        }
     }
 
     fn frame(&self, turn: &mut Turn, peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
@@ -63,6 +77,11 @@ impl Service for Front {
 
     fn end(&self, turn: &mut Turn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
         send::commit(&self.broker, &mut turn.send, peer, out);
+        if !turn.notes.is_empty()
+            && let Err(error) = turn.notes.append(&self.broker, self.broker.now_ms())
+        {
+            tracing::error!(%error, "acknowledgements of pops cannot be stored; their messages come again");
+        }
     }
 
     fn closed(&self, peer: &Arc<Peer>) {
@@ -90,6 +109,15 @@ impl Front {
             code if self.fast && NOT_ON_FAST_PORT.contains(&code) => Err(not_supported(code)),
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE => {
                 pull::serve(broker, &mut turn.pull, peer, command, out)
+            }
+            request::POP_MESSAGE => pop::pop(broker, peer, command, out),
+            request::QUERY_ASSIGNMENT => assign::query(broker, peer, command, out),
+            request::NOTIFICATION => pop::notify(broker, peer, command, out),
+            request::ACK_MESSAGE => {
+                pop::ack(broker, &mut turn.notes, peer, command).map(|answer| answer.write(command, out))
+            }
+            request::BATCH_ACK_MESSAGE => {
+                pop::batch_ack(broker, &mut turn.notes, command).map(|answer| answer.write(command, out))
             }
             request::UPDATE_BROKER_CONFIG => admin::update_config(broker, peer, command, out),
             _ => serve(broker, peer, command).map(|answer| answer.write(command, out)),
@@ -125,6 +153,7 @@ impl Front {
                 send::refuse(&self.broker, head, out);
             }
             request::PULL_MESSAGE | request::LITE_PULL_MESSAGE if !self.fast => pull::refuse(head, out),
+            request::POP_MESSAGE if !self.fast => pop::refuse(head, out),
             _ => head.write(out, b""),
         }
     }
@@ -139,6 +168,10 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
         request::GET_MIN_OFFSET => lookup::min_offset(broker, command),
         request::GET_EARLIEST_MSG_STORETIME => lookup::earliest_time(broker, command),
         request::SEARCH_OFFSET_BY_TIMESTAMP => lookup::search(broker, command),
+        request::CHANGE_MESSAGE_INVISIBLETIME => pop::change_invisible_time(broker, peer, command),
+        request::PEEK_MESSAGE => pop::peek(broker, peer, command),
+        request::POLLING_INFO => pop::polling(broker, peer, command),
+        request::SET_MESSAGE_REQUEST_MODE => assign::set_mode(broker, command),
         request::QUERY_MESSAGE => lookup::query(broker, command),
         request::VIEW_MESSAGE_BY_ID => lookup::view(broker, command),
         request::QUERY_CONSUME_TIME_SPAN => lookup::consume_time_span(broker, command),
@@ -182,6 +215,7 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(desk.groups, command),
         request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(desk.groups, command, |group| {
             broker.offsets.forget_group(group);
+            broker.pops.forget_group(group);
         }),
         _ => serve_offsets(broker, command),
     }

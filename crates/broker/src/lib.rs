@@ -3,6 +3,7 @@
 mod admin;
 mod answer;
 mod asks;
+mod assign;
 mod back;
 mod broker;
 mod changes;
@@ -19,6 +20,7 @@ mod lookup;
 mod names;
 mod offsets;
 mod persist;
+mod pop;
 mod pull;
 mod register;
 mod reply;

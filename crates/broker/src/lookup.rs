@@ -29,6 +29,8 @@ pub(crate) fn needs_disk(code: i32) -> bool {
             | request::INVOKE_BROKER_TO_RESET_OFFSET
             | request::QUERY_CONSUME_TIME_SPAN
             | request::QUERY_CONSUME_QUEUE
+            | request::PEEK_MESSAGE
+            | request::SET_MESSAGE_REQUEST_MODE
     )
 }
 

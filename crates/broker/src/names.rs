@@ -43,6 +43,8 @@ pub const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
 pub const CHECK_MAX_TIME_TOPIC: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 /// Messages that wait for a point in time.
 pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
+/// Begins the name of the topic checkpoints of pops are delivered to; the cluster's name follows.
+pub const REVIVE_PREFIX: &str = "rmq_sys_REVIVE_LOG_";
 const CHECKPOINT_TOPIC: &str = "CHECKPOINT_TOPIC";
 
 /// Groups that exist at start (`SubscriptionGroupManager.init`).

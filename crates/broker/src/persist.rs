@@ -8,8 +8,8 @@
 //! | `<file>.tmp` becomes `<file>` | the new file |
 //! | the directory is flushed | the same, durable |
 //!
-//! Files of `config` that nothing here uses (`topicQueueMapping.json`, `messageRequestMode.json`, `consumerFilter.json`,
-//! `consumerOrderInfo.json`, `timermetrics`, …) are left as they are.
+//! Files of `config` that nothing here uses (`topicQueueMapping.json`, `consumerFilter.json`, `timermetrics`, …) are left
+//! as they are.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

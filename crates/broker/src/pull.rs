@@ -229,7 +229,7 @@ pub(crate) fn answer(
 }
 
 /// The messages that can be served. The store has said which ones cannot; their consumers go on behind them.
-fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
+pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
     let is_whole = |index: &usize| damaged.iter().all(|damage| damage.index != *index);
     (0..messages.len()).filter(is_whole).map(|index| messages[index]).collect()
 }

@@ -61,7 +61,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: Stri
     }
 }
 
-async fn connect(workers: &Workers, name_server: &str) -> std::io::Result<Arc<Peer>> {
+pub(crate) async fn connect(workers: &Workers, name_server: &str) -> std::io::Result<Arc<Peer>> {
     let no_address = || std::io::Error::other("the name has no address");
     // Not on this thread: a resolver that does not answer would stop the broker's timers.
     let lookup = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host(name_server));

@@ -12,6 +12,7 @@ use store::timer::TimerFiles;
 use store::{OpenError, RealDisk, Store};
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 
+use crate::assign::{self, Modes};
 use crate::broker::{Broker, Loaded};
 use crate::changes::Changes;
 use crate::cold::ColdReaders;
@@ -20,12 +21,12 @@ use crate::front::Front;
 use crate::groups::Groups;
 use crate::keep::Keep;
 use crate::offsets::Offsets;
-use crate::persist;
 use crate::retention::RetentionThread;
 use crate::schedule::{self, Schedule};
 use crate::timer::clock;
 use crate::topics::{TopicChange, Topics};
 use crate::{Refusal, names, register, transaction};
+use crate::{persist, pop};
 
 /// Threads that read from disk for consumers far behind.
 const COLD_READERS: usize = 2;
@@ -92,6 +93,7 @@ impl Delivery {
         self.threads.push(schedule::start(broker.clone(), self.keep.clone())?);
         if let Some(files) = timers {
             self.threads.push(clock::start(broker.clone(), files, self.keep.clone())?);
+            self.threads.push(pop::revive::start(broker.clone())?);
         }
         Ok(())
     }
@@ -100,6 +102,7 @@ impl Delivery {
     fn stop(&mut self, broker: &Broker) {
         broker.schedule.stop();
         broker.timer.stop();
+        broker.pops.stop();
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
         self.keep.stop();
     }
@@ -165,6 +168,10 @@ impl RunningBroker {
         self.tasks.spawn(0, move || answer_expired(broker))?;
         let broker = self.broker.clone();
         self.tasks.spawn(0, move || housekeep(broker))?;
+        let broker = self.broker.clone();
+        self.tasks.spawn(0, move || pop::run(broker))?;
+        let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
+        self.tasks.spawn(0, move || assign::run(broker, tasks))?;
         for name_server in self.broker.config.name_servers() {
             let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
             self.tasks.spawn(0, move || register::run(broker, tasks, name_server))?;
@@ -209,6 +216,7 @@ impl RunningBroker {
         self.delivery.stop(&self.broker);
         self.broker.cold.stop();
         drop(self.retention);
+        self.broker.pops.store_all(&self.broker);
         let closed = self.broker.store.close();
         // After the log is on disk, so that the positions of delayed messages can be written as they are.
         self.broker.save();
@@ -243,11 +251,14 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<(Arc<Broker>, Option<Ti
             Offsets::load(files.join("consumerOffset.json"))?
         },
         schedule: Schedule::load(files.join("delayOffset.json"))?,
+        modes: Modes::load(files.join("messageRequestMode.json"))?,
         store,
         cold,
         config,
     };
-    Ok((Broker::new(loaded, ip, port), timers))
+    let broker = Broker::new(loaded, ip, port);
+    broker.pops.load(&files)?;
+    Ok((broker, timers))
 }
 
 /// The topics every broker has (`TopicConfigManager.init`).
@@ -264,7 +275,7 @@ fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
         (names::OFFSET_MOVED_TOPIC.to_owned(), 1, READ_WRITE),
         (names::SCHEDULE_TOPIC.to_owned(), levels, READ_WRITE),
         (format!("{cluster}_REPLY_TOPIC"), 1, READ_WRITE),
-        (format!("rmq_sys_REVIVE_LOG_{cluster}"), 8, READ_WRITE),
+        (broker.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
         (format!("rmq_sys_SYNC_BROKER_MEMBER_{name}"), 1, PERM_INHERIT),
         (names::HALF_TOPIC.to_owned(), 1, READ_WRITE),
         (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
@@ -278,7 +289,9 @@ fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
     let missing = topics.into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {
         // The template and the delay levels follow the configuration.
         Some(topic) if name == names::DEFAULT_TOPIC => topic.config.perm != *perm,
-        Some(topic) if name == names::SCHEDULE_TOPIC => topic.queue_count() < *queues,
+        Some(topic) if name == names::SCHEDULE_TOPIC || *name == broker.pops.revive_topic => {
+            topic.queue_count() < *queues
+        }
         Some(_) => false,
         None => true,
     });

@@ -10,6 +10,7 @@ use wire::body::SubscriptionGroupConfig;
 use wire::body::topic::TopicConfig;
 use wire::record::RecordView;
 
+use crate::assign::Modes;
 use crate::broker::{Broker, Loaded};
 use crate::changes::{Later, Then};
 use crate::clients::Member;
@@ -81,11 +82,14 @@ impl Fixture {
             }
             .unwrap(),
             schedule: Schedule::load(files.join("delayOffset.json")).unwrap(),
+            modes: Modes::load(files.join("messageRequestMode.json")).unwrap(),
             store: Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk)).unwrap()),
             cold: ColdReaders::start(1).unwrap(),
             config,
         };
-        Self { broker: Broker::new(loaded, ADDRESS.ip(), ADDRESS.port()), directory: Some(directory) }
+        let broker = Broker::new(loaded, ADDRESS.ip(), ADDRESS.port());
+        broker.pops.load(&files).unwrap();
+        Self { broker, directory: Some(directory) }
     }
 
     /// A file of the `config` directory.

@@ -18,22 +18,27 @@ use wire::codes::response;
 use crate::changes::Change;
 use crate::held::Held;
 use crate::persist;
+use crate::pop::Waiters;
 use crate::{FAQ, Refusal, names};
 pub(crate) use change::TopicChange;
 
 /// Queues a topic may have; more is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;
 
-/// One queue of a topic: its index in the log and the pulls that wait for its next message.
+/// One queue of a topic: its index in the log and who waits for its next message.
 pub struct Queue {
     /// Index and offsets.
     pub log: Arc<store::Queue>,
     /// Pulls held until a message arrives.
     pub held: Held,
+    /// Pops held until a message of the topic arrives.
+    pub(crate) waiters: Arc<Waiters>,
     /// True for the queues of delayed messages, whose next delivery may change with an append.
     pub delayed: bool,
     /// True for the queue of messages for a point in time.
     pub timed: bool,
+    /// True for the queues checkpoints of pops are delivered to.
+    pub revives: bool,
 }
 
 /// A topic as configured now. A change makes a new value; queues are shared between the old and the new.
@@ -46,6 +51,8 @@ pub struct Topic {
     pub compacts: bool,
     /// Its queues have an index of batches, which is not served.
     pub batched: bool,
+    /// Pops that wait for its messages; the same for all its configurations.
+    pub(crate) waiters: Arc<Waiters>,
     queues: Vec<Arc<OnceLock<Arc<Queue>>>>,
 }
 
@@ -57,7 +64,8 @@ impl Topic {
         let forbidden = names::is_forbidden_to_send(&config.topic_name);
         let compacts = config.attributes.get(attributes::CLEANUP_POLICY).is_some_and(|it| it == "COMPACTION");
         let batched = config.attributes.get(attributes::QUEUE_TYPE).is_some_and(|it| it == "BatchCQ");
-        Self { config, forbidden, compacts, batched, queues }
+        let waiters = previous.map(|topic| topic.waiters.clone()).unwrap_or_default();
+        Self { config, forbidden, compacts, batched, waiters, queues }
     }
 
     /// Name of the topic.
@@ -79,7 +87,10 @@ impl Topic {
         let log = store.queue(self.name(), queue_id).ok()?;
         let delayed = self.name() == names::SCHEDULE_TOPIC;
         let timed = self.name() == names::TIMER_TOPIC;
-        Some(slot.get_or_init(|| Arc::new(Queue { log, held: Held::default(), delayed, timed })))
+        let revives = self.name().starts_with(names::REVIVE_PREFIX);
+        let waiters = self.waiters.clone();
+        let queue = || Arc::new(Queue { log, held: Held::default(), waiters, delayed, timed, revives });
+        Some(slot.get_or_init(queue))
     }
 
     /// May messages be read?

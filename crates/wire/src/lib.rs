@@ -6,8 +6,10 @@
 //! - [`header`]: the typed headers of the message paths.
 //! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
 //! - [`recall`]: the handle of a timed message.
+//! - [`pop`]: the handles of popped messages, and where they lie.
 //! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.
 
+mod base64;
 pub mod batch;
 pub mod body;
 pub mod codes;
@@ -17,6 +19,7 @@ pub mod hash;
 pub mod header;
 pub mod id;
 pub mod json;
+pub mod pop;
 pub mod properties;
 pub mod recall;
 pub mod record;

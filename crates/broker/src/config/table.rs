@@ -10,6 +10,7 @@ use super::space::{
     show_hours_ms, show_watermark, watermark,
 };
 use super::value::{Fault, address, flag, milliseconds, must, name, number, one_of, show, topic};
+use crate::pop::settings::Mode;
 
 /// When a changed setting acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +200,57 @@ properties! {
         timers.stop_enqueue = flag, show
     }
     "timerStopDequeue" Live "messages for a point in time are not delivered" { timers.stop_dequeue = flag, show }
+    "reviveQueueNum" Restart "queues of the topic that checkpoints of pops are delivered to" {
+        pop.revive_queues = |text| number(text, 1..=512), show
+    }
+    "enablePopBufferMerge" Restart "checkpoints of pops stay in memory for a while, and what is acknowledged until then is not stored" {
+        pop.buffer_merge = flag, show
+    }
+    "popCkStayBufferTime" Restart "milliseconds they stay at most" {
+        pop.stay_ms = |text| number(text, 1..=DAY_MS), show
+    }
+    "popCkStayBufferTimeOut" Restart "milliseconds before their messages are visible again at which they leave" {
+        pop.rest_ms = |text| number(text, 0..=DAY_MS), show
+    }
+    "popCkMaxBufferSize" Restart "most checkpoints in memory" {
+        pop.held_max = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
+    "popCkOffsetMaxQueueSize" Restart "most of them of one queue and group" {
+        pop.lane_held_max = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
+    "popFromRetryProbability" Restart "percentage of pops that look at the retry topic first; the others look at it last" {
+        pop.retry_probability = |text| number(text, 0..=100), show
+    }
+    "enableRetryTopicV2" Restart "messages that come back to a group go to %RETRY%group+topic instead of %RETRY%group_topic" {
+        pop.retry_v2 = flag, show
+    }
+    "retrieveMessageFromPopRetryTopicV1" Restart "with it, the other one is read as well" {
+        pop.retry_v1_too = flag, show
+    }
+    "popResponseReturnActualRetryTopic" Restart "messages of a retry topic are returned as they lie there" {
+        pop.actual_retry_topic = flag, show
+    }
+    "maxPopPollingSize" Restart "most pops that wait for messages" {
+        pop.waiting_max = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
+    "popPollingSize" Restart "most of them of one topic, group and queue" {
+        pop.list_waiting_max = |text| number(text, 0..=i64::from(i32::MAX)), show
+    }
+    "initPopOffsetByCheckMsgInMem" Restart "a new group on a young queue pops from its first message" {
+        pop.start_in_memory = flag, show
+    }
+    "skipWhenCKRePutReachMaxTimes" Restart "a popped message that cannot be brought back is given up after 17 attempts" {
+        pop.gives_up = flag, show
+    }
+    "serverLoadBalancerEnable" Restart "queues are shared out among the clients that ask the broker for theirs" {
+        pop.balances = flag, show
+    }
+    "defaultMessageRequestMode" Restart "how groups consume unless setConsumeMode says otherwise: PULL or POP" {
+        pop.default_mode = |text| one_of(text, &Mode::WORDS), |mode: &Mode| mode.word().to_owned()
+    }
+    "defaultPopShareQueueNum" Restart "of how many further clients a client pops the queues; -1 is all" {
+        pop.default_share = |text| number(text, i64::from(i32::MIN)..=i64::from(i32::MAX)), show
+    }
     "recallMessageEnable" Live "producers may take back messages for a point in time" { timers.recall = flag, show }
     "allowRecallWhenBrokerNotWriteable" Live "they may do so while brokerPermission forbids writing" {
         timers.recall_when_read_only = flag, show

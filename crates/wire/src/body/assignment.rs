@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MessageModel, MessageQueue};
+use crate::base64;
 
 /// The body of `QUERY_ASSIGNMENT` (`QueryAssignmentRequestBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -69,6 +70,29 @@ pub struct BatchAck {
     /// Topic name.
     #[serde(rename = "t")]
     pub topic: String,
+}
+
+impl BatchAck {
+    /// The acknowledged offsets; empty when the bits are not readable.
+    pub fn offsets(&self) -> Vec<i64> {
+        let bytes = base64::decode(base64::STANDARD, self.bits.as_bytes()).unwrap_or_default();
+        let bits = bytes.iter().enumerate().flat_map(|(at, byte)| {
+            (0..8).filter(move |bit| byte & 1 << bit != 0).map(move |bit| (at * 8 + bit) as i64)
+        });
+        bits.map(|bit| self.start_offset.saturating_add(bit)).collect()
+    }
+
+    /// The bits that acknowledge `offsets`, none of which lies before `start`.
+    pub fn bits_of(start: i64, offsets: &[i64]) -> String {
+        let mut bytes = Vec::new();
+        for bit in offsets.iter().filter_map(|offset| usize::try_from(offset - start).ok()) {
+            bytes.resize(bytes.len().max(bit / 8 + 1), 0);
+            bytes[bit / 8] |= 1 << (bit % 8);
+        }
+        let mut text = Vec::new();
+        base64::encode(base64::STANDARD, &mut text, &bytes);
+        text.into_iter().map(char::from).collect()
+    }
 }
 
 /// The body of `BATCH_ACK_MESSAGE` (`BatchAckMessageRequestBody`).

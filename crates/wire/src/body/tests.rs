@@ -225,3 +225,55 @@ proptest! {
         prop_assert_eq!(parse_key_values(format_key_values(&values).as_bytes()).unwrap(), values);
     }
 }
+
+#[test]
+fn acknowledged_offsets_are_bits() {
+    let ack = |bits: &str| BatchAck { bits: bits.to_owned(), start_offset: 100, ..BatchAck::default() };
+    assert_eq!(ack("AQI=").offsets(), [100, 109]);
+    assert_eq!(ack("").offsets(), [] as [i64; 0]);
+    assert_eq!(ack("!").offsets(), [] as [i64; 0]);
+    assert_eq!(BatchAck::bits_of(100, &[100, 109]), "AQI=");
+}
+
+#[test]
+fn records_of_the_revive_topic_are_byte_exact() {
+    let text = r#"{"bm":0,"bn":"broker-a","c":"CG","d":[0,1],"it":60000,"n":2,"pt":1700000000000,"q":2,"reviveTime":1700000060000,"ro":0,"so":100,"t":"T"}"#;
+    let mut checkpoint: Checkpoint = json::from_str(text).unwrap();
+    assert_eq!(json::to_vec(&checkpoint), text.as_bytes());
+    assert_eq!(checkpoint.revive_ms(), 1_700_000_060_000);
+    assert_eq!([99, 100, 101, 102].map(|offset| checkpoint.index_of(offset)), [None, Some(0), Some(1), None]);
+    checkpoint.ack(1);
+    assert!(checkpoint.is_acked(1) && !checkpoint.is_done() && checkpoint.offset(1) == 101);
+    checkpoint.ack(0);
+    assert!(checkpoint.is_done());
+    let old = r#"{"startOffset":5,"num":2,"popTime":1,"invisibleTime":2,"cId":"G","topic":"T","queueId":1}"#;
+    let old: Checkpoint = json::from_str(old).unwrap();
+    assert_eq!((old.index_of(6), old.offset(1), old.group.as_str()), (Some(1), 6, "G"));
+
+    for (text, offsets) in [
+        (r#"{"ao":101,"bn":"broker-a","c":"CG","pt":3,"q":2,"so":100,"t":"T"}"#, vec![101]),
+        (
+            r#"{"ao":-1,"aol":[100,101],"bn":"broker-a","c":"CG","pt":3,"q":2,"so":100,"t":"T"}"#,
+            vec![100, 101],
+        ),
+    ] {
+        let acks: Acks = json::from_str(text).unwrap();
+        assert_eq!(json::to_vec(&acks), text.as_bytes());
+        assert_eq!(acks.all().collect::<Vec<_>>(), offsets);
+    }
+    let long = r#"{"ackOffset":7,"startOffset":5,"consumerGroup":"G","topic":"T","queueId":1,"popTime":9,"brokerName":"b"}"#;
+    let acks: Acks = json::from_str(long).unwrap();
+    assert_eq!((acks.all().collect::<Vec<_>>(), acks.group.as_str(), acks.pop_ms), (vec![7], "G", 9));
+}
+
+#[test]
+fn files_of_pop_consumption_are_read() {
+    let text = r#"{"messageRequestModeMap":{"T":{"G":{"consumerGroup":"G","mode":"POP","popShareQueueNum":-1,"topic":"T"}}}}"#;
+    let table: RequestModeTable = json::from_str(text).unwrap();
+    assert_eq!(table.message_request_mode_map["T"]["G"].pop_share_queue_num, -1);
+    assert_eq!(json::to_vec(&table), text.as_bytes());
+    let text = r#"{"table":{"T@G":{0:{"a":"x","cm":1,"i":60000,"l":7,"o":[100,1],"oc":{101:2},"ot":{101:9},"popTime":5}}}}"#;
+    let table: OrderTable = json::from_str(text).unwrap();
+    assert_eq!(table.table["T@G"][&0].offsets, [100, 1]);
+    assert_eq!(json::to_vec(&table), text.as_bytes());
+}

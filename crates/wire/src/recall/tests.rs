@@ -19,8 +19,8 @@ fn every_length_comes_back() {
     for length in 0..20 {
         let raw: Vec<u8> = (0..length).map(|byte| byte * 11 + 3).collect();
         let mut text = Vec::new();
-        encode(&mut text, &raw);
-        assert_eq!(decode(&text), Some(raw), "{length}");
+        encode(URL_SAFE, &mut text, &raw);
+        assert_eq!(decode(URL_SAFE, &text), Some(raw), "{length}");
     }
 }
 
@@ -32,6 +32,6 @@ fn what_is_no_handle_is_refused() {
         assert_eq!(RecallHandle::decode(text), None, "{text:?}");
     }
     let mut other = Vec::new();
-    encode(&mut other, b"v2 T b 1 id");
+    encode(URL_SAFE, &mut other, b"v2 T b 1 id");
     assert_eq!(RecallHandle::decode(std::str::from_utf8(&other).unwrap()), None);
 }

@@ -28,7 +28,7 @@ public final class Main {
     private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private static final BufferedReader IN = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
 
-    private static Map<String, Scenario> scenarios() {
+    private static Map<String, Scenario> scenarios() throws ReflectiveOperationException {
         Map<String, Scenario> all = new LinkedHashMap<>(); // the ones that mostly wait come first
         all.put("retry-dlq", Retries::deadLetter);
         all.put("transactions", Transactions::all);
@@ -54,6 +54,11 @@ public final class Main {
         all.put("tls", Encrypted::sendAndConsume);
         all.put("restart", Restarts::resume);
         all.put("kill9", Restarts::kill);
+        try { // 5.x only
+            Class.forName("interop.Pops").getMethod("add", Map.class).invoke(null, all);
+        } catch (ClassNotFoundException older) {
+            return all; // compiled without it
+        }
         return all;
     }
 

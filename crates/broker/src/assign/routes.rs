@@ -1,0 +1,145 @@
+//! Which queues topics have on all brokers, as the name servers say (`TopicRouteInfoManager`).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use net::{Peer, Workers};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use wire::body::topic::PERM_READ;
+use wire::body::{MessageQueue, TopicRouteData};
+use wire::codes::{request, response};
+use wire::frame::{Encoding, FrameWriter};
+
+use super::Question;
+use crate::broker::Broker;
+use crate::{Refusal, register};
+
+/// What a name server said counts so long (`loadBalancePollNameServerInterval`).
+const KEPT_MS: i64 = 30_000;
+/// Topics kept.
+const TOPICS_MAX: usize = 100_000;
+/// Questions that wait for a name server.
+const WAITING_MAX: usize = 4096;
+/// How long a name server may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The queues of a topic; `None` when no name server knows it.
+type Queues = Option<Arc<Vec<MessageQueue>>>;
+
+struct Known {
+    queues: Queues,
+    asked_ms: i64,
+    /// Of the broker's own topics; a change may have changed this topic.
+    generation: u64,
+}
+
+/// What is known of topics, and the questions that wait.
+pub(crate) struct Routes {
+    known: Mutex<HashMap<String, Known>>,
+    questions: Sender<Question>,
+    waiting: Mutex<Option<Receiver<Question>>>,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        let (questions, waiting) = channel(WAITING_MAX);
+        Self { known: Mutex::default(), questions, waiting: Mutex::new(Some(waiting)) }
+    }
+}
+
+impl Routes {
+    /// The queues of a topic; `None` when a name server must be asked first.
+    pub(super) fn find(&self, broker: &Broker, topic: &str) -> Option<Queues> {
+        let known = self.known();
+        let found = known.get(topic)?;
+        let is_new = broker.now_ms() - found.asked_ms < KEPT_MS
+            && found.generation == broker.topics.generation()
+            && found.queues.is_some();
+        is_new.then(|| found.queues.clone())
+    }
+
+    /// Has a question answered once a name server was asked.
+    pub(super) fn ask(&self, question: Question) -> Result<(), Refusal> {
+        self.questions.try_send(question).map_err(|_| {
+            let remark =
+                "[OVERLOAD]system busy, start flow control for a while: too many clients ask for queues";
+            Refusal::new(response::SYSTEM_BUSY, remark)
+        })
+    }
+
+    fn keep(&self, broker: &Broker, topic: &str, queues: Queues) {
+        let mut known = self.known();
+        if known.len() >= TOPICS_MAX {
+            known.clear();
+        }
+        let generation = broker.topics.generation();
+        known.insert(topic.to_owned(), Known { queues, asked_ms: broker.now_ms(), generation });
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers questions until the broker's tasks end.
+pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
+    let waiting = broker.routes.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(mut waiting) = waiting else { return };
+    let mut peers = HashMap::new();
+    while let Some(question) = waiting.recv().await {
+        let topic = &question.body.topic;
+        let queues = match broker.routes.find(&broker, topic) {
+            Some(queues) => queues,
+            None => match fetch(&broker, &workers, &mut peers, topic).await {
+                Some(queues) => {
+                    broker.routes.keep(&broker, topic, queues.clone());
+                    queues
+                }
+                // Nobody can say: the client keeps what it has.
+                None => None,
+            },
+        };
+        question.answer(&broker, queues.as_ref().map(|queues| queues.as_slice()));
+    }
+}
+
+/// Asks one name server after the other; `None` when none answers.
+async fn fetch(
+    broker: &Broker,
+    workers: &Workers,
+    peers: &mut HashMap<String, Arc<Peer>>,
+    topic: &str,
+) -> Option<Queues> {
+    for name_server in broker.config.name_servers() {
+        let peer = match peers.get(&name_server).filter(|peer| !peer.is_closed()) {
+            Some(peer) => peer.clone(),
+            None => match register::connect(workers, &name_server).await {
+                Ok(peer) => peers.entry(name_server.clone()).insert_entry(peer).get().clone(),
+                Err(error) => {
+                    tracing::warn!(%name_server, %error, "the name server cannot be asked for the queues of a topic");
+                    continue;
+                }
+            },
+        };
+        let write = |writer: FrameWriter<'_>| writer.text("topic", topic).finish(b"");
+        match peer.call(Encoding::Json, request::GET_ROUTEINFO_BY_TOPIC, ANSWER_TIMEOUT, write).await {
+            Ok(reply) if reply.code == response::SUCCESS => {
+                let route = TopicRouteData::decode(&reply.body).ok()?;
+                return Some(Some(Arc::new(readable_queues(topic, &route))));
+            }
+            Ok(reply) if reply.code == response::TOPIC_NOT_EXIST => return Some(None),
+            Ok(reply) => tracing::warn!(%name_server, topic, code = reply.code, "a route is refused"),
+            Err(error) => tracing::warn!(%name_server, topic, %error, "a route does not come"),
+        }
+    }
+    None
+}
+
+/// The queues consumers read (`MQClientInstance.topicRouteData2TopicSubscribeInfo`).
+fn readable_queues(topic: &str, route: &TopicRouteData) -> Vec<MessageQueue> {
+    let readable = route.queue_datas.iter().filter(|data| data.perm & PERM_READ != 0);
+    readable
+        .flat_map(|data| (0..data.read_queue_nums).map(|id| MessageQueue::new(topic, &*data.broker_name, id)))
+        .collect()
+}

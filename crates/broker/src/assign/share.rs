@@ -1,0 +1,77 @@
+//! Who gets which queues (`AllocateMessageQueueAveragely`, `AllocateMessageQueueAveragelyByCircle`,
+//! `QueryAssignmentProcessor.allocate4Pop`). Pure.
+
+use wire::body::MessageQueue;
+
+/// How queues are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    /// Neighbouring queues; the first clients get one more.
+    Average,
+    /// One by one in turn.
+    Circle,
+}
+
+impl Strategy {
+    /// Reads the name of a strategy; clients know others, which brokers do not.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        match name {
+            "AVG" => Some(Self::Average),
+            "AVG_BY_CIRCLE" => Some(Self::Circle),
+            _ => None,
+        }
+    }
+}
+
+/// What is to be shared out.
+pub(super) struct Asked<'a> {
+    pub strategy: Strategy,
+    pub client: &'a str,
+    /// All clients of the group, sorted.
+    pub clients: &'a [String],
+    pub queues: Vec<MessageQueue>,
+}
+
+impl Asked<'_> {
+    /// The client's queues; `None` when there are no clients or no queues, and it keeps what it has.
+    pub(super) fn pull(mut self) -> Option<Vec<MessageQueue>> {
+        self.queues.sort_unstable();
+        let is_known = !self.clients.is_empty() && !self.queues.is_empty() && !self.client.is_empty();
+        is_known.then(|| self.place().map_or_else(Vec::new, |place| self.of(place)))
+    }
+
+    /// The queues a client pops: all of every broker, or its own and those of the next `share` clients.
+    pub(super) fn pop(mut self, share: i32) -> Option<Vec<MessageQueue>> {
+        let share = usize::try_from(share).unwrap_or(0);
+        if share == 0 || share + 1 >= self.clients.len() {
+            self.queues.iter_mut().for_each(|queue| queue.queue_id = -1);
+            return (!self.clients.is_empty()).then_some(self.queues);
+        }
+        self.queues.sort_unstable();
+        if self.queues.is_empty() || self.client.is_empty() {
+            return None;
+        }
+        let Some(place) = self.place() else { return Some(Vec::new()) };
+        if self.clients.len() > self.queues.len() {
+            return Some(vec![self.queues[place % self.queues.len()].clone()]);
+        }
+        Some((0..=share).flat_map(|next| self.of((place + next) % self.clients.len())).collect())
+    }
+
+    fn place(&self) -> Option<usize> {
+        self.clients.iter().position(|client| client == self.client)
+    }
+
+    fn of(&self, place: usize) -> Vec<MessageQueue> {
+        let (queues, clients) = (&self.queues, self.clients.len());
+        match self.strategy {
+            Strategy::Circle => queues.iter().skip(place).step_by(clients).cloned().collect(),
+            Strategy::Average => {
+                let (least, more) = (queues.len() / clients, queues.len() % clients);
+                let first = place * least + place.min(more);
+                let count = least + usize::from(place < more);
+                queues.iter().skip(first).take(count).cloned().collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+use super::share::{Asked, Strategy};
+use super::*;
+
+fn queues(count: i32) -> Vec<MessageQueue> {
+    let of = |broker: &'static str| move |id| MessageQueue::new("T", broker, id);
+    (0..count / 2).map(of("b")).chain((0..count - count / 2).map(of("a"))).collect()
+}
+
+fn clients(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("c{index}")).collect()
+}
+
+/// Queues as `a0 a1 b0`.
+fn text(queues: Option<Vec<MessageQueue>>) -> String {
+    let Some(queues) = queues else { return "-".to_owned() };
+    queues
+        .iter()
+        .map(|queue| format!("{}{}", queue.broker_name, queue.queue_id))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn check_pull(strategy: Strategy, (queue_count, client_count): (i32, usize), expected: &[&str]) {
+    let clients = clients(client_count);
+    for (client, expected) in clients.iter().zip(expected) {
+        let asked = Asked { strategy, client, clients: &clients, queues: queues(queue_count) };
+        assert_eq!(
+            text(asked.pull()),
+            *expected,
+            "{strategy:?} {queue_count} for {client} of {client_count}"
+        );
+    }
+}
+
+#[test]
+fn neighbouring_queues_go_to_one_client() {
+    check_pull(Strategy::Average, (8, 2), &["a0 a1 a2 a3", "b0 b1 b2 b3"]);
+    check_pull(Strategy::Average, (8, 3), &["a0 a1 a2", "a3 b0 b1", "b2 b3"]);
+    check_pull(Strategy::Average, (2, 3), &["a0", "b0", ""]);
+}
+
+#[test]
+fn queues_go_round() {
+    check_pull(Strategy::Circle, (8, 3), &["a0 a3 b2", "a1 b0 b3", "a2 b1"]);
+    check_pull(Strategy::Circle, (2, 3), &["a0", "b0", ""]);
+}
+
+fn check_pop(share: i32, (queue_count, client_count): (i32, usize), expected: &[&str]) {
+    let clients = clients(client_count);
+    for (client, expected) in clients.iter().zip(expected) {
+        let asked =
+            Asked { strategy: Strategy::Average, client, clients: &clients, queues: queues(queue_count) };
+        let mut found = asked.pop(share).unwrap();
+        found.sort();
+        found.dedup();
+        assert_eq!(
+            text(Some(found)),
+            *expected,
+            "share {share}, {queue_count} for {client} of {client_count}"
+        );
+    }
+}
+
+#[test]
+fn popping_clients_share_queues() {
+    check_pop(0, (8, 3), &["a-1 b-1"; 3]);
+    check_pop(-1, (8, 3), &["a-1 b-1"; 3]);
+    check_pop(2, (8, 3), &["a-1 b-1"; 3]);
+    check_pop(1, (8, 3), &["a0 a1 a2 a3 b0 b1", "a3 b0 b1 b2 b3", "a0 a1 a2 b2 b3"]);
+    check_pop(1, (2, 4), &["a0", "b0", "a0", "b0"]);
+}
+
+#[test]
+fn strangers_get_nothing() {
+    let known = clients(3);
+    let asked = |client, clients, count| Asked {
+        strategy: Strategy::Average,
+        client,
+        clients,
+        queues: queues(count),
+    };
+    assert_eq!(asked("x", &known, 8).pull(), Some(Vec::new()));
+    assert_eq!(asked("x", &known, 8).pop(1), Some(Vec::new()));
+    assert_eq!(asked("c0", &[], 8).pull(), None);
+    assert_eq!(asked("c0", &[], 8).pop(0), None);
+    assert_eq!(asked("c0", &known, 0).pull(), None);
+    assert_eq!(asked("c0", &known, 0).pop(1), None);
+    assert_eq!(Strategy::parse("MACHINE_ROOM_NEARBY"), None);
+}

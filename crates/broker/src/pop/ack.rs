@@ -1,0 +1,295 @@
+//! Acknowledging popped messages, and keeping them invisible for longer (`AckMessageProcessor`,
+//! `ChangeInvisibleTimeProcessor`).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use net::Peer;
+use wire::body::{Acks, BatchAck, BatchAckBody, Checkpoint};
+use wire::codes::response;
+use wire::frame::Command;
+use wire::json;
+use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE};
+
+use super::lanes::Cell;
+use super::notes::Notes;
+use super::{order, patience, request, serve};
+use crate::broker::{Broker, PutError};
+use crate::send::not_put;
+use crate::topics::Queue;
+use crate::{Answer, Refusal};
+
+/// One pop of one queue, as its handles name it.
+struct Origin<'a> {
+    group: &'a str,
+    /// Topic the messages lie in.
+    topic: &'a str,
+    queue_id: i32,
+    start_offset: i64,
+    pop_ms: i64,
+    invisible_ms: i64,
+    revive_queue: i32,
+    broker_name: &'a str,
+}
+
+/// 200051 `ACK_MESSAGE`. What comes too late, or twice, has no effect and is answered like all others.
+pub(crate) fn ack(
+    broker: &Arc<Broker>,
+    notes: &mut Notes,
+    peer: &Peer,
+    command: &Command<'_>,
+) -> Result<Answer, Refusal> {
+    let (topic, queue_id, offset) = addressed(command)?;
+    let queue = find_queue(broker, peer, topic, queue_id)?;
+    let (min, max) = (queue.log.min().to_i64(), broker.visible_end(&queue));
+    if !(min..=max).contains(&offset) {
+        let remark = format!("offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{min}~{max}");
+        return Err(Refusal::new(response::NO_MESSAGE, remark));
+    }
+    let origin = origin(command, topic, queue_id)?;
+    if origin.revive_queue == ORDER_REVIVE_QUEUE {
+        return settle_in_order(broker, &origin, offset);
+    }
+    acknowledge(broker, notes, &origin, &[offset])?;
+    Ok(Answer::success())
+}
+
+/// 200151 `BATCH_ACK_MESSAGE`. Entries that name nothing are passed over.
+pub(crate) fn batch_ack(
+    broker: &Arc<Broker>,
+    notes: &mut Notes,
+    command: &Command<'_>,
+) -> Result<Answer, Refusal> {
+    let body: BatchAckBody =
+        if command.body.is_empty() { BatchAckBody::default() } else { json::from_slice(command.body)? };
+    if body.acks.is_empty() {
+        return Err(Refusal::new(response::NO_MESSAGE, "the body names no messages"));
+    }
+    let mut answer = Answer::success();
+    for entry in &body.acks {
+        let Some(kind) = Kind::parse(&entry.retry) else {
+            return Err(Refusal::error(format!("r is {:?}, expected 0, 1 or 2", entry.retry)));
+        };
+        let topic = kind.topic(&entry.topic, &entry.consumer_group);
+        if let Some(queue) = broker.log_queue(&topic, entry.queue_id)
+            && let Err(refusal) = ack_entry(broker, notes, (entry, &body.broker_name), &topic, &queue)
+        {
+            answer = refusal.into();
+        }
+    }
+    Ok(answer)
+}
+
+fn ack_entry(
+    broker: &Arc<Broker>,
+    notes: &mut Notes,
+    (entry, broker_name): (&BatchAck, &str),
+    topic: &str,
+    queue: &Queue,
+) -> Result<(), Refusal> {
+    let (min, max) = (queue.log.min().to_i64(), broker.visible_end(queue));
+    let mut offsets = entry.offsets();
+    offsets.retain(|offset| (min..=max).contains(offset));
+    let origin = Origin {
+        group: &entry.consumer_group,
+        topic,
+        queue_id: entry.queue_id,
+        start_offset: entry.start_offset,
+        pop_ms: entry.pop_time,
+        invisible_ms: entry.invisible_ms,
+        revive_queue: entry.revive_queue_id,
+        broker_name,
+    };
+    if origin.revive_queue == ORDER_REVIVE_QUEUE {
+        let mut done = Ok(());
+        for offset in offsets {
+            done = done.and(settle_in_order(broker, &origin, offset).map(drop));
+        }
+        return done;
+    }
+    if offsets.is_empty() { Ok(()) } else { acknowledge(broker, notes, &origin, &offsets) }
+}
+
+/// 200053 `CHANGE_MESSAGE_INVISIBLETIME`: the message gets a checkpoint of its own, and is acknowledged in the old one.
+pub(crate) fn change_invisible_time(
+    broker: &Arc<Broker>,
+    peer: &Peer,
+    command: &Command<'_>,
+) -> Result<Answer, Refusal> {
+    let (topic, queue_id, offset) = addressed(command)?;
+    let invisible_ms: i64 = command.fields.need_number("invisibleTime")?;
+    let queue = find_queue(broker, peer, topic, queue_id)?;
+    if !(queue.log.min().to_i64()..broker.visible_end(&queue)).contains(&offset) {
+        return Err(Refusal::new(response::NO_MESSAGE, ""));
+    }
+    request::check_invisible(broker, invisible_ms)?;
+    let origin = origin(command, topic, queue_id)?;
+    if origin.revive_queue == ORDER_REVIVE_QUEUE {
+        return Ok(delay_in_order(broker, &origin, offset, invisible_ms));
+    }
+    let now_ms = broker.now_ms();
+    let checkpoint = Checkpoint {
+        broker_name: origin.broker_name.to_owned(),
+        group: origin.group.to_owned(),
+        diffs: vec![0],
+        invisible_ms,
+        count: 1,
+        pop_ms: now_ms,
+        queue_id,
+        revive_ms: now_ms.saturating_add(invisible_ms),
+        start_offset: offset,
+        topic: topic.to_owned(),
+        ..Checkpoint::default()
+    };
+    let mut notes = Notes::new(&broker.store);
+    let pushed = notes.checkpoint(broker, origin.revive_queue, &checkpoint, now_ms);
+    let put = |error: PutError| not_put(broker, error);
+    pushed.map_err(put)?;
+    acknowledge(broker, &mut notes, &origin, &[offset])?;
+    notes.append(broker, now_ms).map_err(put)?;
+    Ok(invisible(now_ms, invisible_ms, origin.revive_queue))
+}
+
+fn invisible(pop_ms: i64, invisible_ms: i64, revive_queue: i32) -> Answer {
+    let answer = Answer::success().field("popTime", pop_ms).field("invisibleTime", invisible_ms);
+    answer.field("reviveQid", revive_queue)
+}
+
+fn addressed<'a>(command: &Command<'a>) -> Result<(&'a str, i32, i64), Refusal> {
+    let fields = &command.fields;
+    Ok((fields.need("topic")?, fields.need_number("queueId")?, fields.need_number("offset")?))
+}
+
+fn find_queue(broker: &Broker, peer: &Peer, topic: &str, queue_id: i32) -> Result<Arc<Queue>, Refusal> {
+    let topic = request::known_topic(broker, topic)?;
+    let is_known = (0..topic.config.read_queue_nums).contains(&queue_id);
+    let queue = is_known.then(|| topic.queue(&broker.store, queue_id)).flatten().cloned();
+    queue.ok_or_else(|| request::bad_queue(&topic, queue_id, peer, response::MESSAGE_ILLEGAL))
+}
+
+fn origin<'a>(command: &Command<'a>, topic: &'a str, queue_id: i32) -> Result<Origin<'a>, Refusal> {
+    let text = command.fields.need("extraInfo")?;
+    let handle = Handle::parse(text).ok_or_else(|| {
+        let expected = "start popTime invisibleTime reviveQueue kind broker queue offset";
+        Refusal::error(format!("extraInfo is {text:?}, expected {expected:?}"))
+    })?;
+    Ok(Origin {
+        group: command.fields.need("consumerGroup")?,
+        topic,
+        queue_id,
+        start_offset: handle.start_offset,
+        pop_ms: handle.pop_ms,
+        invisible_ms: handle.invisible_ms,
+        revive_queue: handle.revive_queue,
+        broker_name: handle.broker_name,
+    })
+}
+
+/// Notes acknowledgements in the checkpoint in memory, or adds a record of them to `notes`.
+fn acknowledge(
+    broker: &Broker,
+    notes: &mut Notes,
+    origin: &Origin<'_>,
+    offsets: &[i64],
+) -> Result<(), Refusal> {
+    let now_ms = broker.now_ms();
+    let name = (origin.start_offset, origin.pop_ms);
+    if let Some(cell) = broker.pops.lanes.find(origin.group, origin.topic, origin.queue_id) {
+        let merged = cell.lane().ack(name, offsets, patience(broker), now_ms);
+        if merged == Some(true) {
+            broker.pops.lanes.held.fetch_sub(1, Ordering::Relaxed);
+            broker.pops.advance(broker, &cell, now_ms);
+        }
+        if merged.is_some() {
+            return Ok(());
+        }
+    }
+    if !(0..broker.config.pop.revive_queues).contains(&origin.revive_queue) {
+        let (found, last) = (origin.revive_queue, broker.config.pop.revive_queues - 1);
+        return Err(Refusal::error(format!(
+            "the revive queue is {found}, expected 0 to {last} (reviveQueueNum)"
+        )));
+    }
+    let (offset, offsets) =
+        if let [offset] = offsets { (*offset, Vec::new()) } else { (-1, offsets.to_vec()) };
+    let acks = Acks {
+        offset,
+        offsets,
+        broker_name: origin.broker_name.to_owned(),
+        group: origin.group.to_owned(),
+        pop_ms: origin.pop_ms,
+        queue_id: origin.queue_id,
+        start_offset: origin.start_offset,
+        topic: origin.topic.to_owned(),
+    };
+    let deliver_ms = origin.pop_ms.saturating_add(origin.invisible_ms);
+    let pushed = notes.acks(broker, origin.revive_queue, &acks, (deliver_ms, now_ms));
+    pushed.map_err(|error| not_put(broker, error))
+}
+
+fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
+    let committed = broker.offsets.committed(origin.group, origin.topic, origin.queue_id);
+    committed.is_some_and(|committed| offset < committed)
+}
+
+fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
+    broker.pops.lanes.make(origin.group, origin.topic, origin.queue_id)
+}
+
+/// `AckMessageProcessor.ackOrderly`.
+fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<Answer, Refusal> {
+    let &Origin { group, topic, queue_id, .. } = origin;
+    if is_passed(broker, origin, offset) {
+        return Ok(Answer::success());
+    }
+    if broker.group(group)?.is_none() {
+        return Err(Refusal::error(format!("Group {group} not exist!")));
+    }
+    let cell = cell_of(broker, origin);
+    let mut lane = cell.lane();
+    let acked = match lane.order.as_mut() {
+        Some(state) => order::ack(state, offset, origin.pop_ms),
+        None => order::Acked::Commit(offset + 1),
+    };
+    match acked {
+        order::Acked::Late => Ok(Answer::success()),
+        order::Acked::Unknown => {
+            let old = broker.offsets.committed(group, topic, queue_id).unwrap_or(-1);
+            let remark = format!(
+                "offset is illegal, key:{topic}@{group}@{queue_id}, old:{old}, commit:{offset}, next:-1"
+            );
+            Err(Refusal::new(response::MESSAGE_ILLEGAL, remark))
+        }
+        order::Acked::Commit(next) => {
+            broker.offsets.commit(group, topic, queue_id, next);
+            broker.pops.states.changed();
+            let blocked =
+                lane.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
+            drop(lane);
+            if blocked.is_none()
+                && let Some(topic) = broker.topics.find(topic)
+            {
+                serve::freed(broker, &topic, &cell);
+            }
+            Ok(Answer::success())
+        }
+    }
+}
+
+/// `ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`.
+fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_ms: i64) -> Answer {
+    if is_passed(broker, origin, offset) {
+        return Answer::success();
+    }
+    let visible_ms = broker.now_ms().saturating_add(invisible_ms);
+    let cell = cell_of(broker, origin);
+    let mut lane = cell.lane();
+    if let Some(state) = lane.order.as_mut() {
+        order::delay(state, offset, origin.pop_ms, visible_ms);
+        broker.pops.states.changed();
+    }
+    if lane.order.is_some() {
+        broker.pops.look_at(&cell, &mut lane, visible_ms);
+    }
+    invisible(origin.pop_ms, visible_ms.saturating_sub(origin.pop_ms), origin.revive_queue)
+}

@@ -1,0 +1,212 @@
+//! How far a group has popped one queue, and what is in flight (`PopBufferMergeService`). Pure.
+//!
+//! | a pop in flight | settled when | the group's offset may pass it when |
+//! |---|---|---|
+//! | its checkpoint is in the log | at once | the log is on disk behind the checkpoint |
+//! | its checkpoint is held in memory (`enablePopBufferMerge`) | all messages are acknowledged, or the checkpoint and the acknowledgements so far are in the log | the same |
+//! | it found nothing that matched | at once | at once |
+//!
+//! The offset of the group passes pops in their order, so what a crash loses of this table is popped again.
+
+use std::collections::VecDeque;
+
+use wire::body::{Checkpoint, OrderState};
+use wire::units::LogOffset;
+
+/// Acknowledgements this close to the times of [`Patience`] go to the log.
+const MARGIN_MS: i64 = 1500;
+
+/// How long checkpoints are held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// `popCkStayBufferTime`: after the pop.
+    pub stay_ms: i64,
+    /// `popCkStayBufferTimeOut`: before its messages are visible again.
+    pub rest_ms: i64,
+}
+
+impl Patience {
+    fn due_ms(self, checkpoint: &Checkpoint) -> i64 {
+        let stay = checkpoint.pop_ms.saturating_add(self.stay_ms);
+        stay.min(checkpoint.revive_ms().saturating_sub(self.rest_ms))
+    }
+
+    /// Whether a checkpoint made now is worth holding.
+    pub(super) fn holds(self, checkpoint: &Checkpoint, now_ms: i64) -> bool {
+        self.due_ms(checkpoint).saturating_sub(now_ms) >= MARGIN_MS
+    }
+}
+
+/// One pop in flight.
+#[derive(Debug)]
+struct Flight {
+    /// Offset behind what it looked at.
+    next: i64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Held(Held),
+    /// Its records are being appended.
+    Leaving {
+        start: i64,
+        pop_ms: i64,
+    },
+    Settled(LogOffset),
+}
+
+/// A checkpoint in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    /// With the acknowledgements so far.
+    pub checkpoint: Checkpoint,
+    /// Queue of the revive topic.
+    pub revive_queue: i32,
+}
+
+/// One queue as one group sees it.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    flights: VecDeque<Flight>,
+    /// The messages popped in order last.
+    pub order: Option<OrderState>,
+    /// When the agenda looks at this lane next.
+    pub alarm_ms: Option<i64>,
+}
+
+impl Lane {
+    /// Where the next pop reads, given the group's offset.
+    pub(super) fn position(&self, committed: i64) -> i64 {
+        self.flights.back().map_or(committed, |flight| flight.next.max(committed))
+    }
+
+    /// Whether nothing is in flight.
+    pub(super) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    /// Number of pops in flight.
+    pub(super) fn len(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Adds a pop that read up to `next` and whose records lie before `end`; zero when it has none.
+    pub(super) fn settle(&mut self, next: i64, end: LogOffset) {
+        let settled = |flight: &Flight| matches!(flight.state, State::Settled(_));
+        let mut last = self.flights.iter().rev();
+        // The first of a run stays as it is, so that the offset moves on although more are added all the time.
+        let is_long = last.next().is_some_and(settled) && last.next().is_some_and(settled);
+        if is_long {
+            self.flights.pop_back();
+        }
+        self.flights.push_back(Flight { next, state: State::Settled(end) });
+    }
+
+    /// Adds a pop whose checkpoint stays in memory.
+    pub(super) fn hold(&mut self, held: Held, next: i64) {
+        self.flights.push_back(Flight { next, state: State::Held(held) });
+    }
+
+    /// Acknowledges messages of a checkpoint in memory and says whether it is settled; `None` when they must go to the log.
+    pub(super) fn ack(
+        &mut self,
+        (start, pop_ms): (i64, i64),
+        offsets: &[i64],
+        patience: Patience,
+        now_ms: i64,
+    ) -> Option<bool> {
+        let found = self.flights.iter_mut().rev().find_map(|flight| match &mut flight.state {
+            State::Held(held)
+                if held.checkpoint.start_offset == start && held.checkpoint.pop_ms == pop_ms =>
+            {
+                Some(flight)
+            }
+            _ => None,
+        });
+        let flight = found?;
+        let State::Held(Held { checkpoint, .. }) = &mut flight.state else { return None };
+        if !patience.holds(checkpoint, now_ms) {
+            return None;
+        }
+        for offset in offsets {
+            if let Some(index) = checkpoint.index_of(*offset) {
+                checkpoint.ack(index);
+            }
+        }
+        let is_done = checkpoint.is_done();
+        if is_done {
+            flight.state = State::Settled(LogOffset::ZERO);
+        }
+        Some(is_done)
+    }
+
+    /// Takes the checkpoints that must go to the log now; [`Self::left`] says what became of them.
+    pub(super) fn leave(&mut self, patience: Patience, now_ms: i64) -> Vec<Held> {
+        self.take(|checkpoint| patience.due_ms(checkpoint) <= now_ms)
+    }
+
+    /// Takes all checkpoints: the broker stops.
+    pub(super) fn leave_all(&mut self) -> Vec<Held> {
+        self.take(|_| true)
+    }
+
+    /// Takes all checkpoints and forgets what is in flight: the group goes elsewhere.
+    pub(super) fn clear(&mut self) -> Vec<Held> {
+        let left = self.take(|_| true);
+        self.flights.clear();
+        self.order = None;
+        left
+    }
+
+    fn take(&mut self, is_due: impl Fn(&Checkpoint) -> bool) -> Vec<Held> {
+        let mut left = Vec::new();
+        for flight in &mut self.flights {
+            if let State::Held(Held { checkpoint, .. }) = &flight.state
+                && is_due(checkpoint)
+            {
+                let leaving = State::Leaving { start: checkpoint.start_offset, pop_ms: checkpoint.pop_ms };
+                if let State::Held(held) = std::mem::replace(&mut flight.state, leaving) {
+                    left.push(held);
+                }
+            }
+        }
+        left
+    }
+
+    /// Notes that the records of a checkpoint that left lie before `end`; without, it is held again.
+    pub(super) fn left(&mut self, held: Held, end: Option<LogOffset>) {
+        let (start_offset, taken_ms) = (held.checkpoint.start_offset, held.checkpoint.pop_ms);
+        let found = self.flights.iter_mut().find(|flight| {
+            matches!(flight.state, State::Leaving { start, pop_ms } if start == start_offset && pop_ms == taken_ms)
+        });
+        if let Some(flight) = found {
+            flight.state = end.map_or(State::Held(held), State::Settled);
+        }
+    }
+
+    /// Takes the offset of the group behind everything settled, given how much of the log is on disk.
+    pub(super) fn commit(&mut self, flushed: LogOffset) -> Option<i64> {
+        let mut next = None;
+        while let Some(Flight { next: passed, state: State::Settled(end) }) = self.flights.front()
+            && *end <= flushed
+        {
+            next = Some(*passed);
+            self.flights.pop_front();
+        }
+        next
+    }
+
+    /// When to look at the flights again; `None` when nothing is in flight.
+    pub(super) fn due_ms(&self, patience: Patience, flush_ms: i64) -> Option<i64> {
+        let due = |flight: &Flight| match &flight.state {
+            State::Held(held) => Some(patience.due_ms(&held.checkpoint)),
+            _ => None,
+        };
+        let waits = self.flights.front().is_some_and(|flight| matches!(flight.state, State::Settled(_)));
+        self.flights.iter().filter_map(due).chain(waits.then_some(flush_ms)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The lanes of all groups, and when each is to be looked at.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::lane::Lane;
+
+/// One queue as one group pops it.
+pub(super) struct Cell {
+    id: u64,
+    /// Consumer group.
+    pub group: Arc<str>,
+    /// Topic the queue belongs to, which may be a retry topic.
+    pub topic: Arc<str>,
+    /// Number of the queue.
+    pub queue_id: i32,
+    busy: AtomicBool,
+    lane: Mutex<Lane>,
+}
+
+impl Cell {
+    /// Held for short sections; nothing is read or written under it.
+    pub(super) fn lane(&self) -> MutexGuard<'_, Lane> {
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the caller the only one who pops the queue; `None` when somebody else does
+    /// (`PopMessageProcessor.QueueLockManager`).
+    pub(super) fn occupy(self: &Arc<Self>) -> Option<Busy> {
+        let free = self.busy.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
+        free.is_ok().then(|| Busy(self.clone()))
+    }
+
+    /// Whether somebody pops the queue now.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst)
+    }
+}
+
+/// The right to pop a queue; given back when dropped.
+pub(super) struct Busy(Arc<Cell>);
+
+impl std::ops::Deref for Busy {
+    type Target = Arc<Cell>;
+
+    fn deref(&self) -> &Arc<Cell> {
+        &self.0
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Lanes of a group in a topic by queue.
+type Queues = Arc<Mutex<BTreeMap<i32, Arc<Cell>>>>;
+
+/// All lanes. They are bounded by groups and queues: handlers ask for the lanes of queues that exist.
+#[derive(Default)]
+pub(super) struct Lanes {
+    groups: RwLock<HashMap<String, HashMap<String, Queues>>>,
+    ids: AtomicU64,
+    alarms: Mutex<BTreeMap<(i64, u64), Arc<Cell>>>,
+    /// Checkpoints in memory.
+    pub held: AtomicUsize,
+}
+
+impl Lanes {
+    /// The lane of a queue, made on first use.
+    pub(super) fn make(&self, group: &str, topic: &str, queue_id: i32) -> Arc<Cell> {
+        let queues = self.queues(group, topic).unwrap_or_else(|| {
+            let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+            groups.entry(group.to_owned()).or_default().entry(topic.to_owned()).or_default().clone()
+        });
+        let cell = || {
+            Arc::new(Cell {
+                id: self.ids.fetch_add(1, Ordering::Relaxed),
+                group: group.into(),
+                topic: topic.into(),
+                queue_id,
+                busy: AtomicBool::new(false),
+                lane: Mutex::default(),
+            })
+        };
+        lock(&queues).entry(queue_id).or_insert_with(cell).clone()
+    }
+
+    /// The lane of a queue, if the group ever popped it.
+    pub(super) fn find(&self, group: &str, topic: &str, queue_id: i32) -> Option<Arc<Cell>> {
+        lock(&*self.queues(group, topic)?).get(&queue_id).cloned()
+    }
+
+    /// All lanes.
+    pub(super) fn all(&self) -> Vec<Arc<Cell>> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let queues = groups.values().flat_map(HashMap::values);
+        queues.flat_map(|queues| lock(queues).values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// Forgets the lanes of a deleted group.
+    pub(super) fn forget_group(&self, group: &str) {
+        self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(group);
+    }
+
+    /// Forgets the lanes of a deleted topic.
+    pub(super) fn forget_topic(&self, topic: &str) {
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        groups.values_mut().for_each(|topics| drop(topics.remove(topic)));
+        groups.retain(|_, topics| !topics.is_empty());
+    }
+
+    /// Has a lane looked at, at `due_ms` at the latest. True when that is earlier than everything else.
+    pub(super) fn set_alarm(&self, cell: &Arc<Cell>, lane: &mut Lane, due_ms: i64) -> bool {
+        if lane.alarm_ms.is_some_and(|alarm_ms| alarm_ms <= due_ms) {
+            return false;
+        }
+        let mut alarms = lock(&self.alarms);
+        if let Some(later) = lane.alarm_ms.replace(due_ms) {
+            alarms.remove(&(later, cell.id));
+        }
+        alarms.insert((due_ms, cell.id), cell.clone());
+        alarms.first_key_value().is_some_and(|(first, _)| *first == (due_ms, cell.id))
+    }
+
+    /// The lanes to look at now.
+    pub(super) fn due(&self, now_ms: i64) -> Vec<Arc<Cell>> {
+        let due = {
+            let mut alarms = lock(&self.alarms);
+            let later = alarms.split_off(&(now_ms + 1, 0));
+            std::mem::replace(&mut *alarms, later)
+        };
+        due.into_iter()
+            .map(|((alarm_ms, _), cell)| {
+                let mut lane = cell.lane();
+                if lane.alarm_ms == Some(alarm_ms) {
+                    lane.alarm_ms = None;
+                }
+                drop(lane);
+                cell
+            })
+            .collect()
+    }
+
+    /// The earliest time a lane is to be looked at.
+    pub(super) fn earliest(&self) -> Option<i64> {
+        lock(&self.alarms).first_key_value().map(|((due_ms, _), _)| *due_ms)
+    }
+
+    fn queues(&self, group: &str, topic: &str) -> Option<Queues> {
+        self.groups.read().unwrap_or_else(PoisonError::into_inner).get(group)?.get(topic).cloned()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,72 @@
+use super::*;
+
+fn checkpoint(start: i64, pop_ms: i64) -> Checkpoint {
+    Checkpoint {
+        topic: "T".to_owned(),
+        group: "G".to_owned(),
+        broker_name: "b".to_owned(),
+        start_offset: start,
+        count: 2,
+        diffs: vec![0, 1],
+        pop_ms,
+        invisible_ms: 1000,
+        ..Checkpoint::default()
+    }
+}
+
+fn acks(start: i64, pop_ms: i64, broker: &str, offsets: &[i64]) -> Acks {
+    Acks {
+        topic: "T".to_owned(),
+        group: "G".to_owned(),
+        broker_name: broker.to_owned(),
+        start_offset: start,
+        pop_ms,
+        offset: -1,
+        offsets: offsets.to_vec(),
+        ..Acks::default()
+    }
+}
+
+#[test]
+fn acknowledgements_find_their_checkpoint() {
+    let mut ledger = Ledger::behind(-1);
+    ledger.open(0, checkpoint(10, 100));
+    ledger.open(1, checkpoint(12, 100));
+    ledger.ack(2, &acks(10, 100, "b", &[11]), "b");
+    ledger.ack(3, &acks(12, 100, "", &[12, 13, 99]), "b");
+    ledger.ack(4, &acks(12, 101, "b", &[12]), "b");
+    ledger.skip(5);
+    let (offset, first) = ledger.due(1100).unwrap();
+    assert_eq!((offset, first.is_acked(0), first.is_acked(1)), (0, false, true));
+    ledger.close(0);
+    let (offset, second) = ledger.due(1100).unwrap();
+    assert_eq!((offset, second.is_done()), (1, true), "an empty name is this broker's");
+    ledger.close(1);
+    assert_eq!((ledger.done(), ledger.next), (5, 6));
+}
+
+#[test]
+fn progress_stops_at_the_first_open_checkpoint() {
+    let mut ledger = Ledger::behind(4);
+    assert_eq!((ledger.next, ledger.done(), ledger.first_ms()), (5, 4, None));
+    ledger.skip(5);
+    ledger.open(6, checkpoint(1, 500));
+    ledger.ack(7, &acks(9, 9, "b", &[9]), "b");
+    assert_eq!((ledger.done(), ledger.first_ms()), (5, Some(1500)));
+    assert_eq!(ledger.due(1499), None);
+    ledger.close(6);
+    assert_eq!((ledger.done(), ledger.due(i64::MAX)), (7, None));
+}
+
+#[test]
+fn a_checkpoint_stored_twice_is_one() {
+    let mut ledger = Ledger::behind(-1);
+    ledger.open(0, checkpoint(10, 100));
+    ledger.ack(1, &acks(10, 100, "b", &[10]), "b");
+    ledger.open(2, checkpoint(10, 100));
+    ledger.ack(3, &acks(10, 100, "b", &[11]), "b");
+    let (offset, found) = ledger.due(1100).unwrap();
+    assert_eq!((offset, found.is_done()), (2, true));
+    ledger.close(2);
+    assert_eq!(ledger.done(), 3);
+}

@@ -1,0 +1,416 @@
+//! Brings back what was popped and not acknowledged (`PopReviveService`): one thread for all revive queues.
+//!
+//! The timer delivers checkpoints and acknowledgements in the order of the times messages are visible again. A checkpoint
+//! is over when that time is passed by [`GRACE_MS`] and the timer has delivered everything asked of it until then: no
+//! acknowledgement made in time can come later. What is left of it is appended to the retry topic, and the progress of
+//! the queue follows once that is on disk.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+use store::{Batch, Message, ReadError, Unit};
+use wire::body::{Acks, Checkpoint};
+use wire::json;
+use wire::pop::{Kind, normal_topic};
+use wire::properties::{self, key};
+use wire::record::RecordView;
+use wire::units::{LogOffset, QueueOffset};
+
+use super::ledger::Ledger;
+use super::notes::{ACK_TAG, ACKS_TAG, CHECKPOINT_TAG, Notes};
+use super::{REVIVE_GROUP, serve};
+use crate::broker::{Broker, PutError};
+use crate::keep::wait_flushed;
+use crate::names;
+use crate::topics::Queue;
+
+/// Messages come back at least this long after they are visible, for acknowledgements on their way.
+const GRACE_MS: i64 = 1000;
+/// Records read in one step.
+const STEP: usize = 256;
+/// Pause between two looks, so that records that come one by one are read together.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Longest sleep, so that a clock that jumps is noticed.
+const SLEEP_MAX_MS: i64 = 1000;
+/// Wait after a failure.
+const RETRY_AFTER_MS: i64 = 1000;
+/// Seconds until a message is tried again that could not be brought back, by attempt
+/// (`ckRewriteIntervalsInSeconds`).
+const PUT_OFF_S: [i64; 17] =
+    [10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
+
+/// The reviver as others see it.
+#[derive(Default)]
+pub(super) struct Handle {
+    thread: OnceLock<Thread>,
+    stopping: AtomicBool,
+}
+
+impl Handle {
+    pub(super) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+}
+
+/// One revive queue.
+struct Line {
+    queue: Arc<Queue>,
+    ledger: Ledger,
+    /// Progress that waits for the disk: it counts once the log is there up to the place beside it.
+    waits: VecDeque<(LogOffset, i64)>,
+}
+
+/// The state of the thread.
+pub(crate) struct Reviver {
+    broker: Arc<Broker>,
+    lines: Vec<Line>,
+    /// The end of the timer queue at some time: what was asked of the timer until then.
+    mark: Option<(i64, i64)>,
+    /// The timer knows everything asked of it until this time.
+    known_ms: i64,
+    failed_ms: i64,
+    bytes: Vec<u8>,
+}
+
+/// Starts the thread.
+pub(crate) fn start(broker: Arc<Broker>) -> io::Result<JoinHandle<()>> {
+    let run = move || {
+        let _ = broker.pops.reviver.thread.set(thread::current());
+        Reviver::new(broker).run();
+    };
+    thread::Builder::new().name("pop-revive".to_owned()).spawn(run)
+}
+
+impl Reviver {
+    /// Goes on where the offsets of the group say.
+    pub(crate) fn new(broker: Arc<Broker>) -> Self {
+        let topic = broker.pops.revive_topic.clone();
+        let count = broker.topics.find(&topic).map_or(0, |topic| topic.queue_count());
+        let line = |queue_id| {
+            let queue = broker.log_queue(&topic, queue_id)?;
+            let done = broker.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
+            let done = done.clamp(queue.log.min().to_i64() - 1, queue.log.max().to_i64() - 1);
+            Some(Line { queue, ledger: Ledger::behind(done), waits: VecDeque::new() })
+        };
+        let lines = (0..count).filter_map(line).collect();
+        Self { lines, mark: None, known_ms: 0, failed_ms: 0, bytes: Vec::new(), broker }
+    }
+
+    fn run(mut self) {
+        while !self.broker.pops.reviver.stopping.load(Ordering::Acquire) {
+            let now_ms = self.broker.now_ms();
+            self.round(now_ms);
+            let wait_ms = self.next_ms(now_ms).saturating_sub(self.broker.now_ms()).clamp(0, SLEEP_MAX_MS);
+            let wait = Duration::from_millis(wait_ms.unsigned_abs()).max(PAUSE);
+            thread::park_timeout(wait);
+        }
+        // A clean stop brings nothing back twice.
+        let store = &self.broker.store;
+        if wait_flushed(store, store.appended()) {
+            self.commit();
+        }
+    }
+
+    /// Does what there is to do.
+    pub(crate) fn round(&mut self, now_ms: i64) {
+        self.meet_timer(now_ms);
+        let until_ms = self.known_ms.min(now_ms - GRACE_MS);
+        for index in 0..self.lines.len() {
+            if let Err(error) = self.read(index) {
+                tracing::error!(%error, "the revive topic cannot be read; it is tried again");
+                self.failed_ms = now_ms;
+                continue;
+            }
+            while let Some((offset, checkpoint)) = self.lines[index].ledger.due(until_ms) {
+                let checkpoint = checkpoint.clone();
+                match self.revive(&checkpoint, now_ms) {
+                    Ok(end) => self.close(index, offset, end),
+                    Err(error) => {
+                        tracing::warn!(%error, "messages cannot be brought back; it is tried again");
+                        self.failed_ms = now_ms;
+                        break;
+                    }
+                }
+            }
+        }
+        self.commit();
+    }
+
+    /// When there is something to do again.
+    fn next_ms(&self, now_ms: i64) -> i64 {
+        let first = self.lines.iter().filter_map(|line| line.ledger.first_ms()).min();
+        let waits = self.lines.iter().any(|line| !line.waits.is_empty());
+        let due_ms = first.map_or(i64::MAX, |first_ms| first_ms.saturating_add(GRACE_MS));
+        if self.failed_ms == now_ms {
+            return now_ms + RETRY_AFTER_MS;
+        }
+        // What is due and still here waits for the timer, which moves in steps.
+        let due_ms = if due_ms <= now_ms { now_ms + 100 } else { due_ms };
+        if waits { due_ms.min(now_ms + 500) } else { due_ms }
+    }
+
+    /// Learns how far the timer is.
+    fn meet_timer(&mut self, now_ms: i64) {
+        let timer = &self.broker.timer;
+        let end = || self.broker.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.log.max().to_i64());
+        let (taken, delivered_ms) =
+            (timer.queue_offset.load(Ordering::Relaxed), timer.read_ms.load(Ordering::Relaxed));
+        let (end, asked_ms) = *self.mark.get_or_insert_with(|| (end(), now_ms));
+        if taken >= end {
+            // In this order: what is delivered was read after what is taken.
+            self.known_ms = self.known_ms.max(asked_ms.min(delivered_ms));
+            if delivered_ms >= asked_ms - GRACE_MS {
+                self.mark = None;
+            }
+        }
+    }
+
+    /// Reads what is new of a revive queue.
+    fn read(&mut self, index: usize) -> Result<(), ReadError> {
+        let Line { queue, ledger, .. } = &mut self.lines[index];
+        let store = &self.broker.store;
+        let mut units: Vec<Unit> = Vec::new();
+        ledger.next = ledger.next.max(queue.log.min().to_i64());
+        while ledger.next < self.broker.visible_end(queue) && !ledger.is_full() {
+            units.clear();
+            let from = QueueOffset::from_i64(ledger.next).unwrap_or_default();
+            let count = (self.broker.visible_end(queue) - ledger.next).min(STEP as i64) as usize;
+            queue.log.units_blocking(from, count, &mut units)?;
+            if units.is_empty() {
+                break;
+            }
+            for unit in &units {
+                let offset = ledger.next;
+                self.bytes.clear();
+                if !unit.is_blank()
+                    && let Err(error) = store.read_units_blocking(std::slice::from_ref(unit), &mut self.bytes)
+                {
+                    if matches!(error, ReadError::Io(_)) {
+                        return Err(error);
+                    }
+                    tracing::error!(offset, %error, "a record of the revive topic is passed over");
+                }
+                enter(ledger, offset, &self.bytes, &self.broker.config.broker_name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings back what is left of a checkpoint; answers where its records end.
+    fn revive(&mut self, checkpoint: &Checkpoint, now_ms: i64) -> Result<LogOffset, PutError> {
+        let broker = self.broker.clone();
+        let open: Vec<i64> = (0..usize::from(checkpoint.count))
+            .filter(|index| !checkpoint.is_acked(*index))
+            .map(|index| checkpoint.offset(index))
+            .collect();
+        let topic = normal_topic(&checkpoint.topic, &checkpoint.group);
+        let is_wanted =
+            broker.topics.find(topic).is_some() && broker.groups.find(&checkpoint.group).is_some();
+        if open.is_empty() || !is_wanted {
+            return Ok(LogOffset::ZERO);
+        }
+        let target = retry_topic(&broker, checkpoint);
+        let retry = make_retry_topic(&broker, &target, &checkpoint.group, now_ms)?;
+        let mut batch = broker.store.batch();
+        for offset in open {
+            match self.read_message(checkpoint, offset) {
+                Ok(true) => push_copy(&broker, &mut batch, &retry, &self.bytes, checkpoint)?,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(topic = checkpoint.topic, offset, %error, "a message cannot be brought back yet");
+                    put_off(&broker, checkpoint, offset, now_ms)?;
+                }
+            }
+        }
+        if batch.is_empty() {
+            return Ok(LogOffset::ZERO);
+        }
+        broker.store.append(&mut batch, now_ms)?;
+        let end = batch.end();
+        broker.grown(end, vec![retry]);
+        wake(&broker, topic, &checkpoint.group, end);
+        Ok(end)
+    }
+
+    /// Reads a message into the buffer; false when it is gone or not whole.
+    fn read_message(&mut self, checkpoint: &Checkpoint, offset: i64) -> Result<bool, ReadError> {
+        self.bytes.clear();
+        let Some(queue) = self.broker.log_queue(&checkpoint.topic, checkpoint.queue_id) else {
+            return Ok(false);
+        };
+        let at = QueueOffset::from_i64(offset).filter(|at| (queue.log.min()..queue.log.max()).contains(at));
+        let Some(at) = at else { return Ok(false) };
+        let mut units: Vec<Unit> = Vec::with_capacity(1);
+        queue.log.units_blocking(at, 1, &mut units)?;
+        let Some(unit) = units.first().filter(|unit| !unit.is_blank()) else { return Ok(false) };
+        match self.broker.store.read_units_blocking(std::slice::from_ref(unit), &mut self.bytes) {
+            Ok(()) => Ok(true),
+            Err(error @ ReadError::Io(_)) => Err(error),
+            Err(error) => {
+                tracing::error!(topic = checkpoint.topic, offset, %error, "a message is not whole any more and does not come back");
+                Ok(false)
+            }
+        }
+    }
+
+    fn close(&mut self, index: usize, offset: i64, end: LogOffset) {
+        let line = &mut self.lines[index];
+        line.ledger.close(offset);
+        if end > LogOffset::ZERO {
+            let done = line.ledger.done();
+            // Of what waits the first place counts on its own, the rest together.
+            if line.waits.len() > 1 {
+                line.waits.pop_back();
+            }
+            line.waits.push_back((end, done));
+        }
+    }
+
+    /// Notes progress as offsets of the group.
+    fn commit(&mut self) {
+        let topic = &self.broker.pops.revive_topic;
+        let flushed = self.broker.store.flushed();
+        for line in &mut self.lines {
+            let mut done = None;
+            while let Some((_, passed)) = line.waits.front().filter(|(end, _)| *end <= flushed) {
+                done = Some(*passed);
+                line.waits.pop_front();
+            }
+            if line.waits.is_empty() {
+                done = Some(line.ledger.done());
+            }
+            let queue_id = line.queue.log.queue_id();
+            let before = self.broker.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
+            if let Some(done) = done.filter(|done| *done > before) {
+                self.broker.offsets.commit(REVIVE_GROUP, topic, queue_id, done);
+            }
+        }
+    }
+}
+
+/// Enters a record of the revive topic into the ledger.
+fn enter(ledger: &mut Ledger, offset: i64, bytes: &[u8], own_broker: &str) {
+    let Ok(record) = RecordView::parse(bytes) else { return ledger.skip(offset) };
+    let bad = |error: &json::JsonError| {
+        tracing::error!(offset, %error, "a record of the revive topic is not readable and is passed over");
+    };
+    match properties::get_str(record.properties(), key::TAGS) {
+        Some(CHECKPOINT_TAG) => match json::from_slice::<Checkpoint>(record.body()).inspect_err(bad) {
+            Ok(checkpoint) if !checkpoint.topic.is_empty() => return ledger.open(offset, checkpoint),
+            _ => {}
+        },
+        Some(ACK_TAG | ACKS_TAG) => {
+            if let Ok(acks) = json::from_slice::<Acks>(record.body()).inspect_err(bad) {
+                return ledger.ack(offset, &acks, own_broker);
+            }
+        }
+        _ => {}
+    }
+    ledger.skip(offset);
+}
+
+/// Where messages of a checkpoint come back; those of a retry topic come back there.
+fn retry_topic(broker: &Broker, checkpoint: &Checkpoint) -> String {
+    let topic = &checkpoint.topic;
+    if names::is_retry_topic(topic) {
+        return topic.clone();
+    }
+    let kind = if broker.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
+    kind.topic(topic, &checkpoint.group)
+}
+
+/// Its queue, made on first use (`addRetryTopicIfNotExist`).
+fn make_retry_topic(broker: &Broker, name: &str, group: &str, now_ms: i64) -> Result<Arc<Queue>, PutError> {
+    let queue = broker.put_queue(name, 0, now_ms)?;
+    if broker.offsets.committed(group, name, 0).is_none() {
+        broker.offsets.commit(group, name, 0, queue.log.min().to_i64());
+    }
+    Ok(queue)
+}
+
+fn push_copy(
+    broker: &Broker,
+    batch: &mut Batch,
+    retry: &Queue,
+    bytes: &[u8],
+    checkpoint: &Checkpoint,
+) -> Result<(), PutError> {
+    let Ok(record) = RecordView::parse(bytes) else { return Ok(()) };
+    let first = checkpoint.pop_ms.to_string();
+    let known =
+        properties::get(record.properties(), key::FIRST_POP_TIME).filter(|_| record.reconsume_times() > 0);
+    let mut text = Vec::new();
+    // It is no message of the light queues its first copy was one of.
+    let dropped = [key::POP_CK, key::INNER_MULTI_DISPATCH, key::INNER_MULTI_QUEUE_OFFSET];
+    let added = [(key::FIRST_POP_TIME, known.unwrap_or(first.as_bytes()))];
+    properties::rewrite(&mut text, record.properties(), &dropped, &added);
+    let message = Message {
+        properties: &text,
+        born_host: broker.store_host,
+        store_host: broker.store_host,
+        reconsume_times: record.reconsume_times().saturating_add(1),
+        ..Message::of(&record)
+    };
+    match batch.push(&retry.log, &message) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            tracing::error!(topic = checkpoint.topic, %error, "a message has no room for what coming back adds and does not come back");
+            Ok(())
+        }
+    }
+}
+
+/// Notes that a message is to be tried again later (`rePutCK`).
+fn put_off(broker: &Broker, checkpoint: &Checkpoint, offset: i64, now_ms: i64) -> Result<(), PutError> {
+    let times = checkpoint.put_off.as_deref().map_or(0, |times| times.parse().unwrap_or(usize::MAX - 1));
+    if times >= PUT_OFF_S.len() && broker.config.pop.gives_up {
+        tracing::error!(
+            topic = checkpoint.topic,
+            offset,
+            "a message is given up after the last attempt to bring it back"
+        );
+        return Ok(());
+    }
+    let later_ms = PUT_OFF_S[times.min(PUT_OFF_S.len() - 1)] * 1000;
+    let invisible_ms = checkpoint.invisible_ms.saturating_add(later_ms);
+    let again = Checkpoint {
+        acked: 0,
+        count: 1,
+        diffs: vec![0],
+        start_offset: offset,
+        invisible_ms,
+        revive_ms: checkpoint.pop_ms.saturating_add(invisible_ms),
+        put_off: Some((times + 1).to_string()),
+        ..checkpoint.clone()
+    };
+    let mut notes = Notes::new(&broker.store);
+    notes.checkpoint(
+        broker,
+        broker.pops.next_revive_queue(broker.config.pop.revive_queues),
+        &again,
+        now_ms,
+    )?;
+    notes.append(broker, now_ms).map(drop)
+}
+
+/// Wakes who waits for messages of the topic once consumers may see what came back.
+fn wake(broker: &Arc<Broker>, topic: &str, group: &str, end: LogOffset) {
+    let Some(topic) = broker.topics.find(topic) else { return };
+    if !broker.flushes_before_answer() {
+        return serve::came_back(broker, &topic, group);
+    }
+    let (broker, group) = (broker.clone(), group.to_owned());
+    let store = broker.store.clone();
+    store.when_flushed(end, Box::new(move |_| serve::came_back(&broker, &topic, &group)));
+}

@@ -1,0 +1,304 @@
+//! Answering pops: at once, from the disk, or when a message comes.
+//!
+//! Whoever lets go of a queue, or adds to one, looks for somebody who waits; whoever begins to wait looks at the queues
+//! once more. So a message is never left with somebody waiting for it, except while another pops its queue.
+
+use std::sync::Arc;
+
+use net::Peer;
+use wire::codes::response;
+use wire::frame::{Command, FrameWriter, Head};
+use wire::pop::Kind;
+
+use super::lanes::Cell;
+use super::order;
+use super::pick::{Popped, Unpopped, pick, position};
+use super::request::{self, Ask, Want};
+use super::wait::{Bounds, HeldPop, NoWait};
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::pull::Source;
+use crate::send::not_put;
+use crate::topics::{Queue, Topic};
+
+/// How often a request runs again before it waits, when it looks as if there were messages.
+const ROUNDS_MAX: usize = 3;
+
+/// What came of running a request once.
+enum Run {
+    /// The answer is written.
+    Answered,
+    /// There is nothing to return.
+    Nothing,
+    /// The disk must be asked.
+    NotResident,
+}
+
+/// Serves 200050 `POP_MESSAGE`.
+pub(crate) fn pop(
+    broker: &Arc<Broker>,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    // Nobody reads what a one-way pop would return.
+    if command.is_one_way() {
+        return Ok(());
+    }
+    let ask = request::pop(broker, peer, command)?;
+    start(broker, peer, ask, out);
+    Ok(())
+}
+
+/// Serves 200054 `NOTIFICATION`.
+pub(crate) fn notify(
+    broker: &Arc<Broker>,
+    peer: &Arc<Peer>,
+    command: &Command<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refusal> {
+    if command.is_one_way() {
+        return Ok(());
+    }
+    let ask = request::notice(broker, peer, command)?;
+    start(broker, peer, ask, out);
+    Ok(())
+}
+
+/// Answers a pop that is not performed.
+pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
+    write_header(FrameWriter::begin(out, head), &Popped::default(), 0).finish(b"");
+}
+
+/// Answers a pop whose messages are not in memory.
+pub(crate) fn serve_cold(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8>) {
+    if let Run::Nothing = run_once(broker, ask, Source::Disk, out) {
+        wait(broker, peer, ask, out);
+    }
+    drive(broker, left_over(broker, ask));
+}
+
+/// Wakes who waits for messages of a queue that grew.
+pub(crate) fn arrived(broker: &Arc<Broker>, queue: &Queue) {
+    drive(broker, queue.waiters.take(queue.log.queue_id()));
+}
+
+/// Wakes who waits for messages that came back to a group.
+pub(super) fn came_back(broker: &Arc<Broker>, topic: &Topic, group: &str) {
+    if topic.waiters.is_waited_on() {
+        drive(broker, topic.waiters.take_group(group));
+    }
+}
+
+/// Wakes who waits for a queue that is not blocked any more.
+pub(super) fn freed(broker: &Arc<Broker>, topic: &Topic, cell: &Cell) {
+    if topic.waiters.is_waited_on() {
+        let waiters = &topic.waiters;
+        let woken = [waiters.take_of(&cell.group, -1), waiters.take_of(&cell.group, cell.queue_id)];
+        drive(broker, woken.into_iter().flatten().collect());
+    }
+}
+
+/// Runs requests once more whose time has passed, and answers them.
+pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
+    for HeldPop { peer, ask, .. } in broker.pops.deadlines.expired(now_ms) {
+        let mut out = Vec::new();
+        match run_once(broker, &ask, Source::Memory, &mut out) {
+            Run::Answered => {}
+            Run::Nothing => give_up(&ask, NoWait::TimedOut, &mut out),
+            Run::NotResident => {
+                broker.cold.submit_pop(broker, peer, ask);
+                continue;
+            }
+        }
+        // A consumer that went away needs no answer.
+        let _ = peer.push(|bytes| bytes.extend_from_slice(&out));
+        drive(broker, left_over(broker, &ask));
+    }
+}
+
+fn start(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: Ask, out: &mut Vec<u8>) {
+    let ask = Arc::new(ask);
+    match run_once(broker, &ask, Source::Memory, out) {
+        Run::Answered => {}
+        Run::Nothing => wait(broker, peer, &ask, out),
+        Run::NotResident => return broker.cold.submit_pop(broker, peer.clone(), ask),
+    }
+    drive(broker, left_over(broker, &ask));
+}
+
+/// Makes a request wait, or answers it when it cannot.
+fn wait(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8>) {
+    let settings = &broker.config.pop;
+    let bounds = Bounds { all: settings.waiting_max, list: settings.list_waiting_max };
+    for round in 0..=ROUNDS_MAX {
+        if ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.now_ms()) {
+            return give_up(ask, NoWait::TimedOut, out);
+        }
+        let id = match broker.pops.deadlines.hold(peer, ask, bounds) {
+            Ok(id) => id,
+            Err(why) => return give_up(ask, why, out),
+        };
+        if round == ROUNDS_MAX || !has_messages(broker, ask) {
+            return;
+        }
+        // A message came while the request was put into the list; whoever else took it answers it.
+        if broker.pops.deadlines.take(ask, id).is_none() {
+            return;
+        }
+        broker.pops.deadlines.forget(ask.deadline_ms, id);
+        match run_once(broker, ask, Source::Memory, out) {
+            Run::Answered => return,
+            Run::Nothing => {}
+            Run::NotResident => return broker.cold.submit_pop(broker, peer.clone(), ask.clone()),
+        }
+    }
+}
+
+/// Runs requests that were taken out of their lists, and those for whom they leave messages.
+fn drive(broker: &Arc<Broker>, mut woken: Vec<HeldPop>) {
+    while let Some(held) = woken.pop() {
+        let ask = held.ask.clone();
+        if resume(broker, held) {
+            woken.extend(left_over(broker, &ask));
+        }
+    }
+}
+
+/// Runs a request again; puts it back when there is nothing for it. True when it is answered.
+fn resume(broker: &Arc<Broker>, held: HeldPop) -> bool {
+    let HeldPop { peer, ask, id } = held;
+    for round in 0..=ROUNDS_MAX {
+        if peer.is_closed() {
+            break;
+        }
+        let mut out = Vec::new();
+        match run_once(broker, &ask, Source::Memory, &mut out) {
+            Run::NotResident => {
+                broker.pops.deadlines.forget(ask.deadline_ms, id);
+                broker.cold.submit_pop(broker, peer, ask);
+                return false;
+            }
+            // A sweep that came by while the request was in hand does not come again.
+            Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, &mut out),
+            Run::Nothing => {
+                ask.topic.waiters.add(HeldPop { peer: peer.clone(), ask: ask.clone(), id });
+                let stays = round == ROUNDS_MAX || !has_messages(broker, &ask);
+                if stays || broker.pops.deadlines.take(&ask, id).is_none() {
+                    return false;
+                }
+                continue;
+            }
+            Run::Answered => {}
+        }
+        broker.pops.deadlines.forget(ask.deadline_ms, id);
+        // A consumer that went away needs no answer; what it popped comes back.
+        let _ = peer.push(|bytes| bytes.extend_from_slice(&out));
+        return true;
+    }
+    broker.pops.deadlines.forget(ask.deadline_ms, id);
+    true
+}
+
+/// Somebody to run next, when the queues a request looked at have more.
+fn left_over(broker: &Broker, ask: &Ask) -> Vec<HeldPop> {
+    let waiters = &ask.topic.waiters;
+    if ask.notices() || !waiters.is_waited_on() || !has_messages(broker, ask) {
+        return Vec::new();
+    }
+    match waiters.take_of(&ask.group, ask.queue_id) {
+        Some(held) => vec![held],
+        None => waiters.take_group(&ask.group),
+    }
+}
+
+fn run_once(broker: &Broker, ask: &Ask, source: Source, out: &mut Vec<u8>) -> Run {
+    let Want::Pop(pop) = &ask.want else {
+        if !has_messages(broker, ask) {
+            return Run::Nothing;
+        }
+        write_notice(ask, true, false, out);
+        return Run::Answered;
+    };
+    match pick(broker, ask, pop, source) {
+        Ok(popped) if popped.count == 0 => Run::Nothing,
+        Ok(popped) => {
+            let head = Head::response(ask.encoding, response::SUCCESS, ask.opaque).remark("FOUND");
+            write_header(FrameWriter::begin(out, head), &popped, pop.invisible_ms).finish(&popped.body);
+            Run::Answered
+        }
+        Err(Unpopped::NotResident) => Run::NotResident,
+        Err(Unpopped::NotStored(error)) => {
+            ask.refuse(&not_put(broker, error), out);
+            Run::Answered
+        }
+    }
+}
+
+fn give_up(ask: &Ask, why: NoWait, out: &mut Vec<u8>) {
+    let Want::Pop(pop) = &ask.want else {
+        return write_notice(ask, false, why == NoWait::Full, out);
+    };
+    let code = if why == NoWait::Full { response::POLLING_FULL } else { response::POLLING_TIMEOUT };
+    let head = Head::response(ask.encoding, code, ask.opaque).remark("NO_MESSAGE_IN_QUEUE");
+    write_header(FrameWriter::begin(out, head), &Popped::default(), pop.invisible_ms).finish(b"");
+}
+
+fn write_notice(ask: &Ask, has_messages: bool, is_full: bool, out: &mut Vec<u8>) {
+    let head = Head::response(ask.encoding, response::SUCCESS, ask.opaque);
+    FrameWriter::begin(out, head).flag("hasMsg", has_messages).flag("pollingFull", is_full).finish(b"");
+}
+
+/// `PopMessageResponseHeader`; Java reads its numbers without a null check.
+fn write_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -> FrameWriter<'b> {
+    let writer = writer
+        .number("popTime", popped.pop_ms)
+        .number("invisibleTime", invisible_ms)
+        .number("reviveQid", popped.revive_queue)
+        .number("restNum", popped.rest)
+        .text("startOffsetInfo", &popped.texts.starts)
+        .text("msgOffsetInfo", &popped.texts.offsets);
+    if popped.texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &popped.texts.counts) }
+}
+
+/// Whether a request would find messages now, in queues nobody pops (`NotificationProcessor.hasMsgFromQueue`).
+fn has_messages(broker: &Broker, ask: &Ask) -> bool {
+    let count = ask.topic.config.read_queue_nums;
+    let mut queues = if ask.queue_id < 0 { 0..count } else { ask.queue_id..ask.queue_id + 1 };
+    if queues.any(|queue_id| has_messages_in(broker, ask, &ask.topic, queue_id)) {
+        return true;
+    }
+    let settings = &broker.config.pop;
+    let kinds =
+        [(Kind::RetryV2, settings.retry_v2), (Kind::RetryV1, !settings.retry_v2 || settings.retry_v1_too)];
+    !ask.ordered
+        && kinds.iter().filter(|(_, is_read)| *is_read).any(|(kind, _)| {
+            let topic = broker.topics.find(&kind.topic(ask.topic.name(), &ask.group));
+            topic.is_some_and(|topic| {
+                (0..topic.config.read_queue_nums)
+                    .any(|queue_id| has_messages_in(broker, ask, &topic, queue_id))
+            })
+        })
+}
+
+fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> bool {
+    let Some(queue) = topic.queue(&broker.store, queue_id) else { return false };
+    let from_end = matches!(&ask.want, Want::Pop(pop) if pop.from_end);
+    let cell = broker.pops.lanes.make(&ask.group, topic.name(), queue_id);
+    if cell.is_busy() && !ask.notices() {
+        return false;
+    }
+    if ask.ordered {
+        let mut lane = cell.lane();
+        let attempt = ask.attempt_id.as_deref();
+        let until =
+            lane.order.as_ref().and_then(|state| order::blocked_until(state, attempt, broker.now_ms()));
+        if let Some(until_ms) = until {
+            // Somebody who waits is told when the queue is free.
+            broker.pops.look_at(&cell, &mut lane, until_ms);
+            return false;
+        }
+    }
+    let pending = broker.offsets.pending_reset(&ask.group, topic.name(), queue_id);
+    broker.visible_end(queue) > pending.unwrap_or_else(|| position(broker, &cell, queue, from_end))
+}

@@ -1,0 +1,78 @@
+//! `consumerOrderInfo.json`: which messages were popped in order last (`ConsumerOrderInfoManager`).
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use wire::body::{Extra, OrderTable};
+use wire::json::{self, Dialect};
+
+use super::Pops;
+use crate::broker::Broker;
+use crate::persist;
+
+/// A queue that is not popped for so long is forgotten (`CLEAN_SPAN_FROM_LAST`).
+const UNUSED_MS: i64 = 24 * 3_600_000;
+
+const FILE: &str = "consumerOrderInfo.json";
+
+/// What the writer of the file needs.
+#[derive(Default)]
+pub(super) struct States {
+    changed: AtomicBool,
+    /// Members of the file this version does not know.
+    extra: Mutex<Extra>,
+}
+
+impl States {
+    /// The file shall be written.
+    pub(super) fn changed(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Writes the file when something changed. A change during the write counts for the next one.
+    pub(super) fn save(&self, broker: &Broker) -> Result<(), persist::Error> {
+        if !self.changed.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = OrderTable { extra: std::mem::take(&mut *extra), ..OrderTable::default() };
+        let oldest_ms = broker.now_ms() - UNUSED_MS;
+        for cell in broker.pops.lanes.all() {
+            let mut lane = cell.lane();
+            lane.order = lane.order.take().filter(|state| state.used_ms >= oldest_ms);
+            if let Some(state) = &lane.order {
+                let key = format!("{}@{}", cell.topic, cell.group);
+                file.table.entry(key).or_default().insert(cell.queue_id, state.clone());
+            }
+        }
+        let path = broker.config.store.root.join("config").join(FILE);
+        let written = persist::write(&path, &json::to_vec_as(&file, Dialect::Standard));
+        *extra = file.extra;
+        if written.is_err() {
+            self.changed();
+        }
+        written
+    }
+}
+
+impl Pops {
+    /// Takes over what an earlier life left in `config`.
+    pub(crate) fn load(&self, config: &Path) -> Result<(), persist::Error> {
+        let file: OrderTable = persist::read(&config.join(FILE))?.unwrap_or_default();
+        for (key, queues) in file.table {
+            let Some((topic, group)) = key.split_once('@') else {
+                tracing::warn!(
+                    key,
+                    "an entry of the table of ordered pops is not topic@group and is left out"
+                );
+                continue;
+            };
+            for (queue_id, state) in queues {
+                self.lanes.make(group, topic, queue_id).lane().order = Some(state);
+            }
+        }
+        *self.states.extra.lock().unwrap_or_else(PoisonError::into_inner) = file.extra;
+        Ok(())
+    }
+}

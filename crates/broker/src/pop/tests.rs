@@ -1,0 +1,151 @@
+//! Pops on a broker without connections: time is an argument, and what is visible again at once needs no timer.
+
+use std::sync::atomic::Ordering;
+
+use wire::frame::Encoding;
+use wire::pop::Handle;
+
+use super::notes::Notes;
+use super::pick::{Popped, pick};
+use super::request::{Pop, Want};
+use super::revive::Reviver;
+use super::*;
+use crate::clients::Subscription;
+use crate::pull::Source;
+use crate::testing::Fixture;
+
+fn ask(fixture: &Fixture, invisible_ms: i64) -> Ask {
+    let filter = Arc::new(Subscription::parse("T", "*", 0).unwrap());
+    Ask {
+        want: Want::Pop(Pop { count_max: 32, invisible_ms, from_end: false, filter }),
+        topic: fixture.broker.topics.find("T").unwrap(),
+        group: "G".into(),
+        queue_id: -1,
+        ordered: false,
+        attempt_id: None,
+        wait_until_ms: None,
+        deadline_ms: 0,
+        opaque: 1,
+        encoding: Encoding::Json,
+    }
+}
+
+fn fixture(messages: usize) -> Fixture {
+    let fixture = Fixture::new();
+    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.queue("T", 0);
+    fixture.queue(crate::names::TIMER_TOPIC, 0);
+    fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+    for number in 0..messages {
+        fixture.put("T", 0, format!("m{number}").as_bytes(), b"TAGS\x01A\x02");
+    }
+    fixture
+}
+
+fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
+    let ask = ask(fixture, invisible_ms);
+    let Want::Pop(pop) = &ask.want else { unreachable!() };
+    pick(&fixture.broker, &ask, pop, Source::Disk).ok().unwrap()
+}
+
+/// Rounds of a new reviver, at a time when everything is over.
+fn revive(fixture: &Fixture) {
+    let broker = &fixture.broker;
+    let now_ms = broker.now_ms() + 10_000;
+    let timer = broker.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
+    broker.timer.read_ms.store(now_ms, Ordering::Relaxed);
+    broker.timer.queue_offset.store(timer.log.max().to_i64(), Ordering::Relaxed);
+    let mut reviver = Reviver::new(broker.clone());
+    reviver.round(now_ms);
+    crate::keep::wait_flushed(&broker.store, broker.store.appended());
+    reviver.round(now_ms);
+}
+
+fn bodies(fixture: &Fixture, topic: &str) -> Vec<(String, i32)> {
+    let text = |body: Vec<u8>| String::from_utf8(body).unwrap();
+    fixture.messages(topic, 0).into_iter().map(|(body, _, times)| (text(body), times)).collect()
+}
+
+#[test]
+fn what_is_over_goes_to_the_retry_topic_once() {
+    let fixture = fixture(3);
+    let first = popped(&fixture, 0);
+    assert_eq!((first.count, first.texts.offsets.as_str()), (3, "0 0 0,1,2"));
+    let mut notes = Notes::new(&fixture.broker.store);
+    let acks = wire::body::Acks {
+        offset: 1,
+        group: "G".to_owned(),
+        topic: "T".to_owned(),
+        pop_ms: first.pop_ms,
+        ..wire::body::Acks::default()
+    };
+    notes.acks(&fixture.broker, first.revive_queue, &acks, (0, 1)).unwrap();
+    notes.append(&fixture.broker, 1).unwrap();
+    revive(&fixture);
+    let expected = [("m0".to_owned(), 1), ("m2".to_owned(), 1)];
+    assert_eq!(bodies(&fixture, "%RETRY%G_T"), expected);
+    revive(&fixture);
+    assert_eq!(bodies(&fixture, "%RETRY%G_T"), expected, "progress is kept in the offsets of the group");
+    let again = popped(&fixture, 0);
+    assert_eq!((again.count, again.texts.offsets.as_str()), (2, "1 0 0,1"));
+    revive(&fixture);
+    let times: Vec<i32> = bodies(&fixture, "%RETRY%G_T").into_iter().map(|(_, times)| times).collect();
+    assert_eq!(times, [1, 1, 2, 2]);
+}
+
+#[test]
+fn what_nobody_wants_any_more_does_not_come_back() {
+    let fixture = fixture(1);
+    popped(&fixture, 0);
+    fixture.broker.groups.commit(vec![vec![crate::groups::GroupChange::Remove("G".to_owned())]], 1);
+    revive(&fixture);
+    assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
+}
+
+#[test]
+fn a_pop_that_cannot_be_stored_returns_nothing() {
+    let fixture = fixture(2);
+    fixture.broker.store.close().unwrap();
+    let ask = ask(&fixture, 60_000);
+    let Want::Pop(pop) = &ask.want else { unreachable!() };
+    assert!(pick(&fixture.broker, &ask, pop, Source::Disk).is_err());
+    let cell = fixture.broker.pops.lanes.make("G", "T", 0);
+    assert!(cell.lane().is_empty() && !cell.is_busy());
+}
+
+#[test]
+fn the_offset_follows_the_disk() {
+    let fixture = fixture(2);
+    popped(&fixture, 60_000);
+    assert_eq!(popped(&fixture, 60_000).count, 0, "nobody gets a message twice");
+    crate::keep::wait_flushed(&fixture.broker.store, fixture.broker.store.appended());
+    fixture.broker.save();
+    assert_eq!(fixture.broker.offsets.committed("G", "T", 0), Some(2));
+}
+
+#[test]
+fn a_queue_that_is_popped_is_passed_over() {
+    let fixture = fixture(2);
+    let cell = fixture.broker.pops.lanes.make("G", "T", 0);
+    let busy = cell.occupy().unwrap();
+    let nothing = popped(&fixture, 60_000);
+    assert_eq!((nothing.count, nothing.rest), (0, 2));
+    drop(busy);
+    assert_eq!(popped(&fixture, 60_000).count, 2);
+}
+
+#[test]
+fn messages_of_a_retry_topic_carry_their_handle() {
+    let fixture = fixture(0);
+    fixture.put("%RETRY%G_T", 0, b"again", b"KEYS\x01k\x02");
+    let found = popped(&fixture, 60_000);
+    let record = wire::record::RecordView::parse(&found.body).unwrap();
+    assert_eq!((record.topic(), record.body()), (&b"T"[..], &b"again"[..]));
+    let text = wire::properties::get_str(record.properties(), "POP_CK").unwrap();
+    let handle = Handle::parse(text).unwrap();
+    assert_eq!(
+        (handle.kind, handle.offset, handle.pop_ms),
+        (wire::pop::Kind::RetryV1, Some(0), found.pop_ms)
+    );
+    assert_eq!(wire::properties::get_str(record.properties(), "KEYS"), Some("k"));
+}

@@ -1,0 +1,54 @@
+//! What pops have to do at a time: waiting requests end, checkpoints leave the memory, blocked queues are free again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lanes::Cell;
+use super::{order, patience, serve};
+use crate::broker::Broker;
+
+/// Longest sleep, so that a clock that jumps is noticed.
+const SLEEP_MAX_MS: i64 = 1000;
+
+/// Runs until the broker's tasks end.
+pub(crate) async fn run(broker: Arc<Broker>) {
+    loop {
+        let pops = &broker.pops;
+        let next_ms = pops.deadlines.earliest().into_iter().chain(pops.lanes.earliest()).min();
+        let wait_ms = next_ms.map_or(SLEEP_MAX_MS, |next_ms| next_ms - broker.now_ms());
+        if wait_ms > 0 {
+            let timer = tokio::time::sleep(Duration::from_millis(wait_ms.min(SLEEP_MAX_MS).unsigned_abs()));
+            tokio::select! {
+                () = timer => {}
+                () = pops.deadlines.earlier.notified() => {}
+            }
+        }
+        step(&broker);
+    }
+}
+
+/// Does what is due.
+pub(super) fn step(broker: &Arc<Broker>) {
+    let now_ms = broker.now_ms();
+    for cell in broker.pops.lanes.due(now_ms) {
+        look_at(broker, &cell, now_ms);
+    }
+    serve::expire(broker, now_ms);
+}
+
+fn look_at(broker: &Arc<Broker>, cell: &Arc<Cell>, now_ms: i64) {
+    let left = cell.lane().leave(patience(broker), now_ms);
+    broker.pops.store_left(broker, cell, left);
+    broker.pops.advance(broker, cell, now_ms);
+    let is_free = {
+        let mut lane = cell.lane();
+        let until = lane.order.as_ref().and_then(|state| order::blocked_until(state, None, now_ms));
+        if let Some(until_ms) = until {
+            broker.pops.look_at(cell, &mut lane, until_ms);
+        }
+        lane.order.is_some() && until.is_none()
+    };
+    if is_free && let Some(topic) = broker.topics.find(&cell.topic) {
+        serve::freed(broker, &topic, cell);
+    }
+}

@@ -1,0 +1,172 @@
+//! The texts of pop consumption (`ExtraInfoUtil`): receipt handles, and what the answer to a pop says about offsets.
+//!
+//! | text | form | example |
+//! |---|---|---|
+//! | handle | `start popTime invisible reviveQueue kind broker queue offset` | `100 1700000000000 60000 3 0 broker-a 2 105` |
+//! | `startOffsetInfo` | `kind queue start`, joined by `;` | `0 2 100;1 0 7` |
+//! | `msgOffsetInfo` | `kind queue offset,offset`, joined by `;` | `0 2 100,101;1 0 7` |
+//! | `orderCountInfo` | `kind qo<queue>%<offset> count` and `kind queue count`, joined by `;` | `0 qo2%100 3;0 2 0` |
+
+use std::fmt::Write as _;
+
+/// Revive queue in the handles of ordered pops, which have no checkpoint (`KeyBuilder.POP_ORDER_REVIVE_QUEUE`).
+pub const ORDER_REVIVE_QUEUE: i32 = 999;
+
+const RETRY_PREFIX: &str = "%RETRY%";
+
+/// Which topic a popped message lies in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The topic asked for.
+    #[default]
+    Normal,
+    /// `%RETRY%<group>_<topic>`.
+    RetryV1,
+    /// `%RETRY%<group>+<topic>`.
+    RetryV2,
+}
+
+impl Kind {
+    /// What a topic's name says.
+    #[must_use]
+    pub fn of(topic: &str) -> Self {
+        match topic.strip_prefix(RETRY_PREFIX) {
+            Some(rest) if rest.contains('+') => Self::RetryV2,
+            Some(_) => Self::RetryV1,
+            None => Self::Normal,
+        }
+    }
+
+    /// Reads the number in handles.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "0" => Some(Self::Normal),
+            "1" => Some(Self::RetryV1),
+            "2" => Some(Self::RetryV2),
+            _ => None,
+        }
+    }
+
+    /// The number in handles.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Name of the topic of this kind for a topic and a group (`KeyBuilder.buildPopRetryTopic`).
+    #[must_use]
+    pub fn topic(self, topic: &str, group: &str) -> String {
+        match self {
+            Self::Normal => topic.to_owned(),
+            Self::RetryV1 => format!("{RETRY_PREFIX}{group}_{topic}"),
+            Self::RetryV2 => format!("{RETRY_PREFIX}{group}+{topic}"),
+        }
+    }
+}
+
+/// The topic whose messages failed in a group come back through `topic`; a name of another kind is its own
+/// (`KeyBuilder.parseNormalTopic`).
+#[must_use]
+pub fn normal_topic<'a>(topic: &'a str, group: &str) -> &'a str {
+    let rest = topic.strip_prefix(RETRY_PREFIX).and_then(|rest| rest.strip_prefix(group));
+    rest.and_then(|rest| rest.strip_prefix(['+', '_'])).unwrap_or(topic)
+}
+
+/// What a client gives back to acknowledge a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle<'a> {
+    /// Where the pop began to read.
+    pub start_offset: i64,
+    /// When it was, milliseconds.
+    pub pop_ms: i64,
+    /// How long its messages stay invisible.
+    pub invisible_ms: i64,
+    /// Queue of the revive topic its checkpoint goes to.
+    pub revive_queue: i32,
+    /// Which topic the message lies in.
+    pub kind: Kind,
+    /// The broker that served it.
+    pub broker_name: &'a str,
+    /// Queue of the message; absent from old clients.
+    pub queue_id: Option<i32>,
+    /// Offset of the message; absent from old clients.
+    pub offset: Option<i64>,
+}
+
+impl<'a> Handle<'a> {
+    /// Reads a handle; `None` when it is none.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(' ');
+        Some(Self {
+            start_offset: parts.next()?.parse().ok()?,
+            pop_ms: parts.next()?.parse().ok()?,
+            invisible_ms: parts.next()?.parse().ok()?,
+            revive_queue: parts.next()?.parse().ok()?,
+            kind: Kind::parse(parts.next()?)?,
+            broker_name: parts.next()?,
+            queue_id: parts.next().map(str::parse).transpose().ok()?,
+            offset: parts.next().map(str::parse).transpose().ok()?,
+        })
+    }
+
+    /// Whether it is of an ordered pop.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        self.revive_queue == ORDER_REVIVE_QUEUE
+    }
+}
+
+impl std::fmt::Display for Handle<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { start_offset, pop_ms, invisible_ms, revive_queue, kind, broker_name, queue_id, offset } =
+            self;
+        let kind = kind.number();
+        write!(out, "{start_offset} {pop_ms} {invisible_ms} {revive_queue} {kind} {broker_name}")?;
+        match (queue_id, offset) {
+            (Some(queue_id), Some(offset)) => write!(out, " {queue_id} {offset}"),
+            (Some(queue_id), None) => write!(out, " {queue_id}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the answer to a pop says about where its messages lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OffsetTexts {
+    /// `startOffsetInfo`.
+    pub starts: String,
+    /// `msgOffsetInfo`.
+    pub offsets: String,
+    /// `orderCountInfo`.
+    pub counts: String,
+}
+
+impl OffsetTexts {
+    /// Adds the messages of a queue.
+    pub fn add(&mut self, kind: Kind, queue_id: i32, start: i64, offsets: impl Iterator<Item = i64>) {
+        entry(&mut self.starts, kind, format_args!("{queue_id} {start}"));
+        entry(&mut self.offsets, kind, format_args!("{queue_id} "));
+        for (index, offset) in offsets.enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(self.offsets, "{comma}{offset}").expect("text grows");
+        }
+    }
+
+    /// Adds how often messages of a queue were delivered before, and the least of all of them for older clients.
+    pub fn count(&mut self, kind: Kind, queue_id: i32, counts: impl Iterator<Item = (i64, i32)>, least: i32) {
+        for (offset, count) in counts {
+            entry(&mut self.counts, kind, format_args!("qo{queue_id}%{offset} {count}"));
+        }
+        entry(&mut self.counts, kind, format_args!("{queue_id} {least}"));
+    }
+}
+
+fn entry(out: &mut String, kind: Kind, rest: std::fmt::Arguments<'_>) {
+    let separator = if out.is_empty() { "" } else { ";" };
+    write!(out, "{separator}{} {rest}", kind.number()).expect("text grows");
+}
+
+#[cfg(test)]
+mod tests;
