@@ -1,5 +1,8 @@
 //! Topics and configuration as administrators see them: requests 17, 21, 26, 28, 215 and 351.
 
+mod lists;
+mod tables;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -15,7 +18,12 @@ use wire::json;
 use crate::broker::Broker;
 use crate::register::TopicsBody;
 use crate::topics::{QUEUES_MAX, TopicChange, attributes};
-use crate::{Answer, FAQ, Refusal, names, retention};
+use crate::{Answer, FAQ, Refusal, names, retention, stats};
+
+pub(crate) use lists::{put_groups, put_topics};
+pub(crate) use tables::{
+    consumer_offsets, delay_offsets, epochs, replication, reset_master_flush, system_topics,
+};
 
 /// All permission bits: read, write, inherit.
 const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
@@ -24,37 +32,42 @@ const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
 pub(crate) fn put_topic(command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let name = fields.need("topic")?;
-    names::check_topic(name)?;
-    if names::is_system_topic(name) {
-        let remark = format!("The topic[{name}] is conflict with system topic.");
-        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
-    }
-    let queues = |key| {
-        let count: i32 = fields.need_number(key)?;
-        if (0..=QUEUES_MAX).contains(&count) {
-            return Ok(count);
-        }
-        let remark = format!("{key} is {count}, expected 0 to {QUEUES_MAX}");
-        Err(Refusal::new(response::INVALID_PARAMETER, remark))
-    };
-    let perm: i32 = fields.need_number("perm")?;
-    if !(0..=PERM_MAX).contains(&perm) {
-        let remark = format!("perm is {perm}, expected 0 to {PERM_MAX} (4 read, 2 write, 1 inherit)");
-        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
-    }
     let alterations = attributes::parse(fields.text("attributes").unwrap_or_default())?;
     let config = TopicConfig {
         topic_name: name.to_owned(),
-        read_queue_nums: queues("readQueueNums")?,
-        write_queue_nums: queues("writeQueueNums")?,
-        perm,
+        read_queue_nums: fields.need_number("readQueueNums")?,
+        write_queue_nums: fields.need_number("writeQueueNums")?,
+        perm: fields.need_number("perm")?,
         topic_filter_type: fields.text("topicFilterType").unwrap_or("SINGLE_TAG").to_owned(),
         topic_sys_flag: fields.number_or("topicSysFlag", 0)?,
         order: fields.flag_or("order", false),
         ..TopicConfig::default()
     };
+    check_topic(&config)?;
     tracing::info!(topic = name, "topic created or changed");
     Err(Refusal::answer_after(TopicChange::Put(config, alterations), Answer::success()))
+}
+
+/// Whether a topic may be made or changed to this.
+fn check_topic(config: &TopicConfig) -> Result<(), Refusal> {
+    let name = &config.topic_name;
+    let invalid = |remark| Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    names::check_topic(name)?;
+    if names::is_system_topic(name) {
+        return invalid(format!("The topic[{name}] is conflict with system topic."));
+    }
+    for (key, count) in
+        [("readQueueNums", config.read_queue_nums), ("writeQueueNums", config.write_queue_nums)]
+    {
+        if !(0..=QUEUES_MAX).contains(&count) {
+            return invalid(format!("{key} is {count}, expected 0 to {QUEUES_MAX}"));
+        }
+    }
+    let perm = config.perm;
+    if !(0..=PERM_MAX).contains(&perm) {
+        return invalid(format!("perm is {perm}, expected 0 to {PERM_MAX} (4 read, 2 write, 1 inherit)"));
+    }
+    Ok(())
 }
 
 /// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten and its queues are removed; its messages age out with
@@ -159,7 +172,8 @@ pub(crate) fn update_config(
 
 /// 28 `GET_BROKER_RUNTIME_INFO`.
 pub(crate) fn runtime(broker: &Broker) -> Result<Answer, Refusal> {
-    let mut table = retention::status(broker);
+    let mut table = stats::table(broker);
+    table.extend(retention::status(broker));
     table.extend(broker.status().into_iter().map(|(key, value)| (key.to_owned(), value)));
     let body = serde_json::json!({ "table": table });
     Ok(Answer::success().body(body.to_string().into_bytes()))

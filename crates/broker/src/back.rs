@@ -11,6 +11,7 @@ use wire::units::LogOffset;
 use crate::broker::Broker;
 use crate::send::message::delayed;
 use crate::send::not_put;
+use crate::stats::Name;
 use crate::{Answer, FAQ, Refusal, names};
 
 /// Stores a copy of the message in the retry topic of the group, delayed by its level, or in the dead letters
@@ -56,6 +57,9 @@ pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer
     let level = if delay_level == 0 { record.reconsume_times().saturating_add(3) } else { delay_level };
     let level = (!dead).then(|| level.clamp(1, broker.delay_levels()));
     put_copy(broker, &record, at, topic.name(), queue_id, level)?;
+    let original = properties::get_str(record.properties(), key::RETRY_TOPIC);
+    let original = original.or_else(|| std::str::from_utf8(record.topic()).ok()).unwrap_or_default();
+    broker.stats.count(if dead { Name::DeadLetters } else { Name::SendBack }, original, group);
     Ok(Answer::success())
 }
 

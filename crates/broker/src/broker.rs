@@ -27,6 +27,7 @@ use crate::offsets::Offsets;
 use crate::pop::{self, Pops};
 use crate::retention::Retention;
 use crate::schedule::Schedule;
+use crate::stats::Stats;
 use crate::topics::{Queue, Topic, Topics};
 use crate::transaction::Transactions;
 use crate::{Refusal, names, pull, timer};
@@ -63,6 +64,7 @@ pub struct Broker {
     pub(crate) store_host: SocketAddr,
     /// The pairs every sent message gets: region, trace switch, cluster.
     pub(crate) sent_properties: Vec<u8>,
+    pub(crate) stats: Stats,
     /// The broker is stopping: newer clients are told to go elsewhere.
     pub(crate) draining: AtomicBool,
     /// Answers wait for the disk.
@@ -123,6 +125,7 @@ impl Broker {
             flushes_first: AtomicBool::new(config.store.flush == FlushMode::Sync),
             transactions: Transactions::default(),
             routes: Routes::default(),
+            stats: Stats::default(),
             unique_keys: UniqKeys::new(ip, process_id, 0x0766_6f73),
             unique_counter: AtomicU32::new(0),
             spread_counter: AtomicU32::new(0),
@@ -376,6 +379,17 @@ impl Broker {
         if let Err(error) = self.offsets.save(now_ms) {
             tracing::error!(%error, "a configuration file could not be written; it is tried again");
         }
+    }
+
+    /// Seconds the timer is behind, messages it has not added to the wheel, messages in the wheel.
+    pub(crate) fn timer_progress(&self, now_ms: i64) -> (i64, i64, i64) {
+        let read_ms = self.timer.read_ms.load(Ordering::Relaxed);
+        let end = self.store.find_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.max().to_i64());
+        (
+            if read_ms > 0 { (now_ms - read_ms).max(0) / 1000 } else { 0 },
+            (end - self.timer.queue_offset.load(Ordering::Relaxed)).max(0),
+            self.timer.pending.load(Ordering::Relaxed),
+        )
     }
 
     /// What the running broker holds, for its status answer.

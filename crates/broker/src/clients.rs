@@ -10,7 +10,7 @@ mod handlers;
 mod notify;
 mod subscription;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use net::Peer;
@@ -18,7 +18,8 @@ use wire::body::{Connection, ConsumeFromWhere, ConsumeType, ConsumerData, Messag
 use wire::codes::Language;
 
 pub(crate) use handlers::{
-    Desk, check_client, consumer_connections, consumer_list, heartbeat, producer_connections, unregister,
+    Desk, all_producers, check_client, consumer_connections, consumer_list, heartbeat, producer_connections,
+    subscription, unregister,
 };
 pub(crate) use notify::{Change, notify};
 pub(crate) use subscription::Subscription;
@@ -198,6 +199,36 @@ impl Clients {
     /// What a group wants of a topic.
     pub(crate) fn subscription(&self, group: &str, topic: &str) -> Option<Arc<Subscription>> {
         self.read().consumers.get(group)?.subscriptions.get(topic).cloned()
+    }
+
+    /// Whether nothing speaks against a group still reading a topic: it subscribes to it, or nobody of it is connected.
+    pub(crate) fn is_current(&self, group: &str, topic: &str) -> bool {
+        let tables = self.read();
+        let online = tables.consumers.get(group).map(|group| &group.subscriptions);
+        online.is_none_or(|wanted| wanted.is_empty() || wanted.contains_key(topic))
+    }
+
+    /// The groups that subscribe to a topic.
+    pub(crate) fn subscribers(&self, topic: &str) -> Vec<String> {
+        let tables = self.read();
+        let groups = tables.consumers.iter();
+        groups
+            .filter(|(_, group)| group.subscriptions.contains_key(topic))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// A consumer by its group and id.
+    pub(crate) fn member(&self, group: &str, client_id: &str) -> Option<Member> {
+        let tables = self.read();
+        tables.consumers.get(group)?.members.values().find(|member| member.client_id == client_id).cloned()
+    }
+
+    /// All producers by group.
+    pub(crate) fn all_producers(&self) -> BTreeMap<String, Vec<Member>> {
+        let tables = self.read();
+        let members = |members: &Members| members.values().cloned().collect();
+        tables.producers.iter().map(|(group, known)| (group.clone(), members(known))).collect()
     }
 
     /// Client ids of a group, sorted, each once.

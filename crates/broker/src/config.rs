@@ -123,6 +123,8 @@ pub struct Config {
     pub lite_pull_message_enable: bool,
     /// `notifyConsumerIdsChangedEnable`: members of a group are told when it changes.
     pub notify_consumer_ids_changed_enable: bool,
+    /// `useServerSideResetOffset`: the broker resets offsets itself instead of telling the consumers to.
+    pub server_side_reset: bool,
     /// `flushConsumerOffsetInterval`.
     pub flush_consumer_offset_interval_ms: u64,
     /// `registerNameServerPeriod`.
@@ -284,6 +286,7 @@ impl Config {
             enable_property_filter: false,
             lite_pull_message_enable: true,
             notify_consumer_ids_changed_enable: true,
+            server_side_reset: true,
             flush_consumer_offset_interval_ms: 5000,
             register_name_server_period_ms: 30_000,
             split_registration: false,
@@ -405,6 +408,12 @@ impl Config {
     pub fn name_servers(&self) -> Vec<String> {
         let list = self.namesrv_addr.as_deref().unwrap_or_default().split(';');
         list.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// What a setting without effect is shown as; empty for names nobody knows.
+    pub(crate) fn shown(&self, key: &str) -> String {
+        let default = || unknown::lookup(key).map(|known| known.default.clone());
+        self.others.get(key).cloned().or_else(default).unwrap_or_default()
     }
 
     /// All settings as a properties text, those without effect and unknown ones included (`GET_BROKER_CONFIG`).

@@ -12,8 +12,8 @@ use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
 use crate::{
-    Answer, Refusal, admin, assign, back, changes, clients, groups, light, locks, lookup, offsets, pop, pull,
-    reply, retention, send, transaction,
+    Answer, Refusal, admin, assign, back, changes, clients, groups, light, locks, lookup, offsets, pop,
+    progress, pull, relay, reply, retention, send, stats, transaction,
 };
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
@@ -119,6 +119,9 @@ impl Front {
             request::BATCH_ACK_MESSAGE => {
                 pop::batch_ack(broker, &mut turn.notes, command).map(|answer| answer.write(command, out))
             }
+            request::GET_CONSUMER_RUNNING_INFO => relay::running_info(broker, peer, command),
+            request::CONSUME_MESSAGE_DIRECTLY => relay::consume(broker, peer, command),
+            request::INVOKE_BROKER_TO_GET_CONSUMER_STATUS => relay::status(broker, peer, command),
             request::UPDATE_BROKER_CONFIG => admin::update_config(broker, peer, command, out),
             _ => serve(broker, peer, command).map(|answer| answer.write(command, out)),
         }
@@ -185,6 +188,31 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
         request::DELETE_EXPIRED_COMMITLOG => retention::delete_expired_log(broker),
         request::CLEAN_EXPIRED_CONSUMEQUEUE => retention::clean_expired_queues(broker),
         request::CLEAN_UNUSED_TOPIC => retention::clean_unused_topics(broker),
+        _ => serve_figures(broker, peer, command),
+    }
+}
+
+/// Serves what consoles and exporters ask for.
+fn serve_figures(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
+    match command.code {
+        request::GET_TOPIC_STATS_INFO => progress::topic_stats(broker, command),
+        request::GET_CONSUME_STATS => progress::consume_stats(broker, command),
+        request::GET_BROKER_CONSUME_STATS => progress::broker_consume_stats(broker, command),
+        request::QUERY_TOPIC_CONSUME_BY_WHO => progress::groups_of_topic(broker, command),
+        request::QUERY_TOPICS_BY_CONSUMER => progress::topics_of_group(broker, command),
+        request::QUERY_CORRECTION_OFFSET => progress::correction(broker, command),
+        request::CLONE_GROUP_OFFSET => progress::clone_offsets(broker, command),
+        request::UPDATE_AND_CREATE_TOPIC_LIST => admin::put_topics(command),
+        request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST => admin::put_groups(command),
+        request::GET_ALL_CONSUMER_OFFSET => admin::consumer_offsets(broker),
+        request::GET_ALL_DELAY_OFFSET => admin::delay_offsets(broker),
+        request::GET_SYSTEM_TOPIC_LIST_FROM_BROKER => admin::system_topics(broker),
+        request::GET_BROKER_HA_STATUS => admin::replication(broker),
+        request::GET_BROKER_EPOCH_CACHE => admin::epochs(),
+        request::RESET_MASTER_FLUSH_OFFSET => admin::reset_master_flush(command),
+        request::VIEW_BROKER_STATS_DATA => stats::view(broker, command),
+        request::GET_ALL_PRODUCER_INFO => clients::all_producers(&broker.clients),
+        request::QUERY_SUBSCRIPTION_BY_CONSUMER => clients::subscription(&broker.clients, command),
         _ => serve_clients(broker, peer, command),
     }
 }

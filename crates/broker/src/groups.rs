@@ -16,7 +16,7 @@ use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupT
 use crate::light::is_light;
 use crate::{Refusal, names, persist};
 pub(crate) use change::GroupChange;
-pub(crate) use handlers::{all_groups, delete_group, get_group, update_group};
+pub(crate) use handlers::{all_groups, check_group, delete_group, get_group, update_group};
 
 /// Bit of a group's forbidden mask that closes a topic for reading (`PermName.INDEX_PERM_READ`).
 const FORBIDDEN_READ: i32 = 1 << 2;
@@ -84,6 +84,11 @@ impl Groups {
             return Some(Arc::new(SubscriptionGroupConfig::new(name)));
         }
         self.lookup().groups.get(name).cloned()
+    }
+
+    /// Names of all groups.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.lookup().groups.keys().cloned().collect()
     }
 
     /// A group by name; created with the defaults when `auto_create` is set or it is a system group, and the name is

@@ -21,14 +21,17 @@ mod names;
 mod offsets;
 mod persist;
 mod pop;
+mod progress;
 mod pull;
 mod register;
+mod relay;
 mod reply;
 mod retention;
 mod schedule;
 mod send;
 mod sql;
 mod start;
+mod stats;
 #[cfg(test)]
 mod testing;
 mod timer;

@@ -13,7 +13,7 @@ use wire::frame::Command;
 use crate::broker::Broker;
 use crate::offsets::{self, ResetDesk};
 use crate::topics::Queue;
-use crate::{Answer, Refusal};
+use crate::{Answer, Refusal, relay};
 pub(crate) use query::{query, view};
 pub(crate) use span::{consume_queue, consume_time_span};
 
@@ -31,6 +31,11 @@ pub(crate) fn needs_disk(code: i32) -> bool {
             | request::QUERY_CONSUME_QUEUE
             | request::PEEK_MESSAGE
             | request::SET_MESSAGE_REQUEST_MODE
+            | request::GET_BROKER_RUNTIME_INFO
+            | request::GET_TOPIC_STATS_INFO
+            | request::GET_CONSUME_STATS
+            | request::GET_BROKER_CONSUME_STATS
+            | request::CONSUME_MESSAGE_DIRECTLY
     )
 }
 
@@ -86,7 +91,19 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
             queue.map_or(Ok(0), |queue| by_time(broker, &queue, time, Boundary::Lower))
         },
     };
-    offsets::reset(&desk, command)
+    if broker.config.server_side_reset {
+        return offsets::reset(&desk, command);
+    }
+    let mut targets = offsets::reset_targets(&desk, command)?;
+    if !command.fields.flag_or("isForce", false) {
+        let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
+        // Only backwards, as `Broker2Client.resetOffset` has it.
+        for (queue, offset) in &mut targets.offset_table {
+            let committed = broker.offsets.place(group, topic, queue.queue_id).committed;
+            *offset = if committed >= 0 { committed.min(*offset) } else { *offset };
+        }
+    }
+    relay::push_reset(broker, command, &targets)
 }
 
 fn by_time(broker: &Broker, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {

@@ -9,6 +9,7 @@
 
 mod file;
 mod handlers;
+mod view;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
 use crate::persist;
-pub(crate) use handlers::{ResetDesk, query, reset, update};
+pub(crate) use handlers::{ResetDesk, query, reset, reset_targets, update};
+pub(crate) use view::Reader;
 
 /// The positions of all groups.
 pub(crate) struct Offsets {
@@ -36,8 +38,24 @@ pub(crate) struct Offsets {
 /// Positions of a group by topic.
 type Topics = HashMap<String, Arc<Mutex<Topic>>>;
 
-/// Positions of a group in the queues of a topic.
-type Topic = BTreeMap<i32, Position>;
+/// A group and a topic.
+#[derive(Default)]
+struct Topic {
+    /// Positions in its queues.
+    queues: BTreeMap<i32, Position>,
+    delivered: Delivered,
+}
+
+/// What a group was given of a topic since the broker started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    pub messages: u64,
+    pub bytes: u64,
+    /// Pulls that found something.
+    pub found: u64,
+    /// Pulls that did not.
+    pub missed: u64,
+}
 
 #[derive(Clone, Copy, Default)]
 struct Position {
@@ -108,13 +126,6 @@ impl Offsets {
         committed.is_some()
     }
 
-    /// Notes where a group pulls next, for statistics.
-    pub(crate) fn note_pull(&self, group: &str, topic: &str, queue_id: i32, next: i64) {
-        if self.change(group, topic, queue_id, |position| position.pulled.replace(next) != Some(next)) {
-            self.changed.store(true, Ordering::Release);
-        }
-    }
-
     /// Leaves a reset for the next pull; it counts as committed at once, for groups that are offline
     /// (`ConsumerOffsetManager.assignResetOffset`).
     pub(crate) fn set_reset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
@@ -142,7 +153,7 @@ impl Offsets {
             return None;
         }
         let topic = self.find(group, topic)?;
-        let taken = lock(&topic).get_mut(&queue_id)?.reset.take();
+        let taken = lock(&topic).queues.get_mut(&queue_id)?.reset.take();
         if taken.is_some() {
             self.resets.fetch_sub(1, Ordering::AcqRel);
         }
@@ -167,14 +178,15 @@ impl Offsets {
     fn forgotten(&self, topics: impl Iterator<Item = Arc<Mutex<Topic>>>) {
         for topic in topics {
             // A commit that found the topic just before writes to what nobody reads any more.
-            let pending = std::mem::take(&mut *lock(&topic)).values().filter(|it| it.reset.is_some()).count();
+            let queues = std::mem::take(&mut lock(&topic).queues);
+            let pending = queues.values().filter(|it| it.reset.is_some()).count();
             self.resets.fetch_sub(pending, Ordering::AcqRel);
             self.changed.store(true, Ordering::Release);
         }
     }
 
     fn position(&self, group: &str, topic: &str, queue_id: i32) -> Option<Position> {
-        lock(&*self.find(group, topic)?).get(&queue_id).copied()
+        lock(&*self.find(group, topic)?).queues.get(&queue_id).copied()
     }
 
     fn change<R>(
@@ -185,7 +197,7 @@ impl Offsets {
         apply: impl FnOnce(&mut Position) -> R,
     ) -> R {
         let topic = self.find(group, topic).unwrap_or_else(|| self.make(group, topic));
-        apply(lock(&topic).entry(queue_id).or_default())
+        apply(lock(&topic).queues.entry(queue_id).or_default())
     }
 
     fn find(&self, group: &str, topic: &str) -> Option<Arc<Mutex<Topic>>> {

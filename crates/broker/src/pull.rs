@@ -20,6 +20,7 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::clients::Subscription;
 use crate::held::HeldPull;
+use crate::offsets::Reader;
 use crate::topics::{Queue, Topic};
 pub(crate) use scan::Scan;
 
@@ -34,6 +35,8 @@ pub(crate) struct PullTurn {
 pub(crate) struct Pull {
     pub topic: Arc<Topic>,
     pub queue: Arc<Queue>,
+    /// Where what is delivered is noted.
+    pub reader: Reader,
     pub filter: Arc<Subscription>,
     pub group_sys_flag: i32,
     /// `brokerId` and `whichBrokerWhenConsumeSlowly` of the group.
@@ -115,10 +118,7 @@ fn try_serve(
             }
         }
     }
-    let answered = scan.is_some_and(|scan| {
-        broker.offsets.note_pull(header.consumer_group, header.topic, header.queue_id, scan.next);
-        answer(broker, &pull, &scan, &turn.units, Source::Memory, out)
-    });
+    let answered = scan.is_some_and(|scan| answer(broker, &pull, &scan, &turn.units, Source::Memory, out));
     if !answered {
         broker.cold.submit(broker, peer.clone(), pull);
     }
@@ -203,7 +203,10 @@ pub(crate) fn answer(
         Source::Disk => broker.store.read_messages_blocking(queue, units, out).map(|()| Read::Done),
     };
     match read {
-        Ok(Read::Done) => true,
+        Ok(Read::Done) => {
+            broker.offsets.note_pull(&pull.reader, queue.queue_id(), scan.next, units.len(), body_len);
+            true
+        }
         Ok(Read::NotResident) => {
             out.truncate(start);
             false
@@ -260,6 +263,7 @@ fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out:
 }
 
 fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut Vec<u8>) {
+    broker.offsets.note_pull(&pull.reader, pull.queue.log.queue_id(), scan.next, 0, 0);
     let head = Head::response(pull.encoding, scan.code, pull.opaque).remark(scan.status);
     scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish(b"");
 }

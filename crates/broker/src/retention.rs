@@ -15,7 +15,7 @@ use store::{Forecast, GaveBack, Level, Round, Unconsumed};
 
 use crate::broker::Broker;
 use lag::Lags;
-pub(crate) use report::status;
+pub(crate) use report::{size, status};
 pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expired_log};
 
 /// How often the disk is looked at.

@@ -10,7 +10,6 @@ use std::time::Duration;
 use net::Workers;
 use store::timer::TimerFiles;
 use store::{OpenError, RealDisk, Store};
-use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 
 use crate::assign::{self, Modes};
 use crate::broker::{Broker, Loaded};
@@ -24,9 +23,9 @@ use crate::offsets::Offsets;
 use crate::retention::RetentionThread;
 use crate::schedule::{self, Schedule};
 use crate::timer::clock;
-use crate::topics::{TopicChange, Topics};
-use crate::{Refusal, names, register, transaction};
+use crate::topics::{self, Topics};
 use crate::{persist, pop};
+use crate::{register, stats, transaction};
 
 /// Threads that read from disk for consumers far behind.
 const COLD_READERS: usize = 2;
@@ -128,7 +127,8 @@ impl RunningBroker {
     }
 
     fn serve(broker: Arc<Broker>, timers: Option<TimerFiles>, workers: Workers) -> Result<Self, StartError> {
-        create_system_topics(&broker).map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
+        topics::create_system_topics(&broker)
+            .map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
         let loaded = transaction::load(&broker);
         loaded.map_err(|error| {
             StartError::Config(format!("the state of transactions cannot be read: {error}"))
@@ -261,45 +261,6 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<(Arc<Broker>, Option<Ti
     Ok((broker, timers))
 }
 
-/// The topics every broker has (`TopicConfigManager.init`).
-fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
-    const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
-    let config = &broker.config;
-    let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
-    let levels = broker.delay_levels();
-    let mut topics = vec![
-        (names::SELF_TEST_TOPIC.to_owned(), 1, READ_WRITE),
-        (names::BENCHMARK_TOPIC.to_owned(), 1024, READ_WRITE),
-        (cluster.clone(), 16, READ_WRITE | PERM_INHERIT),
-        (name.clone(), 1, READ_WRITE | PERM_INHERIT),
-        (names::OFFSET_MOVED_TOPIC.to_owned(), 1, READ_WRITE),
-        (names::SCHEDULE_TOPIC.to_owned(), levels, READ_WRITE),
-        (format!("{cluster}_REPLY_TOPIC"), 1, READ_WRITE),
-        (broker.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
-        (format!("rmq_sys_SYNC_BROKER_MEMBER_{name}"), 1, PERM_INHERIT),
-        (names::HALF_TOPIC.to_owned(), 1, READ_WRITE),
-        (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
-        (names::TIMER_TOPIC.to_owned(), 1, READ_WRITE),
-    ];
-    if config.trace_topic_enable {
-        topics.push((config.trace_topic.clone(), 1, READ_WRITE));
-    }
-    let template_perm = if config.auto_create_topic_enable { READ_WRITE | PERM_INHERIT } else { READ_WRITE };
-    topics.push((names::DEFAULT_TOPIC.to_owned(), config.default_topic_queue_nums, template_perm));
-    let missing = topics.into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {
-        // The template and the delay levels follow the configuration.
-        Some(topic) if name == names::DEFAULT_TOPIC => topic.config.perm != *perm,
-        Some(topic) if name == names::SCHEDULE_TOPIC || *name == broker.pops.revive_topic => {
-            topic.queue_count() < *queues
-        }
-        Some(_) => false,
-        None => true,
-    });
-    let configs: Vec<_> = missing.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm)).collect();
-    let changes = configs.into_iter().map(|config| TopicChange::Put(config, Vec::new())).collect();
-    broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
-}
-
 /// Answers held pulls at their deadlines.
 async fn answer_expired(broker: Arc<Broker>) {
     loop {
@@ -320,9 +281,11 @@ async fn housekeep(broker: Arc<Broker>) {
     let mut save =
         tokio::time::interval(Duration::from_millis(broker.config.flush_consumer_offset_interval_ms));
     let mut sweep = tokio::time::interval(CLIENT_SWEEP);
+    let mut sample = tokio::time::interval(Duration::from_millis(stats::SAMPLE_MS.unsigned_abs()));
     loop {
         tokio::select! {
             _ = save.tick() => broker.save(),
+            _ = sample.tick() => stats::sample(&broker, broker.now_ms()),
             _ = sweep.tick() => {
                 broker.announce(&broker.clients.expire(broker.now_ms()));
             }

@@ -179,3 +179,26 @@ pub(crate) fn settled(
         }
     }
 }
+
+impl Fixture {
+    /// Serves a request as a connection's turn does, with what it waits for; the answer as code, remark and body.
+    pub(crate) fn ask(&self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> (i32, String, Vec<u8>) {
+        use wire::frame::{Command, Encoding, FrameWriter, Head};
+        let mut bytes = Vec::new();
+        let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
+        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
+        let command = Command::decode(&mut bytes).unwrap();
+        let peer = Arc::new(Peer::detached(1, ADDRESS));
+        let front = crate::front::Front { broker: self.broker.clone(), fast: false };
+        let mut out = Vec::new();
+        if let Err(refusal) = front.serve_alone(&peer, &command, &mut out)
+            && let Err(refusal) = crate::changes::postpone(&self.broker, &peer, &command, refusal, false)
+        {
+            front.refuse(&command, &refusal, &mut out);
+        }
+        self.broker.settle();
+        out.extend(peer.pushed());
+        let answer = Command::decode(&mut out).unwrap();
+        (answer.code, answer.remark.unwrap_or_default().to_owned(), answer.body.to_vec())
+    }
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 mod change;
+mod system;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use crate::persist;
 use crate::pop::Waiters;
 use crate::{FAQ, Refusal, names};
 pub(crate) use change::TopicChange;
+pub(crate) use system::{create_system_topics, system_topic_names};
 
 /// Queues a topic may have; more is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;

@@ -1,12 +1,13 @@
 //! Requests of and about clients: 34, 35, 38, 46, 203, 204 (`ClientManageProcessor`, `ConsumerManageProcessor`,
 //! `AdminBrokerProcessor`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use net::Peer;
 use wire::body::{
     CheckClientBody, ConsumerConnection, ConsumerData, ConsumerListByGroup, HeartbeatData,
-    ProducerConnection, SubscriptionGroupConfig, TopicConfig,
+    ProducerConnection, QuerySubscription, SubscriptionGroupConfig, TopicConfig,
 };
 use wire::codes::response;
 use wire::frame::Command;
@@ -158,6 +159,37 @@ pub(crate) fn producer_connections(clients: &Clients, command: &Command<'_>) -> 
         .producers(group)
         .ok_or_else(|| Refusal::error(format!("the producer group[{group}] not exist")))?;
     let body = ProducerConnection { connection_set: members.iter().map(Member::connection).collect() };
+    Ok(Answer::success().body(json::to_vec(&body)))
+}
+
+/// `GET_ALL_PRODUCER_INFO` (328).
+pub(crate) fn all_producers(clients: &Clients) -> Result<Answer, Refusal> {
+    let row = |member: &Member| {
+        let connection = member.connection();
+        serde_json::json!({
+            "clientId": connection.client_id,
+            "language": connection.language,
+            "lastUpdateTimestamp": member.seen_ms,
+            // As Java writes an address.
+            "remoteIP": format!("/{}", connection.client_addr),
+            "version": connection.version,
+        })
+    };
+    let rows = |members: Vec<Member>| members.iter().map(row).collect::<Vec<_>>();
+    let data: BTreeMap<String, _> =
+        clients.all_producers().into_iter().map(|(group, members)| (group, rows(members))).collect();
+    Ok(Answer::success().body(serde_json::json!({ "data": data }).to_string().into_bytes()))
+}
+
+/// `QUERY_SUBSCRIPTION_BY_CONSUMER` (345): what a group wants of a topic; nothing when it is not online or wants nothing.
+pub(crate) fn subscription(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
+    let found = clients.subscription(group, topic);
+    let body = QuerySubscription {
+        group: group.to_owned(),
+        subscription_data: found.map(|subscription| subscription.data().clone()),
+        topic: topic.to_owned(),
+    };
     Ok(Answer::success().body(json::to_vec(&body)))
 }
 

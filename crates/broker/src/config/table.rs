@@ -153,6 +153,9 @@ properties! {
     "notifyConsumerIdsChangedEnable" Live "members of a group are told when it changes" {
         notify_consumer_ids_changed_enable = flag, show
     }
+    "useServerSideResetOffset" Live "offsets are reset at the broker; false tells connected consumers to do it" {
+        server_side_reset = flag, show
+    }
     "flushConsumerOffsetInterval" Live "milliseconds between writes of consumer offsets" {
         flush_consumer_offset_interval_ms = |text| number(text, 1..=DAY_MS), show
     }

@@ -13,9 +13,7 @@ use crate::{Answer, Refusal, names};
 /// `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP` (200).
 pub(crate) fn update_group(command: &Command<'_>) -> Result<Answer, Refusal> {
     let config: SubscriptionGroupConfig = json::from_slice(command.body)?;
-    let name = config.group_name.clone().unwrap_or_default();
-    names::check_group(&name)?;
-    check_numbers(&name, &config)?;
+    check_group(&config)?;
     Err(Refusal::answer_after(GroupChange::Put(Box::new(config)), Answer::success()))
 }
 
@@ -56,6 +54,13 @@ pub(crate) fn delete_group(
         forget_offsets(name);
     }
     Ok(Answer::success())
+}
+
+/// Whether a group may be made or changed to this.
+pub(crate) fn check_group(config: &SubscriptionGroupConfig) -> Result<(), Refusal> {
+    let name = config.group_name.as_deref().unwrap_or_default();
+    names::check_group(name)?;
+    check_numbers(name, config)
 }
 
 fn check_numbers(name: &str, config: &SubscriptionGroupConfig) -> Result<(), Refusal> {

@@ -69,10 +69,10 @@ pub(crate) fn consume_queue(broker: &Broker, command: &Command<'_>) -> Result<An
     let (min, end) = (queue.log.min().to_i64(), broker.visible_end(&queue));
     let mut body = json!({ "maxQueueIndex": end, "minQueueIndex": min });
     if let Some(group) = fields.text("consumerGroup") {
-        body["filterData"] = match broker.clients.subscription(group, topic) {
-            Some(_) => Value::Null,
-            None => format!("{group}@{topic} is not online!").into(),
-        };
+        match broker.clients.subscription(group, topic) {
+            Some(found) => body["subscriptionData"] = json!(found.data()),
+            None => body["filterData"] = format!("{group}@{topic} is not online!").into(),
+        }
     }
     if !(min..end).contains(&index) {
         let remark = format!("Index {index} of {queue_id}@{topic} is not exist!");

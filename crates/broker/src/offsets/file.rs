@@ -51,7 +51,7 @@ impl Offsets {
             let mut committed_topics = Vec::new();
             for (topic, queues) in topics {
                 let key = || format!("{topic}@{group}");
-                let queues = lock(queues).clone();
+                let queues = lock(queues).queues.clone();
                 let committed: BTreeMap<i32, i64> =
                     queues.iter().filter_map(|(queue, it)| Some((*queue, it.committed?))).collect();
                 let pulled: BTreeMap<i32, i64> =

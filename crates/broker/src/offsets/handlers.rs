@@ -88,8 +88,19 @@ pub(crate) struct ResetDesk<'a> {
     pub search: &'a dyn Fn(&str, i32, i64) -> Result<i64, Refusal>,
 }
 
-/// `INVOKE_BROKER_TO_RESET_OFFSET` (222), on the server's side (`useServerSideResetOffset`).
+/// `INVOKE_BROKER_TO_RESET_OFFSET` (222), on the server's side (`useServerSideResetOffset`): the next pull takes the new offsets.
 pub(crate) fn reset(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
+    let body = reset_targets(desk, command)?;
+    for (queue, offset) in &body.offset_table {
+        desk.offsets.set_reset(group, topic, queue.queue_id, *offset);
+    }
+    tracing::info!(group, topic, queues = body.offset_table.len(), "offsets are reset");
+    Ok(Answer::success().body(json::to_vec(&body)))
+}
+
+/// Where a reset leads to, by queue.
+pub(crate) fn reset_targets(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<ResetOffsetBody, Refusal> {
     let fields = &command.fields;
     let (group, topic) = (fields.need("group")?, fields.need("topic")?);
     let queue_id: i32 = fields.number_or("queueId", -1)?;
@@ -107,21 +118,15 @@ pub(crate) fn reset(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<Answe
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
     let chosen = if queue_id >= 0 { queue_id..queue_id + 1 } else { 0..queues };
-    let mut targets = Vec::new();
+    let mut body = ResetOffsetBody::default();
     for queue in chosen {
         let offset = match target {
             _ if queue_id < 0 || target == -1 => by_time(desk, topic, queue, timestamp_ms)?,
             _ => in_bounds(desk, topic, queue, target)?,
         };
-        targets.push((queue, offset));
-    }
-    let mut body = ResetOffsetBody::default();
-    for (queue, offset) in targets {
-        desk.offsets.set_reset(group, topic, queue, offset);
         body.offset_table.insert(MessageQueue::new(topic, desk.broker_name, queue), offset);
     }
-    tracing::info!(group, topic, queue_id, timestamp_ms, "offsets are reset");
-    Ok(Answer::success().body(json::to_vec(&body)))
+    Ok(body)
 }
 
 fn by_time(desk: &ResetDesk<'_>, topic: &str, queue: i32, timestamp_ms: i64) -> Result<i64, Refusal> {

@@ -191,12 +191,12 @@ fn an_idle_broker_does_not_rewrite_its_file() {
     scene.offsets.save(2).unwrap();
     std::fs::remove_file(&path).unwrap();
     scene.offsets.commit("g", "T", 0, 5);
-    scene.offsets.note_pull("g", "T", 1, 6);
+    scene.offsets.note_pull(&scene.offsets.reader("g", "T"), 1, 6, 1, 100);
     scene.offsets.save(3).unwrap();
     assert!(path.exists(), "a pull moved");
     std::fs::remove_file(&path).unwrap();
     scene.offsets.commit("g", "T", 0, 5);
-    scene.offsets.note_pull("g", "T", 1, 6);
+    scene.offsets.note_pull(&scene.offsets.reader("g", "T"), 1, 6, 1, 100);
     scene.offsets.save(4).unwrap();
     assert!(!path.exists());
 }

@@ -93,6 +93,7 @@ impl Look<'_> {
             queue: queue.clone(),
             filter: Arc::new(filter),
             group_sys_flag: 0,
+            reader: broker.offsets.reader(&self.group, topic.name()),
             read_from: (0, 0),
             opaque: self.command.opaque,
             encoding: self.command.encoding,

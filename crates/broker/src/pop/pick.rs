@@ -204,6 +204,7 @@ impl Picking<'_> {
             queue: queue.clone(),
             filter: self.pop.filter.clone(),
             group_sys_flag: 0,
+            reader: self.broker.offsets.reader(&self.ask.group, topic.name()),
             read_from: (0, 0),
             opaque: self.ask.opaque,
             encoding: self.ask.encoding,

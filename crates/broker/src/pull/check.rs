@@ -52,7 +52,9 @@ pub(super) fn check(
     }
     let queue = find_queue(broker, peer, &topic, header)?;
     let filter = find_filter(broker, header, &config)?;
+    let reader = broker.offsets.reader(group, header.topic);
     Ok(Pull {
+        reader,
         topic,
         queue,
         filter,

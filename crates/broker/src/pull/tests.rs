@@ -15,6 +15,7 @@ use crate::testing::Fixture;
 fn pull(fixture: &Fixture, offset: i64, expression: &str) -> Pull {
     let queue = fixture.queue("T", 0);
     Pull {
+        reader: fixture.broker.offsets.reader("g", "T"),
         topic: fixture.broker.topics.find("T").unwrap(),
         queue,
         filter: Arc::new(Subscription::parse("T", expression, 0).unwrap()),

@@ -123,7 +123,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
 }
 
 /// A size for people: powers of 1,024 and one decimal (`MessageStoreUtil.toHumanReadable`).
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();

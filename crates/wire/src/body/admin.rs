@@ -52,6 +52,40 @@ pub struct ConsumeStats {
     pub offset_table: BTreeMap<MessageQueue, OffsetWrapper>,
 }
 
+/// The answer to `GET_BROKER_CONSUME_STATS` (`ConsumeStatsList`).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConsumeStatsList {
+    /// Address of the broker.
+    pub broker_addr: String,
+    /// Progress in each topic, by group.
+    pub consume_stats_list: Vec<BTreeMap<String, Vec<ConsumeStats>>>,
+    /// Messages not consumed.
+    pub total_diff: i64,
+    /// Messages pulled and not consumed.
+    pub total_inflight_diff: i64,
+}
+
+/// The answer to `QUERY_CORRECTION_OFFSET` (`QueryCorrectionOffsetBody`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CorrectionOffsets {
+    /// Offset by queue.
+    pub correction_offsets: BTreeMap<i32, i64>,
+}
+
+/// The answer to `QUERY_SUBSCRIPTION_BY_CONSUMER` (`QuerySubscriptionResponseBody`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QuerySubscription {
+    /// The group.
+    pub group: String,
+    /// What it wants of the topic.
+    pub subscription_data: Option<SubscriptionData>,
+    /// The topic.
+    pub topic: String,
+}
+
 /// One connected client (`org.apache.rocketmq.remoting.protocol.body.Connection`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -1,0 +1,62 @@
+//! Many topics or groups with one request: 18 and 225. All are made or changed with one write, or none. Java leaves all as
+//! they are when one of them is already what it shall be; here that one stays and the others are changed.
+
+use serde::Deserialize;
+use wire::body::{SubscriptionGroupConfig, TopicConfig};
+use wire::frame::Command;
+use wire::json;
+
+use super::check_topic;
+use crate::changes::Change;
+use crate::groups::{GroupChange, check_group};
+use crate::topics::{TopicChange, attributes};
+use crate::{Answer, Refusal};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Topics {
+    topic_config_list: Vec<TopicConfig>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Groups {
+    group_config_list: Vec<SubscriptionGroupConfig>,
+}
+
+/// 18 `UPDATE_AND_CREATE_TOPIC_LIST`.
+pub(crate) fn put_topics(command: &Command<'_>) -> Result<Answer, Refusal> {
+    let Topics { topic_config_list } = json::from_slice(command.body)?;
+    let mut topics = Vec::new();
+    for mut config in topic_config_list {
+        check_topic(&config)?;
+        // The members carry the sign that an alteration begins with.
+        let text = |(name, value): (&String, &String)| match name.strip_prefix('-') {
+            Some(_) => name.clone(),
+            None => format!("{name}={value}"),
+        };
+        let text: Vec<String> = config.attributes.iter().map(text).collect();
+        config.attributes.clear();
+        let alterations = attributes::parse(&text.join(","))?;
+        tracing::info!(topic = config.topic_name, "topic created or changed");
+        topics.push(TopicChange::Put(config, alterations));
+    }
+    answer(Change { topics, groups: Vec::new() })
+}
+
+/// 225 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST`.
+pub(crate) fn put_groups(command: &Command<'_>) -> Result<Answer, Refusal> {
+    let Groups { group_config_list } = json::from_slice(command.body)?;
+    for config in &group_config_list {
+        check_group(config)?;
+    }
+    let groups = group_config_list.into_iter().map(|config| GroupChange::Put(Box::new(config))).collect();
+    answer(Change { topics: Vec::new(), groups })
+}
+
+fn answer(change: Change) -> Result<Answer, Refusal> {
+    if change == Change::default() {
+        return Ok(Answer::success());
+    }
+    Err(Refusal::answer_after(change, Answer::success()))
+}

@@ -1,0 +1,96 @@
+//! Positions as operators and statistics see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Delivered, Offsets, Position, Topic, lock};
+
+/// The entry of a group and a topic, found once for a pull. What is noted at one whose group or topic was deleted
+/// meanwhile is lost.
+#[derive(Clone)]
+pub(crate) struct Reader(Arc<Mutex<Topic>>);
+
+/// Where a group is in a queue; -1 for what it never said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Next offset to consume: a reset that waits counts.
+    pub committed: i64,
+    /// Next offset to pull.
+    pub pulled: i64,
+}
+
+impl From<Position> for Place {
+    fn from(position: Position) -> Self {
+        let committed = position.reset.or(position.committed).unwrap_or(-1);
+        Self { committed, pulled: position.pulled.unwrap_or(committed) }
+    }
+}
+
+impl Offsets {
+    /// The entry that pulls of a group from a topic are noted at.
+    pub(crate) fn reader(&self, group: &str, topic: &str) -> Reader {
+        Reader(self.find(group, topic).unwrap_or_else(|| self.make(group, topic)))
+    }
+
+    /// Notes the outcome of a pull and where the group pulls next, for statistics.
+    pub(crate) fn note_pull(&self, reader: &Reader, queue_id: i32, next: i64, messages: usize, bytes: usize) {
+        let mut topic = lock(&reader.0);
+        if topic.queues.entry(queue_id).or_default().pulled.replace(next) != Some(next) {
+            self.changed.store(true, Ordering::Release);
+        }
+        let delivered = &mut topic.delivered;
+        delivered.messages += messages as u64;
+        delivered.bytes += bytes as u64;
+        delivered.found += u64::from(messages > 0);
+        delivered.missed += u64::from(messages == 0);
+    }
+
+    /// Where a group is in a queue (`ConsumerOffsetManager.queryOffset`, `queryPullOffset`).
+    pub(crate) fn place(&self, group: &str, topic: &str, queue_id: i32) -> Place {
+        self.position(group, topic, queue_id).unwrap_or_default().into()
+    }
+
+    /// Where a group is in all queues of a topic it committed offsets of.
+    pub(crate) fn places(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
+        let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
+        let topic = lock(&topic);
+        topic.queues.iter().filter_map(|(queue, position)| Some((*queue, position.committed?))).collect()
+    }
+
+    /// The topics a group committed offsets of (`ConsumerOffsetManager.whichTopicByConsumer`).
+    pub(crate) fn topics_of(&self, group: &str) -> BTreeSet<String> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let topics = groups.get(group).into_iter().flatten();
+        topics.filter(|(_, topic)| is_committed(topic)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The groups that committed offsets of a topic (`ConsumerOffsetManager.whichGroupByTopic`).
+    pub(crate) fn groups_of(&self, topic: &str) -> BTreeSet<String> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let has = |topics: &super::Topics| topics.get(topic).is_some_and(is_committed);
+        groups.iter().filter(|(_, topics)| has(topics)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// What was delivered, by group and topic, and how many pulls found nothing.
+    pub(crate) fn delivered(&self) -> Vec<(String, Delivered)> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = groups.iter().flat_map(|(group, topics)| {
+            topics.iter().map(move |(topic, entry)| (group, topic, lock(entry).delivered))
+        });
+        let used = entries.filter(|(_, _, delivered)| *delivered != Delivered::default());
+        used.map(|(group, topic, delivered)| (format!("{topic}@{group}"), delivered)).collect()
+    }
+
+    /// Gives a group the positions another one has in a topic (`ConsumerOffsetManager.cloneOffset`).
+    pub(crate) fn clone_topic(&self, source: &str, target: &str, topic: &str) {
+        for (queue_id, offset) in self.places(source, topic) {
+            self.change(target, topic, queue_id, |position| position.committed = Some(offset));
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+}
+
+fn is_committed(topic: &Arc<Mutex<Topic>>) -> bool {
+    lock(topic).queues.values().any(|position| position.committed.is_some())
+}

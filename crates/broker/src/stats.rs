@@ -1,0 +1,214 @@
+//! What was put and what was delivered, by topic and group, over the last minute, hour and day (`BrokerStatsManager`,
+//! `StatsItem`), and totals for the runtime table (`StoreStatsService`, `BrokerStats`).
+//!
+//! Nothing is counted on the way of a message: the ends of the queues say how many messages came, and the entry a pull notes
+//! its offset at says what left. Every ten seconds both are looked at; only what moved is remembered.
+
+mod runtime;
+mod windows;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+use wire::frame::Command;
+
+use crate::broker::Broker;
+use crate::offsets::Delivered;
+use crate::{Answer, Refusal, names};
+pub(crate) use windows::SAMPLE_MS;
+use windows::Windows;
+
+/// What is counted; the names are RocketMQ's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Name {
+    /// `TOPIC_PUT_NUMS`: messages stored, by topic.
+    TopicPutNums,
+    /// `GROUP_GET_NUMS`: messages delivered, by `topic@group`.
+    GroupGetNums,
+    /// `GROUP_GET_SIZE`: their bytes.
+    GroupGetSize,
+    /// `SNDBCK_PUT_NUMS`: messages consumers gave back, by `topic@group`.
+    SendBack,
+    /// `DLQ_PUT_NUMS`: those that became dead letters.
+    DeadLetters,
+    /// `BROKER_PUT_NUMS`, by cluster.
+    BrokerPutNums,
+    /// `BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC`, by cluster.
+    BrokerPutNumsUser,
+    /// `BROKER_GET_NUMS`, by cluster.
+    BrokerGetNums,
+    /// `BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC`, by cluster.
+    BrokerGetNumsUser,
+}
+
+const NAMES: [(&str, Name); 9] = [
+    ("TOPIC_PUT_NUMS", Name::TopicPutNums),
+    ("GROUP_GET_NUMS", Name::GroupGetNums),
+    ("GROUP_GET_SIZE", Name::GroupGetSize),
+    ("SNDBCK_PUT_NUMS", Name::SendBack),
+    ("DLQ_PUT_NUMS", Name::DeadLetters),
+    ("BROKER_PUT_NUMS", Name::BrokerPutNums),
+    ("BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", Name::BrokerPutNumsUser),
+    ("BROKER_GET_NUMS", Name::BrokerGetNums),
+    ("BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC", Name::BrokerGetNumsUser),
+];
+
+/// The counts of a broker.
+#[derive(Default)]
+pub(crate) struct Stats {
+    tables: Mutex<Tables>,
+    /// Rare events, counted where they happen. Bounded by groups and topics.
+    events: Mutex<HashMap<(Name, String), u64>>,
+    totals: Mutex<runtime::Totals>,
+}
+
+#[derive(Default)]
+struct Tables {
+    windows: Windows,
+    /// Ends of all queues by topic, as they were seen last, and how far they moved since the start.
+    put: HashMap<String, Moved>,
+    /// The same of what groups were given.
+    got: HashMap<String, (Delivered, Delivered)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    seen: u64,
+    total: u64,
+}
+
+/// Everything counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    put: u64,
+    put_user: u64,
+    got: u64,
+    got_user: u64,
+    found: u64,
+    missed: u64,
+}
+
+impl Stats {
+    /// Counts a rare event.
+    pub(crate) fn count(&self, name: Name, topic: &str, group: &str) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        *events.entry((name, format!("{topic}@{group}"))).or_default() += 1;
+    }
+
+    /// Per second over the last minute; 0 for what did not happen.
+    pub(crate) fn tps(&self, name: Name, key: &str) -> f64 {
+        self.tables().windows.read(name, key).map_or(0.0, |read| read.minute.tps)
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    /// Looks at all queues and groups. What was there at the first look does not count.
+    fn look(&mut self, broker: &Broker, is_first: bool) -> Sums {
+        let mut ends: HashMap<String, u64> = HashMap::new();
+        for queue in broker.store.queues() {
+            match ends.get_mut(queue.topic()) {
+                Some(end) => *end += queue.max().get(),
+                None => drop(ends.insert(queue.topic().to_owned(), queue.max().get())),
+            }
+        }
+        self.put.retain(|topic, _| ends.contains_key(topic));
+        for (topic, end) in ends {
+            let moved = self.put.entry(topic).or_default();
+            // Fewer than before: the topic was deleted and made again.
+            let from = if is_first {
+                end
+            } else if end < moved.seen {
+                0
+            } else {
+                moved.seen
+            };
+            *moved = Moved { seen: end, total: moved.total + (end - from) };
+        }
+        for (key, now) in broker.offsets.delivered() {
+            let (seen, total) = self.got.entry(key).or_default();
+            let from = if now.messages < seen.messages { Delivered::default() } else { *seen };
+            total.messages += now.messages - from.messages;
+            total.bytes += now.bytes.saturating_sub(from.bytes);
+            total.found += now.found.saturating_sub(from.found);
+            total.missed += now.missed.saturating_sub(from.missed);
+            *seen = now;
+        }
+        self.sums()
+    }
+
+    fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for (topic, moved) in &self.put {
+            sums.put += moved.total;
+            sums.put_user += if names::is_system_topic(topic) { 0 } else { moved.total };
+        }
+        for (key, (_, total)) in &self.got {
+            let topic = key.split_once('@').map_or(key.as_str(), |(topic, _)| topic);
+            sums.got += total.messages;
+            sums.got_user += if names::is_system_topic(topic) { 0 } else { total.messages };
+            sums.found += total.found;
+            sums.missed += total.missed;
+        }
+        sums
+    }
+}
+
+/// Looks at everything once and remembers it; to be called every [`SAMPLE_MS`].
+pub(crate) fn sample(broker: &Broker, now_ms: i64) {
+    let stats = &broker.stats;
+    let events = stats.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut tables = stats.tables();
+    let is_first = tables.windows.is_empty();
+    let sums = tables.look(broker, is_first);
+    let Tables { windows, put, got } = &mut *tables;
+    windows.begin(now_ms);
+    for (topic, moved) in put.iter() {
+        windows.note(Name::TopicPutNums, topic, moved.total, moved.total);
+    }
+    for (key, (_, total)) in got.iter() {
+        windows.note(Name::GroupGetNums, key, total.messages, total.found);
+        windows.note(Name::GroupGetSize, key, total.bytes, total.found);
+    }
+    for ((name, key), count) in events {
+        windows.note(name, &key, count, count);
+    }
+    let cluster = &broker.config.broker_cluster_name;
+    for (name, value) in [
+        (Name::BrokerPutNums, sums.put),
+        (Name::BrokerPutNumsUser, sums.put_user),
+        (Name::BrokerGetNums, sums.got),
+        (Name::BrokerGetNumsUser, sums.got_user),
+    ] {
+        windows.note(name, cluster, value, value);
+    }
+    windows.end();
+    drop(tables);
+    stats.totals.lock().unwrap_or_else(PoisonError::into_inner).sample(
+        now_ms,
+        sums,
+        broker.store.appended().get(),
+    );
+}
+
+/// 315 `VIEW_BROKER_STATS_DATA`.
+pub(crate) fn view(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let (name, key) = (command.fields.need("statsName")?, command.fields.need("statsKey")?);
+    let known = NAMES.iter().find(|(text, _)| *text == name).map(|(_, name)| *name);
+    let read = known.and_then(|known| broker.stats.tables().windows.read(known, key));
+    let read = read.ok_or_else(|| Refusal::error(format!("The stats <{name}> <{key}> not exist")))?;
+    let span = |span: windows::Span| json!({ "avgpt": span.average, "sum": span.sum, "tps": span.tps });
+    let body = json!({
+        "statsDay": span(read.day), "statsHour": span(read.hour), "statsMinute": span(read.minute),
+    });
+    Ok(Answer::success().body(body.to_string().into_bytes()))
+}
+
+pub(crate) use runtime::table;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+use wire::codes::request;
+
+use super::*;
+use crate::testing::Fixture;
+
+fn view(fixture: &Fixture, name: &str, key: &str) -> Result<(u64, f64), String> {
+    let fields = [("statsName", name), ("statsKey", key)];
+    let (code, remark, body) = fixture.ask(request::VIEW_BROKER_STATS_DATA, &fields, b"");
+    if code != 0 {
+        return Err(remark);
+    }
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let minute = &body["statsMinute"];
+    Ok((minute["sum"].as_u64().unwrap(), minute["tps"].as_f64().unwrap()))
+}
+
+#[test]
+fn messages_in_and_out_are_counted_by_topic_group_and_broker() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    fixture.put("T", 0, b"before the start", b"");
+    sample(broker, 0);
+    for _ in 0..5 {
+        fixture.put("T", 0, b"body", b"");
+    }
+    fixture.put("SCHEDULE_TOPIC_XXXX", 0, b"body", b"");
+    let reader = broker.offsets.reader("g", "T");
+    broker.offsets.note_pull(&reader, 0, 4, 4, 400);
+    broker.offsets.note_pull(&reader, 0, 4, 0, 0);
+    broker.stats.count(Name::SendBack, "T", "g");
+    sample(broker, SAMPLE_MS);
+    let cluster = broker.config.broker_cluster_name.clone();
+    let view = |name: &str, key: &str| view(&fixture, name, key);
+    assert_eq!(view("TOPIC_PUT_NUMS", "T"), Ok((5, 0.5)));
+    assert_eq!(view("GROUP_GET_NUMS", "T@g"), Ok((4, 0.4)));
+    assert_eq!(view("GROUP_GET_SIZE", "T@g"), Ok((400, 40.0)));
+    assert_eq!(view("SNDBCK_PUT_NUMS", "T@g"), Ok((1, 0.1)));
+    assert_eq!(view("BROKER_PUT_NUMS", &cluster), Ok((6, 0.6)));
+    assert_eq!(view("BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", &cluster), Ok((5, 0.5)));
+    assert_eq!(view("BROKER_GET_NUMS", &cluster), Ok((4, 0.4)));
+    assert_eq!(view("TOPIC_PUT_NUMS", "U"), Err("The stats <TOPIC_PUT_NUMS> <U> not exist".to_owned()));
+    assert_eq!(view("NO_SUCH", "T"), Err("The stats <NO_SUCH> <T> not exist".to_owned()));
+}
+
+#[test]
+fn a_group_that_was_deleted_and_came_again_counts_on() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    sample(broker, 0);
+    let deliver = |messages| broker.offsets.note_pull(&broker.offsets.reader("g", "T"), 0, 9, messages, 1);
+    deliver(7);
+    sample(broker, SAMPLE_MS);
+    broker.offsets.forget_group("g");
+    deliver(2);
+    sample(broker, 2 * SAMPLE_MS);
+    assert_eq!(view(&fixture, "GROUP_GET_NUMS", "T@g").unwrap().0, 9);
+}
+
+/// The exporter gives up on a broker that lacks one of these, or has no number in it.
+#[test]
+fn the_runtime_table_has_what_tools_split_into_numbers() {
+    let fixture = Fixture::new();
+    fixture.put("T", 0, b"body", b"");
+    sample(&fixture.broker, fixture.broker.now_ms());
+    fixture.put("T", 0, b"body", b"");
+    let (_, _, body) = fixture.ask(request::GET_BROKER_RUNTIME_INFO, &[], b"");
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let text =
+        |key: &str| body["table"][key].as_str().unwrap_or_else(|| panic!("{key} is missing")).to_owned();
+    for key in ["putTps", "getMissTps", "getTransferredTps", "getTotalTps", "getFoundTps"] {
+        let speeds: Vec<f64> = text(key).split(' ').map(|word| word.parse().unwrap()).collect();
+        assert_eq!(speeds.len(), 3, "{key}");
+    }
+    for key in [
+        "bootTimestamp",
+        "brokerVersion",
+        "commitLogDiskRatio",
+        "commitLogMaxOffset",
+        "commitLogMinOffset",
+        "consumeQueueDiskRatio",
+        "dispatchBehindBytes",
+        "dispatchMaxBuffer",
+        "earliestMessageTimeStamp",
+        "getMessageEntireTimeMax",
+        "msgGetTotalTodayMorning",
+        "msgGetTotalTodayNow",
+        "msgGetTotalYesterdayMorning",
+        "msgPutTotalTodayMorning",
+        "msgPutTotalTodayNow",
+        "msgPutTotalYesterdayMorning",
+        "pageCacheLockTimeMills",
+        "pullThreadPoolQueueCapacity",
+        "pullThreadPoolQueueHeadWaitTimeMills",
+        "pullThreadPoolQueueSize",
+        "putMessageAverageSize",
+        "putMessageEntireTimeMax",
+        "putMessageSizeTotal",
+        "putMessageTimesTotal",
+        "queryThreadPoolQueueCapacity",
+        "queryThreadPoolQueueHeadWaitTimeMills",
+        "queryThreadPoolQueueSize",
+        "remainTransientStoreBufferNumbs",
+        "sendThreadPoolQueueCapacity",
+        "sendThreadPoolQueueHeadWaitTimeMills",
+        "sendThreadPoolQueueSize",
+        "startAcceptSendRequestTimeStamp",
+        "timerReadBehind",
+        "timerOffsetBehind",
+    ] {
+        assert!(text(key).parse::<f64>().is_ok(), "{key}: {}", text(key));
+    }
+    assert_eq!(text("putMessageDistributeTime").split_ascii_whitespace().count(), 13);
+    assert_eq!(text("msgPutTotalTodayNow"), "1");
+    let words: Vec<String> = text("commitLogDirCapacity").split(' ').map(str::to_owned).collect();
+    assert!(words[2].parse::<f64>().is_ok() && words[6].parse::<f64>().is_ok(), "{words:?}");
+    assert_eq!((text("brokerActive"), text("brokerVersionDesc")), ("true".to_owned(), "V5_5_0".to_owned()));
+    assert!(text("runtime").starts_with("[ 0 days, 0 hours, "));
+}

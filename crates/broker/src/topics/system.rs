@@ -1,0 +1,58 @@
+//! The topics every broker has.
+
+use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
+
+use super::TopicChange;
+use crate::broker::Broker;
+use crate::{Refusal, names};
+
+const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
+
+/// Name, queues and permissions of the topics every broker has (`TopicConfigManager.init`).
+fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
+    let config = &broker.config;
+    let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
+    let levels = broker.delay_levels();
+    let mut topics = vec![
+        (names::SELF_TEST_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::BENCHMARK_TOPIC.to_owned(), 1024, READ_WRITE),
+        (cluster.clone(), 16, READ_WRITE | PERM_INHERIT),
+        (name.clone(), 1, READ_WRITE | PERM_INHERIT),
+        (names::OFFSET_MOVED_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::SCHEDULE_TOPIC.to_owned(), levels, READ_WRITE),
+        (format!("{cluster}_REPLY_TOPIC"), 1, READ_WRITE),
+        (broker.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
+        (format!("rmq_sys_SYNC_BROKER_MEMBER_{name}"), 1, PERM_INHERIT),
+        (names::HALF_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
+        (names::TIMER_TOPIC.to_owned(), 1, READ_WRITE),
+    ];
+    if config.trace_topic_enable {
+        topics.push((config.trace_topic.clone(), 1, READ_WRITE));
+    }
+    let template_perm = if config.auto_create_topic_enable { READ_WRITE | PERM_INHERIT } else { READ_WRITE };
+    topics.push((names::DEFAULT_TOPIC.to_owned(), config.default_topic_queue_nums, template_perm));
+    topics
+}
+
+/// Their names.
+pub(crate) fn system_topic_names(broker: &Broker) -> Vec<String> {
+    system_topics(broker).into_iter().map(|(name, ..)| name).collect()
+}
+
+/// Makes those that are missing.
+pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
+    let missing =
+        system_topics(broker).into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {
+            // The template and the delay levels follow the configuration.
+            Some(topic) if name == names::DEFAULT_TOPIC => topic.config.perm != *perm,
+            Some(topic) if name == names::SCHEDULE_TOPIC || *name == broker.pops.revive_topic => {
+                topic.queue_count() < *queues
+            }
+            Some(_) => false,
+            None => true,
+        });
+    let configs: Vec<_> = missing.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm)).collect();
+    let changes = configs.into_iter().map(|config| TopicChange::Put(config, Vec::new())).collect();
+    broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
+}
