@@ -28,6 +28,7 @@ licences:
 
 interop: build
 	interop/run --against vostok
+	interop/mqadmin
 
 # Power cuts of loop-mounted file systems (ext4, xfs) under load; needs root. make powercut N=5000 for more; SEED=S repeats.
 N ?= 100

@@ -62,10 +62,19 @@ pub struct RunningRoles {
 impl RunningRoles {
     /// Starts the roles, the name server first.
     pub fn start(settings: &Settings) -> Result<Self, Error> {
+        let unreadable =
+            |path: &Path, error| Error::new(format!("the configuration file {}", path.display()), error);
         let text = match &settings.config {
-            Some(path) => std::fs::read(path)
-                .map_err(|error| Error::new(format!("the configuration file {}", path.display()), error))?,
-            None => Vec::new(),
+            Some(path) => std::fs::read(path).map_err(|error| unreadable(path, error))?,
+            // What was changed while a broker ran that was started without a file.
+            None => {
+                let path = broker::Config::file_of(settings.home());
+                match std::fs::read(&path) {
+                    Ok(text) => text,
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+                    Err(error) => return Err(unreadable(&path, error)),
+                }
+            }
         };
         let (text, security) = security::take(&text)?;
         let secured = security.clone();
@@ -163,6 +172,9 @@ fn start_broker(
     }
     if settings.data.is_some() || !config.has_store_path() {
         config.set_store_root(settings.home());
+    }
+    if let Some(path) = &settings.config {
+        config.set_file(path);
     }
     if let Some(port) = settings.broker_port {
         config.listen_port = port;

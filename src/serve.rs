@@ -11,6 +11,7 @@ use crate::roles::{self, Role, RunningRoles, Settings};
 
 /// Arguments of `vostok serve`.
 #[derive(Args)]
+#[command(after_long_help = broker::settings_help())]
 pub struct Serve {
     /// Roles to run in this process.
     #[arg(long, value_delimiter = ',', default_values_t = [Role::Namesrv, Role::Broker], value_name = "ROLE,...")]

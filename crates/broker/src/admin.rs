@@ -1,14 +1,10 @@
-//! Topics and configuration as administrators see them: requests 17, 21, 26, 28, 215 and 351.
+//! Topics and configuration as administrators see them: requests 17, 18, 21, 25, 26, 28, 215, 225 and 351.
 
 mod lists;
+mod settings;
 mod tables;
 
 use std::borrow::Cow;
-use std::sync::Arc;
-
-use net::Peer;
-use store::FlushMode;
-use wire::body::parse_key_values;
 
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
@@ -21,6 +17,7 @@ use crate::topics::{QUEUES_MAX, TopicChange, attributes};
 use crate::{Answer, FAQ, Refusal, names, retention, stats};
 
 pub(crate) use lists::{put_groups, put_topics};
+pub(crate) use settings::{config, update_config};
 pub(crate) use tables::{
     consumer_offsets, delay_offsets, epochs, replication, reset_master_flush, system_topics,
 };
@@ -111,63 +108,6 @@ pub(crate) fn topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
             Err(Refusal::new(response::TOPIC_NOT_EXIST, remark))
         }
     }
-}
-
-/// 26 `GET_BROKER_CONFIG`.
-pub(crate) fn config(broker: &Broker) -> Result<Answer, Refusal> {
-    let version = broker.topics.version();
-    let version = String::from_utf8_lossy(&json::to_vec(&version)).into_owned();
-    Ok(Answer::success().field("version", version).body(
-        {
-            let mut config = broker.config.clone();
-            config.store.flush = broker.flush_mode();
-            config.to_properties()
-        }
-        .into_bytes(),
-    ))
-}
-
-/// 25 `UPDATE_BROKER_CONFIG`: only `flushDiskType` can be changed while the broker runs. The answer comes when it counts.
-/// The file is left as it is.
-pub(crate) fn update_config(
-    broker: &Arc<Broker>,
-    peer: &Arc<Peer>,
-    command: &Command<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    let unreadable = |_| Refusal::error("string2Properties error");
-    let mut mode = None;
-    for (key, value) in parse_key_values(command.body).map_err(unreadable)? {
-        if ["brokerConfigPath", "rocketmqHome", "configBlackList"].contains(&key.as_str()) {
-            return Err(Refusal::new(response::NO_PERMISSION, "Can not update config in black list."));
-        }
-        mode = match (key.as_str(), value.trim()) {
-            ("flushDiskType", "ASYNC_FLUSH") => Some(FlushMode::Async),
-            ("flushDiskType", "SYNC_FLUSH") => Some(FlushMode::Sync),
-            ("flushDiskType", other) => {
-                let remark = format!("flushDiskType is {other}, expected ASYNC_FLUSH or SYNC_FLUSH");
-                return Err(Refusal::new(response::INVALID_PARAMETER, remark));
-            }
-            (other, _) => {
-                let remark = format!(
-                    "{other} cannot be changed while the broker runs; write it into its file and start it again"
-                );
-                return Err(Refusal::new(response::NO_PERMISSION, remark));
-            }
-        };
-    }
-    let Some(mode) = mode else {
-        Answer::success().write(command, out);
-        return Ok(());
-    };
-    let mut answer = Vec::new();
-    Answer::success().write(command, &mut answer);
-    let peer = peer.clone();
-    broker.set_flush_mode(mode, move || {
-        // Whoever asked may be gone; the change counts all the same.
-        let _ = peer.push(|out| out.extend_from_slice(&answer));
-    });
-    Ok(())
 }
 
 /// 28 `GET_BROKER_RUNTIME_INFO`.

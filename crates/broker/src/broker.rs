@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use store::{AppendError, Batch, FlushMode, Message, PushError, ReadError, Store};
@@ -18,7 +18,7 @@ use crate::assign::{Modes, Routes};
 use crate::changes::{Change, Changes};
 use crate::clients::{self, Clients};
 use crate::cold::ColdReaders;
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::groups::Groups;
 use crate::held::{Deadlines, HeldPull};
 use crate::light::Light;
@@ -39,9 +39,14 @@ const MONTH_MS: u128 = 31 * 24 * 3_600_000;
 /// a fixed size keeps the answer the same on every machine.
 const YOUNG_LOG_BYTES: u64 = 8 << 30;
 
+/// Groups named in the status answer because their members want different things.
+const CONFLICTS_NAMED: usize = 50;
+
 /// Everything the handlers share.
 pub struct Broker {
-    pub(crate) config: Config,
+    pub(crate) config: Live,
+    /// Held while settings change.
+    pub(crate) settings_changing: Mutex<()>,
     pub(crate) store: Arc<Store>,
     pub(crate) topics: Topics,
     pub(crate) groups: Groups,
@@ -130,7 +135,8 @@ impl Broker {
             unique_counter: AtomicU32::new(0),
             spread_counter: AtomicU32::new(0),
             me: me.clone(),
-            config,
+            config: Live::new(config),
+            settings_changing: Mutex::default(),
             store,
             topics,
             groups,
@@ -395,8 +401,12 @@ impl Broker {
     /// What the running broker holds, for its status answer.
     pub(crate) fn status(&self) -> BTreeMap<&'static str, String> {
         let (flushes, progress) = (self.store.flushes(), self.store.progress());
+        let conflicts = self.clients.conflicts();
+        let named = conflicts.iter().take(CONFLICTS_NAMED).map(String::as_str).collect::<Vec<_>>().join(",");
         BTreeMap::from([
             ("vostokVersion", env!("CARGO_PKG_VERSION").to_owned()),
+            ("subscriptionConflictGroups", conflicts.len().to_string()),
+            ("subscriptionConflicts", named),
             ("appended", self.store.appended().to_string()),
             ("flushed", self.store.flushed().to_string()),
             ("flushes", flushes.count.to_string()),

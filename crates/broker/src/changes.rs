@@ -199,8 +199,9 @@ pub(crate) fn serve_from_disk(
     command: &Command<'_>,
     fast: bool,
 ) -> Result<(), Refusal> {
-    // One of them has a body that counts.
-    let body = if command.code == request::SET_MESSAGE_REQUEST_MODE { command.body } else { &[] };
+    // Two of them have a body that counts.
+    let bodies = [request::UPDATE_BROKER_CONFIG, request::SET_MESSAGE_REQUEST_MODE];
+    let body = if bodies.contains(&command.code) { command.body } else { &[] };
     let command = Command { body, ..command.clone() };
     broker.cold.serve(broker, peer, Detached::new(&command, fast, 0)).map_err(|_| cold::too_many())
 }

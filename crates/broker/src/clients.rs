@@ -6,6 +6,7 @@
 //! names more groups is refused whole. The subscriptions of a group are those of its newest heartbeat, bounded by a
 //! frame.
 
+mod conflict;
 mod handlers;
 mod notify;
 mod subscription;
@@ -17,6 +18,7 @@ use net::Peer;
 use wire::body::{Connection, ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, SubscriptionData};
 use wire::codes::Language;
 
+use conflict::Stated;
 pub(crate) use handlers::{
     Desk, all_producers, check_client, consumer_connections, consumer_list, heartbeat, producer_connections,
     subscription, unregister,
@@ -76,6 +78,8 @@ struct ConsumerGroup {
     consume_type: ConsumeType,
     message_model: MessageModel,
     consume_from_where: ConsumeFromWhere,
+    /// What members said they want.
+    stated: Stated,
     /// Fingerprint of the last heartbeat; 0 from clients that send none.
     fingerprint: Option<i32>,
 }
@@ -145,6 +149,9 @@ impl Clients {
         group.consume_type = data.consume_type;
         group.message_model = data.message_model;
         group.consume_from_where = data.consume_from_where;
+        if !beat.without_subscriptions {
+            group.stated.note(&data.group_name, &member, &data.subscription_data_set);
+        }
         let is_new = group.meet(member);
         let topics_changed = !beat.without_subscriptions && group.subscribe(&data.subscription_data_set);
         let known = group.fingerprint.replace(beat.fingerprint);
@@ -206,6 +213,15 @@ impl Clients {
         let tables = self.read();
         let online = tables.consumers.get(group).map(|group| &group.subscriptions);
         online.is_none_or(|wanted| wanted.is_empty() || wanted.contains_key(topic))
+    }
+
+    /// The groups whose members want different things, in order.
+    pub(crate) fn conflicts(&self) -> Vec<String> {
+        let tables = self.read();
+        let groups = tables.consumers.iter().filter(|(_, group)| group.stated.is_conflict());
+        let mut names: Vec<String> = groups.map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// The groups that subscribe to a topic.
@@ -364,6 +380,7 @@ impl Tables {
         let group = self.consumers.get_mut(name)?;
         group.members.remove(&peer_id)?;
         let change = group.change(name);
+        group.stated.forget(name, peer_id);
         if group.members.is_empty() {
             self.consumers.remove(name);
         }

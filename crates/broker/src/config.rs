@@ -4,22 +4,28 @@
 //! A file of Java's is taken as it is. What it says about things this broker does otherwise or not yet is reported to
 //! the operator; what would weaken a promise if it were ignored stops the start.
 
+mod live;
+mod page;
 mod refused;
 mod space;
 mod table;
 mod unknown;
+mod update;
 mod value;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
 use crate::pop::settings::PopSettings;
 use crate::timer::Timers;
 
+pub(crate) use live::Live;
+pub use page::{page, settings_help};
 pub use table::{Effect, PROPERTIES, Property};
+pub(crate) use update::{NotChanged, Update, merged, update};
 
 /// Bounds of one pull.
 #[derive(Clone, Debug)]
@@ -159,6 +165,8 @@ pub struct Config {
     pub store: store::Config,
     /// `messageDelayLevel` as it was given.
     delay_levels: String,
+    /// The file the settings come from, and changed ones go to.
+    file: Option<PathBuf>,
     has_store_path: bool,
     has_commit_log_path: bool,
     /// Settings that do nothing here, kept for whoever asks for the configuration.
@@ -315,8 +323,13 @@ impl Config {
             clean_resource_interval_ms: 10_000,
             delete_files_interval_ms: 100,
             replicas_per_disk_partition: 1,
-            store: store::Config { key_index: true, ..store::Config::new("./data") },
+            store: store::Config {
+                key_index: true,
+                record_bytes_max: table::MESSAGE_BYTES_MAX + 65_536,
+                ..store::Config::new("./data")
+            },
             delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(),
+            file: None,
             has_store_path: false,
             has_commit_log_path: false,
             others: BTreeMap::new(),
@@ -402,6 +415,21 @@ impl Config {
         if !self.has_commit_log_path {
             self.store.commit_log = root.join("commitlog");
         }
+    }
+
+    /// Says which file the settings were read from.
+    pub fn set_file(&mut self, path: &Path) {
+        self.file = Some(path.to_owned());
+    }
+
+    /// The file of settings changed while the broker runs, of a broker that was started without one.
+    pub fn file_of(root: &Path) -> PathBuf {
+        root.join("config").join("broker.properties")
+    }
+
+    /// The file changed settings go to.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.file.clone().unwrap_or_else(|| Self::file_of(&self.store.root))
     }
 
     /// Addresses of `namesrvAddr`.

@@ -40,6 +40,8 @@ mod transaction;
 mod visible;
 
 pub use answer::{Answer, FAQ, Refusal};
-pub use config::{Config, ConfigError, Effect, Finding, LightQueues, PROPERTIES, Property, Transfer};
+pub use config::{
+    Config, ConfigError, Effect, Finding, LightQueues, PROPERTIES, Property, Transfer, page, settings_help,
+};
 pub use start::{RunningBroker, StartError};
 pub use timer::Timers;

@@ -32,6 +32,7 @@ pub(crate) fn needs_disk(code: i32) -> bool {
             | request::PEEK_MESSAGE
             | request::SET_MESSAGE_REQUEST_MODE
             | request::GET_BROKER_RUNTIME_INFO
+            | request::UPDATE_BROKER_CONFIG
             | request::GET_TOPIC_STATS_INFO
             | request::GET_CONSUME_STATS
             | request::GET_BROKER_CONSUME_STATS

@@ -109,7 +109,19 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     Ok(Some(value))
 }
 
-/// Replaces the content of `path` by a JSON text, keeping the previous one as `<file>.bak`. Durable when it returns.
+/// The text of a file; empty when there is none.
+///
+/// # Errors
+/// The disk fails, or it is no text.
+pub fn read_text(path: &Path) -> Result<String, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(failed("read", path, error)),
+    }
+}
+
+/// Replaces the content of `path` by a text, keeping the previous one as `<file>.bak`. Durable when it returns.
 ///
 /// # Errors
 /// The disk fails; the previous content is still there.

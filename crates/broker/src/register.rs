@@ -71,7 +71,6 @@ pub(crate) async fn connect(workers: &Workers, name_server: &str) -> std::io::Re
 
 /// Registers until the connection ends or an answer does not come.
 async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
-    let period = Duration::from_millis(broker.config.register_name_server_period_ms);
     let mut changes = broker.topics.watch();
     let mut registered = None;
     let mut due = tokio::time::Instant::now();
@@ -80,7 +79,7 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
         let now = tokio::time::Instant::now();
         let is_due = now >= due;
         if is_due {
-            due = now + period;
+            due = now + Duration::from_millis(broker.config.register_name_server_period_ms);
         }
         if let Err(error) = bring_up_to_date(broker, peer, registered, is_due).await {
             tracing::warn!(%name_server, %error, "the registration failed; it is repeated");

@@ -79,10 +79,10 @@ impl Drop for RetentionThread {
 }
 
 fn run(broker: &Broker) {
-    let interval = Duration::from_millis(broker.config.clean_resource_interval_ms.unsigned_abs());
     let (mut watched, mut cleaned) = (Instant::now(), Instant::now());
     let mut pause = WATCH;
     loop {
+        let interval = Duration::from_millis(broker.config.clean_resource_interval_ms.unsigned_abs());
         broker.retention.wait(pause.min(interval));
         if broker.retention.stopping.load(Ordering::Acquire) {
             return;

@@ -278,13 +278,16 @@ async fn answer_expired(broker: Arc<Broker>) {
 
 /// Saves offsets and forgets silent clients.
 async fn housekeep(broker: Arc<Broker>) {
-    let mut save =
-        tokio::time::interval(Duration::from_millis(broker.config.flush_consumer_offset_interval_ms));
+    let save_pause = || Duration::from_millis(broker.config.flush_consumer_offset_interval_ms);
+    let mut save_at = tokio::time::Instant::now() + save_pause();
     let mut sweep = tokio::time::interval(CLIENT_SWEEP);
     let mut sample = tokio::time::interval(Duration::from_millis(stats::SAMPLE_MS.unsigned_abs()));
     loop {
         tokio::select! {
-            _ = save.tick() => broker.save(),
+            () = tokio::time::sleep_until(save_at) => {
+                broker.save();
+                save_at = tokio::time::Instant::now() + save_pause();
+            }
             _ = sample.tick() => stats::sample(&broker, broker.now_ms()),
             _ = sweep.tick() => {
                 broker.announce(&broker.clients.expire(broker.now_ms()));

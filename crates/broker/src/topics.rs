@@ -201,6 +201,15 @@ impl Topics {
         Some((book.version, names.into_iter().filter_map(|name| self.find(name)).collect()))
     }
 
+    /// Has name servers take the whole table again, under a version of its own.
+    pub(crate) fn renew(&self, now_ms: i64) {
+        let mut book = self.book();
+        book.version.advance(0, now_ms);
+        book.changes.clear();
+        book.generation += 1;
+        self.show(book.generation);
+    }
+
     /// A receiver of the generations to come.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()

@@ -74,6 +74,11 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.name)
 }
 
+/// Name, allowed values and reason of each.
+pub(super) fn rules() -> impl Iterator<Item = (&'static str, &'static [&'static str], &'static str)> {
+    RULES.iter().map(|rule| (rule.name, rule.allowed, rule.reason))
+}
+
 /// What they are unless a file says otherwise.
 pub(super) fn defaults() -> BTreeMap<String, String> {
     RULES.iter().map(|rule| (rule.name.to_owned(), rule.allowed[0].to_owned())).collect()

@@ -42,7 +42,8 @@ pub(super) fn show_watermark(mark: &Watermark) -> String {
         Watermark::Percent(percent) => show(percent),
         // A unit always, or else it would be read as percent.
         Watermark::FreeBytes(bytes) if !bytes.is_multiple_of(1 << 10) || *bytes == 0 => {
-            show_watermark(&Watermark::FreeBytes(bytes.next_multiple_of(1 << 10).max(1 << 10)))
+            let whole = bytes.checked_next_multiple_of(1 << 10).unwrap_or(u64::MAX << 10);
+            show_watermark(&Watermark::FreeBytes(whole.max(1 << 10)))
         }
         Watermark::FreeBytes(bytes) => show_bytes(bytes),
     }

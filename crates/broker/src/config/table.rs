@@ -283,13 +283,13 @@ properties! {
     "flushDiskType" Live "ASYNC_FLUSH answers before the disk has a message, SYNC_FLUSH after" {
         store.flush = |text| must(one_of(text, &FLUSH_MODES)), |mode: &FlushMode| show_one_of(*mode, &FLUSH_MODES)
     }
-    "flushIntervalCommitLog" Live "milliseconds a message stays off the disk at most, with ASYNC_FLUSH" {
+    "flushIntervalCommitLog" Restart "milliseconds a message stays off the disk at most, with ASYNC_FLUSH" {
         store.flush_interval = |text| milliseconds(text, 1..=DAY_MS), show_milliseconds
     }
-    "syncFlushTimeout" Live "milliseconds a sender waits for the disk, with SYNC_FLUSH" {
+    "syncFlushTimeout" Restart "milliseconds a sender waits for the disk, with SYNC_FLUSH" {
         store.flush_timeout = |text| milliseconds(text, 1..=DAY_MS), show_milliseconds
     }
-    "flushIntervalConsumeQueue" Live "milliseconds between checkpoints, to which a restart goes back" {
+    "flushIntervalConsumeQueue" Restart "milliseconds between checkpoints, to which a restart goes back" {
         store.checkpoint_interval = |text| milliseconds(text, 1..=DAY_MS), show_milliseconds
     }
     "fileReservedTime" Live "hours a commit log file is kept after it was written last" {
@@ -368,14 +368,16 @@ const COMMIT_LOG: Property = Property {
     },
 };
 
+/// Largest body any setting allows. The store takes what is that large; the setting is checked before.
+pub(super) const MESSAGE_BYTES_MAX: usize = 128 << 20;
+
 const MESSAGE_SIZE: Property = Property {
     name: "maxMessageSize",
     doc: "largest message body in bytes",
     effect: Effect::Live,
     get: |config| show(config.max_message_size),
     set: |config, text| {
-        config.max_message_size = number(text, 1..=128 << 20)?;
-        config.store.record_bytes_max = config.max_message_size + 65_536;
+        config.max_message_size = number(text, 1..=MESSAGE_BYTES_MAX as i64)?;
         Ok(())
     },
 };

@@ -70,7 +70,7 @@ fn a_file_sets_what_it_names() {
     assert_eq!(config.name_servers(), ["10.0.0.1:9876", "10.0.0.2:9876"]);
     assert_eq!(config.store.flush, FlushMode::Sync);
     assert_eq!(config.store.commit_log, Path::new("/s/commitlog"));
-    assert_eq!((config.max_message_size, config.store.record_bytes_max), (1024, 1024 + 65_536));
+    assert_eq!(config.max_message_size, 1024);
     assert_eq!(config.store.delay_levels_ms, [1000, 120_000, 86_400_000]);
     assert_eq!((config.transfer.scan_units, config.store.flush_timeout), (100, Duration::from_millis(70)));
     assert_eq!(config.region_id, "中");

@@ -31,6 +31,16 @@ pub(super) fn defaults() -> BTreeMap<String, String> {
     TABLE.iter().map(|(name, known)| ((*name).to_owned(), known.default.clone())).collect()
 }
 
+/// Names by the reason they do nothing, both in order.
+pub(super) fn by_reason() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, known) in TABLE.iter() {
+        groups.entry(known.reason).or_default().push(name);
+    }
+    groups.values_mut().for_each(|names| names.sort_unstable());
+    groups
+}
+
 /// The known name that looks most like an unknown one: at most every fourth letter differs.
 pub(super) fn nearest(key: &str) -> Option<&'static str> {
     let effective = PROPERTIES.iter().map(|property| property.name);

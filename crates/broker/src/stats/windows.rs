@@ -185,6 +185,6 @@ mod tests {
         assert_eq!(moved_once(24).read(NAME, "T").unwrap().day.sum, 5);
         assert_eq!(moved_once(27).read(NAME, "T"), None);
         let again = sampled((0..27 * 360).map(|index| index.min(5)).chain([5, 8]));
-        assert_eq!(again.read(NAME, "T").unwrap().day.sum, 3, "what it was before does not count again");
+        assert_eq!(again.read(NAME, "T").unwrap().minute.sum, 3, "what it was before does not count again");
     }
 }

@@ -1,0 +1,98 @@
+//! The settings of a running broker. A change makes a new set of them; readers see the old or the new one, whole, and pay one
+//! more load than for a plain reference.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::Config;
+
+/// Different sets of settings a process may have; each is kept once, whoever may still read it. One that comes again costs
+/// nothing.
+const SETS_MAX: usize = if cfg!(test) { 4 } else { 4096 };
+
+/// All sets there were; the present one can be read like a [`Config`].
+pub(crate) struct Live {
+    sets: Box<[OnceLock<Box<Config>>]>,
+    /// Published after its set is stored: pairs with the load in `deref`.
+    current: AtomicUsize,
+    /// The place of each set by its text. Held while a change is made.
+    places: Mutex<BTreeMap<String, usize>>,
+}
+
+/// There were too many changes.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the settings were changed to {SETS_MAX} different sets since the start, which is the most; start the broker again"
+)]
+pub(crate) struct TooManySets;
+
+impl Live {
+    pub(crate) fn new(config: Config) -> Self {
+        let live = Self {
+            sets: (0..SETS_MAX).map(|_| OnceLock::new()).collect(),
+            current: AtomicUsize::new(0),
+            places: Mutex::new(BTreeMap::from([(config.to_properties(), 0)])),
+        };
+        let stored = live.sets[0].set(Box::new(config));
+        assert!(stored.is_ok(), "nobody else has it yet");
+        live
+    }
+
+    /// Makes `next` the present settings.
+    pub(crate) fn replace(&self, next: Config) -> Result<(), TooManySets> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = next.to_properties();
+        let place = match places.get(&text) {
+            Some(place) => *place,
+            None => {
+                let place = places.len();
+                let set = self.sets.get(place).ok_or(TooManySets)?;
+                assert!(set.set(Box::new(next)).is_ok(), "places are given out once");
+                places.insert(text, place);
+                place
+            }
+        };
+        self.current.store(place, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Deref for Live {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        self.sets[self.current.load(Ordering::Acquire)].get().expect("a set is stored before it is current")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn sized(bytes: usize) -> Config {
+        Config { max_message_size: bytes, ..Config::new("host", Ipv4Addr::LOCALHOST.into()) }
+    }
+
+    #[test]
+    fn a_change_is_seen_and_what_was_read_before_stays() {
+        let live = Live::new(sized(1));
+        let before: &Config = &live;
+        live.replace(sized(2)).unwrap();
+        assert_eq!((before.max_message_size, live.max_message_size), (1, 2));
+    }
+
+    #[test]
+    fn sets_that_come_again_take_no_place_and_too_many_are_refused() {
+        let live = Live::new(sized(0));
+        for bytes in [1, 0, 1, 2, 0, 3, 1, 2] {
+            live.replace(sized(bytes)).unwrap();
+            assert_eq!(live.max_message_size, bytes);
+        }
+        assert_eq!(live.replace(sized(4)), Err(TooManySets));
+        assert_eq!(live.max_message_size, 2);
+    }
+}

@@ -1,0 +1,127 @@
+//! The settings as people read them, from the same table everything else uses.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use super::table::Property;
+use super::{Config, Effect, PROPERTIES, refused, unknown};
+
+/// All settings that do something, in the order of their names.
+fn sorted() -> BTreeMap<&'static str, &'static Property> {
+    PROPERTIES.iter().map(|property| (property.name, property)).collect()
+}
+
+fn effect(property: &Property) -> &'static str {
+    match property.effect {
+        Effect::Live => "at once",
+        Effect::Restart => "restart",
+    }
+}
+
+/// The end of the help of `vostok serve`.
+pub fn settings_help() -> String {
+    let mut text = "Settings of the file of -c, all with RocketMQ's names. Those with * can also be changed while the broker runs \
+         (mqadmin updateBrokerConfig, request 25):\n\n"
+        .to_owned();
+    for (name, property) in sorted() {
+        let mark = if property.effect == Effect::Live { '*' } else { ' ' };
+        let _ = writeln!(text, "  {mark} {name:<36} {}", property.doc);
+    }
+    text.push_str(
+        "\nEvery other setting of RocketMQ 5.5.0 is accepted or refused with a reason: docs/settings.md",
+    );
+    text
+}
+
+/// `docs/settings.md`.
+pub fn page() -> String {
+    let defaults = Config::new("(host name)", Ipv4Addr::LOCALHOST.into());
+    let mut text = "# Settings of the broker\n\n\
+        Names and defaults are those of Apache RocketMQ 5.5.0 and a few of Vostok's own. They stand in the file given with `-c`, or are changed\n\
+        while the broker runs with `mqadmin updateBrokerConfig` where the table says *at once*; a changed value goes to that file, or to\n\
+        `config/broker.properties` in the data directory of a broker that was started without one. A value that does not fit is refused with\n\
+        what was expected. This page is made from the table the broker itself uses.\n\n\
+        | setting | default | takes effect | what it does |\n|---|---|---|---|\n"
+        .to_owned();
+    for (name, property) in sorted() {
+        // Two defaults are those of a machine.
+        let default = match name {
+            "brokerIP1" => "(address of the host)".to_owned(),
+            _ => property.value(&defaults),
+        };
+        let _ = writeln!(
+            text,
+            "| `{name}` | {default} | {} | {} |",
+            effect(property),
+            property.doc.replace('|', "\\|")
+        );
+    }
+    text.push_str("\n## Refused\n\nThe broker does not start with another value: ignoring it would weaken a promise.\n\n| setting | allowed | why |\n|---|---|---|\n");
+    for (name, allowed, reason) in refused::rules() {
+        let _ = writeln!(text, "| `{name}` | {} | {reason} |", allowed.join(", "));
+    }
+    text.push_str("\n## Without effect\n\nAccepted and kept, so that a file of RocketMQ's is taken as it is. The log names those an operator may miss.\n");
+    for (reason, names) in unknown::by_reason() {
+        let _ = writeln!(text, "\n{reason}: {}", names.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Run with `VOSTOK_WRITE_DOCS=1` after a change of the table.
+    #[test]
+    fn the_page_in_docs_is_made_from_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+        if std::env::var_os("VOSTOK_WRITE_DOCS").is_some() {
+            std::fs::write(path, page()).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            found == page(),
+            "docs/settings.md is not what the table says; run this test with VOSTOK_WRITE_DOCS=1"
+        );
+    }
+
+    #[test]
+    fn the_help_names_every_setting_with_an_effect() {
+        let help = settings_help();
+        assert!(
+            PROPERTIES.iter().all(|property| help.contains(property.name) && help.contains(property.doc))
+        );
+    }
+
+    /// Java's own answer to `GET_BROKER_CONFIG`: `BrokerConfig`, `MessageStoreConfig`, `NettyServerConfig` and the like.
+    #[test]
+    fn every_setting_of_java_is_supported_or_has_no_effect_or_is_refused_with_a_reason() {
+        let shown: BTreeMap<String, String> = wire::body::parse_key_values(
+            Config::new("host", Ipv4Addr::LOCALHOST.into()).to_properties().as_bytes(),
+        )
+        .unwrap()
+        .into_iter()
+        .collect();
+        let java = include_str!("../golden/settings.properties");
+        assert!(java.lines().count() > 470);
+        for (name, default) in java.lines().filter_map(|line| line.split_once('=')) {
+            let name = super::super::table::present_name(name).unwrap_or(name);
+            let kinds = [
+                super::super::table::property(name).is_some(),
+                refused::is_known(name),
+                net::tls::TlsSettings::NAMES.contains(&name),
+                unknown::lookup(name).is_some_and(|known| !known.reason.is_empty()),
+            ];
+            assert_eq!(kinds.iter().filter(|is| **is).count(), 1, "{name}");
+            let depends_on_the_machine = default == "*";
+            // Settings of TLS have a table of their own.
+            let is_shown = shown.contains_key(name);
+            assert!(
+                depends_on_the_machine || !is_shown || shown[name] == default,
+                "{name}: {} here, {default} in Java",
+                shown[name]
+            );
+        }
+    }
+}

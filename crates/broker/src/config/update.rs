@@ -1,0 +1,153 @@
+//! Changes of settings while the broker runs, and the file they are kept in (`UPDATE_BROKER_CONFIG`, `Configuration.update`).
+
+use std::collections::BTreeMap;
+
+use super::{Config, Effect, refused, table, unknown, value};
+
+/// Why settings are not changed; none of the request is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotChanged {
+    /// It may not be changed by a request.
+    Forbidden(String),
+    /// The value does not fit.
+    Invalid(String),
+}
+
+/// What a request leads to.
+#[derive(Debug)]
+pub(crate) struct Update {
+    /// The settings to come.
+    pub config: Config,
+    /// What goes to the file, by present name.
+    pub written: BTreeMap<String, String>,
+    /// What whoever asked should know.
+    pub notes: Vec<String>,
+}
+
+/// Names no request may change (`Configuration.isBlackListKey`, `BrokerConfig.configBlackList`).
+const BLACK_LIST: [&str; 3] = ["brokerConfigPath", "configBlackList", "rocketmqHome"];
+
+/// The settings after `changes`.
+pub(crate) fn update(config: &Config, changes: BTreeMap<String, String>) -> Result<Update, NotChanged> {
+    let mut update = Update { config: config.clone(), written: BTreeMap::new(), notes: Vec::new() };
+    let listed = config.shown("configBlackList");
+    for (key, value) in changes {
+        let value = value.trim().to_owned();
+        let name = table::present_name(&key).unwrap_or(key.as_str());
+        if BLACK_LIST.contains(&name) || listed.split(';').any(|listed| listed.trim() == name) {
+            return Err(NotChanged::Forbidden("Can not update config in black list.".to_owned()));
+        }
+        if value.contains(|letter: char| letter.is_control()) {
+            let text =
+                format!("setting {name} has a control character in its value, expected one line of text");
+            return Err(NotChanged::Invalid(text));
+        }
+        update.change(name, value)?;
+    }
+    Ok(update)
+}
+
+impl Update {
+    fn change(&mut self, name: &str, value: String) -> Result<(), NotChanged> {
+        if let Some(property) = table::property(name) {
+            return self.set(property, value);
+        }
+        if net::tls::TlsSettings::NAMES.contains(&name) {
+            let text = format!(
+                "{name} cannot be changed while the broker runs; write it into its file and start it again"
+            );
+            return Err(NotChanged::Forbidden(text));
+        }
+        let forbid = |reason: &str| Err(NotChanged::Forbidden(format!("{name} cannot be changed: {reason}")));
+        if let Err(error) = refused::check(name, &value) {
+            return Err(NotChanged::Forbidden(error.to_string()));
+        }
+        match unknown::lookup(name) {
+            Some(known) if known.is_missed && known.default != value => return forbid(known.reason),
+            Some(known) => self.notes.push(format!("{name} has no effect: {}", known.reason)),
+            None if refused::is_known(name) => {}
+            None => {
+                // As in Java, where a name nobody knows is passed over in silence.
+                let near = unknown::nearest(name).map(|near| format!("; did you mean {near}?"));
+                self.notes.push(format!("{name} is no setting and is left out{}", near.unwrap_or_default()));
+                return Ok(());
+            }
+        }
+        self.config.others.insert(name.to_owned(), value.clone());
+        self.written.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    fn set(&mut self, property: &table::Property, value: String) -> Result<(), NotChanged> {
+        let name = property.name;
+        let shown = property.value(&self.config);
+        if shown == value {
+            return Ok(());
+        }
+        if property.effect == Effect::Restart {
+            let text = format!(
+                "{name} cannot be changed while the broker runs; write it into its file and start it again"
+            );
+            return Err(NotChanged::Forbidden(text));
+        }
+        let invalid = |expected: &str| {
+            let text = format!("setting {name} is {value:?}, expected {expected}; it stays {shown}");
+            Err(NotChanged::Invalid(text))
+        };
+        let is_flag = |text: &str| ["true", "false"].contains(&text.to_ascii_lowercase().as_str());
+        if is_flag(&shown) && !is_flag(&value) {
+            return invalid("true or false");
+        }
+        match (property.set)(&mut self.config, &value) {
+            Ok(()) => {}
+            Err(value::Fault::Invalid(expected)) => return invalid(&expected),
+            Err(value::Fault::Refused(reason)) => return invalid(reason.trim_start_matches("expected ")),
+        }
+        self.written.insert(name.to_owned(), value);
+        Ok(())
+    }
+}
+
+/// A properties text with some values changed: everything else stays as it stands, comments included.
+pub(crate) fn merged(text: &str, changes: &BTreeMap<String, String>) -> String {
+    let mut left: BTreeMap<&str, &str> =
+        changes.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let mut out = String::new();
+    let mut lines = text.lines();
+    while let Some(first) = lines.next() {
+        let mut whole = vec![first];
+        while is_continued(whole.last().expect("never empty")) && !is_comment(first) {
+            let Some(next) = lines.next() else { break };
+            whole.push(next);
+        }
+        let key = if is_comment(first) { "" } else { key_of(first) };
+        let key = table::present_name(key).unwrap_or(key);
+        if let Some(value) = left.remove(key) {
+            out.push_str(&line(key, value));
+        } else if !changes.contains_key(key) {
+            whole.iter().for_each(|line| out.extend([line, "\n"]));
+        }
+    }
+    left.iter().for_each(|(key, value)| out.push_str(&line(key, value)));
+    out
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with(['#', '!'])
+}
+
+fn is_continued(line: &str) -> bool {
+    line.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
+}
+
+fn key_of(line: &str) -> &str {
+    let line = line.trim_start();
+    line.split(|letter: char| matches!(letter, '=' | ':') || letter.is_whitespace()).next().unwrap_or(line)
+}
+
+fn line(key: &str, value: &str) -> String {
+    format!("{key}={}\n", value.replace('\\', "\\\\"))
+}
+
+#[cfg(test)]
+mod tests;
