@@ -16,6 +16,9 @@ pub use scene::{
     SelftestFlags, SoakFlags,
 };
 
+use crate::compare::{self, CompareFlags};
+use crate::pages::write::{self, ReportFlags};
+use crate::plan::{self, PlanFlags};
 use crate::{
     Error, agent, batch_producer, consumer, echo, producer, scenario, selftest, transaction_producer,
 };
@@ -62,6 +65,12 @@ enum Tool {
     Agent(AgentFlags),
     /// Answers sends without doing anything: what the network alone allows.
     Echo(EchoFlags),
+    /// Judges a run and writes its report: HTML, Markdown, CSV and JSON.
+    Report(ReportFlags),
+    /// Lays two runs side by side: better, equal or worse in every cell.
+    Compare(CompareFlags),
+    /// Plans a cluster from a run's safe rate and a target.
+    Plan(Box<PlanFlags>),
 }
 
 impl Lab {
@@ -97,6 +106,9 @@ pub fn run(lab: Lab) -> Result<(), Error> {
         Ok(Tool::Selftest(flags)) => selftest::run(&flags),
         Ok(Tool::Agent(flags)) => agent::run(&flags),
         Ok(Tool::Echo(flags)) => echo::run(&flags),
+        Ok(Tool::Report(flags)) => write::run(&flags),
+        Ok(Tool::Compare(flags)) => compare::run(&flags),
+        Ok(Tool::Plan(flags)) => plan::run(&flags),
         Err(text) if !text.use_stderr() => {
             print!("{text}");
             Ok(())

@@ -7,6 +7,7 @@ pub mod backlog;
 pub mod balance;
 pub mod bottleneck;
 pub mod ceiling;
+pub mod conclusion;
 pub mod effects;
 pub mod factor;
 pub mod figures;

@@ -10,6 +10,7 @@
 //! - [`scenario`]: runs of many cells, recorded and resumable.
 //! - [`selftest`]: what this machine alone can do.
 //! - [`measure`]: machines and brokers, second by second.
+//! - [`pages`], [`compare`], [`plan`]: the report of a run, two runs beside each other, and what to build.
 //! - [`echo`]: the two limit servers, a bare echo and a logging echo.
 //! - the tools themselves: [`producer`], [`consumer`], [`batch_producer`], [`transaction_producer`].
 
@@ -17,6 +18,7 @@ pub mod agent;
 pub mod archive;
 pub mod batch_producer;
 pub mod command;
+pub mod compare;
 pub mod consumer;
 pub mod echo;
 mod error;
@@ -24,6 +26,8 @@ pub mod generator;
 pub mod judge;
 pub mod load;
 pub mod measure;
+pub mod pages;
+pub mod plan;
 pub mod producer;
 pub mod report;
 pub mod scenario;

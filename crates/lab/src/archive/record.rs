@@ -1,8 +1,13 @@
 //! A run in memory, as it was read from its directory or made by a test.
 
-use super::{BrokerSecond, Cell, Event, Factors, HostFile, HostSecond, LoadSecond, Phase, RunFile};
+use super::{
+    Archive, BrokerSecond, Cell, CellDirectory, Event, Factors, HostFile, HostSecond, LoadSecond, Phase,
+    RepeatDirectory, RunFile,
+};
+use crate::Error;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Everything a run measured.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +60,16 @@ pub struct Window<'a> {
 }
 
 impl Record {
+    /// Reads a run's directory: its finished cells.
+    ///
+    /// # Errors
+    /// It is no run, or one of its files cannot be read.
+    pub fn read(root: &Path) -> Result<Self, Error> {
+        let archive = Archive::open(root)?;
+        let cells = archive.cells()?.into_iter().map(RecordedCell::read).collect::<Result<_, _>>()?;
+        Ok(Self { file: archive.run()?, cells })
+    }
+
     /// The phase `name` of each repeat; where a repeat has no such phase, the whole repeat if `name` is `steady`.
     #[must_use]
     pub fn windows<'a>(&'a self, cell: &'a RecordedCell, name: &str) -> Vec<Window<'a>> {
@@ -91,6 +106,26 @@ impl Record {
             brokers: brokers.collect(),
             latency: within(&repeat.latency, (from, to), |interval| interval.0),
             events: within(&repeat.events, (from, to), |event| event.at_ms + 1),
+        })
+    }
+}
+
+impl RecordedCell {
+    fn read((cell, directory): (Cell, CellDirectory)) -> Result<Self, Error> {
+        let repeats = (1..=cell.repeats).map(|number| Repeat::read(&directory.repeat(number)));
+        Ok(Self { repeats: repeats.collect::<Result<_, _>>()?, cell })
+    }
+}
+
+impl Repeat {
+    fn read(directory: &RepeatDirectory) -> Result<Self, Error> {
+        let latency = directory.latency()?.into_iter().map(|interval| (interval.at_ms, interval.histogram));
+        Ok(Self {
+            load: directory.load()?,
+            latency: latency.collect(),
+            hosts: directory.hosts()?,
+            brokers: directory.brokers()?,
+            events: directory.events()?,
         })
     }
 }

@@ -4,6 +4,7 @@
 
 mod others;
 mod producer;
+mod report;
 
 use lab::command::{EchoFlags, Lab};
 use lab::echo::Echo;

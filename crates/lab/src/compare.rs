@@ -1,0 +1,224 @@
+//! `vostok lab compare A B`: two runs beside each other, cell by cell, in text and as a page.
+
+mod cost;
+mod page;
+
+pub use cost::Cost;
+pub use page::chapter;
+
+use crate::Error;
+use crate::archive::Record;
+use crate::judge::conclusion::Conclusion;
+use crate::judge::guards::Limits;
+use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, price_per_million, ratio_text};
+use crate::judge::{Judged, Language, Text, both, numbers};
+use crate::pages::write::write_file;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Share of its safe rate at which a system is run, for its price.
+const PLANNED: f64 = 0.7;
+
+/// Flags of `vostok lab compare`.
+#[derive(clap::Args, Debug, Clone)]
+pub struct CompareFlags {
+    /// Directory of the run to compare with.
+    #[arg(value_name = "A")]
+    first: PathBuf,
+    /// Directory of the run that is compared.
+    #[arg(value_name = "B")]
+    second: PathBuf,
+    /// What one of them costs, e.g. `A=6900cny/mo`; also per `h`, `day` or `y`.
+    #[arg(long, value_name = "RUN=PRICE")]
+    cost: Vec<Cost>,
+    /// Where the page goes [default: compare.html beside B's report].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Language of the text, and in which the page opens.
+    #[arg(long, value_enum, default_value_t)]
+    lang: Language,
+}
+
+/// Two runs beside each other, with what they are called and cost.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Name of the first.
+    pub first: String,
+    /// Name of the second.
+    pub second: String,
+    /// Cell by cell, and over all.
+    pub versus: Versus,
+    /// Price per million messages, where one was given.
+    pub prices: Vec<Text>,
+}
+
+/// Compares and writes.
+///
+/// # Errors
+/// A run cannot be read, or the page cannot be written.
+pub fn run(flags: &CompareFlags) -> Result<(), Error> {
+    let (first, second) = (Record::read(&flags.first)?, Record::read(&flags.second)?);
+    let limits = Limits::default();
+    let (one, other) = (Conclusion::new(&first, &limits), Conclusion::new(&second, &limits));
+    let comparison = Comparison::new((&one, &other), &flags.cost);
+    for line in comparison.lines() {
+        println!("{}", line.get(flags.lang));
+    }
+    let path = flags.out.clone().unwrap_or_else(|| flags.second.join("compare.html"));
+    write_file(&path, &page::page(&comparison, (&one, &other), flags.lang))?;
+    let data = path.with_extension("json");
+    write_file(&data, &serde_json::to_string_pretty(&comparison).expect("texts and numbers become JSON"))?;
+    println!("{}\n{}", path.display(), data.display());
+    Ok(())
+}
+
+impl Comparison {
+    /// Compares two concluded runs.
+    #[must_use]
+    pub fn new((first, second): (&Conclusion<'_>, &Conclusion<'_>), costs: &[Cost]) -> Self {
+        let versus = versus::versus(&judged(first), &judged(second), first.record.file.seed);
+        let name = |run: &Conclusion<'_>, letter: &str| {
+            let file = &run.record.file;
+            if file.target.name.is_empty() {
+                format!("{letter} {}", file.id)
+            } else {
+                format!("{letter} {}", file.target.name)
+            }
+        };
+        let price = |cost: &Cost| price(cost, if cost.first { first } else { second });
+        Self {
+            first: name(first, "A"),
+            second: name(second, "B"),
+            versus,
+            prices: costs.iter().filter_map(price).collect(),
+        }
+    }
+
+    /// The whole comparison, a line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Text> {
+        let (first, second) = (&self.first, &self.second);
+        let mut lines = vec![both!("{second} against {first}", "{second} 对比 {first}")];
+        lines.extend(self.summary());
+        lines.extend(self.versus.pairings.iter().map(pairing_line));
+        for (factors, why) in &self.versus.left_out {
+            let (cell, en, zh) = (cell_name(factors), &why.en, &why.zh);
+            lines.push(both!("{cell}: left out, {en}", "{cell}：不参与对比，{zh}"));
+        }
+        lines
+    }
+
+    /// What is said over all cells.
+    #[must_use]
+    pub fn summary(&self) -> Vec<Text> {
+        let mut lines = Vec::new();
+        let count =
+            |verdict| self.versus.pairings.iter().filter(|pairing| pairing.verdict == verdict).count();
+        let [better, equal, worse] = [Verdict::Better, Verdict::Equal, Verdict::Worse].map(count);
+        let (unmatched, out) = (self.versus.unmatched, self.versus.left_out.len());
+        lines.push(both!(
+            "cells: {better} better, {equal} equal, {worse} worse; {out} invalid in one, {unmatched} in one run only",
+            "用例：更优 {better}，相当 {equal}，更差 {worse}；{out} 个在一方无效，{unmatched} 个仅一方有"
+        ));
+        if let Some(ratio) = &self.versus.capacity {
+            let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
+            lines.push(both!(
+                "capacity (closed loop, geometric mean): × {times}, {value}",
+                "容量（闭环，几何平均）：× {times}，{value}"
+            ));
+        }
+        match &self.versus.latency {
+            Some(ratio) => {
+                let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
+                lines.push(both!(
+                    "p99 at equal rate (geometric mean): × {times}, {value}",
+                    "等速率 p99（几何平均）：× {times}，{value}"
+                ));
+            }
+            None => lines.push(both!(
+                "latency at equal rate: not compared, no open-loop cells in both",
+                "等速率时延：未对比，双方没有共同的开环用例"
+            )),
+        }
+        if let Some(cpu) = self.versus.cpu {
+            let times = numbers::short(cpu);
+            lines.push(both!(
+                "broker CPU per message (geometric mean): × {times}",
+                "每条消息 Broker CPU（几何平均）：× {times}"
+            ));
+        }
+        lines.extend(self.prices.iter().cloned());
+        lines
+    }
+}
+
+fn judged<'a>(run: &Conclusion<'a>) -> Vec<Judged<'a>> {
+    run.cells.iter().map(|case| case.judged.clone()).collect()
+}
+
+fn price(cost: &Cost, run: &Conclusion<'_>) -> Option<Text> {
+    let letter = if cost.first { "A" } else { "B" };
+    let safe = run.safe.as_ref().map(|safe| safe.tps.mean);
+    let highest = run.top.and_then(|top| run.cells[top].judged.figures()).map(|figures| figures.tps.mean);
+    let (tps, en, zh) = match (safe, highest) {
+        (Some(tps), _) => (tps, "highest safe rate", "最高安全 TPS"),
+        (None, Some(tps)) => (tps, "highest rate, which was not safe", "最高 TPS（未满足护栏）"),
+        (None, None) => return None,
+    };
+    let price = numbers::short(price_per_million(cost.per_month, tps, PLANNED));
+    let (currency, month, rate) = (&cost.currency, numbers::count(cost.per_month), numbers::count(tps));
+    let share = numbers::percent(PLANNED);
+    Some(both!(
+        "{letter}: {month} {currency} a month / ({rate} msg/s, the {en}, × {share} × 30 days) = {price} {currency} per million messages",
+        "{letter}：每月 {month} {currency} ÷（{zh} {rate} msg/s × {share} × 30 天）= 每百万条 {price} {currency}"
+    ))
+}
+
+/// Factors in short: `60 threads, 1k, 8 queues`.
+#[must_use]
+pub fn cell_name(factors: &crate::archive::Factors) -> String {
+    let load = factors.rate.map_or_else(|| format!("w{}", factors.threads), numbers::rate);
+    let size = numbers::size(factors.size);
+    let mut name = format!("{load} {size} q{}", factors.queues);
+    for word in [&factors.flush, &factors.replication].into_iter().filter(|word| !word.is_empty()) {
+        name.push(' ');
+        name.push_str(word);
+    }
+    for (key, value) in &factors.more {
+        name.push_str(&format!(" {key}={value}"));
+    }
+    name
+}
+
+/// What is compared in a cell.
+#[must_use]
+pub fn aspect_name(aspect: Aspect) -> Text {
+    match aspect {
+        Aspect::Capacity => both!("capacity", "容量"),
+        Aspect::LatencyAtRate => both!("p99 at equal rate", "等速率 p99"),
+        Aspect::RoundTrip => both!("round trip", "往返时延"),
+    }
+}
+
+/// A cell's figure in its unit.
+#[must_use]
+pub fn figure(aspect: Aspect, value: f64) -> String {
+    match aspect {
+        Aspect::Capacity => numbers::rate(value),
+        Aspect::LatencyAtRate | Aspect::RoundTrip => numbers::micros(value),
+    }
+}
+
+fn pairing_line(pairing: &Pairing) -> Text {
+    let (cell, ratio) = (cell_name(&pairing.factors), ratio_text(&pairing.ratio));
+    let (one, other) = (figure(pairing.aspect, pairing.first), figure(pairing.aspect, pairing.second));
+    let (verdict, aspect) = (pairing.verdict.name(), aspect_name(pairing.aspect));
+    let (en, zh, what, what_zh) = (verdict.en, verdict.zh, aspect.en, aspect.zh);
+    both!(
+        "{cell}: {en} in {what}, {one} → {other}, {ratio}",
+        "{cell}：{what_zh}{zh}，{one} → {other}，{ratio}"
+    )
+}
+
+#[cfg(test)]
+mod tests;

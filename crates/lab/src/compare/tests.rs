@@ -1,0 +1,45 @@
+use super::*;
+use crate::judge::fixture;
+
+fn runs(first: f64, second: f64) -> (Record, Record) {
+    let mut java = fixture::record(&[(fixture::factors(1), 900.0), (fixture::factors(60), first)]);
+    let mut ours = fixture::record(&[(fixture::factors(1), 4_000.0), (fixture::factors(60), second)]);
+    java.file.target.name = "rocketmq-5.5.0".to_owned();
+    ours.file.target.name = "vostok-0.1.0".to_owned();
+    (java, ours)
+}
+
+#[test]
+fn a_comparison_is_told_and_drawn() {
+    let (java, ours) = runs(20_000.0, 100_000.0);
+    let limits = Limits::default();
+    let (one, other) = (Conclusion::new(&java, &limits), Conclusion::new(&ours, &limits));
+    let costs = ["A=6900cny/mo".parse().expect("a good price")];
+    let comparison = Comparison::new((&one, &other), &costs);
+    let text = comparison.lines().into_iter().map(|line| line.en).collect::<Vec<_>>().join("\n");
+    for part in [
+        "B vostok-0.1.0 against A rocketmq-5.5.0",
+        "cells: 2 better, 0 equal, 0 worse",
+        "capacity (closed loop, geometric mean): × 5.0",
+        "latency at equal rate: not compared",
+        "w60 1k q8: better in capacity",
+        "w1 1k q8: better in round trip, 1.1",
+        "per million messages",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
+    let page = page::page(&comparison, (&one, &other), Language::En);
+    assert!(page.contains("<svg") && page.contains("更优"));
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let (java, ours) = runs(20_000.0, 20_000.0);
+    let limits = Limits::default();
+    let (one, other) = (Conclusion::new(&java, &limits), Conclusion::new(&ours, &limits));
+    let comparison = Comparison::new((&one, &other), &[]);
+    let text = serde_json::to_string(&comparison).expect("numbers become JSON");
+    let again: Comparison = serde_json::from_str(&text).expect("the same type");
+    assert_eq!(again.versus.pairings.len(), 2);
+    assert_eq!(again.lines(), comparison.lines());
+}

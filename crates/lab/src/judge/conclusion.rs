@@ -1,0 +1,234 @@
+//! What a whole run says: every rule applied, and the few sentences that go on top of its report.
+
+use super::backlog::{Backlog, backlog};
+use super::balance::{ByteCeiling, Term, balance, byte_ceilings};
+use super::bottleneck::{Bottleneck, bottleneck};
+use super::ceiling::{Ceiling, Step, ceiling};
+use super::effects::{Effect, Interaction, effects, interactions};
+use super::factor::{Factor, ladders};
+use super::guards::{Guard, Limits, guards, next_to_break};
+use super::judged::{Judged, judged};
+use super::scale::{ScaleOut, scale_out};
+use super::soak::{Soak, soak};
+use super::stability::{Stability, stability};
+use super::stats::Estimate;
+use crate::archive::{Factors, Record};
+
+/// Seconds for which a rate must have been held to be called safe without more ado.
+pub const SUSTAINED_SECONDS: f64 = 300.0;
+
+/// A run with all its verdicts.
+#[derive(Clone, Debug)]
+pub struct Conclusion<'a> {
+    /// What was measured.
+    pub record: &'a Record,
+    /// Every finished cell.
+    pub cells: Vec<Case<'a>>,
+    /// Rows of cells that differ in their load alone.
+    pub ladders: Vec<Ladder>,
+    /// The highest rate at which every guard held.
+    pub safe: Option<Safe>,
+    /// Place in `cells` of the highest rate.
+    pub top: Option<usize>,
+    /// What limits that rate.
+    pub bottleneck: Option<Bottleneck>,
+    /// Constant bytes per second over sizes.
+    pub byte_ceilings: Vec<ByteCeiling>,
+    /// What each factor does.
+    pub effects: Vec<Effect>,
+    /// Factors whose effects depend on each other.
+    pub interactions: Vec<Interaction>,
+    /// What more masters bring.
+    pub scale_out: Vec<ScaleOut>,
+}
+
+/// A cell with what the rules say about it alone.
+#[derive(Clone, Debug)]
+pub struct Case<'a> {
+    /// R0.
+    pub judged: Judged<'a>,
+    /// R2, the worst reading over the repeats.
+    pub guards: Vec<Guard>,
+    /// R4; empty where nothing can be said.
+    pub balance: Vec<Term>,
+    /// R5.
+    pub stability: Option<Stability>,
+    /// R6.
+    pub backlog: Option<Backlog>,
+    /// R10.
+    pub soak: Option<Soak>,
+}
+
+/// A row of cells that differ in their load alone.
+#[derive(Clone, Debug)]
+pub struct Ladder {
+    /// Threads, or rate.
+    pub factor: Factor,
+    /// Places in [`Conclusion::cells`], lowest load first.
+    pub cells: Vec<usize>,
+    /// R1.
+    pub ceiling: Ceiling,
+}
+
+/// The highest rate at which every guard held.
+#[derive(Clone, Debug)]
+pub struct Safe {
+    /// Place in [`Conclusion::cells`].
+    pub cell: usize,
+    /// The rate.
+    pub tps: Estimate,
+    /// The guard with the least room.
+    pub next: Option<Guard>,
+    /// Seconds each repeat held it.
+    pub seconds: f64,
+}
+
+impl Case<'_> {
+    /// Whether the cell is valid and every guard held.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        self.judged.figures().is_some() && self.guards.iter().all(Guard::holds)
+    }
+
+    /// What made this cell differ.
+    #[must_use]
+    pub fn factors(&self) -> &Factors {
+        self.judged.factors()
+    }
+}
+
+impl<'a> Conclusion<'a> {
+    /// Applies every rule to a run.
+    #[must_use]
+    pub fn new(record: &'a Record, limits: &Limits) -> Self {
+        let (file, seed) = (&record.file, record.file.seed);
+        let judged = judged(record);
+        let (effects, interactions) = (effects(&judged, seed), interactions(&judged, seed));
+        let (byte_ceilings, scale_out) = (byte_ceilings(file, &judged), scale_out(file, &judged));
+        let cells: Vec<Case<'a>> = judged.into_iter().map(|judged| case(record, judged, limits)).collect();
+        let ladders = load_ladders(&cells, seed);
+        let top = highest(&cells, |_| true);
+        let bottleneck = top.map(|top| {
+            let found = |ladder: &Ladder| matches!(ladder.ceiling, Ceiling::Found { .. });
+            let saturated = ladders.iter().any(|ladder| ladder.cells.contains(&top) && found(ladder));
+            bottleneck(file, &cells[top].judged.windows, saturated)
+        });
+        let safe = highest(&cells, |case| case.is_safe()).and_then(|cell| safe(&cells, cell));
+        Self {
+            record,
+            cells,
+            ladders,
+            safe,
+            top,
+            bottleneck,
+            byte_ceilings,
+            effects,
+            interactions,
+            scale_out,
+        }
+    }
+
+    /// How many cells are valid.
+    #[must_use]
+    pub fn valid(&self) -> usize {
+        self.cells.iter().filter(|case| case.judged.figures().is_some()).count()
+    }
+
+    /// The ladder of the highest rate, else the longest.
+    #[must_use]
+    pub fn main_ladder(&self) -> Option<&Ladder> {
+        let with_top =
+            self.ladders.iter().find(|ladder| self.top.is_some_and(|top| ladder.cells.contains(&top)));
+        with_top.or_else(|| self.ladders.iter().max_by_key(|ladder| ladder.cells.len()))
+    }
+}
+
+fn case<'a>(record: &'a Record, judged: Judged<'a>, limits: &Limits) -> Case<'a> {
+    let file = &record.file;
+    let windows = &judged.windows;
+    let worst = worst(windows.iter().map(|window| guards(window, limits)).collect());
+    let balance = judged.figures().map_or_else(Vec::new, |figures| balance(file, judged.factors(), figures));
+    let stability = judged.figures().map(|_| stability(file, windows));
+    let (backlog, soak) = (backlog(record, judged.cell), soak(file, judged.cell, windows));
+    Case { guards: worst, balance, stability, backlog, soak, judged }
+}
+
+/// Of each guard the repeat that used most of it.
+fn worst(repeats: Vec<Vec<Guard>>) -> Vec<Guard> {
+    let mut worst: Vec<Guard> = Vec::new();
+    for guard in repeats.into_iter().flatten() {
+        let known = worst.iter_mut().find(|known| known.watch == guard.watch && known.node == guard.node);
+        match known {
+            Some(known) if known.used >= guard.used => (),
+            Some(known) => *known = guard,
+            None => worst.push(guard),
+        }
+    }
+    worst
+}
+
+fn load_ladders(cells: &[Case<'_>], seed: u64) -> Vec<Ladder> {
+    let valid: Vec<usize> =
+        (0..cells.len()).filter(|index| cells[*index].judged.figures().is_some()).collect();
+    let factors: Vec<&Factors> = valid.iter().map(|index| cells[*index].factors()).collect();
+    let by = |factor: Factor| {
+        let found = ladders(&factors, &factor).into_iter().map(|ladder| (factor.clone(), ladder));
+        found.collect::<Vec<_>>()
+    };
+    let all = by(Factor::Threads).into_iter().chain(by(Factor::Rate));
+    all.map(|(factor, ladder)| {
+        let ladder: Vec<usize> = ladder.into_iter().map(|place| valid[place]).collect();
+        let step = |index: &usize| {
+            let load = factor.number(cells[*index].factors()).unwrap_or(0.0);
+            Some(Step { load, figures: cells[*index].judged.figures()? })
+        };
+        let steps: Vec<Step<'_>> = ladder.iter().filter_map(step).collect();
+        Ladder { ceiling: ceiling(&steps, seed), cells: ladder, factor }
+    })
+    .collect()
+}
+
+fn highest(cells: &[Case<'_>], only: impl Fn(&Case<'_>) -> bool) -> Option<usize> {
+    let rates = cells
+        .iter()
+        .enumerate()
+        .filter(|(_, case)| only(case))
+        .filter_map(|(index, case)| Some((index, case.judged.figures()?.tps.mean)));
+    rates.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(index, _)| index)
+}
+
+fn safe(cells: &[Case<'_>], cell: usize) -> Option<Safe> {
+    let case = &cells[cell];
+    let figures = case.judged.figures()?;
+    let seconds = figures.tps_seconds.iter().map(Vec::len).min().unwrap_or(0) as f64;
+    Some(Safe { cell, tps: figures.tps, next: next_to_break(&case.guards).cloned(), seconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::fixture;
+
+    #[test]
+    fn a_run_is_concluded() {
+        let cells = [(1, 900.0), (10, 9_000.0), (60, 30_000.0), (120, 30_300.0), (200, 30_400.0)];
+        let mut record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+        let seconds = record.cells[4].repeats.iter_mut().filter_map(|repeat| repeat.hosts.get_mut("b1"));
+        seconds.flatten().for_each(|second| second.disk_util = 0.8);
+        let found = Conclusion::new(&record, &Limits::default());
+        assert_eq!((found.valid(), found.top, found.ladders.len()), (5, Some(4), 1));
+        assert!(matches!(found.ladders[0].ceiling, Ceiling::Found { .. }), "{:?}", found.ladders[0].ceiling);
+        let safe = found.safe.expect("lower steps are safe");
+        assert_eq!(safe.cell, 3);
+        assert!(safe.next.is_some());
+        assert!(found.bottleneck.is_some_and(|limit| limit.evidence.en.contains("disk: busy 80")));
+    }
+
+    #[test]
+    fn a_run_without_valid_cells_concludes_nothing() {
+        let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+        fixture::each_second(&mut record, |_, second| second.lab_cores = 8.0);
+        let found = Conclusion::new(&record, &Limits::default());
+        assert!(found.safe.is_none() && found.top.is_none() && found.bottleneck.is_none());
+    }
+}

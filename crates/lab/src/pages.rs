@@ -1,0 +1,27 @@
+//! The report of a run: one self-contained HTML page, Markdown, the table of seed 003 as CSV, and JSON.
+//!
+//! - [`html`]: the page and its chapters; charts are SVG inside it, nothing is fetched.
+//! - [`markdown`], [`table`], [`json`]: the same for other readers.
+//! - [`write`]: `vostok lab report RUN`.
+//!
+//! Every figure names the data file it comes from; the page lies beside them in the run's directory.
+
+pub mod chart;
+pub(crate) mod environment;
+pub(crate) mod figure;
+pub mod html;
+pub mod json;
+mod latency;
+pub mod markdown;
+mod matrix;
+pub mod table;
+mod timeline;
+mod verdict;
+mod words;
+pub mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use html::page;
+pub(crate) use words::{says, words};

@@ -1,0 +1,120 @@
+//! Chapters 2 and 11: what was tested with what, and how to do it again.
+
+use super::words::words;
+use crate::archive::{HostFile, Roofline, RunFile};
+use crate::judge::numbers;
+use maud::{Markup, html};
+
+/// Settings shown before the rest is folded.
+const SETTINGS_OPEN: usize = 12;
+
+/// Chapter 2.
+#[must_use]
+pub fn environment(file: &RunFile) -> Markup {
+    html! {
+        table {
+            tr { th { (words("target", "被测集群")) } th { (words("version", "版本")) } th { (words("name servers", "NameServer")) } th { (words("brokers", "Broker")) } }
+            tr { td { (file.target.name) } td { (file.target.version) } td { (file.target.namesrv) }
+                td { @for broker in &file.target.brokers { (broker.name) " #" (broker.id) " " (broker.address) br; } } }
+        }
+        (machines(&file.hosts))
+        (rooflines(&file.hosts))
+        (settings(file))
+        p.from { a href="run.json" { "run.json" } }
+    }
+}
+
+fn machines(hosts: &[HostFile]) -> Markup {
+    html! {
+        table {
+            tr { th { (words("machine", "主机")) } th { "CPU" } th { (words("cores", "核")) } th { (words("memory", "内存")) } th { (words("kernel", "内核")) }
+                th { (words("disk", "磁盘")) } th { (words("network", "网卡")) } }
+            @for host in hosts {
+                tr { td { (host.name) } td { (host.cpu_model) }
+                    td { (host.cores) @if let Some(allowed) = host.cores_allowed { " (" (words("quota", "配额")) " " (numbers::short(allowed)) ")" } }
+                    td { (numbers::bytes(host.memory_bytes as f64)) } td { (host.kernel) }
+                    td { (disk(host)) }
+                    td { @for (name, speed) in &host.nics { (name) " " @match speed { Some(megabits) => { (megabits) " Mb/s" } None => { "?" } } br; } } }
+            }
+        }
+    }
+}
+
+/// Device, file system and kind of a disk.
+#[must_use]
+pub fn disk(host: &HostFile) -> String {
+    let kind = match host.disk_rotational {
+        Some(true) => " HDD",
+        Some(false) => " SSD",
+        None => "",
+    };
+    format!("{} {}{kind}", host.disk, host.filesystem).trim().to_owned()
+}
+
+fn rooflines(hosts: &[HostFile]) -> Markup {
+    let known: Vec<(&str, &Roofline)> =
+        hosts.iter().filter_map(|host| Some((host.name.as_str(), host.roofline.as_ref()?))).collect();
+    if known.is_empty() {
+        return html! { p.none { (words("no self-test: run vostok lab selftest to see how far from the machine's limits this was",
+        "没有自测数据：运行 vostok lab selftest 可得到硬件上限")) } };
+    }
+    html! {
+        table {
+            caption { (words("What the machine alone can do (self-test)", "硬件上限（自测）")) }
+            tr { th { (words("machine", "主机")) } th { (words("disk write", "磁盘写")) } th { (words("disk read", "磁盘读")) } th { (words("flushes", "flush")) }
+                th { (words("idle write", "空闲写时延")) } th { (words("network", "网络")) } th { (words("round trips", "往返")) }
+                th { (words("lab, one core", "压测端单核")) } th { "CRC32" } }
+            @for (name, limit) in known {
+                tr { td { (name) } td { (numbers::bytes(limit.disk_write_bytes)) "/s" } td { (numbers::bytes(limit.disk_read_bytes)) "/s" }
+                    td { (numbers::count(limit.disk_flushes)) "/s" } td { (numbers::short(limit.disk_write_await_ms)) " ms" }
+                    td { (numbers::bytes(limit.net_bytes)) "/s" } td { (numbers::count(limit.net_round_trips)) "/s" }
+                    td { (numbers::rate(limit.lab_messages)) } td { (numbers::bytes(limit.cpu_crc_bytes)) "/s" } }
+            }
+        }
+    }
+}
+
+fn settings(file: &RunFile) -> Markup {
+    html! {
+        @for broker in &file.target.brokers {
+            @if !broker.settings.is_empty() {
+                details open[broker.settings.len() <= SETTINGS_OPEN] {
+                    summary { (words("settings of", "配置：")) " " (broker.name) " (" (broker.settings.len()) ")" }
+                    table { @for (key, value) in &broker.settings { tr { td { code { (key) } } td { code { (value) } } } } }
+                }
+            }
+        }
+    }
+}
+
+/// Chapter 11.
+#[must_use]
+pub fn origin(file: &RunFile) -> Markup {
+    html! {
+        p { (words("Reproduce with:", "复现命令：")) }
+        pre { (command_line(file)) }
+        table {
+            tr { th { (words("lab", "压测工具")) } td { "vostok " (file.lab_version) } }
+            tr { th { (words("seed", "随机种子")) } td { (file.seed) } }
+            tr { th { (words("began, ms since 1970", "开始（1970 起毫秒）")) } td { (file.started_ms) } }
+            tr { th { (words("ended", "结束")) } td { @match file.ended_ms { Some(ended) => (ended), None => (words("interrupted", "中断")) } } }
+            tr { th { (words("data", "数据文件")) } td {
+                a href="run.json" { "run.json" } " " a href="report.json" { "report.json" } " " a href="cells.csv" { "cells.csv" } " " a href="report.md" { "report.md" }
+                " cells/*/*/{load,host-*,broker-*,events}.csv, latency.hlog" } }
+        }
+    }
+}
+
+/// The command as it was typed, quoted for a shell.
+#[must_use]
+pub fn command_line(file: &RunFile) -> String {
+    let quote = |word: &String| {
+        let plain = |letter: char| letter.is_alphanumeric() || "-_./:,=@%+".contains(letter);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    file.command_line.iter().map(quote).collect::<Vec<_>>().join(" ")
+}

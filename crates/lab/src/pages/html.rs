@@ -1,0 +1,197 @@
+//! The page: its frame and the eleven chapters.
+
+use super::timeline::Timeline;
+use super::{environment, latency, matrix, says, table, verdict, words};
+use crate::judge::balance::Term;
+use crate::judge::conclusion::Conclusion;
+use crate::judge::{Language, numbers};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = "document.getElementById('switch').onclick=function(){var r=document.documentElement;\
+    r.dataset.show=r.dataset.show==='en'?'zh':'en';r.lang=r.dataset.show==='en'?'en':'zh-CN'};\
+    function unfold(){var d=location.hash&&document.getElementById(location.hash.slice(1));if(d)d.open=true}\
+    addEventListener('hashchange',unfold);unfold();";
+
+/// Chapters that come from elsewhere than the run: a comparison, a plan.
+#[derive(Debug, Default)]
+pub struct Additions {
+    /// Chapter 9.
+    pub comparison: Option<Markup>,
+    /// Chapter 10.
+    pub plan: Option<Markup>,
+}
+
+/// The report of a run; it opens in `language` and can be switched.
+#[must_use]
+pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) -> String {
+    let file = &run.record.file;
+    let none = |en: &str, zh: &str| html! { p.none { (words(en, zh)) } };
+    let chapters = [
+        ("verdict", words("1 Verdict", "1 结论"), verdict_box(run)),
+        ("environment", words("2 Environment", "2 环境"), environment::environment(file)),
+        (
+            "matrix",
+            words("3 Matrix", "3 矩阵"),
+            html! { (matrix::heat_maps(run)) (factors(run)) (matrix::drill_downs(run)) },
+        ),
+        ("curve", words("4 Rate and latency", "4 TPS 与时延"), latency::curve(run)),
+        ("trends", words("5 Trends", "5 趋势"), Timeline::of_run(run).trends()),
+        (
+            "latency",
+            words("6 Latency", "6 时延分布"),
+            html! { (latency::percentiles(run)) (latency::over_time(run)) },
+        ),
+        ("balance", words("7 Byte balance", "7 字节平衡"), balance(run)),
+        ("backlog", words("8 Backlog", "8 堆积"), backlog(run)),
+        (
+            "comparison",
+            words("9 Comparison and cost", "9 对比与成本"),
+            additions.comparison.unwrap_or_else(|| {
+                none("one run alone: vostok lab compare A B", "单次运行：请使用 vostok lab compare A B")
+            }),
+        ),
+        (
+            "plan",
+            words("10 Plan", "10 规划"),
+            additions.plan.unwrap_or_else(|| {
+                none(
+                    "no target given: vostok lab plan --peak 50k/s --size 500 --run RUN",
+                    "未给定目标：vostok lab plan --peak 50k/s --size 500 --run RUN",
+                )
+            }),
+        ),
+        ("origin", words("11 Origin", "11 来源与复现"), environment::origin(file)),
+    ];
+    let title = format!("{} · {} · {}", file.scenario, file.target.name, file.id);
+    page(&title, language, &chapters)
+}
+
+/// A page of chapters: (anchor, title, content).
+#[must_use]
+pub fn page(title: &str, language: Language, chapters: &[(&str, Markup, Markup)]) -> String {
+    let (show, lang) = match language {
+        Language::En => ("en", "en"),
+        Language::Zh => ("zh", "zh-CN"),
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang=(lang) data-show=(show) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                // Without one the browser asks its directory for a favicon.
+                link rel="icon" href="data:,";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (title) }
+                    button id="switch" type="button" { span.en { "中文" } span.zh { "English" } }
+                    nav { @for (anchor, name, _) in chapters { a href={ "#" (anchor) } { (name) } } }
+                }
+                main { @for (anchor, name, content) in chapters { section id=(anchor) { h2 { (name) } (content) } } }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn verdict_box(run: &Conclusion<'_>) -> Markup {
+    html! {
+        dl.verdict { @for (name, text) in verdict::lines(run) { dt { (says(&name)) } dd { (says(&text)) } } }
+        (limits(run))
+    }
+}
+
+fn limits(run: &Conclusion<'_>) -> Markup {
+    let Some(limit) = &run.bottleneck else { return html! {} };
+    html! {
+        table.uses {
+            caption { (words("How full each resource was at the highest rate", "最高 TPS 时各资源使用程度")) }
+            @for used in limit.ranked.iter().take(10) {
+                tr { td { (says(&used.resource.name())) } td { (used.node) }
+                    td { div.bar { i style={ "width:" (format!("{:.0}", used.used.clamp(0.0, 1.0) * 100.0)) "%" } {} } }
+                    td.number { (numbers::percent(used.used)) } td { (says(&used.reading)) } }
+            }
+        }
+    }
+}
+
+fn factors(run: &Conclusion<'_>) -> Markup {
+    html! {
+        h3 { (words("What each factor does", "各因素的影响")) }
+        @if run.effects.is_empty() { p.none { (words("no cells differ in one factor alone", "没有仅一个因素不同的用例")) } }
+        ul {
+            @for effect in &run.effects { li { (says(&effect.says)) } }
+            @for interaction in &run.interactions { li { (says(&interaction.says)) } }
+        }
+    }
+}
+
+fn balance(run: &Conclusion<'_>) -> Markup {
+    let with: Vec<_> = run.cells.iter().filter(|case| !case.balance.is_empty()).collect();
+    if with.is_empty() {
+        return html! { p.none { (words("no machine of a broker was observed, or bodies were compressed", "没有 Broker 主机数据，或消息体被压缩")) } };
+    }
+    html! {
+        p { (words("Bodies per second that should be there against bytes found; marked where it is off by more than 10 % beyond 512 bytes of overhead per message.",
+            "应有的消息体字节与实测字节；超出 10 %（每条消息另计 512 字节开销）时标红。")) }
+        table {
+            tr { th { (words("cell", "用例")) } @for term in &with[0].balance { th { (says(&term.name)) } } th { (words("data", "数据")) } }
+            @for case in with {
+                tr { td { code { (case.judged.cell.cell.name) } }
+                    @for term in &case.balance { (balance_term(term)) }
+                    td.from { a href={ "cells/" (case.judged.cell.cell.name) "/1/load.csv" } { "load.csv" } } }
+            }
+        }
+        ul { @for ceiling in &run.byte_ceilings { li.bad { (says(&ceiling.says)) } } }
+    }
+}
+
+fn balance_term(term: &Term) -> Markup {
+    html! {
+        td class=(if term.off { "bad" } else { "" }) {
+            (numbers::bytes(term.expected)) "/s → " (numbers::bytes(term.found)) "/s"
+            @if term.expected > 0.0 { small { " (" (format!("{:+.0}", term.beside)) " B/msg)" } }
+        }
+    }
+}
+
+fn backlog(run: &Conclusion<'_>) -> Markup {
+    let with = run.cells.iter().filter_map(|case| Some((case, case.backlog.as_ref()?)));
+    let with: Vec<_> = with.collect();
+    if with.is_empty() {
+        return html! { p.none { (words("no backlog in this run: vostok lab backlog", "本次没有堆积场景：vostok lab backlog")) } };
+    }
+    html! {
+        @for (case, backlog) in with {
+            h3 { code { (case.judged.cell.cell.name) } }
+            p { (says(&backlog.says)) }
+            table {
+                tr { th { (words("phase", "阶段")) } th { "s" } th { (words("send ms", "发送耗时 ms")) } th { (words("send TPS", "发送 TPS")) } th { (words("consume TPS", "订阅 TPS")) }
+                    th { "LOAD" } th { "IOWAIT %" } th { "PSI io.full %" } th { "NETIN" } th { "NETOUT" } th { (words("disk read", "磁盘读")) } }
+                @for stage in &backlog.stages {
+                    tr { td { (stage.name) } td { (numbers::short(stage.seconds)) } td { (numbers::short(stage.send_ms)) } td { (numbers::count(stage.send_tps.mean)) }
+                        td { (numbers::count(stage.consume_tps)) } td { (numbers::short(stage.load1)) } td { (numbers::short(stage.iowait * 100.0)) }
+                        td { (numbers::short(stage.io_pressure)) } td { (numbers::bytes(stage.net_in)) "/s" } td { (numbers::bytes(stage.net_out)) "/s" }
+                        td { (numbers::bytes(stage.disk_read)) "/s" } }
+                }
+            }
+            (Timeline::of_cell(run.record, case.judged.cell).trends())
+        }
+    }
+}
+
+/// The columns of seed 003, for the page.
+#[must_use]
+pub fn cells_table(run: &Conclusion<'_>) -> Markup {
+    html! {
+        table {
+            tr { @for name in table::SEED_COLUMNS { th { (name) } } }
+            @for row in table::rows(run) { tr { @for value in row.iter().take(table::SEED_COLUMNS.len()) { td { (value) } } } }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `report.json`: every verdict and figure for programs.
+
+use super::verdict;
+use crate::judge::conclusion::{Case, Conclusion};
+use serde_json::{Value, json};
+
+/// The report as a JSON document.
+#[must_use]
+pub fn json(run: &Conclusion<'_>) -> Value {
+    let verdict: Vec<Value> =
+        verdict::lines(run).iter().map(|(name, text)| json!({ "name": name, "text": text })).collect();
+    let ladder = |ladder: &crate::judge::conclusion::Ladder| {
+        let cells: Vec<&str> =
+            ladder.cells.iter().map(|cell| run.cells[*cell].judged.cell.cell.name.as_str()).collect();
+        json!({ "factor": ladder.factor.name().en, "cells": cells, "ceiling": ladder.ceiling })
+    };
+    let safe = run.safe.as_ref().map(|safe| {
+        let cell = &run.cells[safe.cell].judged.cell.cell.name;
+        json!({ "cell": cell, "tps": safe.tps, "seconds": safe.seconds, "next": safe.next })
+    });
+    json!({
+        "run": run.record.file.id,
+        "scenario": run.record.file.scenario,
+        "target": run.record.file.target.name,
+        "command_line": run.record.file.command_line,
+        "seed": run.record.file.seed,
+        "verdict": verdict,
+        "safe": safe,
+        "bottleneck": run.bottleneck,
+        "ladders": run.ladders.iter().map(ladder).collect::<Vec<_>>(),
+        "byte_ceilings": run.byte_ceilings,
+        "effects": run.effects,
+        "interactions": run.interactions,
+        "scale_out": run.scale_out,
+        "cells": run.cells.iter().map(case).collect::<Vec<_>>(),
+    })
+}
+
+fn case(case: &Case<'_>) -> Value {
+    let (figures, invalid) = match &case.judged.outcome {
+        Ok(figures) => {
+            // The seconds are in load.csv; twice is once too often.
+            let mut figures = figures.clone();
+            figures.tps_seconds.clear();
+            figures.p99_seconds.clear();
+            (Some(figures), None)
+        }
+        Err(reasons) => (None, Some(reasons)),
+    };
+    let guards: Vec<Value> = case
+        .guards
+        .iter()
+        .map(|guard| {
+            json!({
+                "watch": guard.watch, "node": guard.node, "holds": guard.holds(),
+                "headroom": guard.used.is_finite().then(|| guard.headroom()), "reading": guard.reading,
+            })
+        })
+        .collect();
+    json!({
+        "name": case.judged.cell.cell.name,
+        "factors": case.factors(),
+        "figures": figures,
+        "invalid": invalid,
+        "guards": guards,
+        "balance": case.balance,
+        "stability": case.stability,
+        "backlog": case.backlog,
+        "soak": case.soak,
+    })
+}

@@ -1,0 +1,54 @@
+//! `report.md`: the verdict, the table and where to look further, for chats and repositories.
+
+use super::{environment, table, verdict};
+use crate::judge::conclusion::Conclusion;
+use crate::judge::{Language, Text, both, numbers};
+use std::fmt::Write as _;
+
+/// The report as Markdown in one language.
+#[must_use]
+pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
+    let file = &run.record.file;
+    let mut text = format!("# {} · {} · {}\n\n", file.scenario, file.target.name, file.id);
+    let heading = |text: &mut String, name: Text| {
+        let _ = writeln!(text, "\n## {}\n", name.get(language));
+    };
+    heading(&mut text, both!("Verdict", "结论"));
+    for (name, says) in verdict::lines(run) {
+        let _ = writeln!(text, "- **{}**: {}", name.get(language), says.get(language));
+    }
+    heading(&mut text, both!("Environment", "环境"));
+    for host in &file.hosts {
+        let (memory, disk) = (numbers::bytes(host.memory_bytes as f64), environment::disk(host));
+        let _ = writeln!(
+            text,
+            "- {}: {} × {}, {memory}, {disk}, Linux {}",
+            host.name, host.cores, host.cpu_model, host.kernel
+        );
+    }
+    heading(&mut text, both!("Cells", "用例"));
+    rows(&mut text, &table::SEED_COLUMNS.map(str::to_owned));
+    rows(&mut text, &table::SEED_COLUMNS.map(|_| "---".to_owned()));
+    for row in table::rows(run) {
+        rows(&mut text, &row[..table::SEED_COLUMNS.len()]);
+    }
+    heading(&mut text, both!("What each factor does", "各因素的影响"));
+    let effects = run.effects.iter().map(|effect| &effect.says);
+    for says in effects.chain(run.interactions.iter().map(|interaction| &interaction.says)) {
+        let _ = writeln!(text, "- {}", says.get(language));
+    }
+    heading(&mut text, both!("Origin", "来源与复现"));
+    let _ = writeln!(
+        text,
+        "```\n{}\n```\n\nvostok {}, seed {}, [run.json](run.json), [cells.csv](cells.csv), [report.html](report.html)",
+        environment::command_line(file),
+        file.lab_version,
+        file.seed
+    );
+    text
+}
+
+fn rows(text: &mut String, values: &[String]) {
+    let escaped: Vec<String> = values.iter().map(|value| value.replace('|', "\\|")).collect();
+    let _ = writeln!(text, "| {} |", escaped.join(" | "));
+}

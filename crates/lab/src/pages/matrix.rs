@@ -1,0 +1,208 @@
+//! Chapter 3: the matrix as heat maps, and a drill-down for every cell.
+
+use super::timeline::Timeline;
+use super::words::{says, words};
+use crate::judge::conclusion::{Case, Conclusion};
+use crate::judge::factor::Factor;
+use crate::judge::figures::Figures;
+use crate::judge::{Text, both, numbers};
+use maud::{Markup, html};
+
+/// A figure that is shown for every cell.
+struct Layer {
+    title: Text,
+    more_is_better: bool,
+    value: fn(&Figures) -> Option<f64>,
+    shown: fn(f64) -> String,
+}
+
+fn layers() -> [Layer; 4] {
+    [
+        Layer {
+            title: both!("Send TPS, msg/s", "发送 TPS，msg/s"),
+            more_is_better: true,
+            value: |figures| Some(figures.tps.mean),
+            shown: numbers::count,
+        },
+        Layer {
+            title: both!("Send latency p99, ms", "发送时延 p99，ms"),
+            more_is_better: false,
+            value: |figures| Some(figures.latency.p99_us / 1_000.0),
+            shown: numbers::short,
+        },
+        Layer {
+            title: both!("Bodies sent, MB/s", "消息体吞吐，MB/s"),
+            more_is_better: true,
+            value: |figures| Some(figures.payload_bytes / 1e6),
+            shown: numbers::short,
+        },
+        Layer {
+            title: both!("Broker CPU per message, µs", "每条消息 Broker CPU，µs"),
+            more_is_better: false,
+            value: |figures| figures.cpu_us_per_message,
+            shown: numbers::short,
+        },
+    ]
+}
+
+/// The four heat maps.
+#[must_use]
+pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
+    let factors: Vec<_> = run.cells.iter().map(Case::factors).collect();
+    let mut varied = Factor::varied(&factors);
+    let across = if varied.is_empty() { Factor::Threads } else { varied.remove(0) };
+    let mut columns: Vec<(f64, String)> =
+        factors.iter().map(|of| (across.number(of).unwrap_or(0.0), across.level(of))).collect();
+    columns.sort_by(|one, other| one.0.total_cmp(&other.0));
+    columns.dedup_by(|one, other| one.1 == other.1);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for of in &factors {
+        let row: Vec<String> = varied.iter().map(|factor| factor.level(of)).collect();
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let names: Vec<String> = columns.into_iter().map(|column| column.1).collect();
+    let grid = Grid { run, across, varied, columns: names, rows };
+    html! { div.maps { @for layer in layers() { (grid.map(&layer)) } } }
+}
+
+struct Grid<'a> {
+    run: &'a Conclusion<'a>,
+    across: Factor,
+    varied: Vec<Factor>,
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid<'_> {
+    fn case(&self, row: &[String], column: &str) -> Option<&Case<'_>> {
+        self.run.cells.iter().find(|case| {
+            let of = case.factors();
+            self.across.level(of) == column
+                && self.varied.iter().zip(row).all(|(factor, level)| factor.level(of) == *level)
+        })
+    }
+
+    fn map(&self, layer: &Layer) -> Markup {
+        let values = self.run.cells.iter().filter_map(|case| (layer.value)(case.judged.figures()?));
+        let (low, high) =
+            values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        html! {
+            table.map {
+                caption { (says(&layer.title)) }
+                tr {
+                    @for factor in &self.varied { th { (says(&factor.name())) } }
+                    @for column in &self.columns { th { (says(&self.across.name())) " " (column) } }
+                }
+                @for row in &self.rows {
+                    tr {
+                        @for level in row { th { (level) } }
+                        @for column in &self.columns { (square(self.case(row, column), layer, (low, high))) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn square(case: Option<&Case<'_>>, layer: &Layer, ends: (f64, f64)) -> Markup {
+    let Some(case) = case else { return html! { td.none { "–" } } };
+    let link = format!("#cell-{}", case.judged.cell.cell.number);
+    let Some(figures) = case.judged.figures() else {
+        return html! { td.invalid { a href=(link) { (words("invalid", "无效")) } } };
+    };
+    match (layer.value)(figures) {
+        None => html! { td.none { "–" } },
+        Some(value) => html! {
+            td style={ "background:" (shade(value, ends, layer.more_is_better)) } { a href=(link) { ((layer.shown)(value)) } }
+        },
+    }
+}
+
+/// Light to strong on a logarithmic scale: blue where more is better, orange where less is.
+fn shade(value: f64, (low, high): (f64, f64), more_is_better: bool) -> String {
+    let place = if high > low && low > 0.0 { (value / low).ln() / (high / low).ln() } else { 0.0 };
+    let mix = |light: f64, strong: f64| (light + (strong - light) * place.clamp(0.0, 1.0)).round();
+    let [red, green, blue] = if more_is_better {
+        [mix(247.0, 120.0), mix(251.0, 180.0), mix(255.0, 235.0)]
+    } else {
+        [mix(255.0, 250.0), mix(250.0, 170.0), mix(240.0, 100.0)]
+    };
+    format!("rgb({red},{green},{blue})")
+}
+
+/// A page's worth about every cell, folded.
+#[must_use]
+pub fn drill_downs(run: &Conclusion<'_>) -> Markup {
+    html! {
+        h3 { (words("Every cell", "各用例详情")) }
+        @for case in &run.cells { (drill_down(run, case)) }
+    }
+}
+
+fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
+    let cell = &case.judged.cell.cell;
+    let headline = match case.judged.figures() {
+        Some(figures) => numbers::rate(figures.tps.mean),
+        None => String::new(),
+    };
+    html! {
+        details id={ "cell-" (cell.number) } {
+            summary {
+                code { (cell.name) } " " (headline)
+                @if case.judged.figures().is_none() { span.bad { (words("invalid", "无效")) } }
+            }
+            @match &case.judged.outcome {
+                Ok(figures) => (figures_table(figures)),
+                Err(reasons) => { ul { @for reason in reasons { li.bad { (says(reason)) } } } },
+            }
+            @if let Some(stability) = &case.stability { p { b { "R5 " } (says(&stability.says)) } }
+            @if let Some(soak) = &case.soak { (soak_lines(&soak.faults, soak.checked)) }
+            @if case.judged.figures().is_some() { (guard_lines(case)) (Timeline::of_cell(run.record, case.judged.cell).essentials()) }
+            p.from { a href={ "cells/" (cell.name) "/cell.json" } { "cells/" (cell.name) "/" } }
+        }
+    }
+}
+
+fn soak_lines(faults: &[Text], checked: bool) -> Markup {
+    html! {
+        p { b { "R10 " }
+            @if faults.is_empty() && checked { (words("nothing lost, doubled or out of order", "无丢失、重复、乱序")) }
+            @else if faults.is_empty() { (words("nothing drifts", "无漂移")) }
+            @for fault in faults { span.bad { (says(fault)) " " } }
+        }
+    }
+}
+
+fn guard_lines(case: &Case<'_>) -> Markup {
+    html! {
+        table.guards {
+            tr { th { (words("guard", "护栏")) } th { (words("machine", "主机")) } th { (words("headroom", "余量")) } }
+            @for guard in &case.guards {
+                tr class=(if guard.holds() { "" } else { "bad" }) {
+                    td { (says(&guard.reading)) } td { (guard.node) }
+                    td.number { @if guard.used.is_finite() { (numbers::percent(guard.headroom())) } @else { "×" } }
+                }
+            }
+        }
+    }
+}
+
+fn figures_table(figures: &Figures) -> Markup {
+    let latency = &figures.latency;
+    let [mean, p50, p99, p999, p9999, max] =
+        [latency.mean_us, latency.p50_us, latency.p99_us, latency.p999_us, latency.p9999_us, latency.max_us]
+            .map(numbers::micros);
+    html! {
+        table {
+            tr { th { "TPS" } th { "CI95" } th { (words("consume TPS", "消费 TPS")) } th { "MB/s" } th { (words("mean", "平均")) } th { "p50" } th { "p99" }
+                th { "p99.9" } th { "p99.99" } th { (words("max", "最大")) } th { (words("failed / refused", "失败 / 拒绝")) } }
+            tr { td { (numbers::count(figures.tps.mean)) }
+                td { (numbers::count(figures.tps.low)) " – " (numbers::count(figures.tps.high)) }
+                td { (numbers::count(figures.consume_tps)) } td { (numbers::short(figures.payload_bytes / 1e6)) }
+                td { (mean) } td { (p50) } td { (p99) } td { (p999) } td { (p9999) } td { (max) }
+                td { (figures.failed) " / " (figures.refused) } }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use super::html::Additions;
+use crate::archive::{Factors, Record};
+use crate::judge::conclusion::Conclusion;
+use crate::judge::guards::Limits;
+use crate::judge::{Language, fixture};
+
+fn record() -> Record {
+    let cell = |threads, size, tps| (Factors { size, groups: 1, ..fixture::factors(threads) }, tps);
+    let cells = [
+        (1, 1_024, 900.0),
+        (10, 1_024, 9_000.0),
+        (60, 1_024, 20_000.0),
+        (1, 10_240, 800.0),
+        (10, 10_240, 4_000.0),
+        (60, 10_240, 4_100.0),
+    ];
+    let mut record = fixture::record(&cells.map(|(threads, size, tps)| cell(threads, size, tps)));
+    // The last cell is invalid.
+    for second in record.cells[5].repeats.iter_mut().flat_map(|repeat| &mut repeat.load) {
+        second.lab_cores = 7.9;
+        second.sent = 4_242;
+    }
+    record
+}
+
+fn html(language: Language) -> String {
+    let record = record();
+    super::html::report(&Conclusion::new(&record, &Limits::default()), Additions::default(), language)
+}
+
+#[test]
+fn the_page_has_every_chapter_in_both_languages() {
+    let page = html(Language::En);
+    for anchor in [
+        "verdict",
+        "environment",
+        "matrix",
+        "curve",
+        "trends",
+        "latency",
+        "balance",
+        "backlog",
+        "comparison",
+        "plan",
+        "origin",
+    ] {
+        assert!(page.contains(&format!("<section id=\"{anchor}\">")), "{anchor}");
+    }
+    for words in ["1 Verdict", "1 结论", "11 Origin", "11 来源与复现", "Highest safe rate", "最高安全 TPS"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    for trend in [
+        "Rate",
+        "Send latency",
+        "End-to-end",
+        "CPU of",
+        "Load average",
+        "Memory",
+        "Disk throughput",
+        "Disk requests",
+        "Disk busy",
+        "Network",
+        "Pauses",
+    ] {
+        assert!(page.contains(trend), "{trend}");
+    }
+    assert!(page.starts_with("<!DOCTYPE html><html lang=\"en\" data-show=\"en\">"));
+    assert!(html(Language::Zh).contains("data-show=\"zh\""));
+}
+
+#[test]
+fn the_page_fetches_nothing() {
+    let page = html(Language::En);
+    let foreign = page.match_indices("http").map(|(at, _)| &page[at..at + 26]);
+    // The name of SVG's language is a name, not an address.
+    assert_eq!(
+        foreign.filter(|address| *address != "http://www.w3.org/2000/svg").collect::<Vec<_>>(),
+        Vec::<&str>::new()
+    );
+    for word in ["<img", "<iframe", "@import", "url(", "src="] {
+        assert!(!page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn an_invalid_cell_has_reasons_and_no_number() {
+    let record = record();
+    let run = Conclusion::new(&record, &Limits::default());
+    let page = html(Language::En);
+    assert!(page.contains("the load generator used"));
+    let csv = super::table::csv(&run);
+    for (kind, text) in
+        [("html", &page), ("csv", &csv), ("md", &super::markdown::markdown(&run, Language::En))]
+    {
+        assert!(
+            !text.contains("4,242") && !text.contains("4242"),
+            "{kind} shows the rate of an invalid cell"
+        );
+    }
+    let json = super::json::json(&run);
+    assert!(json["cells"][5]["figures"].is_null());
+    assert!(json["cells"][5]["invalid"][0]["zh"].as_str().is_some_and(|reason| reason.contains("压测端")));
+}
+
+#[test]
+fn the_table_begins_with_the_columns_of_seed_003() {
+    let record = record();
+    let csv = super::table::csv(&Conclusion::new(&record, &Limits::default()));
+    let mut lines = csv.lines();
+    let head = lines.next().expect("a line of names");
+    assert!(head.starts_with(
+        "case,disk,flush,queues,size,compress,send ms,send TPS,consume TPS,load,iowait,netin,netout,note,"
+    ));
+    let first = lines.next().expect("the first cell");
+    assert!(first.starts_with("1,vda ext4,ASYNC_FLUSH,8,1024,none,1.1"), "{first}");
+    assert_eq!(lines.count(), 5);
+}
+
+#[test]
+fn markdown_has_the_verdict_and_how_to_repeat_it() {
+    let record = record();
+    let text = super::markdown::markdown(&Conclusion::new(&record, &Limits::default()), Language::Zh);
+    for part in ["## 结论", "最高安全 TPS", "| case | disk |", "vostok lab matrix --threads 1,10"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}

@@ -1,0 +1,88 @@
+//! `vostok lab report RUN`: reads a run's directory and writes the four reports into it.
+
+use super::html::{self, Additions};
+use super::{json, markdown, table};
+use crate::Error;
+use crate::archive::Record;
+use crate::compare::{self, Comparison};
+use crate::judge::conclusion::Conclusion;
+use crate::judge::guards::{Limits, Slo};
+use crate::judge::{Language, numbers};
+use crate::plan::{self, Plan};
+use std::path::{Path, PathBuf};
+
+/// Flags of `vostok lab report`.
+#[derive(clap::Args, Debug, Clone)]
+pub struct ReportFlags {
+    /// Directory of a run.
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Language in which the page opens (it can be switched), and of the Markdown.
+    #[arg(long, value_enum, default_value_t)]
+    lang: Language,
+    /// Latency and errors a safe rate must keep, e.g. `e2e.p99<50ms,errors=0`.
+    #[arg(long, value_name = "SLO", default_value = "")]
+    slo: Slo,
+    /// Write report.html; without any of the four, all are written.
+    #[arg(long)]
+    html: bool,
+    /// Write report.md.
+    #[arg(long)]
+    md: bool,
+    /// Write cells.csv.
+    #[arg(long)]
+    csv: bool,
+    /// Write report.json.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes the reports and prints the verdict.
+///
+/// # Errors
+/// The run cannot be read, or the reports cannot be written.
+pub fn run(flags: &ReportFlags) -> Result<(), Error> {
+    let record = Record::read(&flags.run)?;
+    let limits = Limits { slo: flags.slo.clone(), ..Limits::default() };
+    let conclusion = Conclusion::new(&record, &limits);
+    let all = !(flags.html || flags.md || flags.csv || flags.json);
+    let write = |name: &str, text: String| {
+        let path = flags.run.join(name);
+        println!("{} ({})", path.display(), numbers::bytes(text.len() as f64));
+        write_file(&path, &text)
+    };
+    if all || flags.html {
+        write("report.html", html::report(&conclusion, additions(&flags.run), flags.lang))?;
+    }
+    if all || flags.md {
+        write("report.md", markdown::markdown(&conclusion, flags.lang))?;
+    }
+    if all || flags.csv {
+        write("cells.csv", table::csv(&conclusion))?;
+    }
+    if all || flags.json {
+        let text =
+            serde_json::to_string_pretty(&json::json(&conclusion)).expect("texts and numbers become JSON");
+        write("report.json", text)?;
+    }
+    for (name, text) in super::verdict::lines(&conclusion) {
+        println!("{}: {}", name.get(flags.lang), text.get(flags.lang));
+    }
+    Ok(())
+}
+
+/// Chapters 9 and 10, where a comparison or a plan was made from this run.
+fn additions(run: &Path) -> Additions {
+    let read = |name: &str| std::fs::read(run.join(name)).ok();
+    let comparison = read("compare.json").and_then(|text| serde_json::from_slice::<Comparison>(&text).ok());
+    let plan = read("plan/plan.json").and_then(|text| serde_json::from_slice::<Plan>(&text).ok());
+    Additions {
+        comparison: comparison.map(|comparison| compare::chapter(&comparison)),
+        plan: plan.map(|plan| plan::chapter(&plan)),
+    }
+}
+
+/// Writes a file, naming it when that fails.
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|source| Error::File { path: path.to_owned(), source })
+}

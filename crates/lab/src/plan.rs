@@ -1,0 +1,70 @@
+//! `vostok lab plan`: from a measured rate and a target to a topology, with the arithmetic shown (R13).
+//!
+//! [`arithmetic`] is the pure part; [`files`] writes the settings that follow from it.
+
+mod arithmetic;
+mod files;
+mod page;
+mod target;
+
+pub use arithmetic::{Basis, Plan, plan};
+pub use page::chapter;
+pub use target::{PlanFlags, Target};
+
+use crate::Error;
+use crate::archive::Record;
+use crate::judge::Text;
+use crate::judge::conclusion::Conclusion;
+use crate::judge::guards::Limits;
+use crate::pages::write::write_file;
+
+/// Plans, prints the arithmetic and writes the files.
+///
+/// # Errors
+/// The run cannot be read or has no safe rate, or the files cannot be written.
+pub fn run(flags: &PlanFlags) -> Result<(), Error> {
+    let basis = basis(flags)?;
+    let plan = plan(&flags.target, &basis);
+    for step in &plan.steps {
+        println!("{}", step.get(flags.lang));
+    }
+    let out = flags
+        .out
+        .clone()
+        .or_else(|| flags.run.as_ref().map(|run| run.join("plan")))
+        .unwrap_or_else(|| "plan".into());
+    std::fs::create_dir_all(&out).map_err(|source| Error::File { path: out.clone(), source })?;
+    for (name, text) in files::files(&flags.target, &plan) {
+        let path = out.join(name);
+        write_file(&path, &text)?;
+        println!("{}", path.display());
+    }
+    let data = serde_json::to_string_pretty(&plan).expect("texts and numbers become JSON");
+    write_file(&out.join("plan.json"), &data)?;
+    write_file(&out.join("plan.html"), &page::page(&plan, flags.lang))
+}
+
+/// What the plan rests on: a run's safe rate, or the one the user names.
+fn basis(flags: &PlanFlags) -> Result<Basis, Error> {
+    let refuse = |why: &str| Error::Flag { flag: "--run", why: why.to_owned() };
+    if let Some(tps) = flags.safe_tps {
+        return Ok(Basis::named(tps.0, flags.target.size.0));
+    }
+    let run = flags
+        .run
+        .as_ref()
+        .ok_or_else(|| refuse("a measured run is needed, or --safe-tps RATE of one master"))?;
+    let record = Record::read(run)?;
+    let conclusion = Conclusion::new(&record, &Limits::default());
+    Basis::measured(&conclusion, flags.target.size.0).ok_or_else(|| {
+        refuse("no valid cell of this run kept every guard, so there is no safe rate to plan with; see its report, or name one with --safe-tps")
+    })
+}
+
+/// All steps of a plan in one text.
+pub(crate) fn together(steps: &[Text]) -> String {
+    steps.iter().map(|step| format!("- {}\n  {}\n", step.en, step.zh)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! R13: how many masters, slaves, name servers and controllers, how much disk, and does the network carry it?
+//!
+//! - A master is planned for 70 % of its highest safe rate, so that a backlog can be drained beside the live load.
+//! - One more master for every failure survived: the others carry its share. As many slaves per master keep its
+//!   messages.
+//! - Each master sends what it gets to every slave and every group, and answers: at most 80 % of its network.
+//! - A disk is filled to three quarters: the rest is for what is being deleted, index and recovery.
+
+use super::target::Target;
+use crate::judge::conclusion::Conclusion;
+use crate::judge::{Text, both, numbers};
+use serde::{Deserialize, Serialize};
+
+/// Share of the safe rate that is planned with.
+const PLANNED: f64 = 0.7;
+
+/// Share of the network that is planned with.
+const NETWORK: f64 = 0.8;
+
+/// Share of a disk that is filled.
+const FILLED: f64 = 0.75;
+
+/// Bytes stored beside a body, where no run says it: record, properties, queue entry and index.
+const STORED_BESIDE: f64 = 180.0;
+
+/// Bytes on the wire beside a body.
+const WIRE_BESIDE: f64 = 250.0;
+
+/// Share of a rate lost for every tenfold size, where the run had smaller messages: none; bytes are what limit then.
+const SAME_SIZE: f64 = 0.05;
+
+/// What one master can do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Basis {
+    /// Safe messages per second of one master, at the size that is wanted.
+    pub safe_tps: f64,
+    /// Bytes stored for each message beside its body.
+    pub stored_beside: f64,
+    /// Where it comes from.
+    pub source: Text,
+}
+
+/// A topology with its arithmetic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Masters, spares included.
+    pub masters: u32,
+    /// Slaves of each master.
+    pub slaves: u32,
+    /// Name servers.
+    pub name_servers: u32,
+    /// Controllers, where slaves take over by themselves.
+    pub controllers: u32,
+    /// Bytes of disk for each broker.
+    pub disk_bytes: f64,
+    /// Bytes per second each master sends when as many as are survived have failed.
+    pub send_bytes: f64,
+    /// Every step, to be read and checked.
+    pub steps: Vec<Text>,
+}
+
+impl Basis {
+    /// A rate the user vouches for.
+    #[must_use]
+    pub fn named(safe_tps: f64, size: f64) -> Self {
+        let (rate, size) = (numbers::rate(safe_tps), numbers::count(size));
+        let source = both!(
+            "safe rate of one master: {rate} at {size} bytes, as named by --safe-tps (not measured here)",
+            "单主安全 TPS：{rate}（{size} 字节），由 --safe-tps 指定（非实测）"
+        );
+        Self { safe_tps, stored_beside: STORED_BESIDE, source }
+    }
+
+    /// The safe cell of a run whose size is nearest; larger messages than measured are planned by their bytes.
+    #[must_use]
+    pub fn measured(run: &Conclusion<'_>, size: f64) -> Option<Self> {
+        let masters =
+            run.record.file.target.brokers.iter().filter(|broker| broker.id == 0).count().max(1) as f64;
+        let safe = run
+            .cells
+            .iter()
+            .filter(|case| case.is_safe())
+            .filter_map(|case| Some((case, case.judged.figures()?)));
+        let nearest = |of: u64| ((of as f64).max(1.0) / size).ln().abs();
+        let best = safe.min_by(|one, other| {
+            let (near, far) = (nearest(one.0.factors().size), nearest(other.0.factors().size));
+            near.total_cmp(&far).then(other.1.tps.mean.total_cmp(&one.1.tps.mean))
+        });
+        let (case, figures) = best?;
+        let measured = case.factors().size as f64;
+        // The lower end of the interval: a plan must hold.
+        let tps = figures.tps.low / masters;
+        let scaled = if size > measured * (1.0 + SAME_SIZE) { tps * measured / size } else { tps };
+        let disk = case.balance.iter().find(|term| term.name.en == "disk written").map(|term| term.beside);
+        let stored_beside = disk.filter(|beside| (20.0..1_000.0).contains(beside)).unwrap_or(STORED_BESIDE);
+        let (rate, planned, from, size, cell) = (
+            numbers::rate(tps),
+            numbers::rate(scaled),
+            numbers::count(measured),
+            numbers::count(size),
+            &case.judged.cell.cell.name,
+        );
+        let id = &run.record.file.id;
+        let source = both!(
+            "safe rate of one master: {rate} at {from} bytes (run {id}, cell {cell}, lower end of CI95); at {size} bytes {planned}",
+            "单主安全 TPS：{from} 字节时 {rate}（运行 {id}，用例 {cell}，CI95 下限）；{size} 字节时 {planned}"
+        );
+        Some(Self { safe_tps: scaled, stored_beside, source })
+    }
+}
+
+/// The topology.
+#[must_use]
+pub fn plan(target: &Target, basis: &Basis) -> Plan {
+    let mut steps = vec![basis.source.clone()];
+    let (peak, size) = (target.peak.0 * (1.0 + target.growth), target.size.0);
+    let by_rate = (peak / (basis.safe_tps * PLANNED)).ceil().max(1.0);
+    steps.push(by_rate_step(target, basis, by_rate));
+    let slaves = target.survive;
+    let copies = f64::from(slaves + target.groups);
+    let out_of_one = size + WIRE_BESIDE;
+    let speed = target.nic * 125_000.0 * NETWORK;
+    let by_network = (peak * out_of_one * copies / speed).ceil().max(1.0);
+    let carrying = by_rate.max(by_network);
+    let send_bytes = peak / carrying * out_of_one * copies;
+    steps.push(network_step(target, (peak, out_of_one, copies), (by_network, send_bytes, speed)));
+    let masters = carrying as u32 + target.survive;
+    let survive = target.survive;
+    let carrying_text = numbers::count(carrying);
+    steps.push(both!(
+        "masters = {carrying_text} + {survive} for {survive} failures survived = {masters}; {slaves} slaves each: {masters} × (1 + {slaves}) brokers",
+        "主节点 = {carrying_text} + {survive}（容忍 {survive} 个故障）= {masters}；每主 {slaves} 个从：共 {masters} ×（1 + {slaves}）个 broker"
+    ));
+    let disk_bytes = disk(target, basis, (carrying, &mut steps));
+    let (name_servers, controllers) = ((survive + 1).max(2), if slaves > 0 { 2 * survive + 1 } else { 0 });
+    steps.push(both!(
+        "name servers = {survive} + 1, at least 2 = {name_servers}; controllers (only for automatic failover) = 2 × {survive} + 1 = {controllers}",
+        "NameServer = {survive} + 1，至少 2 = {name_servers}；Controller（仅自动切换需要）= 2 × {survive} + 1 = {controllers}"
+    ));
+    Plan { masters, slaves, name_servers, controllers, disk_bytes, send_bytes, steps }
+}
+
+fn by_rate_step(target: &Target, basis: &Basis, by_rate: f64) -> Text {
+    let (peak, growth) = (numbers::count(target.peak.0), numbers::percent(target.growth));
+    let (safe, planned, count) =
+        (numbers::count(basis.safe_tps), numbers::percent(PLANNED), numbers::count(by_rate));
+    both!(
+        "by rate: ⌈{peak} × (1 + {growth}) / ({safe} × {planned})⌉ = {count} masters",
+        "按 TPS：⌈{peak} ×（1 + {growth}）÷（{safe} × {planned}）⌉ = {count} 主"
+    )
+}
+
+fn network_step(
+    target: &Target,
+    (peak, out_of_one, copies): (f64, f64, f64),
+    (by_network, send_bytes, speed): (f64, f64, f64),
+) -> Text {
+    let (peak, each, copies, groups, slaves) = (
+        numbers::count(peak),
+        numbers::count(out_of_one),
+        numbers::count(copies),
+        target.groups,
+        target.survive,
+    );
+    let (count, sends, most, nic) = (
+        numbers::count(by_network),
+        numbers::bytes(send_bytes),
+        numbers::bytes(speed),
+        numbers::count(target.nic),
+    );
+    let share = numbers::percent(NETWORK);
+    both!(
+        "by network: {peak} msg/s × {each} bytes × ({slaves} slaves + {groups} groups = {copies}) / ({nic} Mb/s × {share} = {most}/s) \
+         = {count} masters; each sends {sends}/s",
+        "按网络：{peak} msg/s × {each} 字节 ×（{slaves} 从 + {groups} 组 = {copies}）÷（{nic} Mb/s × {share} = {most}/s）= {count} 主；每主发送 {sends}/s"
+    )
+}
+
+/// Disk of each broker: when others have failed, fewer masters keep everything.
+fn disk(target: &Target, basis: &Basis, (carrying, steps): (f64, &mut Vec<Text>)) -> f64 {
+    let rate = target.mean.unwrap_or(target.peak).0 * (1.0 + target.growth);
+    let stored = target.size.0 + basis.stored_beside;
+    let each = rate * stored * target.retain.0 * 3_600.0 / carrying / FILLED;
+    let total = each * (carrying + f64::from(target.survive)) * f64::from(1 + target.survive);
+    let (rate, stored, hours, count, share) = (
+        numbers::count(rate),
+        numbers::count(stored),
+        numbers::count(target.retain.0),
+        numbers::count(carrying),
+        numbers::percent(FILLED),
+    );
+    let (one, all) = (numbers::bytes(each), numbers::bytes(total));
+    steps.push(both!(
+        "disk of each broker: {rate} msg/s × {stored} bytes × {hours} h × 3,600 / {count} masters / {share} = {one}; all brokers {all}",
+        "每个 broker 磁盘：{rate} msg/s × {stored} 字节 × {hours} h × 3,600 ÷ {count} 主 ÷ {share} = {one}；全部 {all}"
+    ));
+    each
+}

@@ -1,0 +1,63 @@
+//! Settings for every node of a plan, for `vostok serve -c FILE` and for RocketMQ's own scripts.
+
+use super::arithmetic::Plan;
+use super::target::Target;
+
+/// Names and contents. Hosts are named `ns1`, `broker1`, … and are to be replaced.
+#[must_use]
+pub fn files(target: &Target, plan: &Plan) -> Vec<(String, String)> {
+    let mut files = vec![("namesrv.conf".to_owned(), namesrv())];
+    for master in 0..plan.masters {
+        for id in 0..=plan.slaves {
+            files.push((format!("{}-{id}.conf", broker_name(master)), broker(target, plan, (master, id))));
+        }
+    }
+    files.push(("README.md".to_owned(), readme(plan)));
+    files
+}
+
+/// `broker-a`, …, `broker-z`, `broker-27`, …
+fn broker_name(index: u32) -> String {
+    match u8::try_from(index) {
+        Ok(letter) if letter < 26 => format!("broker-{}", char::from(b'a' + letter)),
+        _ => format!("broker-{}", index + 1),
+    }
+}
+
+fn namesrv() -> String {
+    "# Every name server alike: vostok serve --roles namesrv -c namesrv.conf\nlistenPort=9876\n".to_owned()
+}
+
+fn broker(target: &Target, plan: &Plan, (master, id): (u32, u32)) -> String {
+    let name = broker_name(master);
+    let servers: Vec<String> = (1..=plan.name_servers).map(|number| format!("ns{number}:9876")).collect();
+    let role = if id == 0 { "ASYNC_MASTER" } else { "SLAVE" };
+    let hours = target.retain.0.ceil();
+    let lines = [
+        format!("# vostok serve --roles broker -c {name}-{id}.conf"),
+        "brokerClusterName=DefaultCluster".to_owned(),
+        format!("brokerName={name}"),
+        format!("brokerId={id}"),
+        format!("brokerRole={role}"),
+        "flushDiskType=ASYNC_FLUSH".to_owned(),
+        format!("namesrvAddr={}", servers.join(";")),
+        "listenPort=10911".to_owned(),
+        format!("fileReservedTime={hours:.0}"),
+        "diskMaxUsedSpaceRatio=75".to_owned(),
+    ];
+    lines.join("\n") + "\n"
+}
+
+fn readme(plan: &Plan) -> String {
+    let mut text = format!(
+        "# Plan\n\n{}\nReplace `ns1`, … by the name servers' addresses.\n",
+        super::together(&plan.steps)
+    );
+    if plan.slaves > 0 {
+        text.push_str(
+            "\nThe files with `brokerRole=SLAVE` are for RocketMQ brokers: this version of Vostok serves masters only.\n\
+             带 `brokerRole=SLAVE` 的文件用于 RocketMQ：当前版本的 Vostok 仅支持主节点。\n",
+        );
+    }
+    text
+}

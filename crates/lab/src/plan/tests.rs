@@ -1,0 +1,79 @@
+use super::arithmetic::Basis;
+use super::target::{Hours, Rate, Size};
+use super::*;
+use crate::judge::conclusion::Conclusion;
+use crate::judge::fixture;
+
+fn target(peak: f64, nic: f64) -> Target {
+    let (peak, size, retain) = (Rate(peak), Size(500.0), Hours(72.0));
+    Target { peak, size, groups: 1, retain, survive: 2, growth: 0.0, mean: None, nic }
+}
+
+#[test]
+fn seed_002_is_planned() {
+    // 70,000 a second was the safe rate of one master with two slaves on 1 Gb/s; 100,000 were wanted.
+    let plan = plan(&target(100_000.0, 10_000.0), &Basis::named(70_000.0, 500.0));
+    // ⌈100,000 / 49,000⌉ = 3, and two for two failures.
+    assert_eq!((plan.masters, plan.slaves, plan.name_servers, plan.controllers), (5, 2, 3, 5));
+    // 100,000 × 680 bytes × 259,200 s / 3 / 0.75.
+    assert!((plan.disk_bytes / 7.83e12 - 1.0).abs() < 0.01, "{}", plan.disk_bytes);
+}
+
+#[test]
+fn the_network_may_need_more_masters_than_the_rate() {
+    // 100,000 × 750 bytes × 3 copies = 225 MB/s; 1 Gb/s carries 100 MB/s at 80 %.
+    let fast = Basis::named(500_000.0, 500.0);
+    let limited = plan(&target(100_000.0, 1_000.0), &fast);
+    assert_eq!(limited.masters, 3 + 2);
+    assert!(limited.send_bytes <= 100e6);
+    assert_eq!(plan(&target(100_000.0, 10_000.0), &fast).masters, 1 + 2);
+}
+
+#[test]
+fn a_run_is_the_basis() {
+    let record = fixture::record(&[(fixture::factors(10), 9_000.0), (fixture::factors(60), 30_000.0)]);
+    let run = Conclusion::new(&record, &Limits::default());
+    let basis = Basis::measured(&run, 1_024.0).expect("both cells are safe");
+    assert!((29_000.0..30_000.0).contains(&basis.safe_tps), "{basis:?}");
+    // Twice the bytes, half the messages; fewer bytes, no more messages.
+    let larger = Basis::measured(&run, 2_048.0).expect("both cells are safe");
+    assert!((larger.safe_tps * 2.0 - basis.safe_tps).abs() < 1e-6);
+    assert_eq!(Basis::measured(&run, 100.0).expect("both cells are safe").safe_tps, basis.safe_tps);
+}
+
+#[test]
+fn an_unsafe_run_is_no_basis() {
+    let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+    fixture::each_host_second(&mut record, "b1", |_, second| second.cpu_user = 0.9);
+    assert_eq!(Basis::measured(&Conclusion::new(&record, &Limits::default()), 1_024.0), None);
+}
+
+#[test]
+fn files_for_every_node() {
+    let target = target(100_000.0, 10_000.0);
+    let plan = plan(&target, &Basis::named(70_000.0, 500.0));
+    let files = files::files(&target, &plan);
+    assert_eq!(files.len(), 1 + 5 * 3 + 1);
+    let (_, master) = files.iter().find(|file| file.0 == "broker-a-0.conf").expect("the first master");
+    for line in [
+        "brokerName=broker-a",
+        "brokerId=0",
+        "brokerRole=ASYNC_MASTER",
+        "namesrvAddr=ns1:9876;ns2:9876;ns3:9876",
+        "fileReservedTime=72",
+    ] {
+        assert!(master.lines().any(|found| found == line), "{line} is missing in {master}");
+    }
+}
+
+#[test]
+fn targets_are_read() {
+    assert_eq!("50k/s".parse(), Ok(Rate(50_000.0)));
+    assert_eq!("1200".parse(), Ok(Rate(1_200.0)));
+    assert_eq!("2k".parse(), Ok(Size(2_048.0)));
+    assert_eq!("3d".parse(), Ok(Hours(72.0)));
+    for text in ["k", "-1", "1x", ""] {
+        assert!(text.parse::<Rate>().is_err(), "{text}");
+    }
+    assert!("72".parse::<Hours>().is_err());
+}
