@@ -34,7 +34,7 @@ cannot be read. A store in use may show findings at its end that are none.")]
 
 What is overwritten or removed is copied to a directory beside the store first.")]
     Repair(RepairFlags),
-    /// Print records, queue units, the checkpoint and the files of config/.
+    /// Print records, queue units, the checkpoint, the key index, timers and the files of config/.
     #[command(after_help = "Examples:
   vostok store dump --root /data/rocketmq/store --topic Orders --limit 10
   vostok store dump --root ./data log --from 5858 --body --json
@@ -52,6 +52,12 @@ pub struct Place {
     /// Directories of the commit log, when it is not in commitlog/ below the root (storePathCommitLog).
     #[arg(long, value_delimiter = ',', value_name = "DIR,...")]
     commit_log: Vec<PathBuf>,
+    /// Slots of a key index file (maxHashSlotNum of the broker).
+    #[arg(long, default_value_t = 5_000_000, value_name = "N")]
+    index_slots: u32,
+    /// Places for items in a key index file (maxIndexNum of the broker).
+    #[arg(long, default_value_t = 20_000_000, value_name = "N")]
+    index_items: u32,
 }
 
 /// Flags of `vostok store repair`.
@@ -73,6 +79,10 @@ enum What {
     Queues,
     /// The checkpoint.
     Checkpoint,
+    /// Files and items of the key index.
+    Index,
+    /// Units of the timer log and slots of the wheel.
+    Timers,
     /// The JSON files of config/.
     Config,
 }
@@ -129,7 +139,8 @@ pub fn run(command: &StoreCommand) -> ExitCode {
 }
 
 fn survey(place: &Place, disk: Arc<dyn Disk>) -> Result<Survey, String> {
-    Survey::of(disk, &place.root, &place.commit_log).map_err(|error| error.to_string())
+    let survey = Survey::of(disk, &place.root, &place.commit_log).map_err(|error| error.to_string())?;
+    Ok(survey.with_index(place.index_slots, place.index_items))
 }
 
 /// A store in use is read all the same, and said to be.
@@ -170,10 +181,17 @@ fn lines_of(verified: &Verified) -> Vec<String> {
     if verified.unlisted > 0 {
         lines.push(format!("and {} more findings in queues", verified.unlisted));
     }
-    lines.extend(verified.lost.iter().take(LOST_LINES).map(|lost| format!("lost: {lost}")));
+    let lost = |lost: &store::inspect::Lost| match verified.is_filled(lost) {
+        true => format!(
+            "lost: {lost}: its record was damaged, and a repair put a filler in its place; consumers go on behind it"
+        ),
+        false => format!("lost: {lost}"),
+    };
+    lines.extend(verified.lost.iter().take(LOST_LINES).map(lost));
     if let Some(more) = verified.lost.len().checked_sub(LOST_LINES + 1) {
         lines.push(format!("and {} more lost messages", more + 1));
     }
+    lines.extend(verified.unchecked.iter().map(|what| format!("not checked: {what}")));
     lines.extend(verified.notes.iter().map(|note| format!("note: {note} (opening the store mends it)")));
     lines
 }
@@ -183,12 +201,20 @@ fn run_verify(place: &Place) -> Result<bool, String> {
     let survey = survey(place, Arc::new(ReadOnlyDisk))?;
     let verified = verified(&survey)?;
     let mut lines = lines_of(&verified);
-    let Verified { records, digests, units, log_end, .. } = verified;
+    let Verified { records, digests, units, log_end, index_items, unindexed, timer_units, .. } = verified;
     lines.push(format!(
         "{records} records ({digests} with a checksum of all but the body), {units} queue units agree; the log ends at {log_end}"
     ));
+    lines.push(format!(
+        "{index_items} items of the key index agree, {unindexed} keys are in no index file; {timer_units} units in the timer log"
+    ));
+    let is_mended = verified.findings.is_empty() && verified.lost.iter().all(|lost| verified.is_filled(lost));
     lines.push(match verified.is_clean() {
         true => "clean".to_owned(),
+        false if is_mended => format!(
+            "nothing is damaged; {} messages were lost to damage that has been repaired, and stay lost",
+            verified.lost.len()
+        ),
         false => format!(
             "{} findings, {} messages lost; vostok store repair says what would mend it",
             verified.findings.len() as u64 + verified.unlisted,
@@ -244,6 +270,8 @@ fn run_dump(flags: &DumpFlags) -> Result<(), String> {
         What::Log => Part::Log,
         What::Queues => Part::Queues,
         What::Checkpoint => Part::Checkpoint,
+        What::Index => Part::Index,
+        What::Timers => Part::Timers,
         What::Config => Part::Config,
     };
     let wanted = Wanted {

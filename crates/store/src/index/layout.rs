@@ -1,13 +1,13 @@
 //! The bytes of an index file (`IndexFile`, `IndexHeader`), big-endian.
 
 /// Bytes of the header.
-pub(super) const HEADER_BYTES: usize = 40;
+pub(crate) const HEADER_BYTES: usize = 40;
 /// Where [`Header::end_time`] lies.
-pub(super) const END_TIME_AT: u64 = 8;
+pub(crate) const END_TIME_AT: u64 = 8;
 /// Where [`Header::end_offset`] lies.
-pub(super) const END_OFFSET_AT: u64 = 24;
+pub(crate) const END_OFFSET_AT: u64 = 24;
 /// Bytes of an item.
-pub(super) const ITEM_BYTES: usize = 20;
+pub(crate) const ITEM_BYTES: usize = 20;
 
 /// How many places the files of a store have; all of them alike (`maxHashSlotNum`, `maxIndexNum`).
 #[derive(Clone, Copy, Debug)]
@@ -18,51 +18,51 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    pub(super) fn file_bytes(self) -> u64 {
+    pub(crate) fn file_bytes(self) -> u64 {
         self.item_at(self.items)
     }
 
     /// Which slot a hash belongs to.
-    pub(super) fn slot_of(self, hash: u32) -> u32 {
+    pub(crate) fn slot_of(self, hash: u32) -> u32 {
         hash % self.slots
     }
 
     /// Where a slot lies in the file.
-    pub(super) fn slot_at(self, slot: u32) -> u64 {
+    pub(crate) fn slot_at(self, slot: u32) -> u64 {
         HEADER_BYTES as u64 + 4 * u64::from(slot)
     }
 
     /// Where an item lies in the file.
-    pub(super) fn item_at(self, number: u32) -> u64 {
+    pub(crate) fn item_at(self, number: u32) -> u64 {
         self.slot_at(self.slots) + ITEM_BYTES as u64 * u64::from(number)
     }
 }
 
 /// What a file says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     /// Store time of the first item's message; times of items count from here.
-    pub(super) begin_time: i64,
+    pub(crate) begin_time: i64,
     /// Store time of the last item's message.
-    pub(super) end_time: i64,
+    pub(crate) end_time: i64,
     /// Log position of the first item's message.
-    pub(super) begin_offset: u64,
+    pub(crate) begin_offset: u64,
     /// Log position of the last item's message.
-    pub(super) end_offset: u64,
+    pub(crate) end_offset: u64,
     /// Slots in use.
-    pub(super) slots_used: u32,
+    pub(crate) slots_used: u32,
     /// Number of the next item, hence one more than there are.
-    pub(super) next: u32,
+    pub(crate) next: u32,
 }
 
 impl Header {
     /// Of an empty file behind one that ended like this.
-    pub(super) fn seeded(end_time: i64, end_offset: u64) -> Self {
+    pub(crate) fn seeded(end_time: i64, end_offset: u64) -> Self {
         let (begin_time, begin_offset) = (end_time.max(0), end_offset);
         Self { begin_time, end_time: begin_time, begin_offset, end_offset, slots_used: 0, next: 1 }
     }
 
-    pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&self.begin_time.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.end_time.to_be_bytes());
@@ -74,7 +74,7 @@ impl Header {
     }
 
     /// Reads a header; `None` when it cannot be one of a file of this size. A count of zero means an empty file.
-    pub(super) fn from_bytes(bytes: &[u8; HEADER_BYTES], geometry: Geometry) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8; HEADER_BYTES], geometry: Geometry) -> Option<Self> {
         let long = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes sliced"));
         let int = |at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"));
         let header = Self {
@@ -93,7 +93,7 @@ impl Header {
     }
 
     /// Seconds of an item behind the file's begin, as `IndexFile.putKey` computes it.
-    pub(super) fn seconds_of(&self, time: i64) -> u32 {
+    pub(crate) fn seconds_of(&self, time: i64) -> u32 {
         if self.begin_time <= 0 {
             return 0;
         }
@@ -104,17 +104,17 @@ impl Header {
 
 /// One key of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Item {
-    pub(super) hash: u32,
-    pub(super) offset: u64,
+pub(crate) struct Item {
+    pub(crate) hash: u32,
+    pub(crate) offset: u64,
     /// Seconds behind the file's begin. Negative in no file a broker wrote.
-    pub(super) seconds: i32,
+    pub(crate) seconds: i32,
     /// The item before it in its slot; zero when there is none.
-    pub(super) previous: u32,
+    pub(crate) previous: u32,
 }
 
 impl Item {
-    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let int = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"));
         Self {
             hash: int(0),
@@ -124,7 +124,7 @@ impl Item {
         }
     }
 
-    pub(super) fn append_to(self, out: &mut Vec<u8>) {
+    pub(crate) fn append_to(self, out: &mut Vec<u8>) {
         let mut bytes = [0; ITEM_BYTES];
         bytes[..4].copy_from_slice(&self.hash.to_be_bytes());
         bytes[4..12].copy_from_slice(&self.offset.to_be_bytes());

@@ -27,7 +27,7 @@
 mod catch_up;
 mod current;
 mod keys;
-mod layout;
+pub(crate) mod layout;
 mod load;
 mod pending;
 mod query;

@@ -16,6 +16,10 @@ pub enum Part {
     Queues,
     /// The checkpoint page.
     Checkpoint,
+    /// The files of the key index and their items.
+    Index,
+    /// The units of the timer log and the slots of the wheel.
+    Timers,
     /// The positions and tables of `config/`.
     Config,
 }
@@ -67,6 +71,10 @@ impl Survey {
             Part::Checkpoint => {
                 self.dump_checkpoint(give);
                 Ok(())
+            }
+            Part::Index => self.dump_index(wanted, give).map_err(SurveyError::io(self.root.join("index"))),
+            Part::Timers => {
+                self.dump_timers(wanted, give).map_err(SurveyError::io(self.root.join("timerlog")))
             }
             Part::Config => self.dump_config(give),
         }

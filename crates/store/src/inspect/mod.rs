@@ -4,10 +4,12 @@
 
 mod dump;
 mod expected;
+mod index;
 mod queues;
 mod repair;
 mod row;
 mod survey;
+mod timers;
 mod verify;
 mod walk;
 

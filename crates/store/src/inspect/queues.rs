@@ -4,6 +4,7 @@ use super::expected::Expected;
 use super::survey::QueueDir;
 use super::verify::Lost;
 use super::{Finding, Survey};
+use crate::queue::ext::{Extension, Looked};
 use crate::queue::{UNIT_BYTES, Unit};
 use std::io;
 
@@ -46,7 +47,19 @@ impl QueueDir {
             if let Some(path) = self.files.get(&start) {
                 survey.disk.open(path)?.read_at(&mut bytes, (next - start) * UNIT_BYTES)?;
             }
-            found.extend(bytes.chunks_exact(20).map(Unit::from_bytes));
+            for bytes in bytes.chunks_exact(20) {
+                let mut unit = Unit::from_bytes(bytes);
+                if let Some(unit) = &mut unit
+                    && !unit.has_tags_code()
+                {
+                    let open = |path: &std::path::Path| survey.disk.open(path);
+                    let extension = Extension::beside(&*survey.disk, &self.directory)?;
+                    if let Ok(Looked::TagsCode(code)) = extension.tags_code(unit.tags_code, false, open) {
+                        unit.tags_code = code;
+                    }
+                }
+                found.push(unit);
+            }
             next += take;
         }
         Ok(found)
@@ -171,8 +184,9 @@ fn difference(expected: &Expected, unit: Option<Unit>) -> Option<String> {
             found.log_offset, found.size, wanted.log_offset, wanted.size
         ));
     }
-    // Far below zero stands an address of the extension file instead.
-    let is_address = found.tags_code < i64::from(i32::MIN);
-    (expected.has_tags && !is_address && found.tags_code != wanted.tags_code)
+    if expected.has_tags && !found.has_tags_code() {
+        return Some("its tags code is to be found in consumequeue_ext and is not there".to_owned());
+    }
+    (expected.has_tags && found.tags_code != wanted.tags_code)
         .then(|| format!("its tags code is {}, expected {}", found.tags_code, wanted.tags_code))
 }

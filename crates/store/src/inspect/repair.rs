@@ -6,7 +6,8 @@
 //! | the same up to the end of a file, files behind it | a blank record, as a file ends |
 //! | the same at the end of the log | cut, as the next opening does |
 //! | a record whose digest does not agree | left: its body is whole, RocketMQ serves it; Vostok passes over it |
-//! | queues that do not agree with the log | the queue files and the checkpoint go; the next opening makes them from the log |
+//! | queues that do not agree with the log | their files go; the next opening misses them and makes them from the log. Where the queue table does not count, or the log was mended as well: all queue files and the checkpoint |
+//! | index files that do not agree with the log | they go with all newer ones; the next opening makes them from the log |
 //! | files of a wrong name or size, broken JSON | told, never touched |
 //!
 //! Before anything is overwritten, what stands there is copied to a directory beside the store.
@@ -21,7 +22,7 @@ use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
 /// Topic of the records that take the place of damage.
-const TOPIC: &str = "VOSTOK_DAMAGED";
+pub(super) const TOPIC: &str = "VOSTOK_DAMAGED";
 /// Largest of them; RocketMQ's recovery reads a record as a whole.
 const FILLER_BYTES_MAX: u64 = 1 << 20;
 
@@ -34,8 +35,12 @@ pub enum Step {
     Blank(u64, u64),
     /// Zeros from here to the end of the file.
     Cut(u64, u64),
-    /// Removes all queue files and the checkpoint, so that opening makes them from the log.
+    /// Removes the files of these queues; opening notices, because the queue table knows them, and makes them from the log.
     RebuildQueues(Vec<(String, i32)>),
+    /// Removes all queue files and the checkpoint, so that opening makes all of them from the log.
+    RebuildAllQueues(Vec<(String, i32)>),
+    /// Removes these key index files; opening makes them from the log.
+    RemoveIndex(Vec<PathBuf>),
 }
 
 impl std::fmt::Display for Step {
@@ -50,21 +55,30 @@ impl std::fmt::Display for Step {
                 write!(f, "end the log file at offset {from} ({} bytes are lost)", end - from)
             }
             Self::Cut(from, _) => write!(f, "cut the log at offset {from}"),
-            Self::RebuildQueues(queues) => {
-                write!(
-                    f,
-                    "remove all queue files and the checkpoint; opening the store makes them from the log (because of"
-                )?;
-                for (topic, queue_id) in queues.iter().take(5) {
-                    write!(f, " {topic}/{queue_id}")?;
-                }
-                if queues.len() > 5 {
-                    write!(f, " and {} others", queues.len() - 5)?;
-                }
-                write!(f, ")")
+            Self::RebuildQueues(queues) => write!(
+                f,
+                "remove the queue files of {}; open the store with Vostok next, which makes them from the log while it serves",
+                named(queues)
+            ),
+            Self::RemoveIndex(files) => {
+                write!(f, "remove {} key index files; opening the store makes them from the log", files.len())
             }
+            Self::RebuildAllQueues(queues) => write!(
+                f,
+                "remove all queue files and the checkpoint; opening the store makes them from the log (because of {})",
+                named(queues)
+            ),
         }
     }
+}
+
+/// The first of many queues, in words.
+fn named(queues: &[(String, i32)]) -> String {
+    let mut words: Vec<String> = queues.iter().take(5).map(|(topic, id)| format!("{topic}/{id}")).collect();
+    if queues.len() > 5 {
+        words.push(format!("and {} others", queues.len() - 5));
+    }
+    words.join(" ")
 }
 
 /// The steps that mend a store.
@@ -87,7 +101,12 @@ impl<'a> Repair<'a> {
             });
         }
         if !verified.bad_queues.is_empty() {
-            steps.push(Step::RebuildQueues(verified.bad_queues.clone()));
+            let queues = verified.bad_queues.clone();
+            let is_known = steps.is_empty() && verified.is_table_sure;
+            steps.push(if is_known { Step::RebuildQueues(queues) } else { Step::RebuildAllQueues(queues) });
+        }
+        if !verified.bad_index.is_empty() {
+            steps.push(Step::RemoveIndex(verified.bad_index.clone()));
         }
         Self { survey, steps }
     }
@@ -116,7 +135,14 @@ impl<'a> Repair<'a> {
                 let length = usize::try_from(end - from).unwrap_or(usize::MAX);
                 self.overwrite(*from, *end, kept, vec![0; length])
             }
-            Step::RebuildQueues(_) => self.remove_queues(kept),
+            Step::RebuildQueues(queues) => self.remove(self.files_of(|queue| queues.contains(queue)), kept),
+            Step::RemoveIndex(files) => self.remove(files.clone(), kept),
+            Step::RebuildAllQueues(_) => {
+                // The checkpoint first: without it half-removed queues are not believed.
+                let mut paths = vec![self.survey.root.join("checkpoint")];
+                paths.extend(self.files_of(|_| true));
+                self.remove(paths, kept)
+            }
         })
     }
 
@@ -148,12 +174,14 @@ impl<'a> Repair<'a> {
         disk.sync_dir(directory)
     }
 
-    fn remove_queues(&self, kept: &Path) -> Result<(), SurveyError> {
+    fn files_of(&self, wanted: impl Fn(&(String, i32)) -> bool) -> Vec<PathBuf> {
+        let queues = self.survey.queues.iter().filter(|(key, _)| wanted(key));
+        queues.flat_map(|(_, queue)| queue.files.values().cloned()).collect()
+    }
+
+    fn remove(&self, paths: Vec<PathBuf>, kept: &Path) -> Result<(), SurveyError> {
         let survey = self.survey;
-        let paths: Vec<PathBuf> =
-            survey.queues.values().flat_map(|queue| queue.files.values().cloned()).collect();
-        // The checkpoint first: without it half-removed queues are not believed.
-        for path in [survey.root.join("checkpoint")].into_iter().chain(paths) {
+        for path in paths {
             let Some(bytes) = survey.read_file(&path).map_err(SurveyError::io(&path))? else { continue };
             let name = path.strip_prefix(&survey.root).unwrap_or(&path);
             self.keep(&kept.join(name), &bytes).map_err(SurveyError::io(kept))?;

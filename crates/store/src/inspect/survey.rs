@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
+use crate::index::Geometry;
 use crate::log::Segment;
 use crate::queue::UNIT_BYTES;
 use crate::queue::files::file_name;
@@ -87,6 +88,9 @@ pub struct Survey {
     /// By topic and queue id.
     pub(super) queues: BTreeMap<(String, i32), QueueDir>,
     pub(super) checkpoint: Option<Checkpoint>,
+    /// Numbers of slots and items of a key index file.
+    pub(super) geometry: Geometry,
+    pub(super) has_index: bool,
     /// The store is open, or was not closed cleanly.
     pub(super) is_running: bool,
     /// Files that have the wrong name or size.
@@ -108,6 +112,8 @@ impl Survey {
             queue_file_bytes: 0,
             queues: BTreeMap::new(),
             checkpoint: None,
+            geometry: Geometry { slots: 5_000_000, items: 20_000_000 },
+            has_index: false,
             is_running: false,
             findings: Vec::new(),
         };
@@ -118,8 +124,16 @@ impl Survey {
             return Err(SurveyError::NoLog { path: directories[0].clone() });
         }
         survey.find_queues().map_err(SurveyError::io(root.join("consumequeue")))?;
+        survey.has_index = !survey.disk.list(&root.join("index")).map_err(SurveyError::io(root))?.is_empty();
         survey.find_marks().map_err(SurveyError::io(root))?;
         Ok(survey)
+    }
+
+    /// The same with key index files of other than RocketMQ's default size (`maxHashSlotNum`, `maxIndexNum`).
+    #[must_use]
+    pub fn with_index(mut self, slots: u32, items: u32) -> Self {
+        self.geometry = Geometry { slots: slots.max(1), items: items.max(2) };
+        self
     }
 
     /// First byte held by the log.

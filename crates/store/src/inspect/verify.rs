@@ -4,16 +4,22 @@
 //! files, so that each queue file is read once and in order, too.
 
 use super::expected::ByQueue;
+use super::index::IndexCheck;
 use super::queues::Checked;
+use super::repair::TOPIC as FILLED_TOPIC;
+use super::timers::check_timers;
 use super::walk::Piece;
 use super::{Finding, Survey, SurveyError};
 use crate::digest::{Cursor, Digests, sum};
+use crate::index::{Keys, is_keyed, seed_of};
 use crate::log::Segment;
+use crate::queue::table::{self, Table};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::record::RecordView;
+use wire::record::{RecordView, sys_flag};
 
 /// How far a verification is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +69,8 @@ pub struct Verified {
     pub unlisted: u64,
     /// What is unusual but mended by the next opening.
     pub notes: Vec<Finding>,
+    /// What was not checked, and why.
+    pub unchecked: Vec<Finding>,
     /// Messages that queues know and the log does not hold.
     pub lost: Vec<Lost>,
     /// Whole records.
@@ -71,8 +79,20 @@ pub struct Verified {
     pub digests: u64,
     /// Queue units that agree with their records.
     pub units: u64,
+    /// Items of the key index that agree with their records.
+    pub index_items: u64,
+    /// Keys of records that are in no index file.
+    pub unindexed: u64,
+    /// Units of the timer log.
+    pub timer_units: u64,
     /// End of the log.
     pub log_end: u64,
+    /// Stretches of the log that a repair filled, by position.
+    pub filled: Vec<(u64, u64)>,
+    /// The queue table counts: queues whose files are gone are noticed.
+    pub(super) is_table_sure: bool,
+    /// Index files that do not agree with the log, and all newer ones.
+    pub(super) bad_index: Vec<PathBuf>,
     pub(super) damages: Vec<Damage>,
     /// Queues that do not agree with the log.
     pub(super) bad_queues: Vec<(String, i32)>,
@@ -84,6 +104,13 @@ impl Verified {
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.lost.is_empty()
     }
+
+    /// Whether a message's record was damaged and has been filled by a repair: it is gone, and nothing is left to mend.
+    #[must_use]
+    pub fn is_filled(&self, lost: &Lost) -> bool {
+        let within = |at: u64| self.filled.iter().any(|(from, end)| (*from..*end).contains(&at));
+        lost.log_offset.is_some_and(within)
+    }
 }
 
 /// What one log file told.
@@ -92,6 +119,9 @@ struct Told {
     findings: Vec<Finding>,
     damages: Vec<Damage>,
     queues: ByQueue,
+    /// Keys by the positions of their records, ascending.
+    keys: Vec<(u64, u32)>,
+    filled: Vec<(u64, u64)>,
     records: u64,
     digests: u64,
     /// End of the last whole record.
@@ -112,6 +142,7 @@ pub fn verify(
     let mut queues: BTreeMap<(String, i32), Checked> = BTreeMap::new();
     let digests = Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone());
     let trusted = digests.look(survey).map_err(SurveyError::io(&survey.root))?;
+    let mut index = IndexCheck::of(survey).map_err(SurveyError::io(survey.root.join("index")))?;
     let done = AtomicU64::new(0);
     let tell = |bytes: u64| {
         let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -125,9 +156,15 @@ pub fn verify(
             threads.into_iter().map(|thread| thread.join().expect("a reader does not panic")).collect()
         });
         for (segment, told) in segments.iter().zip(told) {
-            take_over(survey, segment, told?, &mut verified, &mut queues)?;
+            let told = told?;
+            let end = segment.base + survey.segment_bytes;
+            index.check(segment.base, end, &told.keys).map_err(SurveyError::io(survey.root.join("index")))?;
+            take_over(survey, segment, told, &mut verified, &mut queues)?;
         }
     }
+    index.finish(&mut verified).map_err(SurveyError::io(survey.root.join("index")))?;
+    check_timers(survey, &mut verified).map_err(SurveyError::io(survey.root.join("timerlog")))?;
+    verified.is_table_sure = is_table_sure(survey).map_err(SurveyError::io(&survey.root))?;
     finish_queues(survey, &mut verified, queues)?;
     check_checkpoint(survey, &mut verified);
     check_config(survey, &mut verified.findings).map_err(SurveyError::io(&survey.root))?;
@@ -144,6 +181,7 @@ fn read_file(
     let mut told = Told { end: segment.base, ..Told::default() };
     let mut cursor = Cursor::default();
     let mut said = segment.base;
+    let mut hashes = Vec::new();
     survey.walk(segment, &mut |piece| {
         match piece {
             Piece::Record(at, view) => {
@@ -154,6 +192,14 @@ fn read_file(
                     Ok(compared) => {
                         told.digests += u64::from(compared);
                         told.queues.add(at, &view);
+                        if survey.has_index && is_keyed(view.sys_flag()) {
+                            hashes.clear();
+                            Keys::of(view.properties()).hash_into(seed_of(view.topic()), &mut hashes);
+                            told.keys.extend(hashes.iter().map(|hash| (at, *hash)));
+                        }
+                        if view.topic() == FILLED_TOPIC.as_bytes() && is_rolled_back(view.sys_flag()) {
+                            told.filled.push((at, told.end));
+                        }
                     }
                     // Its topic, queue or number may be what is damaged.
                     Err(what) => told.findings.push(Finding::new(&segment.path, at - segment.base, what)),
@@ -221,6 +267,7 @@ fn take_over(
     }
     verified.findings.append(&mut told.findings);
     verified.damages.append(&mut told.damages);
+    verified.filled.append(&mut told.filled);
     verified.records += told.records;
     verified.digests += told.digests;
     verified.log_end = verified.log_end.max(if told.records > 0 { told.end } else { 0 });
@@ -270,6 +317,27 @@ fn finish_queues(
         verified.lost.append(&mut checked.lost);
     }
     Ok(())
+}
+
+fn is_rolled_back(flags: i32) -> bool {
+    sys_flag::transaction(flags) == sys_flag::TRANSACTION_ROLLBACK
+}
+
+/// Whether the next opening will believe the queue table: the page is ours, nobody else had the store since, and the table is whole.
+fn is_table_sure(survey: &Survey) -> std::io::Result<bool> {
+    let Some(mark) = survey.checkpoint.and_then(|page| page.mark) else { return Ok(false) };
+    let openings = survey.read_file(&survey.root.join("abort"))?.map(|text| {
+        let text = String::from_utf8_lossy(&text);
+        text.split(' ').nth(1).and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0)
+    });
+    let is_ours = match openings {
+        None => !mark.running,
+        Some(number) => number == mark.openings || number == mark.openings + 1,
+    };
+    let bytes = table::load(&*survey.disk, &survey.root, mark.generation)?.unwrap_or_default();
+    let table = Table::read(&bytes, mark.generation, mark.committed);
+    let is_whole = table.is_some_and(|(table, _)| table.file_bytes == survey.queue_file_bytes);
+    Ok(is_ours && is_whole)
 }
 
 fn check_checkpoint(survey: &Survey, verified: &mut Verified) {

@@ -1,5 +1,6 @@
 //! The files of one queue: opened on demand, made when the first unit reaches them.
 
+use super::ext::{Extension, Looked};
 use super::{Extent, UNIT_BYTES, Unit};
 use crate::disk::{Disk, DiskFile, Space, Syncer};
 use crate::error::OpenError;
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use wire::units::LogOffset;
 
 /// Queue files open at this moment, over all queues; at the limit the one opened first is closed.
@@ -145,6 +146,8 @@ pub(crate) struct QueueFiles {
     open: Arc<OpenFiles>,
     /// Files with smaller numbers were removed.
     removed_below: AtomicU64,
+    /// RocketMQ's extension; looked for when a unit speaks of it.
+    extension: OnceLock<Extension>,
 }
 
 /// The name of the file that starts at this byte.
@@ -155,7 +158,8 @@ pub(crate) fn file_name(start: u64) -> String {
 impl QueueFiles {
     pub(crate) fn new(directory: PathBuf, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
         assert!(file_bytes.is_multiple_of(UNIT_BYTES) && file_bytes > 0, "queue files hold whole units");
-        Self { directory, file_bytes, open, removed_below: AtomicU64::new(0) }
+        let removed_below = AtomicU64::new(0);
+        Self { directory, file_bytes, open, removed_below, extension: OnceLock::new() }
     }
 
     fn file_units(&self) -> u64 {
@@ -188,7 +192,10 @@ impl QueueFiles {
             let missing = || io::Error::new(ErrorKind::InvalidData, "queue file has a hole");
             let mut end = LogOffset::ZERO;
             for unit in bytes.chunks_exact(20) {
-                let unit = Unit::from_bytes(unit).ok_or_else(missing)?;
+                let mut unit = Unit::from_bytes(unit).ok_or_else(missing)?;
+                if !unit.has_tags_code() && !self.look_up(&mut unit, resident) {
+                    return Ok(Read::NotResident);
+                }
                 if !unit.is_blank() {
                     if unit.log_offset < end {
                         return Err(io::Error::new(ErrorKind::InvalidData, "queue file is out of order"));
@@ -200,6 +207,25 @@ impl QueueFiles {
             from += count;
         }
         Ok(Read::Done)
+    }
+
+    /// Puts the tags code in where a unit holds its address; `false` when that is not in memory. What cannot be found
+    /// stays as it is: whoever filters by it asks the consumer.
+    fn look_up(&self, unit: &mut Unit, resident: bool) -> bool {
+        let extension = match self.extension.get() {
+            Some(extension) => extension,
+            None if resident => return false,
+            None => match Extension::beside(&*self.open.disk, &self.directory) {
+                Ok(extension) => self.extension.get_or_init(|| extension),
+                Err(_) => return true,
+            },
+        };
+        match extension.tags_code(unit.tags_code, resident, |path| self.open.get(path)) {
+            Ok(Looked::TagsCode(code)) => unit.tags_code = code,
+            Ok(Looked::NotResident) => return false,
+            Ok(Looked::Nothing) | Err(_) => {}
+        }
+        true
     }
 
     /// Writes units from number `from` on. In a new file the places before `min` become blank; those between `min` and

@@ -9,6 +9,7 @@
 //! A queue whose first message is not number zero begins in the middle of a file; the places before it hold
 //! *pre-blank* units (offset 0, size `0x7fffffff`) that mean "no message".
 
+pub(crate) mod ext;
 pub(crate) mod files;
 pub(crate) mod registry;
 pub(crate) mod removal;
@@ -52,8 +53,8 @@ impl Unit {
         self.size == PRE_BLANK_SIZE && self.log_offset == LogOffset::ZERO
     }
 
-    /// False when the tags code is not known: a RocketMQ broker with `enableConsumeQueueExt` put the address of a unit of
-    /// `consumequeue_ext` in its place (`ConsumeQueueExt.isExtAddr`).
+    /// False when the tags code is not known: a RocketMQ broker with `enableConsumeQueueExt` put the address of an entry of
+    /// `consumequeue_ext` in its place (`ConsumeQueueExt.isExtAddr`), and that is not there.
     #[must_use]
     pub fn has_tags_code(&self) -> bool {
         self.tags_code >= -(1 << 31)

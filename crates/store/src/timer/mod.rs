@@ -26,8 +26,8 @@ mod check;
 mod files;
 mod log;
 mod recover;
-mod slot;
-mod unit;
+pub(crate) mod slot;
+pub(crate) mod unit;
 mod walk;
 mod wheel;
 

@@ -1,7 +1,7 @@
 //! One slot of the wheel.
 
 /// Bytes of a slot.
-pub(super) const SLOT_BYTES: u64 = 32;
+pub(crate) const SLOT_BYTES: u64 = 32;
 
 /// The chain of units of one step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

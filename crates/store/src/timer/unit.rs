@@ -5,7 +5,7 @@ use wire::units::LogOffset;
 /// Bytes of a unit.
 pub const UNIT_BYTES: u64 = 52;
 /// Bytes of the mark at the end of a file.
-pub(super) const BLANK_BYTES: u64 = 16;
+pub(crate) const BLANK_BYTES: u64 = 16;
 /// Magic of that mark.
 const BLANK_MAGIC: u32 = 0xCBD4_3194;
 
@@ -40,7 +40,7 @@ pub struct TimerUnit {
 
 /// What lies at a place of the timer log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Unit(TimerUnit),
     /// The rest of the file is unused.
     Blank,
@@ -99,7 +99,7 @@ impl TimerUnit {
 }
 
 /// What the first bytes of `bytes` are.
-pub(super) fn look(bytes: &[u8]) -> Found {
+pub(crate) fn look(bytes: &[u8]) -> Found {
     let four =
         |at: usize| bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map(i32::from_be_bytes);
     let eight =
@@ -125,7 +125,7 @@ pub(super) fn look(bytes: &[u8]) -> Found {
 }
 
 /// The mark behind the last unit of a file with `left` bytes left.
-pub(super) fn blank(left: u64) -> [u8; BLANK_BYTES as usize] {
+pub(crate) fn blank(left: u64) -> [u8; BLANK_BYTES as usize] {
     let mut bytes = [0; BLANK_BYTES as usize];
     let left = u32::try_from(left).expect("less than a unit and a mark is left");
     bytes[0..4].copy_from_slice(&left.to_be_bytes());

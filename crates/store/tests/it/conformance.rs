@@ -172,3 +172,45 @@ fn format_4_units_that_hold_an_address_of_the_extension_have_no_tags_code() {
     assert!([0, i64::from(i32::MIN), i64::MAX].map(unit).iter().all(Unit::has_tags_code));
     assert!(!unit(-2_147_483_649).has_tags_code());
 }
+
+#[test]
+fn format_4_a_tags_code_in_the_extension_is_found_by_its_address() {
+    let units = include_bytes!("golden/consumequeue-ext");
+    let entries = include_bytes!("golden/consumequeue_ext-entries");
+    for has_extension in [true, false] {
+        let disk = FakeDisk::new(512);
+        let store = open(&disk);
+        let queue = store.queue("TopicE", 0).unwrap();
+        for _ in 0..3 {
+            append(&store, &queue, b"body", 1);
+        }
+        store.close().unwrap();
+        // As a Java broker with enableConsumeQueueExt leaves the first two.
+        let file = disk.open("/store/consumequeue/TopicE/0/00000000000000000000".as_ref()).unwrap();
+        for (at, unit) in [(12, &units[12..20]), (32, &units[32..40])] {
+            file.write_at(unit, at).unwrap();
+        }
+        if has_extension {
+            let directory = Path::new("/store/consumequeue_ext/TopicE/0");
+            disk.create_dir_all(directory).unwrap();
+            let path = directory.join("00000000000000000000");
+            disk.create(&path, 1024, Space::Sparse).unwrap().write_at(entries, 0).unwrap();
+        }
+        let store = open(&disk);
+        let queue = store.find_queue("TopicE", 0).unwrap();
+        let mut found = Vec::new();
+        queue.units_blocking(QueueOffset::ZERO, 10, &mut found).unwrap();
+        assert_eq!(
+            found.iter().map(Unit::has_tags_code).collect::<Vec<_>>(),
+            [has_extension, has_extension, true]
+        );
+        if has_extension {
+            let codes: Vec<_> = found.iter().map(|unit| unit.tags_code).collect();
+            assert_eq!(codes, [0x27_a807, 0x27_a808, 0x27_a807]);
+            found.clear();
+            // Now that the files are known, without waiting for the disk.
+            assert_eq!(queue.units(QueueOffset::ZERO, 10, &mut found).unwrap(), store::Read::Done);
+            assert_eq!(found.len(), 3);
+        }
+    }
+}

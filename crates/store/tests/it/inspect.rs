@@ -133,3 +133,146 @@ fn a_dump_shows_what_is_there() {
     assert_eq!(rows(&disk, Part::Checkpoint, &Wanted::default()).len(), 1);
     assert!(rows(&disk, Part::Config, &Wanted::default()).iter().any(|row| row.contains("topics.json")));
 }
+
+/// Ours with keys and small index files, closed.
+fn indexed() -> FakeDisk {
+    let disk = FakeDisk::new(4096);
+    let config = store::Config { key_index: true, index_slots: 16, index_items: 32, ..small_config() };
+    let store = Store::open(config, Arc::new(disk.clone())).unwrap();
+    let queue = store.queue("TopicA", 0).unwrap();
+    for number in 0..20 {
+        let mut batch = store.batch();
+        let properties = format!("KEYS\u{1}k{} shared\u{2}", number % 7);
+        batch.push(&queue, &crate::tool::message(b"body", properties.as_bytes())).unwrap();
+        store.append(&mut batch, 1_700_000_000_000 + 700 * number).unwrap();
+    }
+    store.close().unwrap();
+    disk
+}
+
+fn indexed_survey(disk: &FakeDisk) -> Survey {
+    survey(disk).with_index(16, 32)
+}
+
+#[test]
+fn every_byte_of_an_index_file_that_counts_is_verified() {
+    let disk = indexed();
+    let found = verify(&indexed_survey(&disk), 2, &|_| {}).unwrap();
+    assert!(found.is_clean(), "{:?}", found.findings);
+    assert_eq!((found.index_items, found.unindexed), (40, 0));
+    let items = rows_of(&indexed_survey(&disk), Part::Index);
+    assert_eq!(items.iter().filter(|row| row.starts_with("item ")).count(), 40, "{items:?}");
+    let files: Vec<PathBuf> = disk
+        .list(Path::new("/store/index"))
+        .unwrap()
+        .iter()
+        .map(|entry| Path::new("/store/index").join(&entry.name))
+        .collect();
+    assert_eq!(files.len(), 2);
+    // Every slot, and of every item hash, position and predecessor.
+    let slots = 40..40 + 4 * 16;
+    let items = (1..32).flat_map(|number| {
+        let at = 40 + 4 * 16 + 20 * number;
+        (at..at + 12).chain(at + 16..at + 20)
+    });
+    for at in slots.chain(items) {
+        let disk = disk.killed();
+        flip(&disk, files[0].to_str().unwrap(), at);
+        let survey = indexed_survey(&disk);
+        let found = verify(&survey, 2, &|_| {}).unwrap();
+        assert!(
+            found.findings.iter().any(|finding| finding.file == files[0]),
+            "byte {at}: {:?}",
+            found.findings
+        );
+        if at % 37 == 0 {
+            let repair = Repair::of(&survey, &found);
+            assert!(
+                matches!(repair.steps(), [Step::RemoveIndex(bad)] if *bad == files),
+                "{:?}",
+                repair.steps()
+            );
+            repair.apply(Path::new("/kept")).unwrap();
+            assert!(verify(&indexed_survey(&disk), 2, &|_| {}).unwrap().is_clean());
+        }
+    }
+    let other = verify(&survey(&disk), 2, &|_| {}).unwrap();
+    assert_eq!(other.unchecked.len(), 2, "{:?}", other.unchecked);
+}
+
+fn rows_of(survey: &Survey, part: Part) -> Vec<String> {
+    let mut rows = Vec::new();
+    let give = &mut |row: store::inspect::Row| {
+        rows.push(row.to_string());
+        ControlFlow::Continue(())
+    };
+    survey.dump(part, &Wanted::default(), give).unwrap();
+    rows
+}
+
+#[test]
+fn only_the_files_of_bad_queues_go_and_opening_makes_them_again() {
+    let disk = ours();
+    let bad = "/store/consumequeue/TopicA/1/00000000000000000000";
+    flip(&disk, bad, 79);
+    let before = verified(&disk);
+    let looked = survey(&disk);
+    let repair = Repair::of(&looked, &before);
+    assert_eq!(repair.steps(), [Step::RebuildQueues(vec![("TopicA".to_owned(), 1)])]);
+    repair.apply(Path::new("/kept")).unwrap();
+    assert!(disk.list(Path::new("/store/consumequeue/TopicA/1")).unwrap().is_empty());
+    assert!(!disk.list(Path::new("/store/consumequeue/TopicA/0")).unwrap().is_empty());
+    let store = Store::open(small_config(), Arc::new(disk.clone())).unwrap();
+    store.wait_healed();
+    assert_eq!(bodies(&store, &store.find_queue("TopicA", 1).unwrap(), 0).len(), 30);
+    store.close().unwrap();
+    assert!(verified(&disk).is_clean());
+    // Where nothing says what queues there are, all of them are made again.
+    flip(&disk, bad, 79);
+    disk.remove(Path::new("/store/checkpoint")).unwrap();
+    let found = verified(&disk);
+    assert!(matches!(Repair::of(&survey(&disk), &found).steps(), [Step::RebuildAllQueues(_)]));
+}
+
+#[test]
+fn messages_lost_before_a_repair_are_told_from_damage() {
+    let disk = ours();
+    flip(&disk, SECOND_FILE, 90);
+    let found = verified(&disk);
+    assert!(found.lost.iter().all(|lost| !found.is_filled(lost)));
+    Repair::of(&survey(&disk), &found).apply(Path::new("/kept")).unwrap();
+    let after = verified(&disk);
+    assert_eq!(after.lost, found.lost);
+    assert!(after.findings.is_empty() && after.lost.iter().all(|lost| after.is_filled(lost)));
+}
+
+#[test]
+fn timers_are_verified_and_dumped() {
+    let mut files = unpack(CLEAN);
+    let wheel = Path::new("/store/timerwheel");
+    let content = files[wheel].clone();
+    // Leave the other files as they are; the helper leaves the wheel out.
+    files.retain(|path, _| path != wheel);
+    let disk = disk_with(&files, &[]);
+    disk.create(wheel, content.len() as u64, store::Space::Sparse).unwrap().write_at(&content, 0).unwrap();
+    let found = verified(&disk);
+    assert!(found.is_clean() && found.timer_units > 0, "{} {:?}", found.timer_units, found.findings);
+    let rows = rows_of(&survey(&disk), Part::Timers);
+    assert_eq!(rows.iter().filter(|row| row.starts_with("timer ")).count() as u64, found.timer_units);
+    let slot = content.chunks(32).position(|slot| slot != [0; 32] && slot[16] == 0).unwrap() as u64 * 32;
+    let newest = u64::from_be_bytes(content[slot as usize + 16..slot as usize + 24].try_into().unwrap());
+    let log = "/store/timerlog/00000000000000000000";
+    // The slot's time and its newest unit; that unit's size, time and position in the log.
+    for (path, at) in [
+        ("/store/timerwheel", slot + 7),
+        ("/store/timerwheel", slot + 22),
+        (log, newest + 2),
+        (log, newest + 20),
+        (log, newest + 28),
+    ] {
+        let disk = disk.killed();
+        flip(&disk, path, at);
+        let found = verified(&disk);
+        assert!(!found.is_clean(), "{path} {at}");
+    }
+}
