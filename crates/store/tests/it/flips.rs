@@ -1,13 +1,15 @@
 //! One byte of a store flipped: every message is served as it was stored, or not at all. Never other content, never a
 //! message that was not there, never another number.
 //!
-//! All bytes of the small files and every 127th of the large ones; `VOSTOK_FLIP_STRIDE=1` walks them all.
+//! The key index is walked as well: searches find nothing but stored messages with the key. All bytes of the small files and every 127th of the large ones; `VOSTOK_FLIP_STRIDE=1` walks them all.
 
 use crate::tool::{message, small_config};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::{Config, Disk, FakeDisk, Message, Numbered, ReadError, Store, Unit};
+use store::{Config, Disk, FakeDisk, KeyKind, KeyQuery, Message, Numbered, ReadError, Store, Unit};
+use wire::properties;
+use wire::record::RecordView;
 use wire::units::QueueOffset;
 
 const QUEUES: [(&str, i32); 5] = [("TopicA", 0), ("TopicA", 1), ("TopicB", 7), ("%RETRY%group", 0), ("Q", 0)];
@@ -16,7 +18,8 @@ const QUEUES: [(&str, i32); 5] = [("TopicA", 0), ("TopicA", 1), ("TopicB", 7), (
 type Messages = BTreeMap<(String, i32, u64), Vec<u8>>;
 
 fn config(digests: bool) -> Config {
-    Config { segment_bytes: 32 << 10, queue_file_bytes: 1200, digests, ..small_config() }
+    let index = Config { key_index: true, index_slots: 64, index_items: 400, ..small_config() };
+    Config { segment_bytes: 32 << 10, queue_file_bytes: 1200, digests, ..index }
 }
 
 fn open(disk: &FakeDisk, digests: bool) -> Result<Store, store::OpenError> {
@@ -85,6 +88,25 @@ fn served(store: &Store) -> (Messages, usize) {
     (found, reported)
 }
 
+/// What searches by key find that is not a stored message with that key.
+fn wrongly_found(store: &Store, expected: &Messages) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (topic, number) in (0..300).step_by(7).flat_map(|number| QUEUES.map(|(topic, _)| (topic, number))) {
+        let key = format!("k{number}");
+        let query = KeyQuery { topic, key: &key, kind: KeyKind::Key, max: 9, begin_ms: 0, end_ms: i64::MAX };
+        let is_stored = |record: &Vec<u8>| {
+            let has_key = RecordView::parse(record)
+                .is_ok_and(|view| properties::get_str(view.properties(), "KEYS") == Some(key.as_str()));
+            has_key && expected.values().any(|stored| stored == record)
+        };
+        let found = store.query(&query).unwrap().found;
+        wrong.extend(
+            found.iter().filter(|found| !is_stored(&found.record)).map(|found| format!("{key}: {found:?}")),
+        );
+    }
+    wrong
+}
+
 /// A queue that is being rebuilt is asked again.
 fn wait(store: &Store, error: &ReadError) {
     assert!(matches!(error, ReadError::Rebuilding { .. }), "{error}");
@@ -137,6 +159,11 @@ fn walk(closed: bool, digests: bool, stride: u64, only: &str) -> BTreeMap<String
             let (found, reported) = served(&store);
             outcome.reported += reported;
             let case = || format!("{name} byte {at} ^ {mask:#x}");
+            if kind == "index" {
+                outcome.wrong.extend(
+                    wrongly_found(&store, &expected).iter().map(|what| format!("{}: {what}", case())),
+                );
+            }
             for (key, record) in &found {
                 if expected.get(key) != Some(record) {
                     outcome.wrong.push(format!("{}: {key:?} is not what was stored", case()));
