@@ -225,10 +225,10 @@ impl Shared {
         for item in batch.items.iter().filter(|item| item.queued) {
             let tags_code = item.tags.at(store_timestamp) + i64::from(planted::is(Bug::WrongTags));
             let unit = Unit { log_offset: item.log_offset, size: item.size, tags_code };
-            item.queue.push(unit, &self.queues.unwritten);
+            item.queue.push(unit, &self.queues);
             count += 1;
             for queue in item.multi.iter().flat_map(Multi::queues) {
-                queue.push(unit, &self.queues.unwritten);
+                queue.push(unit, &self.queues);
                 count += 1;
             }
         }

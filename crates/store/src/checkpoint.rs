@@ -3,9 +3,11 @@
 
 mod page;
 mod round;
+mod units;
 
 pub use page::{Checkpoint, Mark};
 pub(crate) use round::{Dirty, Rounds};
+pub(crate) use units::forget_removed;
 
 use crate::error::is_lack;
 use crate::queue::Queue;
@@ -18,7 +20,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use wire::units::LogOffset;
 
-/// Longest pause between two checkpoints when one takes long.
+/// Longest time between two checkpoints while there is something to write.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Why a checkpoint was not finished.
@@ -38,38 +40,44 @@ const FORGET_PAUSE: Duration = Duration::from_millis(1);
 impl Shared {
     /// The checkpoint thread.
     pub(crate) fn run_checkpoints(&self) {
-        // Queues whose tails were written last round: they keep a window for their readers until the next.
+        // Queues whose tails were written last: they keep a window for their readers for one interval.
         let mut settled: Vec<Arc<Queue>> = Vec::new();
         // Nobody waits for this thread: the processor belongs to those who append. Where it may not step back, it does not.
         let _ = rustix::process::nice(10);
-        let mut pause = self.config.checkpoint_interval;
+        let (mut last, mut pause) = (Instant::now(), Duration::ZERO);
         let mut forgotten = self.flushed.load(Ordering::Acquire);
         while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
-            self.sleep_for(pause);
+            self.sleep_for(self.config.checkpoint_interval);
             if self.stopping.load(Ordering::Acquire) {
                 break;
             }
-            let began = Instant::now();
+            settled.drain(..).for_each(|queue| queue.trim_tail());
+            self.forget_old(&mut forgotten);
             if self.is_checkpointed() {
-                settled.drain(..).for_each(|queue| queue.trim_tail(true));
                 self.checkpoint_idle.store(true, Ordering::SeqCst);
                 if self.is_checkpointed() {
                     self.checkpoint.sleep(None);
                 }
+                self.checkpoint_idle.store(false, Ordering::SeqCst);
+                self.journal_wake.wake();
+                last = Instant::now();
                 continue;
             }
+            let since = last.elapsed();
+            let due = self.due();
+            let is_due = due.is_now() && since >= pause || due.is_urgent() || since >= PAUSE_MAX;
+            if !is_due {
+                continue;
+            }
+            last = Instant::now();
             match self.checkpoint_now() {
-                Ok(written) => {
-                    settled.iter().for_each(|queue| queue.trim_tail(false));
-                    settled = written;
-                    self.forget_old(&mut forgotten);
-                }
+                Ok(written) => settled = written,
                 Err(Interrupted::NoSpace(error)) => {
                     tracing::warn!(%error, "no space for the queue files; they stay in memory until there is");
                 }
                 Err(Interrupted::Fenced) => break,
             }
-            pause = self.config.checkpoint_interval.max((began.elapsed() * 4).min(PAUSE_MAX));
+            pause = (last.elapsed() * 5).min(PAUSE_MAX);
         }
     }
 
@@ -113,6 +121,7 @@ impl Shared {
         if self.fence.is_up() {
             return Err(Interrupted::Fenced);
         }
+        let sampled = Instant::now();
         let (end, store_timestamp, last_record) = {
             let mut appender = lock(&self.appender);
             self.digests.stage(std::mem::take(&mut appender.fresh));
@@ -126,6 +135,7 @@ impl Shared {
         self.digests.write(self.log.min());
         self.settle_index(end);
         self.commit(&mut rounds, (end, store_timestamp, last_record))?;
+        *lock(&self.checkpointed_at) = sampled;
         Ok(written)
     }
 

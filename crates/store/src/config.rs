@@ -33,7 +33,8 @@ pub struct Config {
     pub flush_interval: Duration,
     /// `syncFlushTimeout`: a waiter is told [`crate::FlushOutcome::TimedOut`] after this time.
     pub flush_timeout: Duration,
-    /// How often queue tails go to their files and the checkpoint is written.
+    /// How often queue tails go to their files and the checkpoint is written; with many queues to the unit journal, and more
+    /// rarely to the files.
     pub checkpoint_interval: Duration,
     /// Write-back to the disk starts whenever so many bytes were appended.
     pub write_back_bytes: u64,
@@ -99,7 +100,7 @@ impl Config {
             index_slots: 5_000_000,
             index_items: 20_000_000,
             open_queue_files: 512,
-            unwritten_units_max: 8 << 20,
+            unwritten_units_max: 12 << 20,
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::flush::{Flush, FlushOutcome, Flushes};
 use crate::index::{Geometry, KeyIndex, KeyMatches, KeyQuery};
 use crate::log::Log;
 use crate::queue::files::{OpenFiles, Touched};
+use crate::queue::journal::Journal;
 use crate::queue::registry::Queues;
 use crate::queue::{Queue, UNIT_BYTES, Unit};
 use crate::read::{Boundary, Read};
@@ -24,12 +25,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 use wire::units::{LogOffset, QueueOffset};
 
 /// What the appender, the readers and the store's threads share.
 ///
-/// Locks, in the order they may be taken: checkpointing, appender, touched, page, a queue's tail, the list of unwritten
-/// queues; those of the key index after the appender's. Watermarks: `flushed <= appended`; both only grow.
+/// Locks, in the order they may be taken: checkpointing, journaling, appender, touched, page, a queue's tail, the lists of unwritten
+/// and fresh queues; those of the key index after the appender's. Watermarks: `flushed <= appended`; both only grow.
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) disk: Arc<dyn Disk>,
@@ -45,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) fence: Fence,
     pub(crate) flush: Flush,
     pub(crate) checkpoint: Wake,
+    pub(crate) journal_wake: Wake,
     pub(crate) prepare: Wake,
     /// Set by the two threads while they sleep because nothing is dirty. Pairs with `appended`.
     pub(crate) flush_idle: AtomicBool,
@@ -55,6 +58,10 @@ pub(crate) struct Shared {
     pub(crate) page: Mutex<Checkpoint>,
     /// Held for the time of a checkpoint.
     pub(crate) checkpointing: Mutex<Rounds>,
+    /// When the last finished checkpoint looked how far the log is.
+    pub(crate) checkpointed_at: Mutex<Instant>,
+    /// Units that wait for their files, durable.
+    pub(crate) journaling: Mutex<Journal>,
     /// Queue files that must be synced before the next checkpoint.
     pub(crate) touched: Mutex<Touched>,
     /// Checksums of what RocketMQ's own ones leave out.
@@ -252,6 +259,15 @@ impl Store {
         self.shared.checkpoint_now().map(|_| ()).map_err(|interrupted| self.shared.explain(interrupted))
     }
 
+    /// Makes the queue units that wait for their files durable in the unit journal, instead of at the next interval, and
+    /// waits for it: opening after a crash then reads the log from here on only.
+    ///
+    /// # Errors
+    /// As [`Self::checkpoint`].
+    pub fn journal(&self) -> Result<(), AppendError> {
+        self.shared.journal_now().map_err(|interrupted| self.shared.explain(interrupted))
+    }
+
     /// Why nothing can be written any more, if so.
     #[must_use]
     pub fn fenced(&self) -> Option<String> {
@@ -408,6 +424,7 @@ impl Store {
     fn stop_others(&self, workers: &mut Workers) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.checkpoint.wake();
+        self.shared.journal_wake.wake();
         self.shared.prepare.wake();
         self.shared.healer.wake.wake();
         self.shared.wake_index();
@@ -451,6 +468,7 @@ impl Shared {
             fence: Fence::default(),
             flush: Flush::default(),
             checkpoint: Wake::default(),
+            journal_wake: Wake::default(),
             prepare: Wake::default(),
             flush_idle: AtomicBool::new(false),
             checkpoint_idle: AtomicBool::new(false),
@@ -458,6 +476,8 @@ impl Shared {
             flusher_stops: AtomicBool::new(false),
             page: Mutex::default(),
             checkpointing: Mutex::default(),
+            checkpointed_at: Mutex::new(Instant::now()),
+            journaling: Mutex::default(),
             touched: Mutex::default(),
             digests,
             from_disk: AtomicU64::new(0),
@@ -482,6 +502,7 @@ impl Shared {
             vec![spawn("store-flush", Self::run_flusher)?, spawn("store-deadline", Self::run_deadlines)?];
         let mut others = vec![
             spawn("store-check", Self::run_checkpoints)?,
+            spawn("store-journal", Self::run_journal)?,
             spawn("store-prepare", Self::run_prepare)?,
             spawn("store-heal", Self::run_healer)?,
         ];

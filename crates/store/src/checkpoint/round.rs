@@ -1,7 +1,7 @@
 //! One round of the checkpoint: announce in the queue table what will be written, write it, and later commit both in
 //! the page. See [`crate::queue::table`] for the files.
 
-use super::{Checkpoint, Interrupted, Mark};
+use super::{Checkpoint, Interrupted, Mark, forget_removed};
 use crate::queue::files::Touched;
 use crate::queue::table::{self, Journal, Rows};
 use crate::queue::{Extent, Queue};
@@ -93,6 +93,9 @@ impl Shared {
 
     /// Deletes the files of removed topics, which the table has said.
     fn delete_removed(&self, rounds: &Rounds, touched: &mut Touched) -> io::Result<()> {
+        if !rounds.removed.is_empty() {
+            forget_removed(&mut lock(&self.queues.fresh));
+        }
         for (topic, _) in &rounds.removed {
             touched.forget_below(&self.queues.directory.join(&**topic));
             self.delete_queue_files(topic)?;
@@ -227,6 +230,9 @@ impl Shared {
                 // The long one does as well.
                 Err(error) => tracing::warn!(%error, "the queue table was not compacted"),
             }
+        }
+        if let Err(error) = self.remove_journal() {
+            tracing::warn!(%error, "the unit journal stays; it holds nothing the queue files do not");
         }
         let Some(mark) = mark else { return Ok(()) };
         self.save_page(|page| page.mark = Some(Mark { running: false, ..mark }))?;

@@ -265,20 +265,31 @@ impl QueueFiles {
         touched: &mut Touched,
     ) -> io::Result<Arc<dyn DiskFile>> {
         let disk = &self.open.disk;
-        match self.open.get(path) {
+        // Of so many files none would be found open the next time.
+        let found = if touched.everything { disk.open(path) } else { self.open.get(path) };
+        match found {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Ok(file) if file.length()? < self.file_bytes => {
-                return disk.create(path, self.file_bytes, Space::Sparse);
-            }
+            Ok(file) if file.length()? < self.file_bytes => return self.fill_up(path, file.length()?),
             found => return found,
         }
         disk.create_dir_all(&self.directory)?;
         let file = disk.create(path, self.file_bytes, Space::Sparse)?;
         let blanks = usize::try_from(blanks.min(self.file_units())).map_err(io::Error::other)?;
         file.write_at(&Unit::PRE_BLANK.to_bytes().repeat(blanks), 0)?;
-        self.open.keep(path, &file);
+        if !touched.everything {
+            self.open.keep(path, &file);
+        }
         touched.add_directories(self.directory.ancestors().take(3));
         Ok(file)
+    }
+
+    /// Gives a file of another length its own. Half a unit at the end is cut off before: filled up with zeros it would look whole.
+    fn fill_up(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let whole = length - length % UNIT_BYTES;
+        if whole < length.min(self.file_bytes) {
+            self.open.disk.create(path, whole, Space::Sparse)?;
+        }
+        self.open.disk.create(path, self.file_bytes, Space::Sparse)
     }
 
     /// Wipes the units from number `from` on in all files up to the one that holds `until`, to its end. Files that begin
@@ -382,8 +393,9 @@ impl QueueFiles {
                 Err(error) if error.kind() == ErrorKind::NotFound => self.open.forget(&path),
                 file => {
                     let mut file = file?;
-                    if file.length()? != self.file_bytes {
-                        file = self.open.disk.create(&path, self.file_bytes, Space::Sparse)?;
+                    let length = file.length()?;
+                    if length != self.file_bytes {
+                        file = self.fill_up(&path, length)?;
                     }
                     file.zero((next - start) * UNIT_BYTES, (end - next) * UNIT_BYTES)?;
                     self.open.forget(&path);

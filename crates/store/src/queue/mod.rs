@@ -1,8 +1,8 @@
 //! One queue's index: which records are its messages, 20 bytes each (spec: RocketMQ's `ConsumeQueue`).
 //!
 //! The newest units are in memory, the *tail*; older ones only in the queue's files. Life of a unit: pushed
-//! under the appender's lock, written to its file by the next checkpoint, kept in the tail until the
-//! checkpoint after that, so that a consumer who is up to date never reads a file. A queue without traffic
+//! under the appender's lock, written to its file by a checkpoint (to the journal before, when checkpoints are far apart),
+//! kept in the tail for a second more, so that a consumer who is up to date never reads a file. A queue without traffic
 //! holds a few hundred bytes and no open file.
 //!
 //! Files have a fixed size and are named by their first byte's position; unit `n` lies at byte `20 * n`.
@@ -11,6 +11,9 @@
 
 pub(crate) mod ext;
 pub(crate) mod files;
+mod fresh;
+mod held;
+pub(crate) mod journal;
 pub(crate) mod registry;
 pub(crate) mod removal;
 pub(crate) mod table;
@@ -21,13 +24,16 @@ use crate::read::Read;
 use crate::recover::is_damage;
 use crate::wake::lock;
 use files::QueueFiles;
-use std::collections::VecDeque;
+use held::Held;
+use registry::Queues;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::units::{LogOffset, QueueOffset};
 
 /// Bytes of a unit in a queue file.
 pub(crate) const UNIT_BYTES: u64 = 20;
+/// With so many units a queue is worth a write of its own.
+pub(crate) const RIPE_UNITS: u64 = 256;
 /// Size field of a pre-blank unit.
 const PRE_BLANK_SIZE: u32 = 0x7fff_ffff;
 
@@ -88,16 +94,18 @@ impl Unit {
 /// files (they may be in `units` as well); `first <= written`.
 struct Tail {
     first: u64,
-    units: VecDeque<Unit>,
+    units: Held,
     written: u64,
+    /// Units below are in the journal, or were in the files before it began.
+    journaled: u64,
     /// Position of the record of the last unit below `written`.
     last: u64,
     /// What the checkpoint page speaks of.
     committed: Extent,
-    /// `written` as of the last checkpoint: below it nothing is kept at the next one.
-    settled: u64,
     /// Whether the queue is on the list of those with unwritten units.
     listed: bool,
+    /// Whether it is on the list of those with units that are not in the journal.
+    fresh: bool,
     /// Offsets whose units in the files are lost and being written again.
     lost: Option<(u64, u64)>,
 }
@@ -106,6 +114,19 @@ impl Tail {
     /// Index of the first unit that is in no file.
     fn unwritten(&self) -> usize {
         usize::try_from(self.written - self.first).expect("written lies inside the tail")
+    }
+
+    fn forget_before(&mut self, limit: u64) {
+        let count = limit.saturating_sub(self.first);
+        self.units.drop_front(usize::try_from(count).expect("inside the tail"));
+        self.first += count;
+    }
+
+    /// How many units are those of records before `end` of the log.
+    fn units_before(&self, end: u64) -> usize {
+        let count = self.units.len();
+        // Records behind the end are those that were appended since it was read: few.
+        count - self.units.range(0, count).rev().take_while(|unit| unit.log_offset.get() >= end).count()
     }
 }
 
@@ -164,12 +185,13 @@ impl Queue {
         let Extent { min, max, last } = extent;
         let tail = Tail {
             first: max,
-            units: VecDeque::new(),
+            units: Held::new(),
             written: max,
+            journaled: max,
             last,
             committed: extent,
-            settled: max,
             listed: false,
+            fresh: false,
             lost: None,
         };
         Self {
@@ -265,7 +287,7 @@ impl Queue {
             }
             if next >= tail.first {
                 let index = |offset: u64| usize::try_from(offset - tail.first).expect("inside the deque");
-                out.extend(tail.units.range(index(next)..index(end)));
+                out.extend(tail.units.range(index(next), index(end)));
                 return Ok(Read::Done);
             }
             let file_end = end.min(tail.first);
@@ -314,13 +336,20 @@ impl Queue {
 
     /// Adds the unit of the offset given out first and not yet used; the appender's or recovery's lock is held. Puts the queue on the list of those
     /// that wait for their files.
-    pub(crate) fn push(self: &Arc<Self>, unit: Unit, unwritten: &Mutex<Vec<Arc<Self>>>) {
+    pub(crate) fn push(self: &Arc<Self>, unit: Unit, queues: &Queues) {
         let mut tail = lock(&self.tail);
-        tail.units.push_back(unit);
+        tail.units.push(unit);
         let max = tail.first + tail.units.len() as u64;
+        if max - tail.written == RIPE_UNITS {
+            queues.ripe.fetch_add(1, Ordering::Relaxed);
+        }
         if !tail.listed {
             tail.listed = true;
-            lock(unwritten).push(self.clone());
+            lock(&queues.unwritten).push(self.clone());
+        }
+        if !tail.fresh {
+            tail.fresh = true;
+            lock(&queues.fresh).push(self.clone());
         }
         drop(tail);
         self.max.store(max, Ordering::Release);
@@ -335,7 +364,7 @@ impl Queue {
         );
         tail.first = offset;
         tail.written = offset;
-        tail.settled = offset;
+        tail.journaled = offset;
         self.min.store(offset, Ordering::Release);
         self.max.store(offset, Ordering::Release);
         self.next.store(offset, Ordering::Relaxed);
@@ -345,10 +374,8 @@ impl Queue {
     pub(crate) fn plan(&self, end: u64) -> Extent {
         let tail = lock(&self.tail);
         let from = tail.unwritten();
-        // Records behind the end are those that were appended since it was read: few.
-        let kept = tail.units.iter().rev().take_while(|unit| unit.log_offset.get() >= end).count();
-        let count = (tail.units.len() - from).saturating_sub(kept);
-        let last = tail.units.range(from..from + count).rev().find(|unit| !unit.is_blank());
+        let count = tail.units_before(end).saturating_sub(from);
+        let last = tail.units.range(from, from + count).rev().find(|unit| !unit.is_blank());
         Extent {
             min: self.min.load(Ordering::Acquire),
             max: tail.written + count as u64,
@@ -367,7 +394,7 @@ impl Queue {
         let mut tail = lock(&self.tail);
         let (from, skip) = (tail.written, tail.unwritten());
         let count = usize::try_from(planned.max - from).expect("planned from this tail");
-        let units: Vec<Unit> = tail.units.range(skip..skip + count).copied().collect();
+        let units: Vec<Unit> = tail.units.range(skip, skip + count).collect();
         tail.listed = false;
         drop(tail);
         // Only this function moves `written`, and one thread at a time runs it.
@@ -407,17 +434,18 @@ impl Queue {
         }
     }
 
-    /// Forgets the units that were in the files at the last call already; `all` forgets everything written.
-    pub(crate) fn trim_tail(&self, all: bool) {
+    /// Forgets the units in the files that the checkpoint page speaks of.
+    pub(crate) fn trim_tail(&self) {
         let mut tail = lock(&self.tail);
-        let limit = if all { tail.written } else { tail.settled };
-        let count = usize::try_from(limit.saturating_sub(tail.first)).expect("inside the deque");
-        tail.units.drain(..count);
-        tail.first += count as u64;
-        tail.settled = tail.written;
-        if tail.units.is_empty() {
-            tail.units = VecDeque::new();
-        }
+        let limit = tail.committed.max.min(tail.written);
+        tail.forget_before(limit);
+    }
+
+    /// Forgets the units in the files, whatever the page speaks of: only before anything is journaled.
+    pub(crate) fn trim_written(&self) {
+        let mut tail = lock(&self.tail);
+        let limit = tail.written;
+        tail.forget_before(limit);
     }
 
     /// Moves the minimum to the first message at or behind the start of the log. The caller has the queue

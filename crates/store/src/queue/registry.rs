@@ -7,7 +7,7 @@ use crate::error::PushError;
 use crate::wake::lock;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 type ByTopic = HashMap<Box<str>, BTreeMap<i32, Arc<Queue>>>;
@@ -22,6 +22,10 @@ pub(crate) struct Queues {
     pub(crate) unwritten: Mutex<Vec<Arc<Queue>>>,
     /// Units in the tails that are in no file yet.
     pub(crate) unwritten_units: AtomicU64,
+    /// Queues of them with [`super::RIPE_UNITS`] and more.
+    pub(crate) ripe: AtomicUsize,
+    /// Queues with units that are not in the journal.
+    pub(crate) fresh: Mutex<Vec<Arc<Queue>>>,
 }
 
 /// Whether a topic and queue id can name directories. RocketMQ's own topic rule is stricter.
@@ -40,6 +44,8 @@ impl Queues {
             tombstones: Tombstones::default(),
             unwritten: Mutex::default(),
             unwritten_units: AtomicU64::new(0),
+            ripe: AtomicUsize::new(0),
+            fresh: Mutex::default(),
         }
     }
 
@@ -81,10 +87,13 @@ impl Queues {
     }
 
     /// Puts the queues of a table in.
-    pub(crate) fn insert_all(&self, queues: &HashMap<Box<str>, BTreeMap<i32, Extent>>) {
+    pub(crate) fn insert_all<'a>(
+        &self,
+        queues: impl Iterator<Item = (&'a Box<str>, &'a BTreeMap<i32, Extent>)>,
+    ) {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
-        by_topic.reserve(queues.len());
-        for (topic, queues) in queues.iter().filter(|(topic, _)| is_path_name(topic, 0)) {
+        by_topic.reserve(queues.size_hint().1.unwrap_or(0));
+        for (topic, queues) in queues.filter(|(topic, _)| is_path_name(topic, 0)) {
             let made = queues.iter().map(|(id, extent)| (*id, Arc::new(self.make(topic, *id, *extent))));
             by_topic.insert(topic.clone(), made.collect());
         }
@@ -93,6 +102,9 @@ impl Queues {
     /// Forgets all queues, before they are loaded once more.
     pub(crate) fn forget_all(&self) {
         self.by_topic.write().unwrap_or_else(|poison| poison.into_inner()).clear();
+        self.take_unwritten();
+        lock(&self.fresh).clear();
+        self.unwritten_units.store(0, Ordering::Relaxed);
     }
 
     /// Every queue there is.
@@ -103,6 +115,7 @@ impl Queues {
 
     /// Takes the list of queues with unwritten units.
     pub(crate) fn take_unwritten(&self) -> Vec<Arc<Queue>> {
+        self.ripe.store(0, Ordering::Relaxed);
         std::mem::take(&mut *lock(&self.unwritten))
     }
 }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use wire::hash::crc32;
 
 /// Bytes before a record's body.
-const HEAD_BYTES: usize = 8;
+pub(super) const HEAD_BYTES: usize = 8;
 /// Least room for records behind a base.
 const ROOM_BYTES_MIN: u64 = 16 << 10;
 /// Queue id of a row that says that a topic was removed.
@@ -92,7 +92,7 @@ impl Rows {
 }
 
 /// Ties a record to its place, so that one from elsewhere is not taken for it.
-fn checksum(generation: u64, position: u64, body: &[u8]) -> u32 {
+pub(super) fn checksum(generation: u64, position: u64, body: &[u8]) -> u32 {
     let place = crc32(&[generation.to_be_bytes(), position.to_be_bytes()].concat());
     crc32(body) ^ place
 }

@@ -233,6 +233,10 @@ impl Shared {
             job.units.resize(job.units.len() + missing, Unit::PRE_BLANK);
         }
         self.write_jobs(&mut jobs)?;
+        // Now, and not with the next checkpoint: without the queue table the files would be believed as a crash leaves them.
+        if self.sync_touched(&mut lock(&self.touched)).is_err() {
+            return Ok(());
+        }
         for job in jobs.values().flat_map(BTreeMap::values) {
             job.queue.found(job.from, job.until);
             self.correct_min(&job.queue);

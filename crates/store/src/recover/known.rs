@@ -99,7 +99,7 @@ impl Shared {
         Ok(self.is_plausible_start(claimed)?.then_some(newest))
     }
 
-    fn record_ending_by(&self, at: u64, end: u64) -> Result<Option<Newest>, OpenError> {
+    pub(super) fn record_ending_by(&self, at: u64, end: u64) -> Result<Option<Newest>, OpenError> {
         let Some(segment) = self.log.segment_of(at) else { return Ok(None) };
         let path = segment.path.clone();
         let position = at - segment.base;
@@ -131,14 +131,8 @@ impl Shared {
     }
 
     /// Makes the queues the table knows.
-    pub(super) fn insert_known(&self, known: Known) {
-        let Known { mut table, intended, .. } = known;
-        let mut removed = Vec::new();
-        for (topic, before) in &intended.removed {
-            // It was to be removed, and its files may be gone in part.
-            table.queues.remove(topic);
-            removed.push((topic.clone(), *before));
-        }
+    pub(super) fn insert_known(&self, known: &Known) {
+        let Known { table, intended, .. } = known;
         for (topic, before) in table.removed.iter().chain(&intended.removed) {
             self.queues.tombstones.insert(topic, *before);
         }
@@ -146,7 +140,9 @@ impl Shared {
         let mut dirty = Vec::new();
         for (topic, queues) in &intended.queues {
             for (queue_id, extent) in queues {
-                let held = table.queues.get(topic).and_then(|queues| queues.get(queue_id));
+                let is_kept = !intended.removed.contains_key(topic);
+                let held =
+                    table.queues.get(topic).filter(|_| is_kept).and_then(|queues| queues.get(queue_id));
                 // A new queue's file may begin with blank units.
                 let from = held.map_or(extent.min / file_units * file_units, |held| held.max);
                 if extent.max > from {
@@ -154,7 +150,9 @@ impl Shared {
                 }
             }
         }
-        self.queues.insert_all(&table.queues);
+        // Those to be removed have lost files in part.
+        let kept = table.queues.iter().filter(|(topic, _)| !intended.removed.contains_key(*topic));
+        self.queues.insert_all(kept);
         let log_min = self.log.min();
         let is_shorter = log_min > table.log_min;
         for queue in self.queues.all().iter().filter(|_| is_shorter) {
@@ -162,7 +160,8 @@ impl Shared {
         }
         self.check_later(is_shorter);
         let mut rounds = lock(&self.checkpointing);
-        rounds.removed = removed;
+        rounds.removed = intended.removed.iter().map(|(topic, before)| (topic.clone(), *before)).collect();
+        rounds.dirty.clear();
         for (topic, queue_id, from, until) in dirty {
             match self.queues.find_or_create(topic, queue_id) {
                 Ok(queue) => rounds.dirty.push(Dirty { queue, from, until }),

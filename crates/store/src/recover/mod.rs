@@ -3,7 +3,7 @@
 //!
 //! 1. The checkpoint says up to where everything is durable. Queue units at or behind that position are
 //!    dropped; the end of the last record that still has a unit is where reading begins.
-//! 2. From there the log is read; every record that is whole (magic, lengths, checksum, its own position)
+//! 2. The unit journal tells more units, and then reading begins behind these. From there the log is read; every record that is whole (magic, lengths, checksum, its own position)
 //!    is indexed again.
 //! 3. The first place without such a record is the end. What lies behind it is wiped and later files are
 //!    removed: were it left, an old record could come to lie exactly behind a new one and rise from the dead.
@@ -13,6 +13,7 @@
 
 mod heal;
 mod known;
+mod replay;
 mod scan;
 pub(crate) mod window;
 
@@ -25,7 +26,8 @@ use crate::store::Shared;
 use crate::wake::lock;
 pub use heal::Progress;
 pub(crate) use heal::{Healer, is_damage};
-use known::{Newest, crash_mark};
+use known::{Known, Newest, crash_mark};
+use replay::Replayed;
 pub use scan::Gap;
 use scan::Scan;
 use std::sync::atomic::Ordering;
@@ -68,12 +70,10 @@ impl Shared {
         // From here on something may be changed: a crash in between must be seen as one.
         self.begin(page.mark, known.is_some())?;
         let (from, newest) = match known {
-            Some(known) => {
-                let newest = known.newest;
-                self.insert_known(known);
-                (page.logics_physical_offset.unsigned_abs().max(self.log.min()), newest)
-            }
+            Some(known) => self.take_known(&known, &page)?,
             None => {
+                // Before a table counts again: it must not be believed with that one.
+                self.remove_journal().map_err(OpenError::io(root))?;
                 self.keep_tombstones()?;
                 self.load_queues(after_crash)?
             }
@@ -92,6 +92,22 @@ impl Shared {
         let recovered = Recovered { after_crash, from, end, records, cut: reason, lost_behind_cut, gaps };
         self.report(&recovered);
         Ok(recovered)
+    }
+
+    /// Takes the queues over from table and journal. Answers where reading the log begins, and the newest record before.
+    fn take_known(&self, known: &Known, page: &Checkpoint) -> Result<(u64, Newest), OpenError> {
+        let from = page.logics_physical_offset.unsigned_abs().max(self.log.min());
+        self.insert_known(known);
+        match self.replay_journal(from)? {
+            Replayed::To(end, newest) => return Ok((end, newest)),
+            Replayed::Nothing => {}
+            Replayed::Broken => {
+                self.queues.forget_all();
+                self.insert_known(known);
+            }
+        }
+        self.remove_journal().map_err(OpenError::io(&self.config.root))?;
+        Ok((from, known.newest))
     }
 
     fn report(&self, recovered: &Recovered) {

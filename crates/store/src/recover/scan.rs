@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 use wire::record::{RECORD_BYTES_MIN, RecordView};
 use wire::units::LogOffset;
 
-/// Units kept in memory before they go to the queue files.
-const UNITS_MAX: u64 = 1 << 19;
 /// Places a queue may miss, besides those that damaged parts of the log may have held, before a record's queue offset is
 /// taken for damaged.
 const GAP_MAX: u64 = 1 << 16;
@@ -193,7 +191,7 @@ impl Shared {
         scan.last_record = Some(offset);
         scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());
         scan.end += size as u64;
-        if self.queues.unwritten_units.load(Ordering::Relaxed) > UNITS_MAX {
+        if self.queues.unwritten_units.load(Ordering::Relaxed) > self.config.unwritten_units_max {
             self.spill_tails(scan.end)?;
         }
         if scan.records.is_multiple_of(STEPS) && scan.is_time_to_report() {
@@ -323,7 +321,7 @@ impl Shared {
         let unit = Unit { log_offset: LogOffset::new(offset), size, tags_code };
         for place in queue.max().get()..=wanted {
             queue.take_next();
-            queue.push(if place == wanted { unit } else { Unit::PRE_BLANK }, &self.queues.unwritten);
+            queue.push(if place == wanted { unit } else { Unit::PRE_BLANK }, &self.queues);
             self.queues.unwritten_units.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -332,7 +330,11 @@ impl Shared {
     fn spill_tails(&self, end: u64) -> io::Result<()> {
         let written = self.write_round(&mut lock(&self.checkpointing), end, &mut lock(&self.touched));
         match written {
-            Ok(queues) => queues.iter().for_each(|queue| queue.trim_tail(true)),
+            Ok(queues) => {
+                // The journal cannot know these: it begins anew behind the next checkpoint.
+                lock(&self.journaling).give_up(&*self.disk, &self.config.root, end);
+                queues.iter().for_each(|queue| queue.trim_written());
+            }
             Err(crate::checkpoint::Interrupted::NoSpace(error)) => return Err(error),
             Err(crate::checkpoint::Interrupted::Fenced) => {
                 return Err(io::Error::other(self.fence.reason().unwrap_or_default()));

@@ -12,6 +12,7 @@ mod index;
 mod inspect;
 mod java;
 mod java_index;
+mod journal;
 mod model;
 mod multi;
 mod real;

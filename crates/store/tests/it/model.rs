@@ -21,6 +21,7 @@ enum Op {
     Group(usize, Vec<usize>),
     Flush,
     Checkpoint,
+    Journal,
     Check,
     CloseAndOpen,
     Kill,
@@ -44,9 +45,11 @@ enum Harm {
     /// Another program wrote the six numbers.
     ForeignPage,
     DeletePage,
+    DeleteJournal,
+    FlipJournal,
 }
 
-const HARMS: [Harm; 8] = [
+const HARMS: [Harm; 10] = [
     Harm::DeleteQueueFile,
     Harm::TruncateQueueFile,
     Harm::ZeroQueueFile,
@@ -55,6 +58,8 @@ const HARMS: [Harm; 8] = [
     Harm::FlipTable,
     Harm::ForeignPage,
     Harm::DeletePage,
+    Harm::DeleteJournal,
+    Harm::FlipJournal,
 ];
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -64,6 +69,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => (0usize..4, prop::collection::vec(0usize..400, 1..5)).prop_map(|(queue, list)| Op::Group(queue, list)),
         2 => Just(Op::Flush),
         2 => Just(Op::Checkpoint),
+        3 => Just(Op::Journal),
         1 => Just(Op::Check),
         1 => Just(Op::CloseAndOpen),
         1 => Just(Op::Kill),
@@ -232,6 +238,8 @@ impl Model {
         } else {
             // Right after opening without a table there is none yet: the files are then the only word on the queues.
             self.store.checkpoint().unwrap();
+            self.append(&[(which % 4, 20, false), (0, 300, false)], false);
+            self.store.journal().unwrap();
             self.durable = self.log.len();
         }
         let disk = self.disk.killed();
@@ -240,9 +248,14 @@ impl Model {
             let files = entries.iter().filter(|entry| !entry.is_dir);
             files.map(|entry| Path::new(directory).join(&entry.name)).collect()
         };
+        let named = |prefix: &str| -> Vec<PathBuf> {
+            let is_one = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);
+            list("/store/vostok").into_iter().filter(is_one).collect()
+        };
         let (topic, queue_id) = QUEUES[which % QUEUES.len()];
         let files = match harm {
-            Harm::DeleteTable | Harm::FlipTable => list("/store/vostok"),
+            Harm::DeleteTable | Harm::FlipTable => named("queues."),
+            Harm::DeleteJournal | Harm::FlipJournal => named("units."),
             Harm::ForeignPage | Harm::DeletePage => {
                 list("/store").into_iter().filter(|path| path.ends_with("checkpoint")).collect()
             }
@@ -251,13 +264,15 @@ impl Model {
         if let Some(path) = files.get(which % files.len().max(1)) {
             let file = disk.open(path).unwrap();
             match harm {
-                Harm::DeleteQueueFile | Harm::DeleteTable | Harm::DeletePage => disk.remove(path).unwrap(),
+                Harm::DeleteQueueFile | Harm::DeleteTable | Harm::DeletePage | Harm::DeleteJournal => {
+                    disk.remove(path).unwrap()
+                }
                 Harm::TruncateQueueFile => {
                     drop(disk.create(path, (which % 160) as u64, Space::Sparse).unwrap())
                 }
                 Harm::ZeroQueueFile => file.zero(0, 160).unwrap(),
                 Harm::ZeroUnit => file.zero((which % 8 * 20) as u64, 20).unwrap(),
-                Harm::FlipTable => {
+                Harm::FlipTable | Harm::FlipJournal => {
                     let mut byte = [0];
                     let at = which as u64 % file.length().unwrap();
                     file.read_at(&mut byte, at).unwrap();
@@ -295,6 +310,7 @@ impl Model {
                     self.durable = self.log.len();
                 }
             }
+            Op::Journal => drop(self.store.journal()),
             Op::Check => self.check(),
             Op::CloseAndOpen => {
                 self.store.close().unwrap();

@@ -1,0 +1,52 @@
+//! A queue's units on their way into the unit journal, and back after a crash.
+
+use super::journal::Part;
+use super::registry::Queues;
+use super::{Queue, Unit};
+use crate::wake::lock;
+use std::sync::Arc;
+
+impl Queue {
+    /// Copies the units of records before `end` that are not in the journal. The queue stays on the list of these when some are
+    /// left.
+    pub(crate) fn copy_fresh(self: &Arc<Self>, end: u64, part: &mut Part, queues: &Queues) {
+        let mut tail = lock(&self.tail);
+        tail.fresh = false;
+        if self.is_removed() {
+            return;
+        }
+        // What is not in the tail any more is in the files, and the page says so.
+        let first = tail.journaled.max(tail.first);
+        let skip = usize::try_from(first - tail.first).expect("inside the tail");
+        let until = tail.units_before(end).max(skip);
+        if until > skip {
+            part.add(&self.topic, self.queue_id, first, tail.units.range(skip, until));
+        }
+        tail.journaled = tail.first + until as u64;
+        if until < tail.units.len() {
+            tail.fresh = true;
+            lock(&queues.fresh).push(self.clone());
+        }
+    }
+
+    /// Takes over units of the journal, from offset `first` on. Answers how many are new; `None` when they do not continue
+    /// what is there.
+    pub(crate) fn adopt(self: &Arc<Self>, first: u64, units: &[Unit], queues: &Queues) -> Option<u64> {
+        let next = self.max().get();
+        if first > next {
+            if self.min().get() < next {
+                return None;
+            }
+            self.start_at(first);
+        }
+        let known = usize::try_from(self.max().get() - first).unwrap_or(usize::MAX);
+        let units = units.get(known..).unwrap_or_default();
+        units.iter().for_each(|unit| {
+            self.take_next();
+            self.push(*unit, queues);
+        });
+        let mut tail = lock(&self.tail);
+        tail.journaled = tail.first + tail.units.len() as u64;
+        Some(units.len() as u64)
+    }
+}

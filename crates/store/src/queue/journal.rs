@@ -1,0 +1,380 @@
+//! The unit journal: units of records that the checkpoint page does not speak of yet, one behind the other in files of ours.
+//! With it a store of many queues writes each queue's own file rarely and still knows after a crash what is in the queues,
+//! without reading the log from the last checkpoint on.
+//!
+//! Files `vostok/units.<number>` hold records as [the table](super::table) does: length, checksum tied to number and position,
+//! body. The first byte of a body is its kind, all numbers are big-endian:
+//!
+//! | kind | content |
+//! |---|---|
+//! | 0, once, at the start | 8: position of the log this file goes on from |
+//! | 1 | groups: 2 + n topic, 4 queue id, 8 offset of the first unit, 4 count, units as in a queue file |
+//! | 2 | 8: *all units of records before this position* are in the queue files as the page knows them, or in the journal up to here; 8: start of the record that ends there; 8: its store time |
+//!
+//! A record of kind 2 is written when the log is durable up to its position, so it holds whenever it is whole: neither the page
+//! nor the table speaks of the journal. What lies behind the last one counts for nothing. A file whose start is not the last position
+//! of the one before begins anew; that counts if the page has reached its start. Files wholly behind the page are removed.
+//!
+//! All of it is derived. Whatever does not fit is given up, and the log is read from further back.
+
+use super::Unit;
+use super::table::{HEAD_BYTES, checksum, directory};
+use crate::disk::{Disk, DiskFile, Space};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const START: u8 = 0;
+const GROUPS: u8 = 1;
+const END: u8 = 2;
+/// A new file is begun behind so many bytes.
+const FILE_BYTES: u64 = 24 << 20;
+/// Room a file is made with; it grows by doubling.
+const ROOM_BYTES_MIN: u64 = 16 << 10;
+/// Groups of about so many bytes go into one record.
+const PART_BYTES: usize = 512 << 10;
+
+/// What a journal is complete up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// All units of records before this position.
+    pub(crate) at: u64,
+    /// Start of the newest record before it.
+    pub(crate) last_record: u64,
+    pub(crate) store_timestamp: i64,
+}
+
+/// A record with groups under construction.
+pub(crate) struct Part(Vec<u8>);
+
+impl Part {
+    pub(crate) fn new() -> Self {
+        Self(body(GROUPS))
+    }
+
+    pub(crate) fn add(&mut self, topic: &str, queue_id: i32, first: u64, units: impl Iterator<Item = Unit>) {
+        let length = u16::try_from(topic.len()).expect("topics have at most 255 bytes");
+        self.0.extend_from_slice(&length.to_be_bytes());
+        self.0.extend_from_slice(topic.as_bytes());
+        self.0.extend_from_slice(&queue_id.to_be_bytes());
+        self.0.extend_from_slice(&first.to_be_bytes());
+        let at = self.0.len();
+        self.0.extend_from_slice(&[0; 4]);
+        units.for_each(|unit| self.0.extend_from_slice(&unit.to_bytes()));
+        let count = (self.0.len() - at - 4) / 20;
+        let count = u32::try_from(count).expect("a tail has less than 4 billion units");
+        self.0[at..at + 4].copy_from_slice(&count.to_be_bytes());
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() >= PART_BYTES
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.len() == HEAD_BYTES + 1
+    }
+}
+
+fn body(kind: u8) -> Vec<u8> {
+    let mut bytes = vec![0; HEAD_BYTES];
+    bytes.push(kind);
+    bytes
+}
+
+fn path_of(root: &Path, number: u64) -> PathBuf {
+    directory(root).join(format!("units.{number}"))
+}
+
+/// Numbers of the files there are, ascending.
+fn numbers(disk: &dyn Disk, root: &Path) -> io::Result<Vec<u64>> {
+    let entries = disk.list(&directory(root))?;
+    let mut numbers: Vec<u64> =
+        entries.iter().filter_map(|entry| entry.name.strip_prefix("units.")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Removes all files but some; durable when it returns.
+pub(crate) fn remove_except(disk: &dyn Disk, root: &Path, kept: &[u64]) -> io::Result<()> {
+    let gone: Vec<u64> = numbers(disk, root)?.into_iter().filter(|number| !kept.contains(number)).collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    gone.iter().try_for_each(|number| disk.remove(&path_of(root, *number)))?;
+    disk.sync_dir(&directory(root))
+}
+
+/// The file that is written.
+struct Open {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    at: u64,
+    length: u64,
+}
+
+/// The journal as its writer knows it.
+#[derive(Default)]
+pub(crate) struct Journal {
+    /// The newest number used.
+    number: u64,
+    open: Option<Open>,
+    /// Complete up to here; none before the first entry and after trouble.
+    end: Option<u64>,
+    /// The page must have got here before the journal can begin anew: some units before are in neither.
+    gap_end: u64,
+    /// Files that are not written any more, and the ends of what they hold.
+    older: Vec<(u64, u64)>,
+}
+
+impl Journal {
+    /// Goes on behind what an earlier run of the store left and this one took over.
+    pub(crate) fn resume(&mut self, found: &Found) {
+        self.number = found.files.last().map_or(0, |(number, _)| *number);
+        self.end = Some(found.end.at);
+        self.older = found.files.iter().map(|(number, _)| (*number, found.end.at)).collect();
+    }
+
+    /// Complete up to here.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.end
+    }
+
+    /// Units before this position are in neither files nor journal.
+    pub(crate) fn give_up(&mut self, disk: &dyn Disk, root: &Path, end: u64) {
+        self.gap_end = self.gap_end.max(end);
+        self.end = None;
+        self.open = None;
+        self.older.clear();
+        if let Err(error) = remove_except(disk, root, &[]) {
+            tracing::debug!(%error, "files of the unit journal stay; they end before what is missing");
+        }
+    }
+
+    /// Makes ready for an entry, when the page speaks of everything before `committed`. `false` when an entry would not
+    /// count.
+    pub(crate) fn begin(
+        &mut self,
+        disk: &dyn Disk,
+        root: &Path,
+        committed: u64,
+        file_bytes: u64,
+    ) -> io::Result<bool> {
+        let from = match self.end {
+            Some(end) if end >= committed => end,
+            _ if committed < self.gap_end => return Ok(false),
+            _ => committed,
+        };
+        let goes_on = self.end == Some(from);
+        if goes_on && self.open.as_ref().is_some_and(|open| open.at < file_bytes.min(FILE_BYTES)) {
+            return Ok(true);
+        }
+        if self.open.take().is_some() {
+            self.older.push((self.number, self.end.unwrap_or(0)));
+        }
+        self.number += 1;
+        let path = path_of(root, self.number);
+        disk.create_dir_all(&directory(root))?;
+        // A leftover of the same name may hold anything.
+        disk.remove(&path)?;
+        let length = ROOM_BYTES_MIN;
+        let file = disk.create(&path, length, Space::Sparse)?;
+        self.open = Some(Open { file, path, at: 0, length });
+        let mut start = body(START);
+        start.extend_from_slice(&from.to_be_bytes());
+        self.write(disk, start)?;
+        disk.sync_dir(&directory(root))?;
+        self.end = Some(from);
+        Ok(true)
+    }
+
+    fn write(&mut self, disk: &dyn Disk, mut bytes: Vec<u8>) -> io::Result<()> {
+        let open = self.open.as_mut().expect("begun before anything is written");
+        let length = u32::try_from(bytes.len() - HEAD_BYTES).map_err(io::Error::other)?;
+        let sum = checksum(self.number, open.at, &bytes[HEAD_BYTES..]);
+        bytes[..4].copy_from_slice(&length.to_be_bytes());
+        bytes[4..8].copy_from_slice(&sum.to_be_bytes());
+        let end = open.at + bytes.len() as u64;
+        if end > open.length {
+            open.length = end.max(open.length * 2);
+            open.file = disk.create(&open.path, open.length, Space::Sparse)?;
+        }
+        open.file.write_at(&bytes, open.at)?;
+        open.at = end;
+        Ok(())
+    }
+
+    /// Adds groups; they count once [`Self::finish`] was called.
+    pub(crate) fn add(&mut self, disk: &dyn Disk, part: &mut Part) -> io::Result<()> {
+        if part.is_empty() {
+            return Ok(());
+        }
+        let part = std::mem::replace(part, Part::new());
+        self.write(disk, part.0)
+    }
+
+    /// Ends an entry; the log is durable up to it. Durable when it returns.
+    pub(crate) fn finish(&mut self, disk: &dyn Disk, end: End) -> io::Result<()> {
+        let mut bytes = body(END);
+        for number in [end.at, end.last_record, end.store_timestamp.cast_unsigned()] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        self.write(disk, bytes)?;
+        self.open.as_ref().map_or(Ok(()), |open| open.file.sync())?;
+        self.end = Some(end.at);
+        Ok(())
+    }
+
+    /// Removes files the page has passed.
+    pub(crate) fn remove_passed(&mut self, disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<()> {
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.older).into_iter().partition(|(_, end)| *end <= committed);
+        self.older = kept;
+        if self.end.is_some_and(|end| end <= committed) && self.open.take().is_some() {
+            disk.remove(&path_of(root, self.number))?;
+        }
+        gone.iter().try_for_each(|(number, _)| disk.remove(&path_of(root, *number)))
+    }
+}
+
+/// A journal found at opening.
+pub(crate) struct Found {
+    pub(crate) end: End,
+    /// Numbers of its files, and up to where they count.
+    files: Vec<(u64, u64)>,
+}
+
+/// Units of one queue that follow each other.
+pub(crate) struct Group<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) queue_id: i32,
+    pub(crate) first: u64,
+    units: &'a [u8],
+}
+
+impl Group<'_> {
+    pub(crate) fn units(&self) -> impl Iterator<Item = Option<Unit>> + '_ {
+        self.units.as_chunks::<20>().0.iter().map(|bytes| Unit::from_bytes(bytes))
+    }
+}
+
+/// What is in the journal behind `committed`, the position of the page; `None` when that is nothing.
+pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<Option<Found>> {
+    let mut at = None;
+    let mut end = None;
+    let mut files = Vec::new();
+    for number in numbers(disk, root)? {
+        let mut records = Records::open(disk, root, number)?;
+        let Some(from) = records.next()?.and_then(|body| number_at(body.strip_prefix(&[START])?, 0)) else {
+            continue;
+        };
+        if at != Some(from) {
+            if from > committed {
+                continue;
+            }
+            (end, files) = (None, Vec::new());
+        }
+        at = Some(from);
+        let mut until = records.at;
+        while let Some(body) = records.next()? {
+            if let Some(found) = end_of(body) {
+                (at, end) = (Some(found.at), Some(found));
+                until = records.at;
+            }
+        }
+        files.push((number, until));
+    }
+    Ok(end.filter(|end| end.at > committed).map(|end| Found { end, files }))
+}
+
+fn number_at(bytes: &[u8], index: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(bytes.get(index * 8..index * 8 + 8)?.try_into().ok()?))
+}
+
+fn end_of(body: &[u8]) -> Option<End> {
+    let rest = body.strip_prefix(&[END])?;
+    let number = |index| number_at(rest, index);
+    Some(End { at: number(0)?, last_record: number(1)?, store_timestamp: number(2)?.cast_signed() })
+}
+
+impl Found {
+    /// The numbers of its files.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.files.iter().map(|(number, _)| *number).collect()
+    }
+
+    /// Gives all groups in order, until one is refused: then the answer is `false`.
+    pub(crate) fn each_group(
+        &self,
+        disk: &dyn Disk,
+        root: &Path,
+        mut take: impl FnMut(&Group<'_>) -> bool,
+    ) -> io::Result<bool> {
+        for (number, until) in &self.files {
+            let mut records = Records::open(disk, root, *number)?;
+            while records.at < *until {
+                let Some(body) = records.next()? else { return Ok(false) };
+                let Some(mut rest) = body.strip_prefix(&[GROUPS]) else { continue };
+                while !rest.is_empty() {
+                    let group = group(&mut rest).ok_or(io::Error::from(ErrorKind::InvalidData))?;
+                    if !take(&group) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn group<'a>(rest: &mut &'a [u8]) -> Option<Group<'a>> {
+    let length = u16::from_be_bytes(rest.split_off(..2)?.try_into().ok()?);
+    let topic = str::from_utf8(rest.split_off(..usize::from(length))?).ok()?;
+    let queue_id = i32::from_be_bytes(rest.split_off(..4)?.try_into().ok()?);
+    let first = u64::from_be_bytes(rest.split_off(..8)?.try_into().ok()?);
+    let count = u32::from_be_bytes(rest.split_off(..4)?.try_into().ok()?);
+    let units = rest.split_off(..usize::try_from(count).ok()?.checked_mul(20)?)?;
+    Some(Group { topic, queue_id, first, units })
+}
+
+/// The whole records of a file, one after the other.
+struct Records {
+    file: Arc<dyn DiskFile>,
+    number: u64,
+    length: u64,
+    /// End of the record given last.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Records {
+    fn open(disk: &dyn Disk, root: &Path, number: u64) -> io::Result<Self> {
+        let file = disk.open(&path_of(root, number))?;
+        let length = file.length()?;
+        Ok(Self { file, number, length, at: 0, bytes: Vec::new() })
+    }
+
+    /// The next body; `None` where no whole record follows.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        let start = self.at + HEAD_BYTES as u64;
+        if start > self.length {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD_BYTES];
+        self.file.read_at(&mut head, self.at)?;
+        let length = u32::from_be_bytes(head[..4].try_into().expect("four bytes sliced"));
+        let sum = u32::from_be_bytes(head[4..].try_into().expect("four bytes sliced"));
+        if length == 0 || start + u64::from(length) > self.length {
+            return Ok(None);
+        }
+        self.bytes.resize(length as usize, 0);
+        self.file.read_at(&mut self.bytes, start)?;
+        if checksum(self.number, self.at, &self.bytes) != sum {
+            return Ok(None);
+        }
+        self.at = start + u64::from(length);
+        Ok(Some(&self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests;

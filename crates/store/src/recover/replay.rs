@@ -1,0 +1,91 @@
+//! Taking over the unit journal: what the queues got between the last checkpoint and the journal's last entry.
+
+use super::known::Newest;
+use crate::error::OpenError;
+use crate::queue::Unit;
+use crate::queue::journal::{self, Found, Group};
+use crate::queue::table;
+use crate::store::Shared;
+use crate::wake::lock;
+use std::sync::atomic::Ordering;
+
+/// What became of the journal.
+pub(super) enum Replayed {
+    /// All queues are complete up to this position of the log.
+    To(u64, Newest),
+    /// There is none that counts.
+    Nothing,
+    /// The queues have a part of it and must be made again.
+    Broken,
+}
+
+impl Shared {
+    /// Puts the journal's units into the queues, which are as the table says: complete up to `committed`.
+    pub(super) fn replay_journal(&self, committed: u64) -> Result<Replayed, OpenError> {
+        let (disk, root) = (&*self.disk, &self.config.root);
+        let found = match journal::find(disk, root, committed) {
+            Ok(Some(found)) if self.fits_log(&found)? => found,
+            Ok(_) => return Ok(Replayed::Nothing),
+            Err(error) => {
+                tracing::warn!(%error, "the unit journal cannot be read; reading the log instead");
+                return Ok(Replayed::Nothing);
+            }
+        };
+        let mut units = Vec::new();
+        let mut count = 0;
+        let taken = found.each_group(disk, root, |group| {
+            let adopted = self.adopt(group, &mut units);
+            count += adopted.unwrap_or(0);
+            adopted.is_some()
+        });
+        self.queues.unwritten_units.fetch_add(count, Ordering::Relaxed);
+        match taken {
+            Ok(true) => {}
+            Ok(false) | Err(_) => {
+                tracing::warn!("the unit journal does not continue the queues; reading the log instead");
+                return Ok(Replayed::Broken);
+            }
+        }
+        journal::remove_except(disk, root, &found.numbers())
+            .map_err(OpenError::io(table::directory(root)))?;
+        lock(&self.journaling).resume(&found);
+        let newest = Newest { at: found.end.last_record, store_timestamp: found.end.store_timestamp };
+        Ok(Replayed::To(found.end.at, newest))
+    }
+
+    /// Whether the log holds what the journal speaks of.
+    fn fits_log(&self, found: &Found) -> Result<bool, OpenError> {
+        let end = found.end;
+        let fits = end.at <= self.log.capacity_end()
+            && self.record_ending_by(end.last_record, end.at)?.is_some()
+            && self.is_plausible_start(end.at)?;
+        if !fits {
+            tracing::warn!(
+                end = end.at,
+                "the log does not hold what the unit journal speaks of; reading it instead"
+            );
+        }
+        Ok(fits)
+    }
+
+    /// Answers how many units were new; `None` when they do not continue their queue.
+    fn adopt(&self, group: &Group<'_>, units: &mut Vec<Unit>) -> Option<u64> {
+        units.clear();
+        let is_old = |unit: &Unit| self.queues.tombstones.covers(group.topic, unit.log_offset.get());
+        let mut first = group.first;
+        for unit in group.units() {
+            let unit = unit?;
+            if units.is_empty() && is_old(&unit) {
+                // Of a topic that was removed since.
+                first += 1;
+                continue;
+            }
+            units.push(unit);
+        }
+        if units.is_empty() {
+            return Some(0);
+        }
+        let queue = self.queues.find_or_create(group.topic, group.queue_id).ok()?;
+        queue.adopt(first, units, &self.queues)
+    }
+}
