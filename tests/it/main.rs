@@ -11,6 +11,7 @@ mod edges;
 mod frames;
 mod hostile;
 mod judge;
+mod lab;
 mod many;
 mod pops;
 mod process;

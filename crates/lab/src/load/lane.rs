@@ -17,6 +17,10 @@ use wire::frame::Command;
 /// Nanoseconds a place rests after a refusal, so that an overloaded broker is not hammered.
 const REST_NS: u64 = 100_000_000;
 
+/// Nanoseconds between two looks at all places for requests without an answer: an open loop ticks far more often, and
+/// has thousands of places.
+const LOOK_NS: u64 = 20_000_000;
+
 /// What one connection does.
 #[derive(Debug)]
 pub struct LaneOptions<W> {
@@ -55,6 +59,8 @@ struct State {
     pace: Option<Pace>,
     /// An open loop is late because no place is free, and not because this process is.
     blocked: bool,
+    /// When requests without an answer are looked for again.
+    look_ns: u64,
     queue: usize,
     counter: u16,
     sequence: u64,
@@ -78,6 +84,7 @@ impl<W: Work> Lane<W> {
             stopped: false,
             pace: options.pace,
             blocked: false,
+            look_ns: 0,
             queue: options.first_queue % options.work.queues(),
             counter: 0,
             sequence: 0,
@@ -131,8 +138,11 @@ impl<W: Work> Lane<W> {
     pub fn tick(&self, peer: &Peer) {
         let now_ns = self.clock.now_ns();
         let mut state = self.state();
-        let lost = state.slots.expire(now_ns);
-        self.lost(&mut state, &lost);
+        if now_ns >= state.look_ns {
+            state.look_ns = now_ns + LOOK_NS;
+            let lost = state.slots.expire(now_ns);
+            self.lost(&mut state, &lost);
+        }
         state.slots.wake(now_ns);
         if state.is_done() {
             self.changed.notify_one();

@@ -1,6 +1,7 @@
 //! Pauses of a Java process, from the unified log of its collector (JDK 9 and later).
 //!
-//! A JVM that writes no such log is asked to write one by `jcmd`, which needs the same user and changes nothing else.
+//! A JVM that writes no such log is asked to write one by `jcmd`, which needs the same user and changes nothing else;
+//! it is asked to end that when the watching ends.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,6 +16,18 @@ pub struct Collector {
     rest: String,
     /// The log tells how long every safepoint lasted, so collections need not be added.
     has_safepoints: bool,
+    /// The process that was asked for the log, and where it is.
+    asked: Option<(i32, PathBuf)>,
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if let Some((pid, path)) = &self.asked {
+            // Where the process or its log is gone, there is nothing to end.
+            let _ = command(*pid, path, &["what=all=off"]);
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// What happened since asked last.
@@ -29,13 +42,16 @@ impl Collector {
     /// The collector of a process, from this log or one that the JVM is asked for; `None` where neither can be had.
     #[must_use]
     pub fn of(pid: Option<i32>, log: Option<&Path>) -> Option<Self> {
-        let path = match log {
-            Some(path) => path.to_owned(),
-            None => ask(pid?)?,
+        let (path, asked) = match log {
+            Some(path) => (path.to_owned(), None),
+            None => {
+                let path = ask(pid?)?;
+                (path.clone(), Some((pid?, path)))
+            }
         };
         let mut file = File::open(path).ok()?;
         file.seek(SeekFrom::End(0)).ok()?;
-        Some(Self { file, rest: String::new(), has_safepoints: false })
+        Some(Self { file, rest: String::new(), has_safepoints: false, asked })
     }
 
     /// What happened since this was asked last.
@@ -52,16 +68,30 @@ impl Collector {
     }
 }
 
-/// Asks a JVM to write its log from now on.
+/// Asks a JVM to write its log from now on. Nothing else is asked: `jcmd` sends a signal that ends other processes.
 fn ask(pid: i32) -> Option<PathBuf> {
-    let path = std::env::temp_dir().join(format!("vostok-lab-gc-{pid}.log"));
+    if !is_java(pid) {
+        return None;
+    }
+    let path = std::env::temp_dir().join(format!("vostok-lab-gc-{pid}-{}.log", std::process::id()));
+    let wanted = ["output_options=filesize=0", "what=gc=info,safepoint=info", "decorators=uptime,tags"];
+    command(pid, &path, &wanted).filter(|()| path.exists()).map(|()| path)
+}
+
+/// True for a process that has a Java virtual machine loaded.
+pub(super) fn is_java(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("/libjvm.so"))
+}
+
+/// Changes one of a JVM's logs; `None` when it cannot be reached.
+fn command(pid: i32, path: &Path, words: &[&str]) -> Option<()> {
     let asked = Command::new("jcmd")
         .args([&pid.to_string(), "VM.log", &format!("output=file={}", path.display())])
-        .args(["output_options=filesize=0", "what=gc=info,safepoint=info", "decorators=uptime,tags"])
+        .args(words)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    (asked.ok()?.success() && path.exists()).then_some(path)
+    asked.ok().filter(|status| status.success()).map(|_| ())
 }
 
 /// Reads lines such as `[8.1s][gc] GC(3) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(64M) 3.456ms` and

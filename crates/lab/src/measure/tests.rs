@@ -99,6 +99,16 @@ fn pauses_are_read_from_the_unified_log() {
 }
 
 #[test]
+fn a_process_that_is_no_jvm_is_left_alone() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    assert!(!collector::is_java(pid) && Collector::of(Some(pid), None).is_none());
+    assert!(child.try_wait().unwrap().is_none(), "it goes on");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_log_is_followed_from_its_end() {
     use std::io::Write;
     let mut file = tempfile::NamedTempFile::new().unwrap();

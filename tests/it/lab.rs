@@ -1,0 +1,88 @@
+//! The lab against a server that stops for half a second: no latency may be left out because the load waited too
+//! (coordinated omission), neither in an open loop nor, once corrected, in a closed one.
+
+use crate::common::os::signal;
+use lab::archive::{Archive, corrected, empty_histogram};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Numbers of the signals on Linux.
+const STOP: i32 = 19;
+const CONTINUE: i32 = 18;
+
+/// How long the server stops.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Ends with the test, also when that fails.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn vostok(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vostok"));
+    command.args(arguments).stdout(Stdio::piped()).stdin(Stdio::null());
+    command
+}
+
+/// The 99.9th percentile of a run in which the server pauses, microseconds.
+fn paused(load: &[&str], threads: u32, is_closed: bool) -> u64 {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("run");
+    let mut echo = Process(vostok(&["lab", "echo", "--port", "0"]).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(echo.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split([' ', ',']).nth(3).unwrap().to_owned();
+    let threads_text = threads.to_string();
+    let fixed = ["lab", "matrix", "-n", &address, "--threads", &threads_text, "--out", out.to_str().unwrap()];
+    let times = ["--warmup", "1", "--duration", "8", "--repeats", "1", "--no-selftest"];
+    let mut run = Process(vostok(&[&fixed[..], &times, load].concat()).spawn().unwrap());
+    await_rows(&out, 4);
+    signal(echo.0.id(), STOP).unwrap();
+    std::thread::sleep(PAUSE);
+    signal(echo.0.id(), CONTINUE).unwrap();
+    assert!(run.0.wait().unwrap().success());
+    let record = Archive::open(&out).unwrap().record().unwrap();
+    let window = &record.windows(&record.cells[0], "steady")[0];
+    let sent = window.load.iter().map(|row| row.sent as f64).sum::<f64>() / window.load.len() as f64;
+    let mut all = empty_histogram();
+    let (first, last) = (window.load[0].at_ms, window.load[window.load.len() - 1].at_ms);
+    let repeat = &record.cells[0].repeats[0];
+    for (at_ms, histogram) in repeat.latency.iter().filter(|(at_ms, _)| (first..=last).contains(at_ms)) {
+        assert!(*at_ms > 0);
+        all.add(histogram).unwrap();
+    }
+    let seen = if is_closed { corrected(&all, threads, sent) } else { all };
+    seen.value_at_quantile(0.999)
+}
+
+fn await_rows(out: &Path, count: usize) {
+    let path = out.join("cells");
+    let begin = Instant::now();
+    loop {
+        let cell = std::fs::read_dir(&path).ok().and_then(|mut cells| cells.next()?.ok());
+        let text =
+            cell.map(|cell| std::fs::read_to_string(cell.path().join("1/load.csv")).unwrap_or_default());
+        if text.is_some_and(|text| text.lines().count() > count) {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "no load after a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_pause_is_seen_by_open_and_closed_loops_alike() {
+    let closed = std::thread::spawn(|| paused(&[], 8, true));
+    let open = paused(&["--rate", "3000"], 4000, false);
+    let closed = closed.join().unwrap();
+    assert!((400_000..650_000).contains(&open), "open loop: {open} us");
+    assert!(closed.abs_diff(open) * 10 <= open, "closed loop: {closed} us, open loop: {open} us");
+}
