@@ -7,6 +7,7 @@ use wire::fields::FieldError;
 use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
 
 use crate::changes::{Change, Later, Then};
+use crate::refused::Cause;
 
 /// Suffix of remarks that point the user to the public FAQ (`FAQUrl.suggestTodo`).
 pub const FAQ: &str = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
@@ -81,12 +82,19 @@ pub struct Refusal {
     pub remark: Cow<'static, str>,
     /// The request is no mistake: it goes on once this is on disk. Code and remark are for who cannot wait.
     pub(crate) later: Option<Box<Later>>,
+    /// What the refusal counts as, when the request was in order.
+    pub(crate) cause: Option<Cause>,
 }
 
 impl Refusal {
     /// A refusal with `code`.
     pub fn new(code: i32, remark: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, remark: remark.into(), later: None }
+        Self { code, remark: remark.into(), later: None, cause: None }
+    }
+
+    /// A refusal of a request that was in order.
+    pub(crate) fn because(cause: Cause, code: i32, remark: impl Into<Cow<'static, str>>) -> Self {
+        Self { cause: Some(cause), ..Self::new(code, remark) }
     }
 
     /// A request that is served again once a change is on disk.

@@ -25,11 +25,13 @@ use crate::light::Light;
 use crate::locks::Locks;
 use crate::offsets::Offsets;
 use crate::pop::{self, Pops};
+use crate::refused::Refused;
 use crate::retention::Retention;
 use crate::schedule::Schedule;
 use crate::stats::Stats;
 use crate::topics::{Queue, Topic, Topics};
 use crate::transaction::Transactions;
+use crate::vital::{Duty, Vital};
 use crate::{Refusal, names, pull, timer};
 
 /// Milliseconds of the longest month, the span of the time in unique keys.
@@ -65,6 +67,8 @@ pub struct Broker {
     pub(crate) pops: Pops,
     pub(crate) modes: Modes,
     pub(crate) routes: Routes,
+    pub(crate) vital: Arc<Vital>,
+    pub(crate) refused: Refused,
     /// Address written into records and message ids; clients reach the broker there.
     pub(crate) store_host: SocketAddr,
     /// The pairs every sent message gets: region, trace switch, cluster.
@@ -124,6 +128,8 @@ impl Broker {
             changes: Changes::default(),
             retention: Retention::default(),
             asks: Asks::default(),
+            vital: Arc::default(),
+            refused: Refused::default(),
             light: Light::of(&store),
             pops: Pops::new(&config.broker_cluster_name),
             draining: AtomicBool::new(false),
@@ -227,11 +233,13 @@ impl Broker {
 
     /// The topic of delayed messages.
     pub(crate) fn schedule_topic(&self) -> Result<Arc<Topic>, Refusal> {
+        self.vital.demand(Duty::Delay)?;
         self.find_or_ensure(names::SCHEDULE_TOPIC, self.delay_levels())
     }
 
     /// The topic of messages for a point in time.
     pub(crate) fn timer_topic(&self) -> Result<Arc<Topic>, Refusal> {
+        self.vital.demand(Duty::Timer)?;
         self.find_or_ensure(names::TIMER_TOPIC, 1)
     }
 
@@ -403,7 +411,7 @@ impl Broker {
         let (flushes, progress) = (self.store.flushes(), self.store.progress());
         let conflicts = self.clients.conflicts();
         let named = conflicts.iter().take(CONFLICTS_NAMED).map(String::as_str).collect::<Vec<_>>().join(",");
-        BTreeMap::from([
+        let mut status = BTreeMap::from([
             ("vostokVersion", env!("CARGO_PKG_VERSION").to_owned()),
             ("subscriptionConflictGroups", conflicts.len().to_string()),
             ("subscriptionConflicts", named),
@@ -419,6 +427,9 @@ impl Broker {
             ("timerQueueOffset", self.timer.queue_offset.load(Ordering::Relaxed).to_string()),
             ("timerPending", self.timer.pending.load(Ordering::Relaxed).to_string()),
             ("topics", self.topics.all().len().to_string()),
-        ])
+            ("stoppedThreads", self.vital.names()),
+        ]);
+        status.extend(self.refused.status());
+        status
     }
 }

@@ -26,6 +26,7 @@ use wire::frame::Command;
 use crate::broker::Broker;
 use crate::front::Front;
 use crate::groups::GroupChange;
+use crate::refused::Cause;
 use crate::topics::TopicChange;
 use crate::{Answer, Refusal, cold, lookup};
 pub(crate) use detached::Detached;
@@ -113,7 +114,7 @@ impl Changes {
             let remark = format!(
                 "[OVERLOAD]system busy, start flow control for a while: {count} requests wait for topics or groups to be stored"
             );
-            return Err(Refusal::new(response::SYSTEM_BUSY, remark));
+            return Err(Refusal::because(Cause::Changes, response::SYSTEM_BUSY, remark));
         }
         queue.bytes = bytes;
         queue.waiting.push(waiting);

@@ -15,6 +15,7 @@ use crate::broker::Broker;
 use crate::changes::{Detached, serve_again};
 use crate::pop;
 use crate::pull::{Pull, Scan, Source, answer};
+use crate::refused::Cause;
 
 /// Pulls and requests that may wait for a reader; beyond it one is answered as busy.
 const WAITING_MAX: usize = 4096;
@@ -125,7 +126,7 @@ impl ColdReaders {
 /// The refusal when no reader is free for long.
 pub(crate) fn too_many() -> Refusal {
     let remark = "[OVERLOAD]system busy, start flow control for a while: too many requests read from disk";
-    Refusal::new(response::SYSTEM_BUSY, remark)
+    Refusal::because(Cause::ColdReads, response::SYSTEM_BUSY, remark)
 }
 
 fn read(receiver: &Mutex<Receiver<Job>>) {

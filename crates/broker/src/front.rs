@@ -142,6 +142,9 @@ impl Front {
 
     /// Answers a request that is not performed, in the form its kind has.
     pub(crate) fn refuse(&self, command: &Command<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
+        if let Some(cause) = refusal.cause {
+            self.broker.refused.count(cause, 1);
+        }
         if command.is_one_way() {
             return;
         }

@@ -2,10 +2,12 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use store::{FlushOutcome, Store};
 use wire::units::LogOffset;
+
+use crate::vital::{Duty, Vital};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -17,10 +19,10 @@ pub(crate) struct Keep {
 
 impl Keep {
     /// Starts the thread.
-    pub(crate) fn start() -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(vital: &Arc<Vital>) -> std::io::Result<Arc<Self>> {
         let (jobs, inbox): (Sender<Job>, Receiver<Job>) = channel();
         let run = move || inbox.iter().for_each(|job| job());
-        let thread = thread::Builder::new().name("broker-keep".to_owned()).spawn(run)?;
+        let thread = vital.spawn(Duty::Keep, "broker-keep", run)?;
         Ok(Arc::new(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) }))
     }
 

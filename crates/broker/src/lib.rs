@@ -23,6 +23,7 @@ mod persist;
 mod pop;
 mod progress;
 mod pull;
+mod refused;
 mod register;
 mod relay;
 mod reply;
@@ -38,6 +39,7 @@ mod timer;
 mod topics;
 mod transaction;
 mod visible;
+mod vital;
 
 pub use answer::{Answer, FAQ, Refusal};
 pub use config::{

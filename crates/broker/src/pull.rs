@@ -21,6 +21,7 @@ use crate::broker::Broker;
 use crate::clients::Subscription;
 use crate::held::HeldPull;
 use crate::offsets::Reader;
+use crate::refused::Cause;
 use crate::topics::{Queue, Topic};
 pub(crate) use scan::Scan;
 
@@ -109,7 +110,7 @@ fn try_serve(
             Held::Waits => return Ok(()),
             Held::Full => {
                 let remark = "[OVERLOAD]system busy, start flow control for a while: too many pulls wait";
-                return Err(Refusal::new(response::SYSTEM_BUSY, remark));
+                return Err(Refusal::because(Cause::HeldPulls, response::SYSTEM_BUSY, remark));
             }
             // A message came while the pull was put into the list.
             Held::Ready(held) => {

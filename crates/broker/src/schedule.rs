@@ -24,6 +24,7 @@ use crate::keep::{Keep, wait_flushed};
 use crate::names;
 use crate::persist;
 use crate::topics::Queue;
+use crate::vital::Duty;
 
 /// Messages delivered of one level before the others get their turn.
 const STEP: usize = 256;
@@ -121,7 +122,8 @@ impl Schedule {
 
 /// Starts the thread that delivers until [`Schedule::stop`].
 pub(crate) fn start(broker: Arc<Broker>, keep: Arc<Keep>) -> std::io::Result<JoinHandle<()>> {
-    thread::Builder::new().name("delay".to_owned()).spawn(move || {
+    let vital = broker.vital.clone();
+    vital.spawn(Duty::Delay, "delay", move || {
         let _ = broker.schedule.thread.set(thread::current());
         run(&broker, &keep);
     })

@@ -23,6 +23,7 @@ use wire::recall::RecallHandle;
 use wire::record::sys_flag;
 
 use crate::broker::{Broker, PutError};
+use crate::refused::Cause;
 use crate::topics::{Queue, Template, Topic};
 use crate::{Refusal, names};
 use message::{Properties, Target};
@@ -333,6 +334,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
             }
         }
         Err(error) => {
+            broker.refused.count(Cause::from(&error), turn.pending.len());
             let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
             for pending in turn.pending.iter().filter(|pending| !pending.one_way) {
                 let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
@@ -391,7 +393,7 @@ pub(crate) fn not_stored(broker: &Broker, error: &AppendError) -> Refusal {
     match error {
         AppendError::Busy { .. } => {
             let remark = format!("[PC_SYNCHRONIZED]broker busy, start flow control for a while: {error}");
-            Refusal::new(response::SYSTEM_BUSY, remark)
+            Refusal::because(error.into(), response::SYSTEM_BUSY, remark)
         }
         AppendError::NoSpace(_)
         | AppendError::DiskFull { .. }
@@ -405,7 +407,7 @@ pub(crate) fn not_stored(broker: &Broker, error: &AppendError) -> Refusal {
             let remark = format!(
                 "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{ratios}], messages are put to the slave, message store has been shut down, etc. Cause: {error}"
             );
-            Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
+            Refusal::because(error.into(), response::SERVICE_NOT_AVAILABLE, remark)
         }
     }
 }

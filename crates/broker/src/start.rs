@@ -77,7 +77,7 @@ struct Delivery {
 
 impl Delivery {
     fn start(broker: &Arc<Broker>, timers: Option<TimerFiles>) -> io::Result<Self> {
-        let keep = Keep::start()?;
+        let keep = Keep::start(&broker.vital)?;
         let mut delivery = Self { keep: keep.clone(), threads: Vec::new() };
         match delivery.spawn(broker, timers) {
             Ok(()) => Ok(delivery),

@@ -17,6 +17,7 @@ use crate::broker::Broker;
 use crate::keep::{Keep, wait_flushed};
 use crate::names;
 use crate::topics::Queue;
+use crate::vital::Duty;
 
 /// Chains are walked so long before their slot begins.
 const LEAD_MS: i64 = 4000;
@@ -70,16 +71,18 @@ struct Saves {
 
 /// Starts the thread.
 pub(crate) fn start(broker: Arc<Broker>, files: TimerFiles, keep: Arc<Keep>) -> io::Result<JoinHandle<()>> {
+    let (vital, kept) = (broker.vital.clone(), broker.vital.clone());
     let run = move || {
         let _ = broker.timer.thread.set(thread::current());
         match Clock::new(broker, files, keep) {
             Ok(clock) => clock.run(),
             Err(error) => {
-                tracing::error!(%error, "timed messages are stored but not delivered until a restart")
+                tracing::error!(%error, "timed messages are not delivered until a restart");
+                kept.lose(Duty::Timer, "timer");
             }
         }
     };
-    thread::Builder::new().name("timer".to_owned()).spawn(run)
+    vital.spawn(Duty::Timer, "timer", run)
 }
 
 impl Clock {

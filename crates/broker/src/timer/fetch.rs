@@ -12,6 +12,7 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 
 use crate::broker::Broker;
+use crate::vital::Duty;
 
 /// Wait after a disk error.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -45,6 +46,7 @@ impl Fetch {
     pub(super) fn start(broker: Arc<Broker>, log: Arc<TimerLog>, clock: Thread) -> std::io::Result<Self> {
         let (jobs, inbox) = channel();
         let (outbox, results) = channel();
+        let vital = broker.vital.clone();
         let reader = Reader { broker, log };
         let run = move || {
             while let Ok(job) = inbox.recv() {
@@ -55,7 +57,7 @@ impl Fetch {
                 clock.unpark();
             }
         };
-        let thread = thread::Builder::new().name("timer-fetch".to_owned()).spawn(run)?;
+        let thread = vital.spawn(Duty::Timer, "timer-fetch", run)?;
         Ok(Self { jobs: Some(jobs), results, thread: Some(thread) })
     }
 

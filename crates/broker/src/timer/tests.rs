@@ -21,7 +21,7 @@ fn start_ms(fixture: &Fixture) -> i64 {
 }
 
 fn clock(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Clock {
-    clock_on(fixture, Keep::start().unwrap(), change)
+    clock_on(fixture, Keep::start(&std::sync::Arc::default()).unwrap(), change)
 }
 
 fn clock_on(fixture: &Fixture, keep: std::sync::Arc<Keep>, change: impl FnOnce(&mut TimerConfig)) -> Clock {
@@ -240,7 +240,7 @@ fn a_kill_repeats_only_what_was_not_saved() {
 fn a_kill_does_not_repeat_the_last_message_before_a_quiet_time() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let keep = Keep::start().unwrap();
+    let keep = Keep::start(&std::sync::Arc::default()).unwrap();
     let mut first = clock_on(&fixture, keep.clone(), |_| {});
     put(&fixture, "only", start + 500, &[]);
     wind(&mut first, start - 2000);

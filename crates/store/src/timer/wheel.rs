@@ -51,7 +51,17 @@ impl Wheel {
                 return Err(OpenError::FileSize { path: path.to_owned(), expected, found });
             }
             _ => {
-                let file = disk.create(path, expected, Space::Reserved).map_err(io)?;
+                let lacks = |error: io::Error| match error.kind() {
+                    // Not a hole: a slot that cannot be written later would be a timer that is lost.
+                    ErrorKind::StorageFull => {
+                        let text = format!(
+                            "the timer wheel takes {expected} bytes of disk and there are fewer; make room or set timerWheelEnable=false"
+                        );
+                        io(io::Error::new(ErrorKind::StorageFull, text))
+                    }
+                    _ => io(error),
+                };
+                let file = disk.create(path, expected, Space::Reserved).map_err(lacks)?;
                 file.sync().map_err(io)?;
                 disk.sync_dir(directory).map_err(io)?;
                 file

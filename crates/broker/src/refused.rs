@@ -1,0 +1,76 @@
+//! Refused requests, counted by cause.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use store::AppendError;
+
+/// Why a request that was in order could not be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The index of the queues waits for the disk.
+    Behind,
+    /// The disk is full, or over the configured mark.
+    DiskFull,
+    /// The disk failed a write or a flush.
+    Fenced,
+    /// Too many reads of the disk wait.
+    ColdReads,
+    /// Too many requests wait for a topic or group to be written.
+    Changes,
+    /// Too many pulls wait for messages.
+    HeldPulls,
+    /// Anything else: stopping, a topic that is being removed.
+    Other,
+}
+
+/// Names in the status answer, by cause.
+const NAMES: [(Cause, &str); 7] = [
+    (Cause::Behind, "refusedBehind"),
+    (Cause::DiskFull, "refusedDiskFull"),
+    (Cause::Fenced, "refusedFenced"),
+    (Cause::ColdReads, "refusedColdReads"),
+    (Cause::Changes, "refusedChanges"),
+    (Cause::HeldPulls, "refusedHeldPulls"),
+    (Cause::Other, "refusedOther"),
+];
+
+/// The counts since the broker was started.
+#[derive(Default)]
+pub(crate) struct Refused([AtomicU64; NAMES.len()]);
+
+impl Refused {
+    pub(crate) fn count(&self, cause: Cause, requests: usize) {
+        self.0[cause as usize].fetch_add(requests as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn status(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        NAMES.iter().map(|(cause, name)| (*name, self.0[*cause as usize].load(Ordering::Relaxed).to_string()))
+    }
+}
+
+impl From<&AppendError> for Cause {
+    fn from(error: &AppendError) -> Self {
+        match error {
+            AppendError::Busy { .. } => Self::Behind,
+            AppendError::NoSpace(_) | AppendError::DiskFull { .. } => Self::DiskFull,
+            AppendError::Fenced(_) => Self::Fenced,
+            AppendError::Closed | AppendError::Removed { .. } => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_its_own_count() {
+        let refused = Refused::default();
+        for (index, (cause, name)) in NAMES.into_iter().enumerate() {
+            assert_eq!(cause as usize, index, "{name} stands where its cause does");
+            refused.count(cause, index + 1);
+        }
+        let counted: Vec<_> = refused.status().map(|(_, count)| count).collect();
+        assert_eq!(counted, ["1", "2", "3", "4", "5", "6", "7"]);
+    }
+}
