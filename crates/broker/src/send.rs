@@ -34,6 +34,10 @@ pub(crate) use recall::stage_recall;
 /// Bytes of staged records above which a wake-up appends before it goes on.
 const STAGED_BYTES_MAX: usize = 2 << 20;
 
+/// Bytes of staged records with which an idle flusher begins under sync flush, while the rest of the wake-up is staged. So
+/// the requests of a connection come to be in two halves, one being flushed while the other is answered and sent anew.
+const FLUSHED_BYTES_MIN: usize = 8 << 10;
+
 /// Scratch of the sends of one wake-up.
 pub(crate) struct SendTurn {
     batch: Batch,
@@ -126,10 +130,16 @@ pub(crate) fn stage(
         turn.ids.truncate(ids_before);
         return Err(refusal);
     }
-    if turn.batch.size() > STAGED_BYTES_MAX {
+    let staged = turn.batch.size();
+    if staged > STAGED_BYTES_MAX || staged > FLUSHED_BYTES_MIN && flush_could_start(broker) {
         commit(broker, turn, peer, out);
     }
     Ok(())
+}
+
+/// The disk has nothing to do while the rest of the turn is read.
+fn flush_could_start(broker: &Broker) -> bool {
+    broker.flushes_before_answer() && broker.store.flusher_is_idle()
 }
 
 fn try_stage(
@@ -359,13 +369,13 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, delivered_ms: i
         reply::stored(broker, turn, pending, delivered_ms, &mut ids, target);
     }
     let end = turn.batch.end();
-    broker.handle().wake_when_flushed(end, queues);
+    let broker = broker.handle();
     if late.is_empty() {
-        return;
+        return broker.wake_when_flushed(end, queues);
     }
-    let peer = peer.clone();
-    let answer = move |outcome| {
-        match outcome {
+    let (peer, store) = (peer.clone(), broker.store.clone());
+    let answer = move |outcome: FlushOutcome| {
+        match &outcome {
             FlushOutcome::Flushed => {}
             FlushOutcome::TimedOut => reply::recode(&mut late, response::FLUSH_DISK_TIMEOUT),
             FlushOutcome::Failed(cause) => {
@@ -375,8 +385,9 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, delivered_ms: i
         }
         // A producer that went away learns nothing; its messages are stored all the same.
         let _ = peer.push(|out| out.extend_from_slice(&late));
+        broker.wake_flushed(end, queues, &outcome);
     };
-    broker.store.when_flushed(end, Box::new(answer));
+    store.when_flushed(end, Box::new(answer));
 }
 
 /// RocketMQ's code for a message of the broker's own making that was not stored.

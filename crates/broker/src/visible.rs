@@ -48,14 +48,21 @@ impl Broker {
     /// Wakes those who wait at `queues` once the log is on disk up to `end`, however long that takes.
     pub(crate) fn wake_when_flushed(self: Arc<Self>, end: LogOffset, queues: Vec<Arc<Queue>>) {
         let store = self.store.clone();
-        store.when_flushed(
-            end,
-            Box::new(move |outcome| match outcome {
-                FlushOutcome::TimedOut => self.wake_when_flushed(end, queues),
-                FlushOutcome::Flushed | FlushOutcome::Failed(_) => {
-                    queues.iter().for_each(|queue| self.wake(queue))
-                }
-            }),
-        );
+        store.when_flushed(end, Box::new(move |outcome| self.wake_flushed(end, queues, &outcome)));
+    }
+
+    /// Wakes those who wait at `queues` after a flush of the log up to `end`, or waits on when it takes longer.
+    pub(crate) fn wake_flushed(
+        self: Arc<Self>,
+        end: LogOffset,
+        queues: Vec<Arc<Queue>>,
+        outcome: &FlushOutcome,
+    ) {
+        match outcome {
+            FlushOutcome::TimedOut => self.wake_when_flushed(end, queues),
+            FlushOutcome::Flushed | FlushOutcome::Failed(_) => {
+                queues.iter().for_each(|queue| self.wake(queue))
+            }
+        }
     }
 }

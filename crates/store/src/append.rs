@@ -2,6 +2,7 @@
 
 use crate::batch::{Batch, Item};
 use crate::digest::{Entry, Fresh, sum};
+use crate::disk::PAGE_BYTES;
 use crate::error::{AppendError, is_lack};
 use crate::log::Segment;
 use crate::multi::{self, Multi};
@@ -39,6 +40,9 @@ struct Run {
     blank: Option<u64>,
 }
 
+/// Share of the units that may wait at which the next checkpoint begins whatever the interval: what waits is in memory.
+const UNITS_WAKE_SHARE: u64 = 16;
+
 impl Shared {
     pub(crate) fn append(&self, batch: &mut Batch, now_ms: i64) -> Result<(), AppendError> {
         assert!(!batch.appended, "a batch is appended once");
@@ -59,12 +63,16 @@ impl Shared {
         if let Some(item) = batch.items.iter().find(|item| item.queue.is_removed()) {
             return Err(AppendError::Removed { topic: item.queue.topic().to_owned() });
         }
-        let (runs, end) = self.lay_out(batch, start)?;
+        let (mut runs, end) = self.lay_out(batch, start)?;
         let store_timestamp = now_ms.max(appender.store_timestamp);
         self.fill_in(batch, store_timestamp);
-        for run in &runs {
-            self.write_run(&mut appender, run, &batch.bytes)?;
+        let size = batch.bytes.len();
+        if self.writes_ahead() {
+            self.fill_page(&mut runs, batch, end);
         }
+        let written = runs.iter().try_for_each(|run| self.write_run(&mut appender, run, &batch.bytes));
+        batch.bytes.truncate(size);
+        written?;
         appender.store_timestamp = store_timestamp;
         if self.config.digests {
             for item in &batch.items {
@@ -182,6 +190,17 @@ impl Shared {
         }
     }
 
+    /// Lets the last write go on with zeros to the end of its page. There are zeros already, but past the page cache: to
+    /// write a part of a page the kernel would have to read it.
+    fn fill_page(&self, runs: &mut [Run], batch: &mut Batch, end: u64) {
+        let segment_bytes = self.config.segment_bytes;
+        let at = end % segment_bytes;
+        let fill = at.next_multiple_of(PAGE_BYTES).min(segment_bytes) - at;
+        let run = runs.last_mut().expect("there is one from the start");
+        run.end += usize::try_from(fill).expect("less than a page");
+        batch.bytes.resize(run.end, 0);
+    }
+
     fn write_run(&self, appender: &mut Appender, run: &Run, bytes: &[u8]) -> Result<(), AppendError> {
         let segment_bytes = self.config.segment_bytes;
         if let Some(at) = run.blank {
@@ -206,7 +225,6 @@ impl Shared {
         };
         let (from, end) = (at - base, at - base + bytes.len() as u64);
         if self.writes_ahead() && segment.written_ahead.load(Ordering::Acquire) < end {
-            self.log.wanted_ahead.store(base + end, Ordering::Release);
             self.prepare.wake();
             if !self.log.wait_written_ahead(segment, end, || self.fence.is_up()) {
                 return Err(AppendError::Fenced(self.fence.reason().unwrap_or_default()));
@@ -233,7 +251,9 @@ impl Shared {
             }
         }
         let waiting = self.queues.unwritten_units.fetch_add(count, Ordering::Relaxed) + count;
-        if waiting > self.config.unwritten_units_max / 2 {
+        let limit = self.config.unwritten_units_max;
+        let early = limit / UNITS_WAKE_SHARE;
+        if waiting > limit / 2 || waiting > early && waiting - count <= early {
             self.checkpoint.wake();
         }
     }
@@ -249,8 +269,7 @@ impl Shared {
             self.checkpoint_idle.store(false, Ordering::Relaxed);
             self.checkpoint.wake();
         }
-        let ahead = if self.writes_ahead() { (self.config.written_ahead_bytes / 4).max(1) } else { u64::MAX };
-        if passed((self.config.segment_bytes / 4).max(1)) || passed(ahead) {
+        if passed((self.config.segment_bytes / 4).max(1)) {
             self.prepare.wake();
         }
     }

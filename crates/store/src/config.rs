@@ -43,7 +43,8 @@ pub struct Config {
     pub cached_bytes: u64,
     /// So many bytes far behind the end of the log are in memory at most because somebody reads them.
     pub cold_bytes: u64,
-    /// With [`FlushMode::Sync`] so many bytes are written ahead with zeros.
+    /// With [`FlushMode::Sync`] files are filled with zeros before they are written to; so many bytes ahead of the
+    /// appender without regard for others, the rest with pauses.
     pub written_ahead_bytes: u64,
     /// Largest record in bytes (`maxMessageSize` + 65,536).
     pub record_bytes_max: usize,

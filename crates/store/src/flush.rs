@@ -146,7 +146,9 @@ impl Shared {
                 continue;
             }
             let due = *dirty_since.get_or_insert_with(Instant::now) + self.config.flush_interval;
-            if stopping || self.flush.someone_waits() || Instant::now() >= due {
+            // With synchronous flush somebody is about to wait.
+            let is_asked = self.writes_ahead() || self.flush.someone_waits();
+            if stopping || is_asked || Instant::now() >= due {
                 // What comes from now on is dirty from now on, however long this flush takes.
                 dirty_since = Some(Instant::now());
                 self.flush_to(flushed, appended);

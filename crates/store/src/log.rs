@@ -38,8 +38,6 @@ pub(crate) struct Log {
     /// Held while a file is made, so that the appender and the preparing thread do not both do it.
     making: Mutex<()>,
     ahead: (Mutex<()>, Condvar),
-    /// Position up to which the appender waits for zeros; more than the usual window for a large batch.
-    pub(crate) wanted_ahead: AtomicU64,
 }
 
 impl Log {
@@ -53,7 +51,6 @@ impl Log {
             removed: Removed::default(),
             making: Mutex::default(),
             ahead: Default::default(),
-            wanted_ahead: AtomicU64::new(0),
         }
     }
 

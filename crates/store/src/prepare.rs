@@ -2,10 +2,22 @@
 //! zeros ahead of the appender, so that a flush has only data to write and no file metadata.
 
 use crate::config::FlushMode;
+use crate::disk::PAGE_BYTES;
 use crate::log::Segment;
 use crate::store::Shared;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Zeros made durable at once, at most.
+const STEP_BYTES_MAX: u64 = 8 << 20;
+
+/// Zeros written at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Longest rest between two pieces.
+const REST_MAX: Duration = Duration::from_millis(100);
 
 impl Shared {
     /// Whether the appender stays within space that was written before.
@@ -21,7 +33,8 @@ impl Shared {
             if self.writes_ahead() {
                 self.write_ahead(end);
             }
-            if self.appended.load(Ordering::Acquire) == end {
+            // A rest between two pieces may have taken the word to stop.
+            if self.appended.load(Ordering::Acquire) == end && !self.stopping.load(Ordering::Acquire) {
                 self.prepare.sleep(None);
             }
         }
@@ -45,36 +58,54 @@ impl Shared {
         }
     }
 
+    /// Writes zeros from where they end to the end of the newest file. A file is complete long before it is written to:
+    /// in the one being written to, zeros and flushes wait for each other.
     fn write_ahead(&self, end: u64) {
-        let wanted = self.log.wanted_ahead.load(Ordering::Acquire);
-        let target = wanted.max(end + self.config.written_ahead_bytes);
-        let zeros = vec![0; usize::try_from(self.write_ahead_step()).unwrap_or(1 << 20)];
-        for segment in self.log.segments_in(end, target) {
-            let target = (target - segment.base).min(self.config.segment_bytes);
-            while segment.written_ahead.load(Ordering::Acquire) < target {
-                if self.stopping.load(Ordering::Acquire) || !self.write_step(&segment, target, &zeros) {
+        for segment in self.log.segments_in(end, u64::MAX) {
+            while segment.written_ahead.load(Ordering::Acquire) < self.config.segment_bytes {
+                if self.stopping.load(Ordering::Acquire) || !self.write_step(&segment) {
                     return;
                 }
             }
         }
     }
 
-    fn write_ahead_step(&self) -> u64 {
-        (self.config.written_ahead_bytes / 8).clamp(4096, 8 << 20)
-    }
-
     /// Writes one stretch of zeros. The appender cannot be there: it waits for the position published here.
-    fn write_step(&self, segment: &Arc<Segment>, target: u64, zeros: &[u8]) -> bool {
+    fn write_step(&self, segment: &Arc<Segment>) -> bool {
         let from = segment.written_ahead.load(Ordering::Acquire);
-        let length = (zeros.len() as u64).min(target - from);
-        let zeros = &zeros[..usize::try_from(length).expect("not more than there are")];
-        match segment.file.write_at(zeros, from).and_then(|()| segment.file.sync()) {
-            Ok(()) => self.log.publish_written_ahead(Some((segment, from + length))),
+        let step = (self.config.written_ahead_bytes / 8).clamp(PAGE_BYTES, STEP_BYTES_MAX);
+        let until = (from + step).next_multiple_of(PAGE_BYTES).min(self.config.segment_bytes);
+        let written = self.write_pieces(segment, from, until).and_then(|()| segment.file.sync());
+        match written {
+            Ok(()) => self.log.publish_written_ahead(Some((segment, until))),
             Err(error) => {
                 self.put_up_fence(&format!("writing zeros ahead in {}: {error}", segment.path.display()));
                 return false;
             }
         }
         true
+    }
+
+    fn write_pieces(&self, segment: &Segment, from: u64, until: u64) -> io::Result<()> {
+        let mut at = from;
+        while at < until {
+            let began = Instant::now();
+            // The first one after a start ends the page that has records already.
+            let end = if at.is_multiple_of(PAGE_BYTES) {
+                at + PIECE_BYTES
+            } else {
+                at.next_multiple_of(PAGE_BYTES)
+            };
+            let end = end.min(until);
+            segment.file.write_zeros(at, end - at)?;
+            at = end;
+            let lead = (segment.base + at).saturating_sub(self.appended.load(Ordering::Acquire));
+            if lead > self.config.written_ahead_bytes && !self.stopping.load(Ordering::Acquire) {
+                // Nobody waits for it: flushes get most of the disk.
+                let share = if lead > self.config.written_ahead_bytes * 4 { 15 } else { 3 };
+                self.prepare.sleep(Some(Instant::now() + (began.elapsed() * share).min(REST_MAX)));
+            }
+        }
+        Ok(())
     }
 }

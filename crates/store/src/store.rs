@@ -238,6 +238,12 @@ impl Store {
         LogOffset::new(self.shared.flushed.load(Ordering::Acquire))
     }
 
+    /// Whether everything is durable and nobody makes more of it so.
+    #[must_use]
+    pub fn flusher_is_idle(&self) -> bool {
+        self.shared.flush_idle.load(Ordering::Relaxed)
+    }
+
     /// How often the log was flushed since opening, and for how many.
     #[must_use]
     pub fn flushes(&self) -> Flushes {

@@ -2,41 +2,43 @@
 //! thread is busy anyway.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// One sleeper and any number of wakers.
+/// One sleeping thread and any number of wakers.
 #[derive(Default)]
 pub(crate) struct Wake {
-    /// Set by wakers, cleared by the sleeper when it goes to look for work.
+    /// Set by wakers, cleared by the sleeper when it goes to look for work. Both swap it after the sleeper has made itself
+    /// known, so that a waker either finds the thread, or its mark is found before the thread sleeps.
     pending: AtomicBool,
-    lock: Mutex<()>,
-    condition: Condvar,
+    sleeper: OnceLock<Thread>,
 }
 
 impl Wake {
-    /// Wakes the sleeper, or lets its next sleep end at once. Only the first call since the sleeper last
-    /// looked costs more than one atomic operation.
+    /// Wakes the sleeper, or lets its next sleep end at once. Costs a system call only when it sleeps.
     pub(crate) fn wake(&self) {
-        if !self.pending.swap(true, Ordering::AcqRel) {
-            drop(lock(&self.lock));
-            self.condition.notify_one();
+        if !self.pending.swap(true, Ordering::AcqRel)
+            && let Some(sleeper) = self.sleeper.get()
+        {
+            sleeper.unpark();
         }
     }
 
-    /// Sleeps until woken or, if there is one, until the deadline.
+    /// Sleeps until woken or, if there is one, until the deadline. Always called by the same thread.
     pub(crate) fn sleep(&self, deadline: Option<Instant>) {
-        let mut guard = lock(&self.lock);
+        let sleeper = self.sleeper.get_or_init(thread::current);
+        debug_assert_eq!(sleeper.id(), thread::current().id(), "another thread sleeps here");
         while !self.pending.swap(false, Ordering::AcqRel) {
             let Some(deadline) = deadline else {
-                guard = self.condition.wait(guard).unwrap_or_else(|poison| poison.into_inner());
+                thread::park();
                 continue;
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left == Duration::ZERO {
                 return;
             }
-            guard = self.condition.wait_timeout(guard, left).unwrap_or_else(|poison| poison.into_inner()).0;
+            thread::park_timeout(left);
         }
     }
 }

@@ -428,6 +428,10 @@ impl DiskFile for FakeFile {
         self.put(&vec![0; position(length)], position(at))
     }
 
+    fn write_zeros(&self, at: u64, length: u64) -> io::Result<()> {
+        self.write_at(&vec![0; position(length)], at)
+    }
+
     fn truncate(&self, length: u64) -> io::Result<()> {
         take_change(&self.faults)?;
         // Durable at once, the worst case for whoever relied on the bytes.

@@ -18,6 +18,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+/// What the page cache holds of a file comes and goes in such pieces.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
@@ -173,6 +176,13 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// The disk's.
     fn zero(&self, at: u64, length: u64) -> io::Result<()>;
+
+    /// Writes zeros, where it can be past the page cache: nobody reads them. Both numbers are multiples of
+    /// [`PAGE_BYTES`], or one of them ends the file.
+    ///
+    /// # Errors
+    /// The disk's; part of it may have been written.
+    fn write_zeros(&self, at: u64, length: u64) -> io::Result<()>;
 
     /// Cuts off what lies behind `length`, giving its space back.
     ///

@@ -1,9 +1,9 @@
 //! The operating system's files. Positional reads and writes only: a writable mapping would turn a full
 //! disk or a bad sector into SIGBUS, a write returns an error.
 
-use super::{Disk, DiskFile, Entry, Space, Syncer, Usage, lock};
+use super::{Disk, DiskFile, Entry, PAGE_BYTES, Space, Syncer, Usage, lock};
 use rustix::fs::{
-    Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fdatasync, fsync, seek, statvfs, syncfs,
+    Advice, FallocateFlags, OFlags, SeekFrom, fadvise, fallocate, fdatasync, fsync, seek, statvfs, syncfs,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::any::Any;
@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -197,12 +197,44 @@ impl DiskFile for RealFile {
         Ok(())
     }
 
+    fn write_zeros(&self, at: u64, length: u64) -> io::Result<()> {
+        let zeros = AlignedZeros::new();
+        let whole = length - length % PAGE_BYTES;
+        let mut done = 0;
+        if at.is_multiple_of(PAGE_BYTES)
+            && let Ok(direct) = self.open_direct()
+        {
+            while done < whole {
+                match direct.write_at(zeros.up_to(whole - done), at + done) {
+                    Ok(count) => done += count as u64,
+                    // The file system wants them aligned in another way.
+                    Err(error) if error.kind() == ErrorKind::InvalidInput => break,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        while done < length {
+            let step = zeros.up_to(length - done);
+            self.0.write_all_at(step, at + done)?;
+            done += step.len() as u64;
+        }
+        Ok(())
+    }
+
     fn truncate(&self, length: u64) -> io::Result<()> {
         self.0.set_len(length)
     }
 }
 
 impl RealFile {
+    /// The same file for writing past the page cache. Not every file system can.
+    fn open_direct(&self) -> io::Result<File> {
+        let flags = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
+        let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        File::options().write(true).custom_flags(flags).open(path)
+    }
+
     /// Whether a range reads as zeros already, told from the file's holes: true for most files most of the
     /// time, and much cheaper than zeroing them. False when it cannot be told cheaply.
     fn is_zero(&self, at: u64, length: u64) -> io::Result<bool> {
@@ -221,6 +253,29 @@ impl RealFile {
             Err(Errno::NXIO) => Ok(true),
             Err(_) => Ok(false),
         }
+    }
+}
+
+/// Zeros that begin at a page of memory, as writing past the page cache wants them.
+struct AlignedZeros {
+    bytes: Vec<u8>,
+    first: usize,
+}
+
+impl AlignedZeros {
+    /// One write: whoever writes to the same file meanwhile waits for it.
+    const BYTES: usize = 1 << 20;
+
+    fn new() -> Self {
+        let bytes = vec![0; Self::BYTES + PAGE_BYTES as usize];
+        let first = bytes.as_ptr().align_offset(PAGE_BYTES as usize);
+        assert!(first < PAGE_BYTES as usize, "there is a page's start in every page's length");
+        Self { bytes, first }
+    }
+
+    fn up_to(&self, length: u64) -> &[u8] {
+        let length = usize::try_from(length).map_or(Self::BYTES, |length| length.min(Self::BYTES));
+        &self.bytes[self.first..self.first + length]
     }
 }
 
