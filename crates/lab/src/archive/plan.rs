@@ -15,6 +15,8 @@ pub struct RunFile {
     pub command_line: Vec<String>,
     /// Version of the lab.
     pub lab_version: String,
+    /// Threads that drive the load; 0 where it is not known.
+    pub lab_threads: u32,
     /// Milliseconds since 1970.
     pub started_ms: u64,
     /// Absent while the run goes on or was interrupted.

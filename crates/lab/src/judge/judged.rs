@@ -36,8 +36,10 @@ pub fn judged(record: &Record) -> Vec<Judged<'_>> {
 }
 
 fn judged_cell<'a>(record: &'a Record, cell: &'a RecordedCell) -> Judged<'a> {
-    let windows = record.windows(cell, "steady");
-    let reasons = validity::reasons(&windows, record.file.hosts.first());
+    let steady = record.windows(cell, "steady");
+    // A backlog's ordinary load is what it was before.
+    let windows = if steady.is_empty() { record.windows(cell, "before") } else { steady };
+    let reasons = validity::reasons(&windows, &record.file);
     let outcome = if reasons.is_empty() {
         Ok(Figures::new(&record.file, &windows, record.file.seed))
     } else {

@@ -47,7 +47,7 @@ fn content(cell: &RecordedCell) -> Vec<Text> {
     let kinds = [
         ("missing", "are missing", "丢失"),
         ("doubled", "came twice", "重复"),
-        ("disordered", "came out of order", "乱序"),
+        ("out_of_order", "came out of order", "乱序"),
     ];
     kinds.into_iter().filter_map(fault).collect()
 }

@@ -144,7 +144,8 @@ impl Sums {
     /// The mean of as many blocks, drawn with replacement, as the values hold.
     fn draw(&self, random: &mut fastrand::Rng) -> f64 {
         let count = self.0.len() - 1;
-        let block = BLOCK.min(count);
+        // A series of a block alone would always be drawn as it is, and look certain.
+        let block = BLOCK.min(count / 3).max(1);
         let blocks = count.div_ceil(block);
         let sum: f64 = (0..blocks)
             .map(|_| {

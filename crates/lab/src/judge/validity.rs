@@ -5,15 +5,18 @@
 //! - Steady state: the rate neither climbs nor falls by 2 % a minute. A slope that its own error explains does not
 //!   count, nor one that amounts to less than 2 % within the window.
 //! - The generator had room: below 70 % of its processors, and (open loop) less than 1 ms late.
-//! - At least three repeats, and no second missing.
+//! - At least three repeats (or three times five minutes of one), and no second missing.
 
 use super::figures::{mean_latency_us, series};
 use super::stats::{self, mean, quantile};
 use super::{Text, both, numbers};
-use crate::archive::{HostFile, Window};
+use crate::archive::{RunFile, Window};
 
 /// Fewest repeats that tell anything about the next one.
 pub const REPEATS_MIN: usize = 3;
+
+/// Seconds of one window that tell as much as a repeat: a soak is run once.
+const LONG_SECONDS: usize = 300;
 
 /// Rate times latency over requests in flight.
 pub const LITTLE: std::ops::RangeInclusive<f64> = 0.93..=1.07;
@@ -29,9 +32,9 @@ const LAG_US_MAX: f64 = 1_000.0;
 
 /// Why the cell must not be believed; empty when it may.
 #[must_use]
-pub fn reasons(windows: &[Window<'_>], lab: Option<&HostFile>) -> Vec<Text> {
+pub fn reasons(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     let mut reasons = Vec::new();
-    let count = windows.iter().filter(|window| !window.load.is_empty()).count();
+    let count: usize = windows.iter().map(repeats).sum();
     if count < REPEATS_MIN {
         reasons.push(both!(
             "{count} repeats, at least {REPEATS_MIN} are needed",
@@ -44,9 +47,14 @@ pub fn reasons(windows: &[Window<'_>], lab: Option<&HostFile>) -> Vec<Text> {
         return reasons;
     }
     let rules =
-        [missing_seconds(windows), little(windows), unsteady(windows), busy(windows, lab), late(windows)];
+        [missing_seconds(windows), little(windows), unsteady(windows), busy(windows, file), late(windows)];
     reasons.extend(rules.into_iter().flatten());
     reasons
+}
+
+/// A window counts once, a long one as often as it could have been cut.
+fn repeats(window: &Window<'_>) -> usize {
+    if window.load.is_empty() { 0 } else { (window.load.len() / LONG_SECONDS).max(1) }
 }
 
 /// Seconds of the series that are not there: more than a second and a half between two rows.
@@ -119,17 +127,16 @@ fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
     })
 }
 
-/// Share of its processors that the generator used.
+/// Share of its processors that the generator used: of the machine's, or of as many as it has threads.
 #[must_use]
-pub fn generator_share(windows: &[Window<'_>], lab: Option<&HostFile>) -> Option<f64> {
-    let host = lab.filter(|host| host.cores > 0)?;
-    let workers = windows.first()?.factors?.more.get("lab-cores").and_then(|cores| cores.parse::<f64>().ok());
-    let cores = [Some(f64::from(host.cores)), workers].into_iter().flatten().fold(f64::INFINITY, f64::min);
-    Some(mean(&series(windows, |second| second.lab_cores).concat()) / cores)
+pub fn generator_share(windows: &[Window<'_>], file: &RunFile) -> Option<f64> {
+    let machine = file.hosts.first().map(|host| host.cores).filter(|cores| *cores > 0)?;
+    let cores = if file.lab_threads > 0 { machine.min(file.lab_threads) } else { machine };
+    Some(mean(&series(windows, |second| second.lab_cores).concat()) / f64::from(cores))
 }
 
-fn busy(windows: &[Window<'_>], lab: Option<&HostFile>) -> Option<Text> {
-    let share = generator_share(windows, lab).filter(|share| *share >= GENERATOR_CPU_MAX)?;
+fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Text> {
+    let share = generator_share(windows, file).filter(|share| *share >= GENERATOR_CPU_MAX)?;
     let (value, most) = (numbers::percent(share), numbers::percent(GENERATOR_CPU_MAX));
     Some(both!(
         "the load generator used {value} of its processors, limit {most}: it was itself the limit",

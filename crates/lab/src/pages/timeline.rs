@@ -15,6 +15,15 @@ const SHORT_MS: u64 = 180_000;
 /// Most marks in a chart; more would hide the lines.
 const MARKS_MAX: usize = 40;
 
+/// Share of the axis that a label takes.
+const LABEL_ROOM: f64 = 0.06;
+
+/// Events that every cell has.
+fn is_routine(kind: &str) -> bool {
+    ["-start", "-stop", "-stopped", "-started"].iter().any(|end| kind.ends_with(end))
+        || ["start", "stop", "warmup", "steady"].contains(&kind)
+}
+
 /// The repeats that are drawn, on one axis.
 pub struct Timeline<'a> {
     repeats: Vec<&'a Repeat>,
@@ -46,8 +55,11 @@ impl<'a> Timeline<'a> {
             Some((line.time(first), format!("#{}{cross}", case.judged.cell.cell.number)))
         });
         let begins: Vec<(f64, String)> = begins.collect();
-        line.marks.extend(begins);
+        // Where every cell begins and ends says nothing about the run; what happened in between does.
+        line.marks.retain(|(_, kind)| !is_routine(kind));
+        line.marks.splice(0..0, begins);
         line.marks.truncate(MARKS_MAX);
+        line.space_labels();
         line
     }
 
@@ -58,6 +70,7 @@ impl<'a> Timeline<'a> {
         let files = vec![format!("cells/{name}/1/load.csv")];
         let mut line = Self::new(record, cell.repeats.iter().collect(), files);
         line.add_host_file(name);
+        line.space_labels();
         line
     }
 
@@ -75,6 +88,20 @@ impl<'a> Timeline<'a> {
             events.map(|event| (line.time(event.at_ms), event.kind.clone())).take(MARKS_MAX).collect();
         line.marks = marks;
         line
+    }
+
+    /// Leaves out what is written at marks that stand too close to one that has its words already.
+    fn space_labels(&mut self) {
+        self.marks.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let room = (self.range.1 - self.range.0) * LABEL_ROOM;
+        let mut last = f64::NEG_INFINITY;
+        for (at, label) in &mut self.marks {
+            if *at - last < room {
+                label.clear();
+            } else {
+                last = *at;
+            }
+        }
     }
 
     fn add_host_file(&mut self, cell: &str) {

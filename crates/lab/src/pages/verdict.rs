@@ -69,6 +69,9 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
 }
 
 fn next(run: &Conclusion<'_>) -> Text {
+    if run.top.is_none() {
+        return both!("no cell is valid", "没有有效用例");
+    }
     let Some(safe) = &run.safe else {
         let broken =
             run.top.map(|top| &run.cells[top].guards).into_iter().flatten().filter(|guard| !guard.holds());

@@ -72,6 +72,7 @@ impl Bench {
             scenario: scenario.to_owned(),
             command_line: std::env::args().collect(),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
+            lab_threads: scene.cores,
             started_ms: epoch_ms(),
             seed: scene.seed,
             target: cluster.target.clone(),

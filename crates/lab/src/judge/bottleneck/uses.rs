@@ -224,7 +224,7 @@ fn client(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
     let node = file.hosts.first().map(|host| host.name.clone()).unwrap_or_default();
     let mut add =
         |used, reading| all.push(Use { resource: Resource::Client, node: node.clone(), used, reading });
-    if let Some(share) = generator_share(windows, file.hosts.first()) {
+    if let Some(share) = generator_share(windows, file) {
         let value = numbers::percent(share);
         let text =
             both!("client: the generator uses {value} of its processors", "客户端：压测端 CPU {value}");

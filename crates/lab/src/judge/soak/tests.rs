@@ -21,7 +21,7 @@ fn long() -> Record {
     repeat.hosts.insert("b1".to_owned(), seconds);
     record.cells[0].cell.phases = vec![phase];
     record.cells[0].cell.checked =
-        ["missing", "doubled", "disordered"].map(|kind| (kind.to_owned(), 0)).into();
+        ["missing", "doubled", "out_of_order"].map(|kind| (kind.to_owned(), 0)).into();
     record.cells[0].repeats = vec![repeat];
     record
 }
@@ -49,7 +49,7 @@ fn broken_promises() {
     };
     assert_eq!(faults(plant("missing")), "3 messages are missing");
     assert_eq!(faults(plant("doubled")), "3 messages came twice");
-    assert_eq!(faults(plant("disordered")), "3 messages came out of order");
+    assert_eq!(faults(plant("out_of_order")), "3 messages came out of order");
 }
 
 #[test]

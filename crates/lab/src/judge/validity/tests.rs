@@ -1,9 +1,9 @@
-use crate::archive::{Factors, LoadSecond, Record};
+use crate::archive::{Factors, LoadSecond, Phase, Record, Repeat};
 use crate::judge::{fixture, validity};
 
 fn reasons(record: &Record) -> String {
     let windows = record.windows(&record.cells[0], "steady");
-    let reasons = validity::reasons(&windows, record.file.hosts.first());
+    let reasons = validity::reasons(&windows, &record.file);
     reasons.into_iter().map(|reason| reason.en).collect::<Vec<_>>().join("; ")
 }
 
@@ -48,10 +48,27 @@ fn a_busy_generator() {
 }
 
 #[test]
-fn one_worker_of_eight_cores_is_the_whole_generator() {
-    let mut factors = fixture::factors(60);
-    factors.more.insert("lab-cores".to_owned(), "1".to_owned());
-    assert!(reasons(&fixture::record(&[(factors, 30_000.0)])).contains("the load generator used 100 %"));
+fn one_thread_on_eight_cores_is_the_whole_generator() {
+    let mut record = clean();
+    record.file.lab_threads = 1;
+    assert!(reasons(&record).contains("the load generator used 100 %"));
+}
+
+#[test]
+fn a_soak_is_run_once() {
+    let mut record = clean();
+    let phase = Phase { repeat: 1, name: "steady".to_owned(), from_ms: 0, to_ms: u64::MAX };
+    let short = record.cells[0].repeats[0].load.clone();
+    let second = |index: u64| LoadSecond {
+        at_ms: fixture::START_MS + index * 1_000,
+        ..short[index as usize % short.len()].clone()
+    };
+    let cell = &mut record.cells[0];
+    cell.cell.phases = vec![phase];
+    cell.repeats = vec![Repeat { load: (1..=900).map(second).collect(), ..Repeat::default() }];
+    assert_eq!(reasons(&record), "");
+    record.cells[0].repeats[0].load.truncate(600);
+    assert!(reasons(&record).starts_with("2 repeats"));
 }
 
 #[test]
