@@ -191,6 +191,13 @@ fn committed(connection: &mut Connection, topic: &str, queue_id: i32) -> i64 {
     if answer.code == 0 { answer.number("offset") } else { -1 }
 }
 
+/// Number of pops that wait for a queue of `T`.
+fn waiting_at(connection: &mut Connection, queue_id: i32) -> i64 {
+    let fields =
+        writing(|writer| writer.text("consumerGroup", "CG").text("topic", "T").number("queueId", queue_id));
+    connection.call(request::POLLING_INFO, fields, b"").number("pollingNum")
+}
+
 /// Checklist 30, with checkpoints in the log or in memory.
 fn what_is_not_acknowledged_comes_back(lines: &[&str]) {
     let (_stage, mut connection) = stage(lines);
@@ -382,12 +389,7 @@ fn check_35_a_pop_waits_for_a_message() {
     let mut sender = stage.connect();
     for queue_id in 0..4 {
         let opaque = ask(&mut connection, &any);
-        let polling =
-            writing(|writer| writer.text("consumerGroup", "CG").text("topic", "T").number("queueId", -1));
-        eventually("the pop waits", || {
-            let answer = sender.call(request::POLLING_INFO, polling, b"");
-            (answer.number("pollingNum") == 1).then_some(())
-        });
+        eventually("the pop waits", || (waiting_at(&mut sender, -1) == 1).then_some(()));
         let since = Instant::now();
         sender.stored(&send_header("T", queue_id), b"next");
         let answer = connection.answer(opaque).unwrap();
@@ -603,11 +605,9 @@ fn pops_that_cannot_be_served_say_why() {
     pop(&mut connection, &POP);
     let mut other = stage.connect();
     ask(&mut other, &Pop { poll_ms: 5000, ..POP });
-    let answer = eventually("the list is full", || {
-        let answer = pop(&mut connection, &Pop { poll_ms: 100, ..POP });
-        (answer.code == response::POLLING_FULL).then_some(answer)
-    });
-    assert_eq!(answer.remark(), "NO_MESSAGE_IN_QUEUE");
+    eventually("one waits", || (waiting_at(&mut connection, 0) == 1).then_some(()));
+    let answer = pop(&mut connection, &Pop { poll_ms: 1000, ..POP });
+    assert_eq!((answer.code, answer.remark()), (response::POLLING_FULL, "NO_MESSAGE_IN_QUEUE"));
     let (_stage, mut connection) = self::stage(&["timerWheelEnable=false", "brokerIP1=127.0.0.1"]);
     fill(&mut connection, "T", &["a"]);
     let answer = pop(&mut connection, &POP);
