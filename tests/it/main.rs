@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod apps;
 mod clients;
 mod edges;
 mod frames;

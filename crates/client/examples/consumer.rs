@@ -8,8 +8,16 @@ async fn main() -> Result<(), client::Error> {
     let mut arguments = std::env::args().skip(1);
     let name_server = arguments.next().unwrap_or_else(|| "127.0.0.1:9876".to_owned());
     let topic = arguments.next().unwrap_or_else(|| "FirstTopic".to_owned());
+    let interrupted = async {
+        // Without a handler for interrupts the program ends at once, which is as well.
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    run(&name_server, &topic, interrupted).await
+}
 
-    let client = Client::start(Config::new(&name_server))?;
+/// Prints messages until `end`.
+pub async fn run(name_server: &str, topic: &str, end: impl Future<Output = ()>) -> Result<(), client::Error> {
+    let client = Client::start(Config::new(name_server))?;
     let config = PushConfig { from: From::First, ..PushConfig::new("example_consumer", topic, "*") };
     let consumer = PushConsumer::start(&client, config, |messages| {
         for message in messages {
@@ -24,7 +32,7 @@ async fn main() -> Result<(), client::Error> {
     })
     .await?;
     println!("reading {} queues, interrupt to end", consumer.queues().len());
-    tokio::signal::ctrl_c().await?;
+    end.await;
 
     consumer.shutdown().await;
     client.shutdown();

@@ -36,6 +36,9 @@ pub enum Error {
         /// What was expected and found.
         why: String,
     },
+    /// Nobody replied to a request in time. It may have been consumed all the same.
+    #[error("no reply within {0:?}")]
+    NoReply(std::time::Duration),
     /// No name server is configured.
     #[error("no name server address is configured; set one like 127.0.0.1:9876")]
     NoNameServer,

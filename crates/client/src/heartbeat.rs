@@ -15,6 +15,9 @@ use wire::json;
 /// `pollNameServerInterval`).
 const INTERVAL: Duration = Duration::from_secs(30);
 
+/// Between a new connection and the heartbeat over it.
+const FRESH: Duration = Duration::from_millis(20);
+
 /// How long a heartbeat may take (`mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -133,11 +136,26 @@ impl Client {
 
 /// Runs until the client is gone.
 pub(crate) async fn run(client: Weak<Inner>) {
+    let mut interval = tokio::time::interval(INTERVAL);
+    interval.reset();
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        let Some(inner) = client.upgrade() else { return };
+        // The connections alone must not keep the client alive.
+        let dialed = inner.remote.dialed.clone();
+        drop(inner);
+        let is_time = tokio::select! {
+            _ = interval.tick() => true,
+            () = dialed.notified() => {
+                // Several are often made at once.
+                tokio::time::sleep(FRESH).await;
+                false
+            }
+        };
         let Some(inner) = client.upgrade() else { return };
         let client = Client { inner };
-        client.refresh_routes().await;
+        if is_time {
+            client.refresh_routes().await;
+        }
         client.heartbeat().await;
     }
 }

@@ -2,9 +2,14 @@
 //!
 //! - [`Client`]: name servers, routes, connections and heartbeats, shared by everything of one application; admin
 //!   calls, offsets, and pulling once from a queue.
-//! - [`Producer`]: sending, alone or in batches, with retries on other brokers.
+//! - [`Producer`]: sending, alone or in batches, with retries on other brokers; delayed and timed messages; requests to
+//!   other applications and replies to them.
+//! - [`TransactionProducer`]: messages whose fate is told later, and answers to brokers that ask about it.
 //! - [`PullConsumer`]: reading queues of one's choice.
-//! - [`PushConsumer`]: messages come to a listener; queues are shared by the members of the group.
+//! - [`PushConsumer`]: messages come to a listener, several at once or queue by queue in order; queues are shared by the
+//!   members of the group.
+//!
+//! The programs in `examples/` show each of them; the project's tests run them against a real broker.
 
 mod admin;
 pub mod calendar;
@@ -13,6 +18,8 @@ mod clock;
 mod compress;
 mod error;
 mod heartbeat;
+mod inbox;
+mod locks;
 mod message;
 mod offsets;
 mod producer;
@@ -20,8 +27,11 @@ mod pull;
 mod pull_consumer;
 mod push;
 mod remote;
+mod request;
 mod route;
 mod subscription;
+mod trace;
+mod transaction;
 
 pub use client::{Client, Config};
 pub use compress::{Compression, compress, decompress};
@@ -32,4 +42,7 @@ pub use pull::{PullRequest, PullStatus, Pulled};
 pub use pull_consumer::PullConsumer;
 pub use push::{From, MessageModel, PushConfig, PushConsumer, Verdict};
 pub use route::Route;
+pub use subscription::Expression;
+pub use trace::TRACE_TOPIC;
+pub use transaction::{Decision, Half, TransactionProducer};
 pub use wire::body::MessageQueue;

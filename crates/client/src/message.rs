@@ -2,8 +2,9 @@
 
 use crate::compress::decompress;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::body::MessageQueue;
+use wire::frame::Command;
 use wire::id::OffsetId;
 use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
@@ -51,6 +52,18 @@ impl Message {
     #[must_use]
     pub fn delay_level(self, level: u32) -> Self {
         self.property(key::DELAY, level.to_string())
+    }
+
+    /// Delivers the message after some time, which the broker rounds to its precision (a second by default).
+    #[must_use]
+    pub fn deliver_after(self, delay: std::time::Duration) -> Self {
+        self.property(key::TIMER_DELAY_MS, delay.as_millis().to_string())
+    }
+
+    /// Delivers the message at a time, milliseconds since 1970.
+    #[must_use]
+    pub fn deliver_at(self, time_ms: i64) -> Self {
+        self.property(key::TIMER_DELIVER_MS, time_ms.to_string())
     }
 }
 
@@ -112,6 +125,41 @@ impl Received {
     }
 }
 
+/// Reads a single record, as requests of brokers carry it.
+pub(crate) fn decode_one(body: &[u8], broker: &str) -> Result<Received, String> {
+    let record = RecordView::parse(body).map_err(|error| error.to_string())?;
+    let queue = MessageQueue::new(text(record.topic()), broker, record.queue_id());
+    Ok(received(&record, &queue, plain_body(&record)?))
+}
+
+/// Reads a reply: everything but its body stands in header fields (`ReplyMessageRequestHeader`).
+pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
+    let fields = &command.fields;
+    let number = |name: &'static str| fields.need_number::<i64>(name).map_err(|error| error.to_string());
+    let small = |name: &'static str| fields.need_number::<i32>(name).map_err(|error| error.to_string());
+    let topic = fields.need("topic").map_err(|error| error.to_string())?;
+    let host = |name: &str| {
+        let text = fields.text(name).unwrap_or_default();
+        text.parse().unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0))
+    };
+    let sys_flag = small("sysFlag")?;
+    Ok(Received {
+        topic: topic.to_owned(),
+        queue: MessageQueue::new(topic, "", small("queueId")?),
+        queue_offset: -1,
+        log_offset: -1,
+        body: plain(sys_flag, command.body)?,
+        flag: small("flag")?,
+        sys_flag,
+        born_timestamp: number("bornTimestamp")?,
+        born_host: host("bornHost"),
+        store_timestamp: number("storeTimestamp")?,
+        store_host: host("storeHost"),
+        reconsume_times: small("reconsumeTimes").unwrap_or(0),
+        properties: properties_of(fields.bytes("properties").unwrap_or_default()),
+    })
+}
+
 /// Reads the body of a pull answer. Like Java's `MessageDecoder` it ends at the first record that cannot be read;
 /// that record's error comes with what was read before it.
 pub(crate) fn decode(body: &[u8], queue: &MessageQueue) -> (Vec<Received>, Option<String>) {
@@ -138,11 +186,15 @@ pub(crate) fn decode(body: &[u8], queue: &MessageQueue) -> (Vec<Received>, Optio
 }
 
 fn plain_body(record: &RecordView<'_>) -> Result<Vec<u8>, String> {
-    match sys_flag::compression(record.sys_flag()) {
-        None => Ok(record.body().to_vec()),
+    plain(record.sys_flag(), record.body())
+}
+
+fn plain(sys_flag: i32, body: &[u8]) -> Result<Vec<u8>, String> {
+    match sys_flag::compression(sys_flag) {
+        None => Ok(body.to_vec()),
         Some(Err(kind)) => Err(format!("the body is compressed in an unknown way, type {kind}")),
         Some(Ok(kind)) => {
-            decompress(kind, record.body()).map_err(|error| format!("cannot decompress a body: {error}"))
+            decompress(kind, body).map_err(|error| format!("cannot decompress a body: {error}"))
         }
     }
 }

@@ -8,13 +8,17 @@ mod tests;
 pub use outcome::{SendOutcome, SendStatus};
 
 use crate::compress::Compression;
+use crate::trace::{Published, Tracer};
 use crate::{Client, Error, Message, clock};
 use prepare::{Keys, Prepared};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wire::body::MessageQueue;
 use wire::codes::request;
 use wire::header::SendHeader;
+use wire::recall::RecallHandle;
 
 /// How a producer sends.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub struct ProducerConfig {
     pub default_topic_queues: i32,
     /// Largest body before compression (`maxMessageSize`).
     pub body_bytes_max: usize,
+    /// Topic that is told of every send (`enableMsgTrace`), such as [`crate::TRACE_TOPIC`]; `None` tells nobody.
+    pub trace: Option<String>,
 }
 
 /// How bodies are compressed.
@@ -62,6 +68,7 @@ impl ProducerConfig {
             compress: Some(Compress::default()),
             default_topic_queues: 4,
             body_bytes_max: 4 << 20,
+            trace: None,
         }
     }
 }
@@ -73,6 +80,9 @@ pub struct Producer {
     keys: Keys,
     /// Goes round the queues.
     turn: AtomicUsize,
+    tracer: Option<Tracer>,
+    /// Topics whose brokers know this producer.
+    introduced: Mutex<BTreeSet<String>>,
 }
 
 impl Producer {
@@ -82,7 +92,9 @@ impl Producer {
         client.inner.groups.add_producer(&config.group);
         let seed = clock::seed();
         let keys = Keys::new(client.ip(), seed);
-        Self { client: client.clone(), config, keys, turn: AtomicUsize::new(seed as usize >> 8) }
+        let tracer = config.trace.as_ref().and_then(|topic| Tracer::start(client, &config.group, topic));
+        let turn = AtomicUsize::new(seed as usize >> 8);
+        Self { client: client.clone(), config, keys, turn, tracer, introduced: Mutex::default() }
     }
 
     /// Sends a message to a queue of its topic and waits until it is stored; tries other brokers when that fails.
@@ -91,7 +103,7 @@ impl Producer {
     /// No attempt succeeded; the last failure. After [`Error::Call`] the message may be stored all the same.
     pub async fn send(&self, message: &Message) -> Result<SendOutcome, Error> {
         let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
-        self.send_somewhere(&message.topic, &prepared).await
+        self.send_somewhere(&message.topic, &prepared, Some(message)).await
     }
 
     /// Sends messages of one topic in one request, stored together and in order.
@@ -100,7 +112,7 @@ impl Producer {
     /// As [`Producer::send`]; the messages differ in topic, or one is delayed.
     pub async fn send_batch(&self, messages: &[Message]) -> Result<SendOutcome, Error> {
         let prepared = Prepared::batch(messages, &self.config, &self.keys, clock::now_ms())?;
-        self.send_somewhere(&messages[0].topic, &prepared).await
+        self.send_somewhere(&messages[0].topic, &prepared, None).await
     }
 
     /// Sends a message to the queue given; there is no other attempt.
@@ -109,7 +121,29 @@ impl Producer {
     /// The queue's broker is unknown, does not answer or refuses.
     pub async fn send_to(&self, queue: &MessageQueue, message: &Message) -> Result<SendOutcome, Error> {
         let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
-        self.attempt(queue, &prepared, self.config.timeout).await
+        self.attempt(queue, &prepared, self.config.timeout, Some(message)).await
+    }
+
+    /// Takes back a message for a point in time that is not due yet ([`SendOutcome::recall_handle`]) and returns its
+    /// id. The broker may have it on its way already.
+    ///
+    /// # Errors
+    /// The broker is unknown, does not answer, has `recallMessageEnable` off, or the handle is wrong or too late.
+    pub async fn recall(&self, topic: &str, handle: &str) -> Result<String, Error> {
+        let broken = || Error::Illegal(format!("{handle:?} is not the handle of a message"));
+        let broker = RecallHandle::decode(handle).ok_or_else(broken)?.broker_name;
+        let address = self.client.master_of(&MessageQueue::new(topic, broker, 0)).await?;
+        let write = |frame: wire::frame::FrameWriter<'_>| {
+            frame
+                .text("producerGroup", &self.config.group)
+                .text("topic", topic)
+                .text("recallHandle", handle)
+                .finish(b"");
+        };
+        let code = request::RECALL_MESSAGE;
+        let reply = self.client.inner.remote.call(&address, code, self.config.timeout, write).await?;
+        let id = reply.text("msgId").map(str::to_owned);
+        id.ok_or_else(|| Error::Answer { address, why: "the answer to a recall has no msgId".to_owned() })
     }
 
     /// Hands a message over without waiting for an answer; whether it is stored stays unknown.
@@ -122,7 +156,7 @@ impl Producer {
         let address = self.client.master_of(&queue).await?;
         let header = self.header(&queue, &prepared);
         let write = |frame: wire::frame::FrameWriter<'_>| header.write(frame).finish(&prepared.body);
-        self.client.inner.remote.tell(&address, request::SEND_MESSAGE_V2, write).await
+        self.client.inner.remote.tell(&address, prepared.code, write).await
     }
 
     /// Queues of a topic that can be sent to.
@@ -136,18 +170,54 @@ impl Producer {
 
     /// Tells brokers that the group has one producer less.
     pub async fn shutdown(&self) {
+        if let Some(tracer) = &self.tracer {
+            Box::pin(tracer.finish()).await;
+        }
         self.client.inner.groups.remove_producer(&self.config.group);
         self.client.unregister("producerGroup", &self.config.group).await;
     }
 
-    async fn send_somewhere(&self, topic: &str, prepared: &Prepared) -> Result<SendOutcome, Error> {
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn group(&self) -> &str {
+        &self.config.group
+    }
+
+    pub(crate) fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.as_ref()
+    }
+
+    /// An id nobody else makes.
+    pub(crate) fn fresh_id(&self) -> String {
+        self.keys.next(clock::now_ms())
+    }
+
+    /// Makes sure that the brokers of a topic know this producer, so that they can ask it.
+    pub(crate) async fn introduce(&self, topic: &str) -> Result<(), Error> {
+        if self.introduced.lock().expect("short section").contains(topic) {
+            return Ok(());
+        }
+        self.client.publish_route(topic, self.config.default_topic_queues).await?;
+        self.client.heartbeat().await;
+        self.introduced.lock().expect("short section").insert(topic.to_owned());
+        Ok(())
+    }
+
+    async fn send_somewhere(
+        &self,
+        topic: &str,
+        prepared: &Prepared,
+        message: Option<&Message>,
+    ) -> Result<SendOutcome, Error> {
         let begin = Instant::now();
         let mut failed_broker: Option<String> = None;
         let mut attempts_left = self.config.retries;
         loop {
             let queue = self.pick(topic, failed_broker.as_deref()).await?;
             let left = self.config.timeout.saturating_sub(begin.elapsed());
-            let error = match self.attempt(&queue, prepared, left).await {
+            let error = match self.attempt(&queue, prepared, left, message).await {
                 Err(error) if error.is_retryable() && attempts_left > 0 => error,
                 ended => return ended,
             };
@@ -176,12 +246,28 @@ impl Producer {
         queue: &MessageQueue,
         prepared: &Prepared,
         timeout: Duration,
+        message: Option<&Message>,
     ) -> Result<SendOutcome, Error> {
         let address = self.client.master_of(queue).await?;
         let header = self.header(queue, prepared);
         let write = |frame: wire::frame::FrameWriter<'_>| header.write(frame).finish(&prepared.body);
-        let reply = self.client.inner.remote.ask(&address, prepared.code, timeout, write).await?;
-        SendOutcome::read(&address, queue, prepared, reply)
+        let begin = Instant::now();
+        let reply = self.client.inner.remote.ask(&address, prepared.code, timeout, write).await;
+        let region = reply.as_ref().ok().and_then(|reply| reply.text("MSG_REGION").map(str::to_owned));
+        let outcome = reply.and_then(|reply| SendOutcome::read(&address, queue, prepared, reply));
+        if let (Some(tracer), Some(message)) = (&self.tracer, message) {
+            tracer.published(&Published {
+                topic: &message.topic,
+                properties: &message.properties,
+                region: region.as_deref().unwrap_or("null"),
+                message_id: &prepared.message_id,
+                offset_id: outcome.as_ref().map_or("", |outcome| &outcome.offset_id),
+                store_host: &address,
+                body_bytes: message.body.len(),
+                cost_ms: i64::try_from(begin.elapsed().as_millis()).unwrap_or(i64::MAX),
+            });
+        }
+        outcome
     }
 
     fn header<'a>(&'a self, queue: &'a MessageQueue, prepared: &'a Prepared) -> SendHeader<'a> {

@@ -1,6 +1,6 @@
 //! Reading queues of one's choice (`DefaultLitePullConsumer` with `assign`).
 
-use crate::{Client, Error, MessageQueue, PullRequest, PullStatus, Pulled, Received};
+use crate::{Client, Error, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const HOLD_MAX: Duration = Duration::from_secs(15);
 pub struct PullConsumer {
     client: Client,
     group: String,
-    expression: String,
+    expression: Expression,
     /// Where reading goes on, by queue.
     positions: Mutex<BTreeMap<MessageQueue, i64>>,
     /// Queues in turn.
@@ -21,9 +21,10 @@ pub struct PullConsumer {
 }
 
 impl PullConsumer {
-    /// A consumer of messages with the tags of `expression` (`*` for all, `a || b` for two), with no queue yet.
+    /// A consumer of messages with the tags of `expression` (`*` for all, `a || b` for two) or of an SQL condition,
+    /// with no queue yet.
     #[must_use]
-    pub fn new(client: &Client, group: impl Into<String>, expression: impl Into<String>) -> Self {
+    pub fn new(client: &Client, group: impl Into<String>, expression: impl Into<Expression>) -> Self {
         let (group, expression) = (group.into(), expression.into());
         Self {
             client: client.clone(),
@@ -73,6 +74,15 @@ impl PullConsumer {
             None => return Err(Error::Illegal(format!("queue {queue:?} is not assigned"))),
         }
         Ok(())
+    }
+
+    /// Goes on at the first message stored at or after a time, milliseconds since 1970.
+    ///
+    /// # Errors
+    /// The queue is not assigned, or its broker does not answer.
+    pub async fn seek_to_time(&self, queue: &MessageQueue, time_ms: i64) -> Result<(), Error> {
+        let offset = self.client.search_offset(queue, time_ms).await?;
+        self.seek(queue, offset)
     }
 
     /// Where reading goes on in a queue that is assigned.
@@ -139,7 +149,8 @@ impl PullConsumer {
             pulls.spawn(async move {
                 let request = PullRequest {
                     hold,
-                    expression: Some(&expression),
+                    expression: Some(expression.text()),
+                    expression_type: expression.kind(),
                     ..PullRequest::new(&group, &queue, position)
                 };
                 let pulled = client.pull(&request).await;
@@ -159,8 +170,12 @@ impl PullConsumer {
 
     async fn pull(&self, queue: &MessageQueue, hold: Duration) -> Result<Vec<Received>, Error> {
         let Some(position) = self.position(queue) else { return Ok(Vec::new()) };
-        let expression = Some(self.expression.as_str());
-        let request = PullRequest { hold, expression, ..PullRequest::new(&self.group, queue, position) };
+        let request = PullRequest {
+            hold,
+            expression: Some(self.expression.text()),
+            expression_type: self.expression.kind(),
+            ..PullRequest::new(&self.group, queue, position)
+        };
         let pulled = self.client.pull(&request).await?;
         Ok(self.accept(queue, position, pulled))
     }
@@ -175,7 +190,7 @@ impl PullConsumer {
         if pulled.status != PullStatus::Found {
             return Vec::new();
         }
-        let wanted = crate::subscription::Tags::parse(&self.expression);
+        let wanted = self.expression.tags();
         pulled.messages.into_iter().filter(|message| wanted.admit(message.tag())).collect()
     }
 

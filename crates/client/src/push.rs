@@ -9,21 +9,29 @@
 //! |---|---|
 //! | which queues are ours | [`allocation`] (pure) |
 //! | which offset may be stored | [`window`] (pure) |
-//! | rebalancing, offsets, start and end | `consumer` |
+//! | start, background work and end | `consumer` |
+//! | taking queues, giving them up, offsets | `rebalance` |
 //! | one queue's loop | `queue` |
-//! | listener threads, messages sent back | `listener` |
+//! | listener threads | `crew` |
+//! | messages in any order, sent back on failure | `listener` |
+//! | messages in the order of their queues | `orderly` |
+//! | what brokers ask | `answers` |
 
 mod allocation;
+mod answers;
 mod broadcast;
 mod consumer;
+mod crew;
 mod listener;
+mod orderly;
 mod queue;
+mod rebalance;
 mod window;
 
 pub use consumer::PushConsumer;
 pub use listener::Verdict;
 
-use crate::MessageQueue;
+use crate::{Expression, MessageQueue};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,8 +54,8 @@ pub enum From {
 pub struct PushConfig {
     /// Consumer group.
     pub group: String,
-    /// Tag expressions by topic, `*` for all.
-    pub subscriptions: BTreeMap<String, String>,
+    /// What is wanted by topic.
+    pub subscriptions: BTreeMap<String, Expression>,
     /// One member of the group gets a message, or every member.
     pub model: MessageModel,
     /// Where to begin.
@@ -62,16 +70,23 @@ pub struct PushConfig {
     pub pending_messages_max: usize,
     /// The same in bytes of bodies (`pullThresholdSizeForQueue`).
     pub pending_bytes_max: usize,
-    /// Retries before a message goes to the dead letter topic (`maxReconsumeTimes`).
-    pub retries: i32,
+    /// Retries before a message goes to the dead letter topic (`maxReconsumeTimes`). `None` is 16; in order it is
+    /// never, and nothing behind a message that keeps failing is consumed.
+    pub retries: Option<i32>,
     /// File that keeps the offsets of a broadcasting consumer; without it every start begins at `from`.
     pub broadcast_offsets: Option<PathBuf>,
+    /// Topic that is told of every consumption (`enableMsgTrace`), such as [`crate::TRACE_TOPIC`].
+    pub trace: Option<String>,
 }
 
 impl PushConfig {
     /// Java's defaults for a group with one subscription.
     #[must_use]
-    pub fn new(group: impl Into<String>, topic: impl Into<String>, expression: impl Into<String>) -> Self {
+    pub fn new(
+        group: impl Into<String>,
+        topic: impl Into<String>,
+        expression: impl Into<Expression>,
+    ) -> Self {
         Self {
             group: group.into(),
             subscriptions: BTreeMap::from([(topic.into(), expression.into())]),
@@ -82,14 +97,18 @@ impl PushConfig {
             pull_messages: 32,
             pending_messages_max: 1000,
             pending_bytes_max: 100 << 20,
-            retries: 16,
+            retries: None,
             broadcast_offsets: None,
+            trace: None,
         }
     }
 }
 
 /// Between two allocations of queues (`RebalanceService`).
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(20);
+
+/// The same while queues of ours are still with other members.
+const REBALANCE_SOON: Duration = Duration::from_millis(200);
 
 /// Between two stores of offsets (`persistConsumerOffsetInterval`).
 const COMMIT_INTERVAL: Duration = Duration::from_secs(5);

@@ -2,15 +2,15 @@
 
 use crate::Error;
 use crate::client::Config;
-use net::{Limits, Peer, Reply, Service, Workers};
+use crate::inbox::{self, Inbox};
+use net::{Limits, Peer, Reply, Workers};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::Notify;
-use wire::codes::{request, response};
-use wire::frame::{Command, Encoding, FrameWriter};
+use wire::codes::response;
+use wire::frame::{Encoding, FrameWriter};
 
 /// One connection that may be under way; whoever wants it waits for the same attempt.
 type Link = Arc<tokio::sync::Mutex<Option<Arc<Peer>>>>;
@@ -22,49 +22,10 @@ pub(crate) struct Remote {
     encoding: Encoding,
     links: Mutex<HashMap<String, Link>>,
     name_servers: Vec<String>,
+    /// Told when a connection was made: brokers must learn who we are, also after they were restarted.
+    pub dialed: Arc<tokio::sync::Notify>,
     /// The name server in use; it changes when it fails (`NettyRemotingClient.getAndCreateNameserverChannel`).
     chosen: AtomicUsize,
-}
-
-/// What servers send to us unasked.
-#[derive(Default)]
-pub(crate) struct Inbox {
-    /// Who to wake when the membership of a consumer group changed.
-    members: Mutex<HashMap<String, Arc<Notify>>>,
-}
-
-impl Inbox {
-    /// Wakes `notify` whenever the broker says that `group` has other members.
-    pub fn watch(&self, group: &str, notify: Arc<Notify>) {
-        self.members.lock().expect("short section").insert(group.to_owned(), notify);
-    }
-
-    /// Ends [`Inbox::watch`].
-    pub fn forget(&self, group: &str) {
-        self.members.lock().expect("short section").remove(group);
-    }
-}
-
-impl Service for Inbox {
-    type Turn = ();
-
-    fn turn(&self) {}
-
-    fn frame(&self, (): &mut (), _peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
-        if command.is_response() {
-            return tracing::debug!(opaque = command.opaque, "an answer came too late");
-        }
-        if command.code == request::NOTIFY_CONSUMER_IDS_CHANGED {
-            if let Some(group) = command.fields.text("consumerGroup")
-                && let Some(notify) = self.members.lock().expect("short section").get(group)
-            {
-                notify.notify_one();
-            }
-        } else if !command.is_one_way() {
-            let remark = format!(" request type {} not supported", command.code);
-            command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
-        }
-    }
 }
 
 impl Remote {
@@ -85,6 +46,7 @@ impl Remote {
             encoding: config.encoding,
             links: Mutex::default(),
             name_servers,
+            dialed: Arc::default(),
             chosen,
         })
     }
@@ -100,6 +62,7 @@ impl Remote {
         let target = resolve(address).await.map_err(failed)?;
         let peer = self.workers.dial(target, self.inbox.clone()).await.map_err(failed)?;
         *link = Some(peer.clone());
+        self.dialed.notify_one();
         Ok(peer)
     }
 
@@ -134,9 +97,7 @@ impl Remote {
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<(), Error> {
         let peer = self.peer(address).await?;
-        let head = wire::frame::Head::one_way(self.encoding, code, peer.next_opaque());
-        let pushed = peer.push(|out| write(FrameWriter::begin(out, head)));
-        pushed.map_err(|gone| Error::Call(net::CallError::Closed(gone.0)))
+        inbox::tell(&peer, code, write).map_err(|gone| Error::Call(net::CallError::Closed(gone.0)))
     }
 
     /// Asks the chosen name server, and the others in turn when it does not answer.

@@ -1,8 +1,62 @@
-//! Tag expressions (`FilterAPI.buildSubscriptionData`).
+//! What a consumer wants of a topic (`MessageSelector`, `FilterAPI.buildSubscriptionData`).
 
 use std::collections::BTreeSet;
 use wire::body::SubscriptionData;
 use wire::hash::java_hash;
+
+/// Which messages of a topic a consumer gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expression {
+    /// Those with one of the tags of `a || b`; all for `*`.
+    Tags(String),
+    /// Those whose properties satisfy a condition like `a > 3 AND region = 'north'`, where the broker allows it
+    /// (`enablePropertyFilter`).
+    Sql(String),
+}
+
+impl Expression {
+    /// The expression as brokers read it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        let (Self::Tags(text) | Self::Sql(text)) = self;
+        text
+    }
+
+    /// `TAG` or `SQL92` (`ExpressionType`).
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Tags(_) => "TAG",
+            Self::Sql(_) => "SQL92",
+        }
+    }
+
+    /// The tags a reader must look for; brokers evaluate conditions in full.
+    pub(crate) fn tags(&self) -> Tags {
+        match self {
+            Self::Tags(text) => Tags::parse(text),
+            Self::Sql(_) => Tags::default(),
+        }
+    }
+}
+
+impl Default for Expression {
+    fn default() -> Self {
+        Self::Tags("*".to_owned())
+    }
+}
+
+impl From<&str> for Expression {
+    fn from(tags: &str) -> Self {
+        Self::Tags(tags.to_owned())
+    }
+}
+
+impl From<String> for Expression {
+    fn from(tags: String) -> Self {
+        Self::Tags(tags)
+    }
+}
 
 /// The tags an expression asks for; none means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,11 +81,15 @@ impl Tags {
 }
 
 /// A subscription as heartbeats carry it. `version` is the clock in milliseconds: a newer one replaces an older.
-pub(crate) fn data(topic: &str, expression: &str, version: i64) -> SubscriptionData {
-    let tags = Tags::parse(expression).tags;
-    let sub_string = if tags.is_empty() { "*" } else { expression.trim() };
+pub(crate) fn data(topic: &str, expression: &Expression, version: i64) -> SubscriptionData {
+    let tags = expression.tags().tags;
+    let sub_string = match expression {
+        Expression::Tags(_) if tags.is_empty() => "*",
+        _ => expression.text().trim(),
+    };
     SubscriptionData {
         topic: topic.to_owned(),
+        expression_type: expression.kind().to_owned(),
         sub_string: sub_string.to_owned(),
         code_set: tags.iter().map(|tag| java_hash(tag)).collect(),
         tags_set: tags,
@@ -58,10 +116,13 @@ mod tests {
 
     #[test]
     fn heartbeats_carry_tags_and_hashes() {
-        let data = data("T", "TagA || TagB", 5);
+        let data = data("T", &"TagA || TagB".into(), 5);
         assert_eq!(data.code_set.into_iter().collect::<Vec<_>>(), [2_598_919, 2_598_920]);
         assert_eq!((data.sub_string.as_str(), data.sub_version, data.tags_set.len()), ("TagA || TagB", 5, 2));
-        let all = super::data("T", " * ", 5);
+        let all = super::data("T", &" * ".into(), 5);
         assert_eq!((all.sub_string.as_str(), all.tags_set.len()), ("*", 0));
+        let sql = super::data("T", &Expression::Sql("a > 3".to_owned()), 5);
+        assert_eq!((sql.sub_string.as_str(), sql.expression_type.as_str()), ("a > 3", "SQL92"));
+        assert!(sql.tags_set.is_empty() && sql.code_set.is_empty());
     }
 }

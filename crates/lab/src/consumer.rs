@@ -8,7 +8,7 @@ use crate::load::Clock;
 use crate::producer::refuse_unserved;
 use crate::report::{Latency, Outcome, Snapshot};
 use crate::session;
-use client::{Client, Config, PushConfig, PushConsumer, Received, Verdict};
+use client::{Client, Config, Expression, PushConfig, PushConsumer, Received, TRACE_TOPIC, Verdict};
 use figures::{Figures, Window};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,22 +19,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// # Errors
 /// A flag cannot be served, the expression's file cannot be read, or the cluster cannot be reached at the start.
 pub fn run(flags: &ConsumerFlags) -> Result<(), Error> {
-    refuse_unserved(flags.run.acl.0, flags.run.trace.0)?;
+    refuse_unserved(flags.run.acl.0, false)?;
     let expression = expression(flags)?;
     let group = group(flags, now_ms());
-    println!("{}", opening(flags, &group, expression.as_deref()));
+    println!("{}", opening(flags, &group, expression.as_ref()));
     session::block_on(consume(flags, group, expression))
 }
 
 /// The first line of the script.
-fn opening(flags: &ConsumerFlags, group: &str, expression: Option<&str>) -> String {
+fn opening(flags: &ConsumerFlags, group: &str, expression: Option<&Expression>) -> String {
     let ConsumerFlags { run, threads, suffix, filter_type, .. } = flags;
     format!(
         "topic: {}, threadCount {threads}, group: {group}, suffix: {suffix}, filterType: {}, expression: {}, \
          msgTraceEnable: {}, aclEnable: {}, reportInterval: {}",
         run.topic,
         filter_type.as_deref().unwrap_or("null"),
-        expression.unwrap_or("null"),
+        expression.map_or("null", Expression::text),
         run.trace,
         run.acl,
         run.report_interval
@@ -45,30 +45,32 @@ fn group(flags: &ConsumerFlags, now_ms: i64) -> String {
     if flags.suffix.0 { format!("{}_{}", flags.group, now_ms % 100) } else { flags.group.clone() }
 }
 
-/// The tag expression of the file, if a filter is asked for.
-fn expression(flags: &ConsumerFlags) -> Result<Option<String>, Error> {
+/// The expression of the file, if a filter is asked for.
+fn expression(flags: &ConsumerFlags) -> Result<Option<Expression>, Error> {
     let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
-    match (flags.filter_type.as_deref(), &flags.expression_file) {
-        (None, _) => Ok(None),
-        (Some("TAG"), Some(path)) => {
-            let text = std::fs::read_to_string(path);
-            let failed = |source| Error::File { path: path.clone(), source };
-            text.map(|text| Some(text.trim().to_owned())).map_err(failed)
-        }
-        (Some("TAG"), None) => refused("-f", "needs -e with the path of a file that holds the expression"),
-        (Some("SQL92"), _) => refused("-f", "SQL92 is not served by this version of the lab, TAG is"),
-        (Some(_), _) => refused("-f", "expected TAG"),
-    }
+    let kind = match flags.filter_type.as_deref() {
+        None => return Ok(None),
+        Some("TAG") => Expression::Tags,
+        Some("SQL92") => Expression::Sql,
+        Some(_) => return refused("-f", "expected TAG or SQL92"),
+    };
+    let Some(path) = &flags.expression_file else {
+        return refused("-f", "needs -e with the path of a file that holds the expression");
+    };
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|source| Error::File { path: path.clone(), source })?;
+    Ok(Some(kind(text.trim().to_owned())))
 }
 
-async fn consume(flags: &ConsumerFlags, group: String, expression: Option<String>) -> Result<(), Error> {
+async fn consume(flags: &ConsumerFlags, group: String, expression: Option<Expression>) -> Result<(), Error> {
     let run = &flags.run;
     let client = Client::start(Config::new(&run.namesrv))?;
     let figures = Arc::new(Figures::default());
     if let Some(expression) = &expression {
-        println!("Expression: {expression}");
+        println!("Expression: {}", expression.text());
     }
-    let mut config = PushConfig::new(group, &run.topic, expression.unwrap_or_else(|| "*".to_owned()));
+    let mut config = PushConfig::new(group, &run.topic, expression.unwrap_or_default());
+    config.trace = run.trace.0.then(|| TRACE_TOPIC.to_owned());
     config.threads = flags.threads as usize;
     let (listened, fails) = (figures.clone(), Fails::new(flags.fail_rate));
     let listener = move |messages: &[Received]| listen(&listened, &fails, messages);

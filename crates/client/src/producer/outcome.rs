@@ -35,6 +35,8 @@ pub struct SendOutcome {
     pub queue_offset: i64,
     /// Id of its transaction, if the broker says so.
     pub transaction_id: Option<String>,
+    /// What a message for a point in time is taken back with.
+    pub recall_handle: Option<String>,
 }
 
 impl SendOutcome {
@@ -72,6 +74,7 @@ impl SendOutcome {
             queue: MessageQueue { queue_id, ..queue.clone() },
             queue_offset: number("queueOffset")?,
             transaction_id: reply.text("transactionId").map(str::to_owned),
+            recall_handle: reply.text("recallHandle").map(str::to_owned),
         })
     }
 }

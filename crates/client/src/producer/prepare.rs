@@ -2,6 +2,7 @@
 
 use super::ProducerConfig;
 use crate::calendar::month_ms;
+use crate::request::REPLY;
 use crate::{Error, Message, compress};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -65,7 +66,9 @@ impl Prepared {
         if message.properties.get(key::TRANSACTION_PREPARED).is_some_and(|value| value == "true") {
             sys_flag |= sys_flag::TRANSACTION_PREPARED;
         }
-        let (code, flag) = (request::SEND_MESSAGE_V2, message.flag);
+        let is_reply = message.properties.get(key::MSG_TYPE).is_some_and(|kind| kind == REPLY);
+        let code = if is_reply { request::SEND_REPLY_MESSAGE_V2 } else { request::SEND_MESSAGE_V2 };
+        let flag = message.flag;
         Ok(Self { code, message_id, body, properties, sys_flag, flag, born_ms: now_ms })
     }
 

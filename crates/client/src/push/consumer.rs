@@ -1,32 +1,42 @@
-//! Start, rebalancing, offsets and end of a push consumer.
+//! Start, background work and end of a push consumer.
 
-use super::allocation::average;
-use super::listener::{Crew, Verdict, send_back_all};
-use super::queue::{Assigned, Shared, pull};
-use super::window::Window;
-use super::{COMMIT_INTERVAL, From, PushConfig, REBALANCE_INTERVAL, broadcast, retry_topic};
-use crate::{Client, Error, MessageQueue, Received, clock, subscription};
-use std::collections::BTreeMap;
+use super::crew::Crew;
+use super::listener::{Listener, Verdict, send_back_all};
+use super::queue::{Assigned, Shared};
+use super::rebalance::Again;
+use super::{COMMIT_INTERVAL, From, PushConfig, REBALANCE_INTERVAL, broadcast, orderly, retry_topic};
+use crate::inbox::{Asked, Door, WAITING_MAX};
+use crate::trace::Tracer;
+use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscription};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::Notify;
-use wire::body::{ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, interval, sleep_until};
+use wire::body::{CheckClientBody, ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel};
+use wire::codes::request;
+use wire::json;
 
 /// A consumer that gives messages to a listener, on threads of its own.
 pub struct PushConsumer {
     state: Arc<State>,
 }
 
-struct State {
-    shared: Arc<Shared>,
-    assigned: Mutex<BTreeMap<MessageQueue, Arc<Assigned>>>,
+pub(super) struct State {
+    pub shared: Arc<Shared>,
+    pub assigned: Mutex<BTreeMap<MessageQueue, Arc<Assigned>>>,
+    /// Queues consumed in order that go to other members: they are neither ours nor free yet.
+    pub leaving: Mutex<BTreeSet<MessageQueue>>,
+    /// Told when one of them is free; awaited only by the end of the consumer.
+    pub left: Notify,
     /// Offsets read at the start of a broadcasting consumer.
-    local: BTreeMap<MessageQueue, i64>,
+    pub local: BTreeMap<MessageQueue, i64>,
     /// Wakes rebalancing.
-    members_changed: Arc<Notify>,
+    pub members_changed: Arc<Notify>,
     /// Ends the background task.
     ended: Notify,
     /// Allows one rebalancing at a time.
-    rebalancing: tokio::sync::Mutex<()>,
+    pub rebalancing: tokio::sync::Mutex<()>,
 }
 
 impl PushConsumer {
@@ -34,17 +44,44 @@ impl PushConsumer {
     ///
     /// # Errors
     /// The client already has a consumer of this group, no name server answers, a subscribed topic does not exist,
-    /// or threads cannot be started.
+    /// a broker refuses an SQL condition, or threads cannot be started.
     pub async fn start(
         client: &Client,
         config: PushConfig,
         listener: impl Fn(&[Received]) -> Verdict + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        Self::begin(client, config, Arc::new(listener), false).await
+    }
+
+    /// As [`PushConsumer::start`], but each queue's messages come one call after the other in their order, to one
+    /// member of the group at a time. What the listener answers with [`Verdict::Later`] comes again after a second and
+    /// nothing behind it before; after [`PushConfig::retries`] times, if that is set, it goes to the dead letters.
+    ///
+    /// A member that dies without [`PushConsumer::shutdown`] keeps its queues until its locks expire, a minute after
+    /// their last renewal.
+    ///
+    /// # Errors
+    /// As [`PushConsumer::start`].
+    pub async fn start_orderly(
+        client: &Client,
+        config: PushConfig,
+        listener: impl Fn(&[Received]) -> Verdict + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        Self::begin(client, config, Arc::new(listener), true).await
+    }
+
+    async fn begin(
+        client: &Client,
+        config: PushConfig,
+        listener: Arc<Listener>,
+        is_orderly: bool,
     ) -> Result<Self, Error> {
         let version = clock::now_ms();
         let data = registration(&config, version);
         for topic in config.subscriptions.keys() {
             client.refresh_route(topic).await?;
         }
+        check(client, &config.group, &data).await?;
         let local = match (&config.broadcast_offsets, config.model) {
             (Some(path), MessageModel::Broadcasting) => broadcast::load(path)?,
             _ => BTreeMap::new(),
@@ -55,27 +92,27 @@ impl PushConsumer {
                 config.group
             )));
         }
-        let (returns, returned) = tokio::sync::mpsc::unbounded_channel();
-        let crew = Crew::start(config.threads, Arc::new(listener), config.model, returns)?;
-        let shared = Arc::new(Shared { client: client.clone(), config, crew, version });
-        let members_changed = Arc::new(Notify::new());
-        let state = Arc::new(State {
-            shared: shared.clone(),
-            assigned: Mutex::default(),
-            local,
-            members_changed: members_changed.clone(),
-            ended: Notify::new(),
-            rebalancing: tokio::sync::Mutex::new(()),
-        });
+        let (returns, returned) = mpsc::unbounded_channel();
+        let crew = Crew::start(config.threads)?;
+        let tracer = config.trace.as_ref().and_then(|topic| Tracer::start(client, &config.group, topic));
+        let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (client, listener) = (client.clone(), Mutex::new(Some(listener)));
+        let shared =
+            Shared { client, config, crew, listener, is_orderly, returns, tracer, version, done, failed };
+        let shared = Arc::new(shared);
+        let state = Arc::new(State::new(shared.clone(), local));
+        let Shared { client, config, .. } = &*shared;
+        let (asked, questions) = mpsc::channel(WAITING_MAX);
+        let door = Door { members_changed: state.members_changed.clone(), asked };
+        client.inner.remote.inbox.open(&config.group, door);
         let workers = &client.inner.remote.workers;
-        let (group, retries, returner) = (shared.config.group.clone(), shared.config.retries, client.clone());
-        workers.spawn(0, move || send_back_all(returner, group, retries, returned))?;
-        client.inner.remote.inbox.watch(&shared.config.group, members_changed);
+        let back = (client.clone(), config.group.clone(), shared.back());
+        workers.spawn(0, move || send_back_all(back.0, back.1, back.2, returned))?;
         client.heartbeat().await;
         // The first heartbeat creates the retry topic; without its route a message sent back would not be seen.
-        state.rebalance().await;
+        let again = state.rebalance().await;
         let background = state.clone();
-        workers.spawn(0, move || background.run())?;
+        workers.spawn(0, move || background.run(questions, again))?;
         Ok(Self { state })
     }
 
@@ -89,8 +126,8 @@ impl PushConsumer {
     pub async fn shutdown(&self) {
         let state = self.state.clone();
         state.ended.notify_one();
-        let config = &state.shared.config;
-        state.shared.client.inner.remote.inbox.forget(&config.group);
+        let Shared { client, config, tracer, .. } = &*state.shared;
+        client.inner.remote.inbox.close(&config.group);
         let _still = state.rebalancing.lock().await;
         let assigned = std::mem::take(&mut *state.assigned());
         let shared = state.shared.clone();
@@ -100,21 +137,33 @@ impl PushConsumer {
         if tokio::task::spawn_blocking(crew).await.is_err() {
             tracing::error!("the listener's threads did not end");
         }
+        state.shared.listener.lock().expect("short section").take();
         state.commit(&assigned, true).await;
-        state.shared.client.inner.groups.remove_consumer(&config.group);
-        state.shared.client.unregister("consumerGroup", &config.group).await;
+        if state.shared.needs_locks() {
+            // Only now: whoever locks them next begins at the offsets just stored.
+            let queues: Vec<_> = assigned.keys().cloned().collect();
+            client.unlock(&config.group, &queues).await;
+            while !state.leaving.lock().expect("short section").is_empty() {
+                state.left.notified().await;
+            }
+        }
+        if let Some(tracer) = tracer {
+            tracer.finish().await;
+        }
+        client.inner.groups.remove_consumer(&config.group);
+        client.unregister("consumerGroup", &config.group).await;
     }
 }
 
 /// What heartbeats say about the group.
-fn registration(config: &PushConfig, version: i64) -> ConsumerData {
+pub(super) fn registration(config: &PushConfig, version: i64) -> ConsumerData {
     let mut subscriptions: Vec<_> = config
         .subscriptions
         .iter()
         .map(|(topic, expression)| subscription::data(topic, expression, version))
         .collect();
     if config.model == MessageModel::Clustering {
-        subscriptions.push(subscription::data(&retry_topic(&config.group), "*", version));
+        subscriptions.push(subscription::data(&retry_topic(&config.group), &Expression::default(), version));
     }
     ConsumerData {
         group_name: config.group.clone(),
@@ -130,142 +179,68 @@ fn registration(config: &PushConfig, version: i64) -> ConsumerData {
     }
 }
 
+/// Has brokers look at SQL conditions (`MQClientInstance.checkClientInBroker`).
+async fn check(client: &Client, group: &str, data: &ConsumerData) -> Result<(), Error> {
+    for subscription in data.subscription_data_set.iter().filter(|data| data.expression_type == "SQL92") {
+        let route = client.route(&subscription.topic).await?;
+        let Some(address) = route.brokers.keys().find_map(|broker| route.reader(broker, 0)) else { continue };
+        let body = json::to_vec(&CheckClientBody {
+            client_id: client.id().to_owned(),
+            group: group.to_owned(),
+            subscription_data: subscription.clone(),
+            ..CheckClientBody::default()
+        });
+        let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(&body);
+        let (code, timeout) = (request::CHECK_CLIENT_CONFIG, std::time::Duration::from_secs(3));
+        client.inner.remote.call(address, code, timeout, write).await?;
+    }
+    Ok(())
+}
+
 impl State {
-    /// Rebalances and stores offsets until the consumer ends.
-    async fn run(self: Arc<Self>) {
-        let mut rebalance = tokio::time::interval(REBALANCE_INTERVAL);
-        let mut commit = tokio::time::interval(COMMIT_INTERVAL);
-        rebalance.reset();
+    fn new(shared: Arc<Shared>, local: BTreeMap<MessageQueue, i64>) -> Self {
+        Self {
+            shared,
+            assigned: Mutex::default(),
+            leaving: Mutex::default(),
+            left: Notify::new(),
+            local,
+            members_changed: Arc::new(Notify::new()),
+            ended: Notify::new(),
+            rebalancing: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Rebalances, stores offsets, renews locks and answers brokers until the consumer ends.
+    async fn run(self: Arc<Self>, mut questions: mpsc::Receiver<Asked>, first: Again) {
+        let mut rebalance_at = after(first);
+        let mut commit = interval(COMMIT_INTERVAL);
+        let mut renewal = interval(orderly::RENEWAL);
+        renewal.reset();
         loop {
             tokio::select! {
                 () = self.ended.notified() => return,
-                _ = rebalance.tick() => self.rebalance().await,
-                () = self.members_changed.notified() => {
-                    self.rebalance().await;
-                    rebalance.reset();
-                }
+                () = sleep_until(rebalance_at) => rebalance_at = after(self.rebalance().await),
+                () = self.members_changed.notified() => rebalance_at = after(self.rebalance().await),
                 _ = commit.tick() => {
                     let assigned = self.assigned().clone();
                     self.commit(&assigned, false).await;
                 }
+                _ = renewal.tick(), if self.shared.needs_locks() => self.renew().await,
+                Some(asked) = questions.recv() => self.answer(asked).await,
             }
         }
     }
 
-    /// Takes the queues that are ours now and gives up those that are not.
-    async fn rebalance(self: &Arc<Self>) {
-        let _alone = self.rebalancing.lock().await;
-        let config = &self.shared.config;
-        let mut topics: Vec<_> = config.subscriptions.keys().cloned().collect();
-        if config.model == MessageModel::Clustering {
-            topics.push(retry_topic(&config.group));
-        }
-        for topic in topics {
-            match self.share(&topic).await {
-                Ok(share) => self.adopt(&topic, &share).await,
-                // The retry topic exists once a broker has seen our heartbeat.
-                Err(error) if topic.starts_with("%RETRY%") => tracing::debug!(%error, topic, "no share"),
-                Err(error) => tracing::warn!(%error, topic, "queues stay as they are"),
-            }
-        }
-    }
-
-    /// The queues of a topic that are ours.
-    async fn share(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
-        let Shared { client, config, .. } = &*self.shared;
-        let route = client.route(topic).await?;
-        if config.model == MessageModel::Broadcasting {
-            return Ok(route.subscribe.clone());
-        }
-        let broker = route.brokers.keys().find_map(|broker| route.reader(broker, 0));
-        let broker = broker.ok_or_else(|| Error::NoQueue(topic.to_owned()))?;
-        let mut members = client.consumer_ids(broker, &config.group).await?;
-        if members.is_empty() {
-            return Err(Error::Illegal(format!("the broker knows no member of group {}", config.group)));
-        }
-        members.sort();
-        Ok(average(&route.subscribe, &members, client.id()).to_vec())
-    }
-
-    async fn adopt(self: &Arc<Self>, topic: &str, share: &[MessageQueue]) {
-        let lost: BTreeMap<_, _> = {
-            let mut assigned = self.assigned();
-            assigned.extract_if(.., |queue, _| queue.topic == topic && !share.contains(queue)).collect()
-        };
-        lost.values().for_each(|queue| queue.drop_queue());
-        self.commit(&lost, false).await;
-        for queue in share {
-            if self.assigned().contains_key(queue) {
-                continue;
-            }
-            let window = match self.begin(queue).await {
-                Ok(window) => window,
-                Err(error) => {
-                    tracing::warn!(%error, queue = super::name_of(queue), "the queue cannot be read yet");
-                    continue;
-                }
-            };
-            let taken = Arc::new(Assigned::new(queue.clone(), window));
-            let (shared, looped) = (self.shared.clone(), taken.clone());
-            let workers = &self.shared.client.inner.remote.workers;
-            if workers.spawn(0, move || pull(shared, looped)).is_ok() {
-                self.assigned().insert(queue.clone(), taken);
-            }
-        }
-    }
-
-    /// Where to begin in a queue (`RebalancePushImpl.computePullFromWhere`).
-    async fn begin(&self, queue: &MessageQueue) -> Result<Window, Error> {
-        let Shared { client, config, .. } = &*self.shared;
-        let stored = match config.model {
-            MessageModel::Broadcasting => self.local.get(queue).copied(),
-            _ => client.committed_offset(&config.group, queue).await?,
-        };
-        if let Some(offset) = stored {
-            return Ok(Window::new(offset, true));
-        }
-        let offset = match config.from {
-            From::Last if queue.topic.starts_with("%RETRY%") => 0,
-            From::Last => client.max_offset(queue).await?,
-            From::First => 0,
-            From::Time(timestamp) => client.search_offset(queue, timestamp).await?,
-        };
-        Ok(Window::new(offset, false))
-    }
-
-    /// Stores the offsets that moved; with `sure` all of them, and waits for the brokers.
-    async fn commit(&self, assigned: &BTreeMap<MessageQueue, Arc<Assigned>>, sure: bool) {
-        let Shared { client, config, .. } = &*self.shared;
-        if config.model == MessageModel::Broadcasting {
-            return self.commit_locally(assigned);
-        }
-        for (queue, state) in assigned {
-            let stored = if sure {
-                client.commit_offset(&config.group, queue, state.committable()).await
-            } else if let Some(offset) = state.take_commit() {
-                client.tell_offset(&config.group, queue, offset).await
-            } else {
-                continue;
-            };
-            if let Err(error) = stored {
-                tracing::warn!(%error, queue = super::name_of(queue), "the offset could not be stored");
-            }
-        }
-    }
-
-    fn commit_locally(&self, assigned: &BTreeMap<MessageQueue, Arc<Assigned>>) {
-        let Some(path) = &self.shared.config.broadcast_offsets else { return };
-        if assigned.is_empty() {
-            return;
-        }
-        let mut offsets = self.local.clone();
-        offsets.extend(assigned.iter().map(|(queue, state)| (queue.clone(), state.committable())));
-        if let Err(error) = broadcast::store(path, offsets) {
-            tracing::warn!(%error, path = %path.display(), "the offsets could not be stored");
-        }
-    }
-
-    fn assigned(&self) -> MutexGuard<'_, BTreeMap<MessageQueue, Arc<Assigned>>> {
+    pub(super) fn assigned(&self) -> MutexGuard<'_, BTreeMap<MessageQueue, Arc<Assigned>>> {
         self.assigned.lock().expect("short section")
     }
+}
+
+fn after(again: Again) -> Instant {
+    let pause = match again {
+        Again::Sometime => REBALANCE_INTERVAL,
+        Again::Soon => super::REBALANCE_SOON,
+    };
+    Instant::now() + pause
 }

@@ -1,10 +1,11 @@
-//! The threads that call the listener, and what happens to messages it does not finish.
+//! Calling the listener, and consumption of messages in any order: what happens to those it does not finish
+//! (`ConsumeMessageConcurrentlyService`).
 
-use super::queue::Assigned;
+use super::queue::{Assigned, Shared};
 use super::{RETRY_LATER, retry_topic};
 use crate::{Client, Error, Received};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread::JoinHandle;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 use wire::body::MessageModel;
 use wire::codes::request;
@@ -13,100 +14,62 @@ use wire::properties::key;
 /// How long sending back may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a listener says about the messages it was given (`ConsumeConcurrentlyStatus`).
+/// What a listener says about the messages it was given (`ConsumeConcurrentlyStatus`, `ConsumeOrderlyStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// They are done.
     Done,
-    /// They shall come again later; while broadcasting they are given up.
+    /// They shall come again later, in order: the same messages after a second and nothing of their queue before;
+    /// otherwise: through the retry topic, with a delay that grows; while broadcasting they are given up.
     Later,
 }
 
 /// What the application does with messages.
 pub(super) type Listener = dyn Fn(&[Received]) -> Verdict + Send + Sync;
 
-/// Messages on their way to the listener.
+/// Messages on their way to the listener, or back to the broker.
 pub(super) struct Delivery {
     pub queue: Arc<Assigned>,
     pub messages: Vec<Received>,
 }
 
-/// Messages on their way back to the broker.
-type Returns = tokio::sync::mpsc::UnboundedSender<Delivery>;
-
-/// The listener's threads. Deliveries are bounded by the windows of the queues.
-pub(super) struct Crew {
-    deliveries: Mutex<Option<mpsc::Sender<Delivery>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl Crew {
-    pub fn start(
-        count: usize,
-        listener: Arc<Listener>,
-        model: MessageModel,
-        returns: Returns,
-    ) -> std::io::Result<Self> {
-        let (sender, receiver) = mpsc::channel();
-        let receiver = Arc::new(Mutex::new(receiver));
-        let mut threads = Vec::new();
-        for index in 0..count.max(1) {
-            let (receiver, listener, returns) = (receiver.clone(), listener.clone(), returns.clone());
-            let thread = std::thread::Builder::new().name(format!("consume-{index}"));
-            threads.push(thread.spawn(move || work(&receiver, &*listener, model, &returns))?);
-        }
-        Ok(Self { deliveries: Mutex::new(Some(sender)), threads: Mutex::new(threads) })
-    }
-
-    /// Hands messages over; after the end they are dropped, and will be pulled again by whoever has the queue then.
-    pub fn deliver(&self, delivery: Delivery) {
-        if let Some(sender) = &*self.deliveries.lock().expect("short section") {
-            let _ = sender.send(delivery);
-        }
-    }
-
-    /// Lets what was delivered be finished and ends the threads.
-    pub fn finish(&self) {
-        self.deliveries.lock().expect("short section").take();
-        let threads = std::mem::take(&mut *self.threads.lock().expect("short section"));
-        for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("a listener panicked outside of a call");
-            }
-        }
-    }
-}
-
-fn work(
-    receiver: &Mutex<mpsc::Receiver<Delivery>>,
-    listener: &Listener,
-    model: MessageModel,
-    returns: &Returns,
-) {
-    loop {
-        // One thread waits inside the lock, the others for the lock: either way one takes the next delivery.
-        let next = receiver.lock().expect("receiving does not panic").recv();
-        let Ok(delivery) = next else { return };
-        if delivery.queue.is_dropped() {
-            continue;
-        }
-        let call = std::panic::AssertUnwindSafe(|| listener(&delivery.messages));
-        let verdict = std::panic::catch_unwind(call).unwrap_or_else(|_| {
-            tracing::error!(
-                queue = delivery.queue.name(),
-                "the listener panicked; its messages will come again"
-            );
+impl Shared {
+    /// Calls the listener and traces that; a panic counts as [`Verdict::Later`].
+    pub fn call(&self, messages: &[Received]) -> Verdict {
+        let traced = self.tracer.as_ref().map(|tracer| (tracer, tracer.consuming(messages)));
+        let Some(listener) = self.listener.lock().expect("short section").clone() else {
+            return Verdict::Later;
+        };
+        let verdict = catch_unwind(AssertUnwindSafe(|| listener(messages))).unwrap_or_else(|_| {
+            let queue = messages.first().map(|message| super::name_of(&message.queue));
+            tracing::error!(queue, "the listener panicked; its messages will come again");
             Verdict::Later
         });
-        match (verdict, model) {
+        if let Some((tracer, consumed)) = traced {
+            tracer.consumed(&consumed, messages, verdict == Verdict::Done);
+        }
+        self.tally(messages, verdict);
+        verdict
+    }
+
+    /// Gives messages to the listener on one of its threads.
+    pub fn deliver(self: &Arc<Self>, delivery: Delivery) {
+        let shared = self.clone();
+        self.crew.submit(Box::new(move || shared.consume(delivery)));
+    }
+
+    fn consume(&self, delivery: Delivery) {
+        if delivery.queue.is_dropped() {
+            return;
+        }
+        match (self.call(&delivery.messages), self.config.model) {
             (Verdict::Later, MessageModel::Clustering) => {
-                let _ = returns.send(delivery);
+                // The task that sends back lives as long as this consumer.
+                let _ = self.returns.send(delivery);
             }
             (Verdict::Later, _) => {
-                tracing::warn!(
-                    queue = delivery.queue.name(),
-                    "broadcast messages are given up after a failure"
-                );
+                let queue = delivery.queue.name();
+                tracing::warn!(queue, "broadcast messages are given up after a failure");
                 delivery.queue.done(&delivery.messages);
             }
             (Verdict::Done, _) => delivery.queue.done(&delivery.messages),
@@ -119,12 +82,12 @@ fn work(
 pub(super) async fn send_back_all(
     client: Client,
     group: String,
-    retries: i32,
+    (delay_level, retries): (i32, i32),
     mut returns: tokio::sync::mpsc::UnboundedReceiver<Delivery>,
 ) {
     while let Some(delivery) = returns.recv().await {
         for message in &delivery.messages {
-            while let Err(error) = send_back(&client, &group, retries, message).await {
+            while let Err(error) = client.send_back(&group, message, delay_level, retries).await {
                 if delivery.queue.is_dropped() {
                     break;
                 }
@@ -136,22 +99,35 @@ pub(super) async fn send_back_all(
     }
 }
 
-/// Asks the broker to deliver a message again, with a delay that grows with every attempt.
-async fn send_back(client: &Client, group: &str, retries: i32, message: &Received) -> Result<(), Error> {
-    let address = client.master_of(&message.queue).await?;
-    let write = |frame: wire::frame::FrameWriter<'_>| {
-        frame
-            .number("offset", message.log_offset)
-            .text("group", group)
-            .number("delayLevel", 0)
-            .text("originMsgId", &message.message_id())
-            .text("originTopic", &message.topic)
-            .flag("unitMode", false)
-            .number("maxReconsumeTimes", retries)
-            .text("bname", &message.queue.broker_name)
-            .finish(b"");
-    };
-    client.inner.remote.call(&address, request::CONSUMER_SEND_MSG_BACK, TIMEOUT, write).await.map(|_| ())
+impl Client {
+    /// Asks the broker to deliver a message to a group again: after the delay of a level counted from 1, after one
+    /// that grows with every attempt for 0, or never for -1: then it goes to the group's dead letters, as it does
+    /// after `retries` attempts.
+    ///
+    /// # Errors
+    /// The broker does not answer or refuses, or no longer has the message.
+    pub async fn send_back(
+        &self,
+        group: &str,
+        message: &Received,
+        delay_level: i32,
+        retries: i32,
+    ) -> Result<(), Error> {
+        let address = self.master_of(&message.queue).await?;
+        let write = |frame: wire::frame::FrameWriter<'_>| {
+            frame
+                .number("offset", message.log_offset)
+                .text("group", group)
+                .number("delayLevel", delay_level)
+                .text("originMsgId", &message.message_id())
+                .text("originTopic", &message.topic)
+                .flag("unitMode", false)
+                .number("maxReconsumeTimes", retries)
+                .text("bname", &message.queue.broker_name)
+                .finish(b"");
+        };
+        self.inner.remote.call(&address, request::CONSUMER_SEND_MSG_BACK, TIMEOUT, write).await.map(|_| ())
+    }
 }
 
 /// Gives a retried message its own topic again (`DefaultMQPushConsumerImpl.resetRetryAndNamespace`).

@@ -1,13 +1,16 @@
 //! One assigned queue: its window, and the loop that pulls.
 
-use super::listener::{Crew, Delivery, restore_topic};
+use super::crew::Crew;
+use super::listener::{Delivery, Listener, restore_topic};
+use super::orderly::Line;
 use super::window::Window;
 use super::{HOLD, PAUSE, PushConfig, name_of};
-use crate::subscription::Tags;
-use crate::{Client, MessageQueue, PullRequest, PullStatus, Pulled, Received};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::trace::Tracer;
+use crate::{Client, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 use wire::codes::response;
 
 /// A queue this consumer reads.
@@ -18,11 +21,21 @@ pub(super) struct Assigned {
     dropped: AtomicBool,
     /// Wakes the loop: dropped, or messages were done.
     changed: Notify,
+    line: Mutex<Line>,
+    /// Held while the listener has messages of a queue that is consumed in order.
+    pub consuming: tokio::sync::Mutex<()>,
 }
 
 impl Assigned {
     pub fn new(queue: MessageQueue, window: Window) -> Self {
-        Self { queue, window: Mutex::new(window), dropped: AtomicBool::new(false), changed: Notify::new() }
+        Self {
+            queue,
+            window: Mutex::new(window),
+            dropped: AtomicBool::new(false),
+            changed: Notify::new(),
+            line: Mutex::default(),
+            consuming: tokio::sync::Mutex::new(()),
+        }
     }
 
     pub fn name(&self) -> String {
@@ -55,6 +68,16 @@ impl Assigned {
         self.window().committable()
     }
 
+    /// Messages and bytes not done, and where pulling goes on.
+    pub fn load(&self) -> ((usize, usize), i64) {
+        let window = self.window();
+        (window.load(), window.next())
+    }
+
+    pub(super) fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().expect("short section")
+    }
+
     fn window(&self) -> MutexGuard<'_, Window> {
         self.window.lock().expect("short section")
     }
@@ -65,13 +88,23 @@ pub(super) struct Shared {
     pub client: Client,
     pub config: PushConfig,
     pub crew: Crew,
-    /// Version of the subscriptions.
+    /// Gone after the end, so that what it holds is free.
+    pub listener: Mutex<Option<Arc<Listener>>>,
+    /// Messages come in the order of their queues.
+    pub is_orderly: bool,
+    /// Messages on their way back to the broker.
+    pub returns: UnboundedSender<Delivery>,
+    pub tracer: Option<Tracer>,
+    /// Version of the subscriptions: the time of the start.
     pub version: i64,
+    /// Messages the listener finished, and did not.
+    pub done: AtomicU64,
+    pub failed: AtomicU64,
 }
 
 impl Shared {
-    fn expression(&self, topic: &str) -> &str {
-        self.config.subscriptions.get(topic).map_or("*", String::as_str)
+    fn expression(&self, topic: &str) -> Expression {
+        self.config.subscriptions.get(topic).cloned().unwrap_or_default()
     }
 
     fn is_full(&self, assigned: &Assigned) -> bool {
@@ -83,6 +116,7 @@ impl Shared {
 /// Pulls until the queue is dropped.
 pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
     let mut broker_id = 0;
+    let expression = shared.expression(&assigned.queue.topic);
     while !assigned.is_dropped() {
         if shared.is_full(&assigned) {
             assigned.changed.notified().await;
@@ -93,7 +127,8 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
             hold: HOLD,
             // Brokers know the subscription from the heartbeat; it is sent along so that a broker that was
             // restarted meanwhile can answer.
-            expression: Some(shared.expression(&assigned.queue.topic)),
+            expression: Some(expression.text()),
+            expression_type: expression.kind(),
             messages_max: shared.config.pull_messages,
             sub_version: shared.version,
             broker_id,
@@ -127,7 +162,7 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
 }
 
 /// Takes the answer of a pull: messages go to the listener, a refused offset is corrected.
-fn take(shared: &Shared, assigned: &Arc<Assigned>, pulled: Pulled) {
+fn take(shared: &Arc<Shared>, assigned: &Arc<Assigned>, pulled: Pulled) {
     if assigned.is_dropped() {
         return;
     }
@@ -135,7 +170,7 @@ fn take(shared: &Shared, assigned: &Arc<Assigned>, pulled: Pulled) {
         tracing::warn!(queue = assigned.name(), next = pulled.next_offset, "the broker moved the offset");
         return assigned.window().restart(pulled.next_offset);
     }
-    let tags = Tags::parse(shared.expression(&assigned.queue.topic));
+    let tags = shared.expression(&assigned.queue.topic).tags();
     let mut messages = pulled.messages;
     messages.retain(|message| tags.admit(message.tag()));
     for message in &mut messages {
@@ -143,9 +178,12 @@ fn take(shared: &Shared, assigned: &Arc<Assigned>, pulled: Pulled) {
     }
     let sizes = messages.iter().map(|message| (message.queue_offset, message.body.len()));
     assigned.window().extend(sizes, pulled.next_offset);
+    if shared.is_orderly {
+        return shared.line_up(assigned, messages);
+    }
     let mut messages = messages.into_iter().peekable();
     while messages.peek().is_some() {
         let some = messages.by_ref().take(shared.config.batch.max(1)).collect();
-        shared.crew.deliver(Delivery { queue: assigned.clone(), messages: some });
+        shared.deliver(Delivery { queue: assigned.clone(), messages: some });
     }
 }

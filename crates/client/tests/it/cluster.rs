@@ -1,10 +1,11 @@
 //! A name server and a broker in one, just enough of both: topics have four queues, groups have members and offsets,
 //! pulls are held, and the next sends can be told to fail.
 
-use net::{Limits, Peer, Service, Workers};
+use net::{Limits, Peer, Reply, Service, Workers};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use wire::body::{BrokerData, ConsumerListByGroup, HeartbeatData, QueueData, TopicRouteData};
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -42,6 +43,10 @@ pub struct State {
     pub sent_back: Vec<i64>,
     /// Topics a name server knows nothing of.
     pub unknown_topics: Vec<String>,
+    /// Connections of producers by group, the newest of each.
+    producers: BTreeMap<String, Arc<Peer>>,
+    /// Half offsets, decisions, and whether they answer a check-back.
+    pub ended: Vec<(i64, i32, bool)>,
 }
 
 /// The cluster; it ends with its last handle.
@@ -66,6 +71,75 @@ impl Cluster {
 
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.service.state.lock().unwrap()
+    }
+
+    fn member(&self, group: &str) -> Arc<Peer> {
+        self.state().members[group].values().next().unwrap().clone()
+    }
+
+    /// Asks a member of a consumer group.
+    pub async fn ask(
+        &self,
+        group: &str,
+        code: i32,
+        body: Vec<u8>,
+        fields: impl FnOnce(FrameWriter<'_>) -> FrameWriter<'_>,
+    ) -> Reply {
+        let member = self.member(group);
+        let write = |frame: FrameWriter<'_>| fields(frame).finish(&body);
+        member.call(Encoding::Json, code, Duration::from_secs(5), write).await.unwrap()
+    }
+
+    /// Tells a member of a consumer group.
+    pub fn tell(
+        &self,
+        group: &str,
+        code: i32,
+        body: &[u8],
+        fields: impl FnOnce(FrameWriter<'_>) -> FrameWriter<'_>,
+    ) {
+        let head = Head::one_way(Encoding::Json, code, 0);
+        self.member(group).push(|out| fields(FrameWriter::begin(out, head)).finish(body)).unwrap();
+    }
+
+    /// Tells a producer of a group.
+    pub fn tell_producer(
+        &self,
+        group: &str,
+        code: i32,
+        body: &[u8],
+        fields: impl FnOnce(FrameWriter<'_>) -> FrameWriter<'_>,
+    ) {
+        let head = Head::one_way(Encoding::Json, code, 0);
+        let producer = self.state().producers[group].clone();
+        producer.push(|out| fields(FrameWriter::begin(out, head)).finish(body)).unwrap();
+    }
+
+    /// Asks a producer of a group; `write` finishes the frame.
+    pub async fn ask_producer(&self, group: &str, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Reply {
+        let producer = self.state().producers[group].clone();
+        producer.call(Encoding::Json, code, Duration::from_secs(5), write).await.unwrap()
+    }
+
+    /// A record as requests carry it.
+    pub fn record(&self, topic: &str, body: &[u8], properties: &[u8]) -> Vec<u8> {
+        let fields = record::Fields {
+            topic,
+            queue_id: 0,
+            flag: 0,
+            sys_flag: 0,
+            born_timestamp: 1,
+            born_host: self.address,
+            store_host: self.address,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body,
+            properties,
+            crc_property: false,
+        };
+        let mut bytes = Vec::new();
+        record::encode(&fields, &mut bytes).unwrap();
+        bytes
     }
 }
 
@@ -123,6 +197,11 @@ impl Service for Broker {
                 state.sent_back.push(command.fields.need_number("offset").unwrap());
                 done.write(out, b"");
             }
+            request::END_TRANSACTION => {
+                let offset = command.fields.need_number("tranStateTableOffset").unwrap();
+                let decision = command.fields.need_number("commitOrRollback").unwrap();
+                state.ended.push((offset, decision, command.fields.flag_or("fromTransactionCheck", false)));
+            }
             code => panic!("unexpected request {code}"),
         }
     }
@@ -164,7 +243,18 @@ fn route(state: &State, peer: &Peer, command: &Command<'_>, topic: &str, out: &m
 }
 
 impl State {
+    /// Correlation and requester of a stored message, if it is a request.
+    pub fn stored_request(&self) -> Option<(String, String)> {
+        let record = self.queues.values().flatten().next()?;
+        let record = record::RecordView::parse(record).unwrap();
+        let get = |name| wire::properties::get_str(record.properties(), name).map(str::to_owned);
+        Some((get("CORRELATION_ID")?, get("REPLY_TO_CLIENT")?))
+    }
+
     fn beat(&mut self, peer: &Arc<Peer>, data: &HeartbeatData) {
+        for producer in &data.producer_data_set {
+            self.producers.insert(producer.group_name.clone(), peer.clone());
+        }
         for group in &data.consumer_data_set {
             let members = self.members.entry(group.group_name.clone()).or_default();
             if members.insert(data.client_id.clone(), peer.clone()).is_none() {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod asked;
 mod cluster;
 mod consume;
 mod send;

@@ -34,9 +34,11 @@ fn filters_are_read_from_a_file() {
     let file = directory.path().join("tags");
     std::fs::write(&file, "a || b\n").unwrap();
     let line = format!("-f TAG -e {}", file.display());
-    assert_eq!(expression(&flags(&line)).unwrap().as_deref(), Some("a || b"));
+    assert_eq!(expression(&flags(&line)).unwrap(), Some(Expression::Tags("a || b".to_owned())));
+    let sql = line.replace("TAG", "SQL92");
+    assert_eq!(expression(&flags(&sql)).unwrap(), Some(Expression::Sql("a || b".to_owned())));
     assert_eq!(expression(&flags("")).unwrap(), None);
-    for line in ["-f TAG", "-f SQL92 -e x", "-f what", "-f TAG -e /nowhere/at/all"] {
+    for line in ["-f TAG", "-f SQL92", "-f what", "-f TAG -e /nowhere/at/all"] {
         assert!(expression(&flags(line)).is_err(), "{line}");
     }
 }

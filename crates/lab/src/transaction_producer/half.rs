@@ -1,6 +1,6 @@
 //! The work of a transaction lane.
 
-use super::verdict::{Meta, Verdict};
+use super::verdict::Meta;
 use crate::load::{Stamp, Template, Work};
 use net::Peer;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use wire::body::{HeartbeatData, ProducerData};
 use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
-use wire::header::SendReply;
+use wire::header::{Decision, EndTransaction, SendReply};
 use wire::id::OffsetId;
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -73,17 +73,19 @@ impl Half {
         Head::request(self.encoding, request::HEART_BEAT, peer.next_opaque()).write(out, &self.heartbeat);
     }
 
-    fn end(&self, verdict: Verdict, place: &Place<'_>, from_check: bool, out: &mut Vec<u8>) {
+    fn end(&self, decision: Decision, place: &Place<'_>, from_check: bool, out: &mut Vec<u8>) {
         let writer = FrameWriter::begin(out, Head::one_way(self.encoding, request::END_TRANSACTION, 0));
-        writer
-            .text("producerGroup", &self.group)
-            .number("tranStateTableOffset", place.queue_offset)
-            .number("commitLogOffset", place.log_offset)
-            .number("commitOrRollback", verdict.flag())
-            .flag("fromTransactionCheck", from_check)
-            .text("msgId", place.message_id)
-            .text("transactionId", place.transaction_id)
-            .finish(b"");
+        let end = EndTransaction {
+            producer_group: &self.group,
+            topic: "",
+            queue_offset: place.queue_offset,
+            log_offset: place.log_offset,
+            decision,
+            from_check,
+            message_id: place.message_id,
+            transaction_id: place.transaction_id,
+        };
+        end.write(writer).finish(b"");
     }
 
     /// Answers a check-back and counts it.
@@ -109,7 +111,7 @@ impl Half {
             message_id: command.fields.text("msgId").unwrap_or(unique),
             transaction_id: command.fields.text("transactionId").unwrap_or(unique),
         };
-        let verdict = judged.map_or(Verdict::Rollback, |(verdict, _)| verdict);
+        let verdict = judged.map_or(Decision::Rollback, |(verdict, _)| verdict);
         self.end(verdict, &place, true, out);
         Some(())
     }

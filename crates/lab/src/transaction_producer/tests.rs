@@ -1,6 +1,7 @@
 //! Bodies that say what shall become of them.
 
-use super::verdict::{BYTES, Meta, Verdict};
+use super::verdict::{BYTES, Meta};
+use wire::header::Decision;
 
 fn meta(send: (f64, f64), check: (f64, f64)) -> Meta {
     Meta { batch: 77, start: 5 << 32, send_shares: send, check_shares: check }
@@ -24,24 +25,24 @@ fn the_layout_is_that_of_the_script() {
 fn shares_are_kept() {
     let meta = meta((0.25, 0.25), (0.0, 0.0));
     let count = |wanted| (0..4000).filter(|number| meta.sent(*number) == wanted).count();
-    assert!((900..1100).contains(&count(Verdict::Rollback)), "{}", count(Verdict::Rollback));
-    assert!((900..1100).contains(&count(Verdict::Unknown)), "{}", count(Verdict::Unknown));
+    assert!((900..1100).contains(&count(Decision::Rollback)), "{}", count(Decision::Rollback));
+    assert!((900..1100).contains(&count(Decision::Unknown)), "{}", count(Decision::Unknown));
 }
 
 #[test]
 fn check_backs_are_judged() {
     let unknown_then_commit = meta((0.0, 1.0), (0.0, 0.0));
     let sent = body(&unknown_then_commit, 1);
-    assert_eq!(unknown_then_commit.check(&sent, 1), Some((Verdict::Commit, false)));
+    assert_eq!(unknown_then_commit.check(&sent, 1), Some((Decision::Commit, false)));
     assert_eq!(
         unknown_then_commit.check(&sent, 2),
-        Some((Verdict::Commit, true)),
+        Some((Decision::Commit, true)),
         "the first answer was final"
     );
     let committed = meta((0.0, 0.0), (0.0, 0.0));
-    assert_eq!(committed.check(&body(&committed, 1), 1), Some((Verdict::Commit, true)), "sending was final");
+    assert_eq!(committed.check(&body(&committed, 1), 1), Some((Decision::Commit, true)), "sending was final");
     let never = meta((0.0, 1.0), (0.0, 1.0));
-    assert_eq!(never.check(&body(&never, 1), 500), Some((Verdict::Unknown, false)));
+    assert_eq!(never.check(&body(&never, 1), 500), Some((Decision::Unknown, false)));
     let other = Meta { batch: 78, ..never };
     assert_eq!(other.check(&body(&never, 1), 1), None);
     assert_eq!(never.check(b"short", 1), None);

@@ -8,53 +8,37 @@
 //! 17 20  what the check-backs answer, one byte each
 //! ```
 
+use wire::header::Decision;
+
 /// Bytes of the layout.
 pub(super) const BYTES: usize = 37;
 
 /// Check-backs that have an answer.
 const CHECKS: usize = 20;
 
-/// What becomes of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Commit,
-    Rollback,
-    Unknown,
+/// A decision as the layout has it.
+fn byte(decision: Decision) -> u8 {
+    match decision {
+        Decision::Commit => 0,
+        Decision::Rollback => 1,
+        Decision::Unknown => 2,
+    }
 }
 
-impl Verdict {
-    /// As `commitOrRollback` of a request says it (`MessageSysFlag`).
-    pub fn flag(self) -> i32 {
-        match self {
-            Self::Commit => 8,
-            Self::Rollback => 12,
-            Self::Unknown => 0,
-        }
+fn from_byte(byte: u8) -> Decision {
+    match byte {
+        0 => Decision::Commit,
+        1 => Decision::Rollback,
+        _ => Decision::Unknown,
     }
+}
 
-    fn byte(self) -> u8 {
-        match self {
-            Self::Commit => 0,
-            Self::Rollback => 1,
-            Self::Unknown => 2,
-        }
-    }
-
-    fn from_byte(byte: u8) -> Self {
-        match byte {
-            0 => Self::Commit,
-            1 => Self::Rollback,
-            _ => Self::Unknown,
-        }
-    }
-
-    fn draw(number: u64, (rollback, unknown): (f64, f64)) -> Self {
-        let share = (number >> 11) as f64 / (1_u64 << 53) as f64;
-        match share {
-            share if share < rollback => Self::Rollback,
-            share if share < rollback + unknown => Self::Unknown,
-            _ => Self::Commit,
-        }
+fn draw(number: u64, (rollback, unknown): (f64, f64)) -> Decision {
+    let share = (number >> 11) as f64 / (1_u64 << 53) as f64;
+    match share {
+        share if share < rollback => Decision::Rollback,
+        share if share < rollback + unknown => Decision::Unknown,
+        _ => Decision::Commit,
     }
 }
 
@@ -72,33 +56,31 @@ pub(super) struct Meta {
 
 impl Meta {
     /// The sender's verdict on the message with this number: a function of it, so that nothing is remembered.
-    pub fn sent(&self, number: u32) -> Verdict {
-        Verdict::draw(mix(u64::from(number) ^ self.start), self.send_shares)
+    pub fn sent(&self, number: u32) -> Decision {
+        draw(mix(u64::from(number) ^ self.start), self.send_shares)
     }
 
     /// Writes the layout over the start of a body.
     pub fn write(&self, body: &mut [u8], number: u32) {
         body[..8].copy_from_slice(&self.batch.to_be_bytes());
         body[8..16].copy_from_slice(&(self.start | u64::from(number)).to_be_bytes());
-        body[16] = self.sent(number).byte();
-        for (check, byte) in (1..).zip(&mut body[17..BYTES]) {
-            *byte =
-                Verdict::draw(mix(u64::from(number) ^ self.start ^ check << 56), self.check_shares).byte();
+        body[16] = byte(self.sent(number));
+        for (check, answer) in (1..).zip(&mut body[17..BYTES]) {
+            *answer = byte(draw(mix(u64::from(number) ^ self.start ^ check << 56), self.check_shares));
         }
     }
 
     /// Judges check-back number `times` (from 1) of a body: the answer, and whether there should have been none
     /// because an earlier answer was final. `None` for a body of another batch.
-    pub fn check(&self, body: &[u8], times: usize) -> Option<(Verdict, bool)> {
+    pub fn check(&self, body: &[u8], times: usize) -> Option<(Decision, bool)> {
         let (batch, rest) = body.get(..BYTES)?.split_first_chunk::<8>()?;
         if i64::from_be_bytes(*batch) != self.batch {
             return None;
         }
         let answers = &rest[8..];
         let before = &answers[..times.clamp(1, CHECKS)];
-        let last_known =
-            before.iter().copied().map(Verdict::from_byte).find(|answer| *answer != Verdict::Unknown);
-        let now = Verdict::from_byte(answers[times.clamp(1, CHECKS)]);
+        let last_known = before.iter().copied().map(from_byte).find(|answer| *answer != Decision::Unknown);
+        let now = from_byte(answers[times.clamp(1, CHECKS)]);
         Some(last_known.map_or((now, false), |known| (known, true)))
     }
 }

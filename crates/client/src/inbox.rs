@@ -1,0 +1,247 @@
+//! What servers send to us unasked (`ClientRemotingProcessor`): every request is given to whom it concerns.
+//!
+//! Nothing here waits: what needs the application's code goes through a bounded channel to a thread or task of the
+//! consumer or producer it is for.
+
+use crate::message::{self, Received};
+use crate::transaction::Check;
+use net::{Peer, Service};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc::SyncSender};
+use tokio::sync::{Notify, mpsc, oneshot};
+use wire::body::{ConsumerStatus, MessageQueue, ResetOffsetBody};
+use wire::codes::{request, response};
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::json;
+use wire::properties::key;
+
+/// Requests for one consumer that may wait; more are refused.
+pub(crate) const WAITING_MAX: usize = 256;
+
+/// Producers, consumers and requesters of this client, by what servers call them.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    consumers: Mutex<HashMap<String, Door>>,
+    /// Producers of transactions by group.
+    producers: Mutex<HashMap<String, SyncSender<Check>>>,
+    /// Requests that wait for a reply, by correlation id.
+    requests: Mutex<HashMap<String, oneshot::Sender<Received>>>,
+}
+
+/// How a consumer is reached.
+pub(crate) struct Door {
+    /// Woken when the membership of its group changed.
+    pub members_changed: Arc<Notify>,
+    pub asked: mpsc::Sender<Asked>,
+}
+
+/// What a consumer can be asked.
+pub(crate) enum Asked {
+    /// Go on elsewhere (220).
+    Reset { offsets: BTreeMap<MessageQueue, i64> },
+    /// Where are you (221)?
+    Status { topic: String, to: Asker },
+    /// How are you (307)?
+    Running { wants_stacks: bool, to: Asker },
+    /// Consume this message now (309).
+    Consume { message: Box<Received>, to: Asker },
+}
+
+/// Who waits for an answer.
+pub(crate) struct Asker {
+    peer: Arc<Peer>,
+    opaque: i32,
+    encoding: Encoding,
+}
+
+impl Asker {
+    fn new(peer: &Arc<Peer>, command: &Command<'_>) -> Self {
+        Self { peer: peer.clone(), opaque: command.opaque, encoding: command.encoding }
+    }
+
+    /// Answers with success.
+    pub fn answer(&self, body: &[u8]) {
+        let head = Head::response(self.encoding, response::SUCCESS, self.opaque);
+        // A broker that went away has nobody to tell.
+        let _ = self.peer.push(|out| head.write(out, body));
+    }
+
+    fn refuse(&self, remark: &str) {
+        let head = Head::response(self.encoding, response::SYSTEM_ERROR, self.opaque).remark(remark);
+        let _ = self.peer.push(|out| head.write(out, b""));
+    }
+}
+
+impl Inbox {
+    /// Has requests for a consumer group given to `door`.
+    pub fn open(&self, group: &str, door: Door) {
+        self.consumers().insert(group.to_owned(), door);
+    }
+
+    /// Ends [`Inbox::open`].
+    pub fn close(&self, group: &str) {
+        self.consumers().remove(group);
+    }
+
+    /// Has check-backs of a producer group given to `checks`; false when the group has somebody for them.
+    pub fn open_producer(&self, group: &str, checks: SyncSender<Check>) -> bool {
+        let mut producers = self.producers.lock().expect("short section");
+        if producers.contains_key(group) {
+            return false;
+        }
+        producers.insert(group.to_owned(), checks);
+        true
+    }
+
+    /// Ends [`Inbox::open_producer`].
+    pub fn close_producer(&self, group: &str) {
+        self.producers.lock().expect("short section").remove(group);
+    }
+
+    /// Waits for the reply to a request.
+    pub fn expect_reply(&self, correlation: &str) -> oneshot::Receiver<Received> {
+        let (sender, receiver) = oneshot::channel();
+        self.requests.lock().expect("short section").insert(correlation.to_owned(), sender);
+        receiver
+    }
+
+    /// Ends [`Inbox::expect_reply`].
+    pub fn forget_reply(&self, correlation: &str) {
+        self.requests.lock().expect("short section").remove(correlation);
+    }
+
+    fn consumers(&self) -> MutexGuard<'_, HashMap<String, Door>> {
+        self.consumers.lock().expect("short section")
+    }
+
+    fn notify(&self, command: &Command<'_>) {
+        if let Some(group) = command.fields.text("consumerGroup")
+            && let Some(door) = self.consumers().get(group)
+        {
+            door.members_changed.notify_one();
+        }
+    }
+
+    /// Passes a request on to a consumer; false when there is no such group or too much waits for it.
+    fn pass(&self, group: &str, asked: Asked) -> Result<(), Asked> {
+        let sender = self.consumers().get(group).map(|door| door.asked.clone());
+        let Some(sender) = sender else { return Err(asked) };
+        sender.try_send(asked).map_err(|refused| {
+            tracing::warn!(group, "a request of a broker is refused, too many wait");
+            refused.into_inner()
+        })
+    }
+
+    fn reset(&self, command: &Command<'_>) {
+        let group = command.fields.text("group").unwrap_or_default();
+        match json::from_slice::<ResetOffsetBody>(command.body) {
+            // A client without this group has nothing to reset.
+            Ok(body) => drop(self.pass(group, Asked::Reset { offsets: body.offset_table })),
+            Err(error) => tracing::warn!(group, %error, "offsets to go to cannot be read"),
+        }
+    }
+
+    fn status(&self, peer: &Arc<Peer>, command: &Command<'_>) {
+        let group = command.fields.text("group").unwrap_or_default();
+        let topic = command.fields.text("topic").unwrap_or_default().to_owned();
+        let asked = Asked::Status { topic, to: Asker::new(peer, command) };
+        if let Err(Asked::Status { to, .. }) = self.pass(group, asked) {
+            // Java's client answers an empty table.
+            to.answer(&json::to_vec(&ConsumerStatus::default()));
+        }
+    }
+
+    fn running(&self, peer: &Arc<Peer>, command: &Command<'_>) {
+        let group = command.fields.text("consumerGroup").unwrap_or_default();
+        let wants_stacks = command.fields.flag_or("jstackEnable", false);
+        let asked = Asked::Running { wants_stacks, to: Asker::new(peer, command) };
+        if let Err(Asked::Running { to, .. }) = self.pass(group, asked) {
+            to.refuse(&absent(group));
+        }
+    }
+
+    fn consume(&self, peer: &Arc<Peer>, command: &Command<'_>) {
+        let group = command.fields.text("consumerGroup").unwrap_or_default();
+        let broker = command.fields.text("brokerName").unwrap_or_default();
+        let to = Asker::new(peer, command);
+        match message::decode_one(command.body, broker) {
+            Ok(message) => {
+                let asked = Asked::Consume { message: Box::new(message), to };
+                if let Err(Asked::Consume { to, .. }) = self.pass(group, asked) {
+                    to.refuse(&absent(group));
+                }
+            }
+            Err(why) => to.refuse(&format!("the message to consume cannot be read: {why}")),
+        }
+    }
+
+    /// `CHECK_TRANSACTION_STATE` (39). What cannot be passed on is asked again by the broker.
+    fn check(&self, peer: &Arc<Peer>, command: &Command<'_>) {
+        let check = match Check::read(peer, command) {
+            Ok(check) => check,
+            Err(why) => return tracing::warn!(%why, "a transaction to check cannot be read"),
+        };
+        let group = check.message.property(key::PRODUCER_GROUP).unwrap_or_default();
+        let sender = self.producers.lock().expect("short section").get(group).cloned();
+        match sender.map(|sender| sender.try_send(check).is_ok()) {
+            Some(true) => {}
+            Some(false) => tracing::warn!("too many transactions to check wait; the broker will ask again"),
+            None => tracing::debug!("a transaction of a group without producer of transactions"),
+        }
+    }
+
+    /// `PUSH_REPLY_MESSAGE_TO_CLIENT` (326).
+    fn reply(&self, command: &Command<'_>, out: &mut Vec<u8>) {
+        let message = match message::from_push(command) {
+            Ok(message) => message,
+            Err(why) => {
+                tracing::warn!(%why, "a reply cannot be read");
+                let head = command.reply(response::SYSTEM_ERROR);
+                return head.remark("process reply message fail").write(out, b"");
+            }
+        };
+        let correlation = message.property(key::CORRELATION_ID).unwrap_or_default();
+        let waiting = self.requests.lock().expect("short section").remove(correlation);
+        match waiting {
+            Some(sender) => drop(sender.send(message)),
+            None => tracing::debug!(correlation, "a reply nobody waits for"),
+        }
+        command.reply(response::SUCCESS).write(out, b"");
+    }
+}
+
+fn absent(group: &str) -> String {
+    format!("The Consumer Group <{group}> not exist in this consumer")
+}
+
+impl Service for Inbox {
+    type Turn = ();
+
+    fn turn(&self) {}
+
+    fn frame(&self, (): &mut (), peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+        if command.is_response() {
+            return tracing::debug!(opaque = command.opaque, "an answer came too late");
+        }
+        match command.code {
+            request::NOTIFY_CONSUMER_IDS_CHANGED => self.notify(&command),
+            request::RESET_CONSUMER_CLIENT_OFFSET => self.reset(&command),
+            request::GET_CONSUMER_STATUS_FROM_CLIENT => self.status(peer, &command),
+            request::GET_CONSUMER_RUNNING_INFO => self.running(peer, &command),
+            request::CONSUME_MESSAGE_DIRECTLY => self.consume(peer, &command),
+            request::CHECK_TRANSACTION_STATE => self.check(peer, &command),
+            request::PUSH_REPLY_MESSAGE_TO_CLIENT => self.reply(&command, out),
+            code if !command.is_one_way() => {
+                let remark = format!(" request type {code} not supported");
+                command.reply(response::REQUEST_CODE_NOT_SUPPORTED).remark(&remark).write(out, b"");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Begins a one-way request on a connection.
+pub(crate) fn tell(peer: &Peer, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Result<(), net::Gone> {
+    let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
+    peer.push(|out| write(FrameWriter::begin(out, head)))
+}

@@ -1,0 +1,69 @@
+//! Locks of queues that are consumed in order (`RebalanceImpl.lock`, `unlock`).
+
+use crate::{Client, Error, MessageQueue};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use wire::body::{LockBatchBody, LockBatchResponseBody};
+use wire::codes::request;
+use wire::frame::FrameWriter;
+use wire::json;
+
+/// How long a lock call may take (`MQClientInstance`: one second).
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Client {
+    /// Locks queues for a group; those the group's member may consume now. A broker that does not answer gives none.
+    pub(crate) async fn lock(&self, group: &str, queues: &[MessageQueue]) -> BTreeSet<MessageQueue> {
+        let mut held = BTreeSet::new();
+        for (broker, queues) in by_broker(queues) {
+            match self.lock_at(group, &queues).await {
+                Ok(locked) => held.extend(locked),
+                Err(error) => tracing::warn!(%error, group, broker, "queues could not be locked"),
+            }
+        }
+        held
+    }
+
+    async fn lock_at(&self, group: &str, queues: &[MessageQueue]) -> Result<Vec<MessageQueue>, Error> {
+        let address = self.master_of(&queues[0]).await?;
+        let body = self.body(group, queues);
+        let write = |frame: FrameWriter<'_>| frame.finish(&body);
+        let reply = self.inner.remote.call(&address, request::LOCK_BATCH_MQ, TIMEOUT, write).await?;
+        json::from_slice::<LockBatchResponseBody>(&reply.body)
+            .map(|body| body.lock_ok_mq_set)
+            .map_err(|why| Error::Answer { address, why: why.to_string() })
+    }
+
+    /// Lets other members of the group lock these queues. When that fails the locks expire by themselves.
+    pub(crate) async fn unlock(&self, group: &str, queues: &[MessageQueue]) {
+        for (broker, queues) in by_broker(queues) {
+            let unlocked = async {
+                let address = self.master_of(&queues[0]).await?;
+                let body = self.body(group, &queues);
+                let write = |frame: FrameWriter<'_>| frame.finish(&body);
+                self.inner.remote.call(&address, request::UNLOCK_BATCH_MQ, TIMEOUT, write).await
+            };
+            if let Err(error) = unlocked.await {
+                tracing::warn!(%error, group, broker, "queues could not be unlocked");
+            }
+        }
+    }
+
+    fn body(&self, group: &str, queues: &[MessageQueue]) -> Vec<u8> {
+        json::to_vec(&LockBatchBody {
+            client_id: self.id().to_owned(),
+            consumer_group: group.to_owned(),
+            mq_set: queues.to_vec(),
+            only_this_broker: false,
+        })
+    }
+}
+
+/// Queues by broker; no list is empty.
+fn by_broker(queues: &[MessageQueue]) -> BTreeMap<String, Vec<MessageQueue>> {
+    let mut brokers: BTreeMap<String, Vec<MessageQueue>> = BTreeMap::new();
+    for queue in queues {
+        brokers.entry(queue.broker_name.clone()).or_default().push(queue.clone());
+    }
+    brokers
+}

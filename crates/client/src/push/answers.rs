@@ -1,0 +1,114 @@
+//! What brokers ask consumers on behalf of operators: go on elsewhere, where are you, how are you, consume this
+//! (`ClientRemotingProcessor`, `DefaultMQPushConsumerImpl.consumerRunningInfo`, `MQClientInstance.resetOffset`).
+
+use super::consumer::State;
+use super::listener::{Verdict, restore_topic};
+use super::queue::{Assigned, Shared};
+use crate::inbox::{Asked, Asker};
+use crate::{MessageQueue, Received, clock};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use wire::body::{ConsumerRunningInfo, ConsumerStatus};
+use wire::json;
+
+impl State {
+    pub async fn answer(self: &Arc<Self>, asked: Asked) {
+        match asked {
+            Asked::Reset { offsets } => self.reset(&offsets).await,
+            Asked::Status { topic, to } => {
+                let of_topic = |(queue, state): (&MessageQueue, &Arc<Assigned>)| {
+                    (queue.topic == topic).then(|| (queue.clone(), state.committable()))
+                };
+                let message_queue_table = self.assigned().iter().filter_map(of_topic).collect();
+                let status = ConsumerStatus { message_queue_table, ..ConsumerStatus::default() };
+                to.answer(&json::to_vec(&status));
+            }
+            Asked::Running { wants_stacks, to } => to.answer(&json::to_vec(&self.running(wants_stacks))),
+            Asked::Consume { message, to } => self.consume_now(*message, to),
+        }
+    }
+
+    /// Goes on elsewhere in the queues we read.
+    async fn reset(self: &Arc<Self>, offsets: &BTreeMap<MessageQueue, i64>) {
+        let Shared { client, config, .. } = &*self.shared;
+        for (queue, offset) in offsets {
+            let Some(state) = self.assigned().remove(queue) else { continue };
+            state.drop_queue();
+            let _listener_is_out = state.consuming.lock().await;
+            tracing::info!(queue = state.name(), offset, "a broker has the group go on elsewhere");
+            if let Err(error) = client.commit_offset(&config.group, queue, *offset).await {
+                tracing::warn!(%error, queue = state.name(), "the offset could not be stored");
+            }
+        }
+        // Taken again, they begin at the offsets just stored.
+        self.rebalance().await;
+    }
+
+    fn running(&self, wants_stacks: bool) -> ConsumerRunningInfo {
+        let Shared { config, is_orderly, version, .. } = &*self.shared;
+        let now = Instant::now();
+        let properties = [
+            ("PROP_CONSUMEORDERLY", is_orderly.to_string()),
+            ("PROP_THREADPOOL_CORE_SIZE", config.threads.to_string()),
+            ("PROP_CONSUMER_START_TIMESTAMP", version.to_string()),
+            ("PROP_CONSUME_TYPE", "CONSUME_PASSIVELY".to_owned()),
+            ("PROP_CLIENT_VERSION", concat!("vostok-client ", env!("CARGO_PKG_VERSION")).to_owned()),
+            ("consumerGroup", config.group.clone()),
+        ];
+        let queue = |(queue, state): (&MessageQueue, &Arc<Assigned>)| {
+            let ((count, bytes), next) = state.load();
+            let value = json!({
+                "commitOffset": state.committable(),
+                "cachedMsgCount": count,
+                "cachedMsgMinOffset": if count > 0 { state.committable() } else { 0 },
+                "cachedMsgMaxOffset": if count > 0 { next - 1 } else { 0 },
+                "cachedMsgSizeInMiB": bytes >> 20,
+                "transactionMsgCount": 0, "transactionMsgMinOffset": 0, "transactionMsgMaxOffset": 0,
+                "locked": *is_orderly && state.is_owned(now),
+                "tryUnlockTimes": 0, "lastLockTimestamp": 0,
+                "droped": state.is_dropped(),
+                "lastPullTimestamp": clock::now_ms(), "lastConsumeTimestamp": clock::now_ms(),
+            });
+            (queue.clone(), value)
+        };
+        let seconds = ((clock::now_ms() - version).max(1)) as f64 / 1000.0;
+        let (done, failed) =
+            (self.shared.done.load(Ordering::Relaxed), self.shared.failed.load(Ordering::Relaxed));
+        // The figures of the whole consumer since its start.
+        let status = json!({
+            "pullRT": 0.0, "pullTPS": done as f64 / seconds, "consumeRT": 0.0,
+            "consumeOKTPS": done as f64 / seconds, "consumeFailedTPS": failed as f64 / seconds,
+            "consumeFailedMsgs": failed,
+        });
+        let registration = super::consumer::registration(config, *version);
+        let topics = config.subscriptions.keys();
+        ConsumerRunningInfo {
+            jstack: wants_stacks
+                .then(|| format!("{} threads named consume-N call the listener", config.threads)),
+            properties: properties.map(|(name, value)| (name.to_owned(), value)).into(),
+            subscription_set: registration.subscription_data_set,
+            mq_table: self.assigned().iter().map(queue).collect(),
+            status_table: topics.map(|topic| (topic.clone(), status.clone())).collect(),
+            ..ConsumerRunningInfo::default()
+        }
+    }
+
+    /// Gives a message to the listener now; its offset stays as it is (`consumeMessageDirectly`).
+    fn consume_now(&self, mut message: Received, to: Asker) {
+        let shared = self.shared.clone();
+        restore_topic(&mut message, &shared.config.group);
+        self.shared.crew.submit(Box::new(move || {
+            let begin = Instant::now();
+            let verdict = shared.call(std::slice::from_ref(&message));
+            let result = if verdict == Verdict::Done { "CR_SUCCESS" } else { "CR_LATER" };
+            let body = json!({
+                "autoCommit": true, "consumeResult": result, "order": shared.is_orderly,
+                "spentTimeMills": begin.elapsed().as_millis() as u64,
+            });
+            to.answer(&json::to_vec(&body));
+        }));
+    }
+}

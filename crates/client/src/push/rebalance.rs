@@ -1,0 +1,220 @@
+//! Which queues this member reads: taking them, giving them up, and how far they are consumed (`RebalanceImpl`,
+//! `RebalancePushImpl`).
+
+use super::allocation::average;
+use super::consumer::State;
+use super::queue::{Assigned, Shared, pull};
+use super::window::Window;
+use super::{From, broadcast, name_of, retry_topic};
+use crate::{Error, MessageQueue};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use wire::body::MessageModel;
+
+/// When to look at the queues again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// At the next interval.
+    Sometime,
+    /// Some queues of ours are still with others.
+    Soon,
+}
+
+type Queues = BTreeMap<MessageQueue, Arc<Assigned>>;
+
+impl State {
+    /// Takes the queues that are ours now and gives up those that are not.
+    pub async fn rebalance(self: &Arc<Self>) -> Again {
+        let _alone = self.rebalancing.lock().await;
+        let config = &self.shared.config;
+        let mut topics: Vec<_> = config.subscriptions.keys().cloned().collect();
+        if config.model == MessageModel::Clustering {
+            topics.push(retry_topic(&config.group));
+        }
+        let mut again = Again::Sometime;
+        for topic in topics {
+            match self.share(&topic).await {
+                Ok(share) => {
+                    if self.adopt(&topic, &share).await == Again::Soon {
+                        again = Again::Soon;
+                    }
+                }
+                // The retry topic exists once a broker has seen our heartbeat.
+                Err(error) if topic.starts_with("%RETRY%") => tracing::debug!(%error, topic, "no share"),
+                Err(error) => tracing::warn!(%error, topic, "queues stay as they are"),
+            }
+        }
+        again
+    }
+
+    /// The queues of a topic that are ours.
+    async fn share(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
+        let Shared { client, config, .. } = &*self.shared;
+        let route = client.route(topic).await?;
+        if config.model == MessageModel::Broadcasting {
+            return Ok(route.subscribe.clone());
+        }
+        let broker = route.brokers.keys().find_map(|broker| route.reader(broker, 0));
+        let broker = broker.ok_or_else(|| Error::NoQueue(topic.to_owned()))?;
+        let mut members = client.consumer_ids(broker, &config.group).await?;
+        if members.is_empty() {
+            return Err(Error::Illegal(format!("the broker knows no member of group {}", config.group)));
+        }
+        members.sort();
+        Ok(average(&route.subscribe, &members, client.id()).to_vec())
+    }
+
+    async fn adopt(self: &Arc<Self>, topic: &str, share: &[MessageQueue]) -> Again {
+        let lost: Queues = {
+            let mut assigned = self.assigned();
+            assigned.extract_if(.., |queue, _| queue.topic == topic && !share.contains(queue)).collect()
+        };
+        self.give_up(lost).await;
+        let missing: Vec<_> = {
+            let (assigned, leaving) = (self.assigned(), self.leaving.lock().expect("short section"));
+            let is_missing =
+                |queue: &&MessageQueue| !assigned.contains_key(*queue) && !leaving.contains(*queue);
+            share.iter().filter(is_missing).cloned().collect()
+        };
+        let now = Instant::now();
+        if !self.shared.needs_locks() {
+            for queue in missing {
+                self.take(queue, now).await;
+            }
+            return Again::Sometime;
+        }
+        if !missing.is_empty() {
+            for queue in self.shared.client.lock(&self.shared.config.group, &missing).await {
+                self.take(queue, now).await;
+            }
+        }
+        let has_all = share.iter().all(|queue| self.assigned().contains_key(queue));
+        if has_all { Again::Sometime } else { Again::Soon }
+    }
+
+    /// Begins to read a queue whose lock, if it needs one, was given at `locked`.
+    async fn take(&self, queue: MessageQueue, locked: Instant) {
+        let window = match self.begin(&queue).await {
+            Ok(window) => window,
+            Err(error) => {
+                return tracing::warn!(%error, queue = name_of(&queue), "the queue cannot be read yet");
+            }
+        };
+        let taken = Arc::new(Assigned::new(queue.clone(), window));
+        taken.renew(locked);
+        let (shared, looped) = (self.shared.clone(), taken.clone());
+        if self.shared.client.inner.remote.workers.spawn(0, move || pull(shared, looped)).is_ok() {
+            self.assigned().insert(queue, taken);
+        }
+    }
+
+    /// Lets go of queues that go to other members.
+    async fn give_up(self: &Arc<Self>, lost: Queues) {
+        lost.values().for_each(|queue| queue.drop_queue());
+        if !self.shared.needs_locks() {
+            return self.commit(&lost, false).await;
+        }
+        for (queue, assigned) in lost {
+            self.leaving.lock().expect("short section").insert(queue.clone());
+            let state = self.clone();
+            let leave = move || async move {
+                state.leave(&assigned).await;
+                state.leaving.lock().expect("short section").remove(&assigned.queue);
+                state.left.notify_one();
+            };
+            if self.shared.client.inner.remote.workers.spawn(0, leave).is_err() {
+                // The client has ended; the lock expires.
+                self.leaving.lock().expect("short section").remove(&queue);
+            }
+        }
+    }
+
+    /// Waits until the listener is out of a queue, stores its offset and unlocks it.
+    async fn leave(&self, assigned: &Arc<Assigned>) {
+        let Shared { client, config, .. } = &*self.shared;
+        let _listener_is_out = assigned.consuming.lock().await;
+        if !assigned.is_owned(Instant::now()) {
+            // Somebody else may have it, and be further.
+            return;
+        }
+        let stored = client.commit_offset(&config.group, &assigned.queue, assigned.committable()).await;
+        if let Err(error) = stored {
+            tracing::warn!(%error, queue = assigned.name(), "the offset could not be stored; messages come again");
+        }
+        client.unlock(&config.group, std::slice::from_ref(&assigned.queue)).await;
+    }
+
+    /// Renews the locks; a queue whose lock is lost is given up and taken again when it can be had.
+    pub async fn renew(self: &Arc<Self>) {
+        let assigned = self.assigned().clone();
+        let queues: Vec<_> = assigned.keys().cloned().collect();
+        let now = Instant::now();
+        let held = self.shared.client.lock(&self.shared.config.group, &queues).await;
+        for (queue, state) in assigned {
+            if held.contains(&queue) {
+                state.renew(now);
+            } else if !state.is_owned(Instant::now()) {
+                tracing::warn!(queue = state.name(), "the lock of a queue is lost");
+                state.drop_queue();
+                self.assigned().remove(&queue);
+                self.members_changed.notify_one();
+            }
+        }
+    }
+
+    /// Where to begin in a queue (`RebalancePushImpl.computePullFromWhere`).
+    async fn begin(&self, queue: &MessageQueue) -> Result<Window, Error> {
+        let Shared { client, config, .. } = &*self.shared;
+        let stored = match config.model {
+            MessageModel::Broadcasting => self.local.get(queue).copied(),
+            _ => client.committed_offset(&config.group, queue).await?,
+        };
+        if let Some(offset) = stored {
+            return Ok(Window::new(offset, true));
+        }
+        let offset = match config.from {
+            From::Last if queue.topic.starts_with("%RETRY%") => 0,
+            From::Last => client.max_offset(queue).await?,
+            From::First => 0,
+            From::Time(timestamp) => client.search_offset(queue, timestamp).await?,
+        };
+        Ok(Window::new(offset, false))
+    }
+
+    /// Stores the offsets that moved; with `sure` all of them, and waits for the brokers.
+    pub async fn commit(&self, assigned: &Queues, sure: bool) {
+        let Shared { client, config, .. } = &*self.shared;
+        if config.model == MessageModel::Broadcasting {
+            return self.commit_locally(assigned);
+        }
+        for (queue, state) in assigned {
+            if self.shared.needs_locks() && !state.is_owned(Instant::now()) {
+                // Somebody else may have it, and be further.
+                continue;
+            }
+            let stored = if sure {
+                client.commit_offset(&config.group, queue, state.committable()).await
+            } else if let Some(offset) = state.take_commit() {
+                client.tell_offset(&config.group, queue, offset).await
+            } else {
+                continue;
+            };
+            if let Err(error) = stored {
+                tracing::warn!(%error, queue = name_of(queue), "the offset could not be stored");
+            }
+        }
+    }
+
+    fn commit_locally(&self, assigned: &Queues) {
+        let Some(path) = &self.shared.config.broadcast_offsets else { return };
+        if assigned.is_empty() {
+            return;
+        }
+        let mut offsets = self.local.clone();
+        offsets.extend(assigned.iter().map(|(queue, state)| (queue.clone(), state.committable())));
+        if let Err(error) = broadcast::store(path, offsets) {
+            tracing::warn!(%error, path = %path.display(), "the offsets could not be stored");
+        }
+    }
+}

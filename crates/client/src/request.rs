@@ -1,0 +1,78 @@
+//! Requests between applications and their replies (`DefaultMQProducer.request`, `MessageUtil.createReplyMessage`).
+
+use crate::{Error, Message, Producer, Received, SendOutcome};
+use std::time::Duration;
+use wire::properties::key;
+
+/// What `MSG_TYPE` says of a reply (`MixAll.REPLY_MESSAGE_FLAG`).
+pub(crate) const REPLY: &str = "reply";
+
+impl Producer {
+    /// Sends a message and waits for the reply of whoever consumes it.
+    ///
+    /// # Errors
+    /// As [`Producer::send`]; [`Error::NoReply`] when nobody answers within `patience`.
+    pub async fn request(&self, message: &Message, patience: Duration) -> Result<Received, Error> {
+        let begin = tokio::time::Instant::now();
+        let correlation = self.fresh_id();
+        let inbox = &self.client().inner.remote.inbox;
+        let reply = inbox.expect_reply(&correlation);
+        let _expected = Expected { producer: self, correlation: &correlation };
+        let message = message
+            .clone()
+            .property(key::CORRELATION_ID, &correlation)
+            .property(key::REPLY_TO_CLIENT, self.client().id())
+            .property(key::TTL, patience.as_millis().to_string());
+        let asked = async {
+            // The reply comes over any broker of the cluster, and only to a client that broker knows.
+            self.introduce(&message.topic).await?;
+            self.send(&message).await?;
+            // The sender lives in the inbox until the reply came or this future ends.
+            reply.await.map_err(|_| Error::NoReply(patience))
+        };
+        tokio::time::timeout_at(begin + patience, asked).await.unwrap_or(Err(Error::NoReply(patience)))
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// The message is no request; as [`Producer::send`], also when the requester is gone.
+    pub async fn reply(&self, request: &Received, body: impl Into<Vec<u8>>) -> Result<SendOutcome, Error> {
+        self.send(&request.reply(body)?).await
+    }
+}
+
+/// Forgets a request however waiting for it ends.
+struct Expected<'a> {
+    producer: &'a Producer,
+    correlation: &'a str,
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.producer.client().inner.remote.inbox.forget_reply(self.correlation);
+    }
+}
+
+impl Received {
+    /// The reply to this message, to be sent by any producer.
+    ///
+    /// # Errors
+    /// The message is no request: it lacks what says who waits for the reply.
+    pub fn reply(&self, body: impl Into<Vec<u8>>) -> Result<Message, Error> {
+        let need = |name: &str| {
+            self.property(name).ok_or_else(|| {
+                Error::Illegal(format!("the message cannot be replied to: it has no property {name}"))
+            })
+        };
+        let topic = format!("{}_REPLY_TOPIC", need(key::CLUSTER)?);
+        let mut message = Message::new(topic, body).property(key::MSG_TYPE, REPLY);
+        for name in [key::CORRELATION_ID, key::REPLY_TO_CLIENT] {
+            message = message.property(name, need(name)?);
+        }
+        if let Some(ttl) = self.property(key::TTL) {
+            message = message.property(key::TTL, ttl);
+        }
+        Ok(message)
+    }
+}

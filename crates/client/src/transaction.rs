@@ -1,0 +1,220 @@
+//! Messages whose producer decides later what becomes of them (`TransactionMQProducer`).
+//!
+//! A message is stored as a *half* one that nobody sees. What becomes of it is told when the application knows; when
+//! that word gets lost, or the producer with it, the broker asks any producer of the group.
+
+use crate::inbox::tell;
+use crate::message::decode_one;
+use crate::trace::{Ending, Tracer};
+use crate::{Client, Error, Message, Producer, ProducerConfig, Received, SendOutcome, SendStatus};
+use net::Peer;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use wire::codes::request;
+use wire::frame::Command;
+pub use wire::header::Decision;
+use wire::header::EndTransaction;
+use wire::id::OffsetId;
+use wire::properties::key;
+
+/// Check-backs that may wait for the application; the broker repeats those beyond
+/// (`TransactionMQProducer.checkRequestHoldMax`).
+const CHECKS_MAX: usize = 2000;
+
+/// A broker's question what became of a half message.
+pub(crate) struct Check {
+    pub message: Received,
+    peer: Arc<Peer>,
+    queue_offset: i64,
+    log_offset: i64,
+    message_id: String,
+    transaction_id: String,
+}
+
+impl Check {
+    /// Reads request 39.
+    pub fn read(peer: &Arc<Peer>, command: &Command<'_>) -> Result<Self, String> {
+        let number = |name| command.fields.need_number(name).map_err(|error| error.to_string());
+        let message = decode_one(command.body, command.fields.text("bname").unwrap_or_default())?;
+        let own = message.message_id();
+        let text = |name: &str| command.fields.text(name).unwrap_or(&own).to_owned();
+        Ok(Self {
+            queue_offset: number("tranStateTableOffset")?,
+            log_offset: number("commitLogOffset")?,
+            message_id: text("msgId"),
+            transaction_id: text("transactionId"),
+            peer: peer.clone(),
+            message,
+        })
+    }
+}
+
+/// Sends half messages and answers the brokers' questions about them.
+pub struct TransactionProducer {
+    client: Client,
+    producer: Producer,
+    checks: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl TransactionProducer {
+    /// Makes a producer whose group answers check-backs with `check`, on a thread of its own. A check that panics
+    /// leaves the message undecided.
+    ///
+    /// # Errors
+    /// The client already has a producer of transactions in this group, or the thread cannot be started.
+    pub fn new(
+        client: &Client,
+        config: ProducerConfig,
+        check: impl Fn(&Received) -> Decision + Send + 'static,
+    ) -> Result<Self, Error> {
+        let group = config.group.clone();
+        let (sender, receiver) = sync_channel(CHECKS_MAX);
+        if !client.inner.remote.inbox.open_producer(&group, sender) {
+            let text = format!("the client already has a producer of transactions in group {group}");
+            return Err(Error::Illegal(text));
+        }
+        let producer = Producer::new(client, config);
+        let tracer = producer.tracer().cloned();
+        let thread = std::thread::Builder::new().name("transaction-check".to_owned());
+        let checks = thread.spawn(move || answer(&group, &receiver, &check, tracer.as_ref()))?;
+        Ok(Self { client: client.clone(), producer, checks: Mutex::new(Some(checks)) })
+    }
+
+    /// Stores a message that nobody sees yet. A delay of it counts from its commit.
+    ///
+    /// # Errors
+    /// As [`Producer::send`].
+    pub async fn begin(&self, message: &Message) -> Result<Half<'_>, Error> {
+        let half = message
+            .clone()
+            .property(key::TRANSACTION_PREPARED, "true")
+            .property(key::PRODUCER_GROUP, self.producer.group());
+        // Brokers ask only producers they know.
+        self.producer.introduce(&message.topic).await?;
+        let outcome = self.producer.send(&half).await?;
+        Ok(Half { producer: self, message: half, outcome })
+    }
+
+    /// Stops answering and tells brokers that the group has one producer less.
+    pub async fn shutdown(&self) {
+        self.client.inner.remote.inbox.close_producer(self.producer.group());
+        let thread = self.checks.lock().expect("short section").take();
+        let joined = tokio::task::spawn_blocking(move || thread.map(JoinHandle::join));
+        if !matches!(joined.await, Ok(None | Some(Ok(())))) {
+            tracing::error!("the thread that answers check-backs did not end well");
+        }
+        self.producer.shutdown().await;
+    }
+}
+
+/// A stored message whose fate is open. Dropped without a word, the broker asks about it.
+pub struct Half<'p> {
+    producer: &'p TransactionProducer,
+    message: Message,
+    outcome: SendOutcome,
+}
+
+impl Half<'_> {
+    /// How and where it was stored. One that is not stored as promised should be rolled back, as Java's producer does.
+    #[must_use]
+    pub fn outcome(&self) -> &SendOutcome {
+        &self.outcome
+    }
+
+    /// True when it is stored as the broker's mode promises.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        self.outcome.status == SendStatus::Stored
+    }
+
+    /// Lets consumers see it.
+    ///
+    /// # Errors
+    /// As [`Half::end`].
+    pub async fn commit(self) -> Result<SendOutcome, Error> {
+        self.end(Decision::Commit).await
+    }
+
+    /// Lets nobody ever see it.
+    ///
+    /// # Errors
+    /// As [`Half::end`].
+    pub async fn rollback(self) -> Result<SendOutcome, Error> {
+        self.end(Decision::Rollback).await
+    }
+
+    /// Tells the broker what becomes of it. Nothing is answered: when the word gets lost, the broker asks.
+    ///
+    /// # Errors
+    /// The broker cannot be connected to; it will ask.
+    pub async fn end(self, decision: Decision) -> Result<SendOutcome, Error> {
+        let Self { producer, message, outcome } = self;
+        if decision == Decision::Unknown {
+            return Ok(outcome);
+        }
+        let place = OffsetId::parse(&outcome.offset_id).ok_or_else(|| Error::Answer {
+            address: outcome.queue.broker_name.clone(),
+            why: format!("expected the id of a message, found {:?}", outcome.offset_id),
+        })?;
+        let end = EndTransaction {
+            producer_group: producer.producer.group(),
+            topic: &message.topic,
+            queue_offset: outcome.queue_offset,
+            log_offset: place.log_offset.to_i64(),
+            decision,
+            from_check: false,
+            message_id: &outcome.message_id,
+            transaction_id: outcome.transaction_id.as_deref().unwrap_or(&outcome.message_id),
+        };
+        let address = producer.client.master_of(&outcome.queue).await?;
+        let write = |frame: wire::frame::FrameWriter<'_>| {
+            end.write(frame).text("bname", &outcome.queue.broker_name).finish(b"");
+        };
+        producer.client.inner.remote.tell(&address, request::END_TRANSACTION, write).await?;
+        if let Some(tracer) = producer.producer.tracer() {
+            tracer.ended(&Ending { end: &end, store_host: &address, properties: &message.properties });
+        }
+        Ok(outcome)
+    }
+}
+
+/// Answers check-backs until the inbox lets go of the other end.
+fn answer(
+    group: &str,
+    checks: &Receiver<Check>,
+    check: &dyn Fn(&Received) -> Decision,
+    tracer: Option<&Tracer>,
+) {
+    while let Ok(asked) = checks.recv() {
+        let call = AssertUnwindSafe(|| check(&asked.message));
+        let decision = catch_unwind(call).unwrap_or_else(|_| {
+            tracing::error!(group, "a check of a transaction panicked; it stays undecided");
+            Decision::Unknown
+        });
+        if decision == Decision::Unknown {
+            continue;
+        }
+        let end = EndTransaction {
+            producer_group: group,
+            topic: &asked.message.topic,
+            queue_offset: asked.queue_offset,
+            log_offset: asked.log_offset,
+            decision,
+            from_check: true,
+            message_id: &asked.message_id,
+            transaction_id: &asked.transaction_id,
+        };
+        // A broker that went away asks again.
+        let told = tell(&asked.peer, request::END_TRANSACTION, |frame| end.write(frame).finish(b""));
+        if let (Ok(()), Some(tracer)) = (told, tracer) {
+            let store_host = asked.message.store_host.to_string();
+            tracer.ended(&Ending {
+                end: &end,
+                store_host: &store_host,
+                properties: &asked.message.properties,
+            });
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Applications on the Rust client: its examples, and what it writes down about messages.
+
+use std::time::Duration;
+
+use client::{
+    Client, Config, Message, Producer, ProducerConfig, PushConfig, PushConsumer, TRACE_TOPIC, Verdict,
+};
+use wire::codes::request;
+
+use crate::stage::{Stage, eventually};
+
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/consumer.rs"]
+mod consumer;
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/orderly.rs"]
+mod orderly;
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/producer.rs"]
+mod producer;
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/pull.rs"]
+mod pull;
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/requests.rs"]
+mod requests;
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/timers.rs"]
+mod timers;
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/transactions.rs"]
+mod transactions;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let within = async { tokio::time::timeout(PATIENCE, future).await };
+    runtime.block_on(within).expect("within a minute")
+}
+
+/// Makes a topic and gives the name server's address once the topic is routed there.
+fn namesrv(stage: &Stage, topic: &str) -> String {
+    let setup = stage.server.setup();
+    let namesrv = setup.namesrv().to_string();
+    block_on(async {
+        let client = Client::start(Config::new(&namesrv)).expect("a client");
+        client.create_topic(&setup.broker().to_string(), topic, 4).await.expect("a topic");
+        client.shutdown();
+    });
+    eventually("the topic has a route", || {
+        let code = request::GET_ROUTEINFO_BY_TOPIC;
+        let answer = stage.name_server().call(code, |writer| writer.text("topic", topic), &[]);
+        (answer.code == 0).then_some(())
+    });
+    namesrv
+}
+
+#[test]
+fn the_examples_send_and_receive() {
+    let stage = Stage::start(&[]);
+    let namesrv = namesrv(&stage, "Example");
+    block_on(async {
+        producer::run(&namesrv, "Example").await.expect("it sends");
+        let moment = tokio::time::sleep(Duration::from_millis(300));
+        consumer::run(&namesrv, "Example", moment).await.expect("it receives");
+    });
+}
+
+#[test]
+fn the_example_of_requests_gets_its_answers() {
+    let stage = Stage::start(&[]);
+    block_on(requests::run(&namesrv(&stage, "Questions"), "Questions")).expect("ten answers");
+}
+
+#[test]
+fn the_example_of_transactions_ships_what_is_paid() {
+    let stage = Stage::start(&["transactionTimeOut=300", "transactionCheckInterval=300"]);
+    block_on(transactions::run(&namesrv(&stage, "Orders"), "Orders")).expect("six orders");
+}
+
+#[test]
+fn the_example_of_order_keeps_it() {
+    let stage = Stage::start(&[]);
+    block_on(orderly::run(&namesrv(&stage, "Accounts"), "Accounts")).expect("eighty steps");
+}
+
+#[test]
+fn the_example_of_pulling_finds_what_its_condition_asks_for() {
+    let stage = Stage::start(&["enablePropertyFilter=true"]);
+    block_on(pull::run(&namesrv(&stage, "Measurements"), "Measurements")).expect("ten alarms");
+}
+
+#[test]
+fn the_example_of_timers_waits_and_takes_back() {
+    let stage = Stage::start(&["recallMessageEnable=true", "traceTopicEnable=true"]);
+    block_on(timers::run(&namesrv(&stage, "Reminders"), "Reminders")).expect("two reminders");
+}
+
+#[test]
+fn what_becomes_of_a_message_is_written_down() {
+    let stage = Stage::start(&["traceTopicEnable=true"]);
+    let trace = Some(TRACE_TOPIC.to_owned());
+    let namesrv = namesrv(&stage, "Traced");
+    let (id, records) = block_on(async {
+        let client = Client::start(Config::new(&namesrv)).expect("a client");
+        let producer =
+            Producer::new(&client, ProducerConfig { trace: trace.clone(), ..ProducerConfig::new("P") });
+        let sent = producer.send(&Message::new("Traced", "x").keys("k1 k2")).await.expect("stored");
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let config = PushConfig { from: client::From::First, trace, ..PushConfig::new("G", "Traced", "*") };
+        let consumer = PushConsumer::start(&client, config, move |messages| {
+            sender.send(messages.len()).expect("the test waits");
+            Verdict::Done
+        })
+        .await
+        .expect("a consumer");
+        assert_eq!(receiver.recv().await, Some(1));
+        consumer.shutdown().await;
+        producer.shutdown().await;
+        let reader = client::PullConsumer::new(&client, "R", "*");
+        reader.assign(&reader.queues(TRACE_TOPIC).await.expect("a route")).await.expect("queues");
+        let mut records = Vec::new();
+        for message in reader.poll(Duration::from_secs(5)).await.expect("traces") {
+            let keys = message.property("KEYS").expect("keys").to_owned();
+            assert!(keys.contains(&sent.message_id) && keys.contains("k1") && keys.contains("k2"), "{keys}");
+            let text = String::from_utf8(message.body).expect("text");
+            records.extend(text.split_terminator('\u{2}').map(|record| record.replace('\u{1}', "|")));
+        }
+        client.shutdown();
+        (sent.message_id, records)
+    });
+    let begins = |prefix: &str| records.iter().filter(|record| record.starts_with(prefix)).count();
+    assert_eq!((begins("Pub|"), begins("SubBefore|"), begins("SubAfter|")), (1, 1, 1), "{records:?}");
+    assert!(records.iter().all(|record| record.contains(&id)), "{records:?}");
+    let sent = records.iter().find(|record| record.starts_with("Pub|")).expect("counted above");
+    assert!(sent.contains("|DefaultRegion|P|Traced|") && sent.ends_with("|true"), "{sent}");
+}

@@ -1,0 +1,78 @@
+//! Groups of consumers on the Rust client against a real server: consumption in order while members join and leave every
+//! second; then how soon a newcomer to a group of ten gets its first message, and how soon others go on with the queues of
+//! a member that was killed.
+//!
+//! `cargo run --example apps -- [--binary target/release/vostok] [--seconds 20] [--seed N]`
+
+#[path = "../../common/mod.rs"]
+mod common;
+
+mod churn;
+mod joins;
+
+use std::error::Error;
+
+/// What the command line says.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    /// The server.
+    pub binary: String,
+    /// How long members come and go.
+    pub seconds: u64,
+    /// What the random decisions follow.
+    pub seed: u64,
+}
+
+fn arguments(words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn Error>> {
+    let seed = std::process::id().into();
+    let mut found = Arguments { binary: "target/release/vostok".to_owned(), seconds: 20, seed };
+    let mut words = words;
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        match word.as_str() {
+            "--binary" => found.binary = value,
+            "--seconds" => found.seconds = value.parse()?,
+            "--seed" => found.seed = value.parse()?,
+            _ => return Err(format!("{word} is none of --binary, --seconds, --seed").into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Creates a topic and waits until the name server routes it.
+async fn create(
+    client: &client::Client,
+    broker: &str,
+    topic: &str,
+    queues: u32,
+) -> Result<(), client::Error> {
+    client.create_topic(broker, topic, queues).await?;
+    while client.refresh_route(topic).await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = arguments(std::env::args().skip(1))?;
+    let parts = [
+        ("orderly under churn", block_on(churn::run(&arguments))?),
+        ("joining and killing", block_on(joins::run(&arguments))?),
+    ];
+    let mut failed = 0;
+    for (name, outcome) in &parts {
+        match outcome {
+            Ok(note) => println!("{name}: ok, {note}"),
+            Err(why) => {
+                failed += 1;
+                println!("{name}: FAILED (seed {}): {why}", arguments.seed);
+            }
+        }
+    }
+    println!("churn: {} passed, {failed} failed, 0 skipped", parts.len() - failed);
+    if failed == 0 { Ok(()) } else { Err("something failed".into()) }
+}
