@@ -2,7 +2,7 @@
 //! zeros ahead of the appender, so that a flush has only data to write and no file metadata.
 
 use crate::config::FlushMode;
-use crate::disk::PAGE_BYTES;
+use crate::disk::{DiskFile, PAGE_BYTES};
 use crate::log::Segment;
 use crate::store::Shared;
 use std::io;
@@ -62,8 +62,15 @@ impl Shared {
     /// in the one being written to, zeros and flushes wait for each other.
     fn write_ahead(&self, end: u64) {
         for segment in self.log.segments_in(end, u64::MAX) {
-            while segment.written_ahead.load(Ordering::Acquire) < self.config.segment_bytes {
-                if self.stopping.load(Ordering::Acquire) || !self.write_step(&segment) {
+            let is_short = || segment.written_ahead.load(Ordering::Acquire) < self.config.segment_bytes;
+            if !is_short() {
+                continue;
+            }
+            // Through a descriptor of its own: the kernel tells a failed write-back once to each, and the flusher must
+            // hear of those that concern it. Without a free descriptor the shared one has to do.
+            let file = self.disk.open(&segment.path).unwrap_or_else(|_| segment.file.clone());
+            while is_short() {
+                if self.stopping.load(Ordering::Acquire) || !self.write_step(&segment, &*file) {
                     return;
                 }
             }
@@ -71,11 +78,11 @@ impl Shared {
     }
 
     /// Writes one stretch of zeros. The appender cannot be there: it waits for the position published here.
-    fn write_step(&self, segment: &Arc<Segment>) -> bool {
+    fn write_step(&self, segment: &Arc<Segment>, file: &dyn DiskFile) -> bool {
         let from = segment.written_ahead.load(Ordering::Acquire);
         let step = (self.config.written_ahead_bytes / 8).clamp(PAGE_BYTES, STEP_BYTES_MAX);
         let until = (from + step).next_multiple_of(PAGE_BYTES).min(self.config.segment_bytes);
-        let written = self.write_pieces(segment, from, until).and_then(|()| segment.file.sync());
+        let written = self.write_pieces(segment, file, from, until).and_then(|()| file.sync());
         match written {
             Ok(()) => self.log.publish_written_ahead(Some((segment, until))),
             Err(error) => {
@@ -86,7 +93,7 @@ impl Shared {
         true
     }
 
-    fn write_pieces(&self, segment: &Segment, from: u64, until: u64) -> io::Result<()> {
+    fn write_pieces(&self, segment: &Segment, file: &dyn DiskFile, from: u64, until: u64) -> io::Result<()> {
         let mut at = from;
         while at < until {
             let began = Instant::now();
@@ -97,7 +104,7 @@ impl Shared {
                 at.next_multiple_of(PAGE_BYTES)
             };
             let end = end.min(until);
-            segment.file.write_zeros(at, end - at)?;
+            file.write_zeros(at, end - at)?;
             at = end;
             let lead = (segment.base + at).saturating_sub(self.appended.load(Ordering::Acquire));
             if lead > self.config.written_ahead_bytes && !self.stopping.load(Ordering::Acquire) {

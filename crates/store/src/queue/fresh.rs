@@ -12,9 +12,7 @@ impl Queue {
     pub(crate) fn copy_fresh(self: &Arc<Self>, end: u64, part: &mut Part, queues: &Queues) {
         let mut tail = lock(&self.tail);
         tail.fresh = false;
-        if self.is_removed() {
-            return;
-        }
+        // Those of a queue that is being removed as well: a crash may bring it back until its tombstone is durable.
         // What is not in the tail any more is in the files, and the page says so.
         let first = tail.journaled.max(tail.first);
         let skip = usize::try_from(first - tail.first).expect("inside the tail");

@@ -119,6 +119,10 @@ fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
     if properties.is_empty() {
         return view.topic().contains(&0);
     }
+    if properties.ends_with(&[0]) {
+        // A write that failed half-way ends anywhere, not only between sectors.
+        return true;
+    }
     // From the low byte of their length on: a sector that begins there and is lost does not show in the length
     // when that byte is zero by right.
     let skip = view.size() - properties.len() - 1;

@@ -45,6 +45,20 @@ fn a_zeroed_sector_of_the_properties_is_seen() {
 }
 
 #[test]
+fn a_write_that_failed_inside_the_properties_is_seen_wherever_it_ended() {
+    let whole = record(300, b"DELAY\x012\x02TAGS\x01TagA\x02");
+    for written in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[written..].fill(0);
+        for at in 0..512 {
+            let accepted =
+                RecordView::parse(&bytes).is_ok_and(|view| view.check_crc().is_ok() && !is_torn(&view, at));
+            assert!(!accepted, "{written} bytes written at {at}");
+        }
+    }
+}
+
+#[test]
 fn a_lost_sector_is_seen_wherever_it_begins() {
     for properties in [1usize, 2, 100, 256, 512, 700] {
         let whole = record(300, &vec![b'x'; properties]);
