@@ -101,9 +101,11 @@ fn push(
                     Some(failed)
                 }
             };
-            let peer = replier.peer.clone();
+            // Before the push: storing may answer consumers that wait on the same connection.
+            let mut frame = Vec::new();
+            replier.answer(broker, &reply, remark, &mut frame);
             // A replier that went away learns nothing.
-            let _ = peer.push(|out| replier.answer(broker, &reply, remark, out));
+            let _ = replier.peer.push(|out| out.append(&mut frame));
         },
     )
 }

@@ -145,6 +145,9 @@ pub(crate) fn change_invisible_time(
     let pushed = notes.checkpoint(broker, origin.revive_queue, &checkpoint, now_ms);
     let put = |error: PutError| not_put(broker, error);
     pushed.map_err(put)?;
+    // First the new checkpoint: without it an acknowledged message would never come back.
+    notes.append(broker, now_ms).map_err(put)?;
+    let mut notes = Notes::new(&broker.store);
     acknowledge(broker, &mut notes, &origin, &[offset])?;
     notes.append(broker, now_ms).map_err(put)?;
     Ok(invisible(now_ms, invisible_ms, origin.revive_queue))
@@ -282,7 +285,9 @@ fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_m
         return Answer::success();
     }
     let visible_ms = broker.now_ms().saturating_add(invisible_ms);
-    let cell = cell_of(broker, origin);
+    let Some(cell) = broker.pops.lanes.find(origin.group, origin.topic, origin.queue_id) else {
+        return Answer::success();
+    };
     let mut lane = cell.lane();
     if let Some(state) = lane.order.as_mut() {
         order::delay(state, offset, origin.pop_ms, visible_ms);

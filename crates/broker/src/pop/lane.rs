@@ -92,13 +92,14 @@ impl Lane {
     }
 
     /// Adds a pop that read up to `next` and whose records lie before `end`; zero when it has none.
-    pub(super) fn settle(&mut self, next: i64, end: LogOffset) {
+    pub(super) fn settle(&mut self, next: i64, mut end: LogOffset) {
         let settled = |flight: &Flight| matches!(flight.state, State::Settled(_));
         let mut last = self.flights.iter().rev();
         // The first of a run stays as it is, so that the offset moves on although more are added all the time.
         let is_long = last.next().is_some_and(settled) && last.next().is_some_and(settled);
-        if is_long {
-            self.flights.pop_back();
+        if is_long && let Some(Flight { state: State::Settled(before), .. }) = self.flights.pop_back() {
+            // What it waited for is waited for still.
+            end = end.max(before);
         }
         self.flights.push_back(Flight { next, state: State::Settled(end) });
     }

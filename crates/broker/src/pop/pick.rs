@@ -60,6 +60,8 @@ struct Picking<'a> {
     popped: Popped,
     parts: Vec<Part>,
     units: Vec<Numbered>,
+    /// The disk refused what the last read asked for; it may not tomorrow.
+    refused: bool,
 }
 
 /// Pops.
@@ -70,7 +72,8 @@ pub(super) fn pick(broker: &Broker, ask: &Ask, pop: &Pop, source: Source) -> Res
     let revive_queue =
         if ask.ordered { ORDER_REVIVE_QUEUE } else { broker.pops.next_revive_queue(settings.revive_queues) };
     let popped = Popped { pop_ms: broker.now_ms(), revive_queue, ..Popped::default() };
-    let mut picking = Picking { broker, ask, pop, source, popped, parts: Vec::new(), units: Vec::new() };
+    let mut picking =
+        Picking { broker, ask, pop, source, popped, parts: Vec::new(), units: Vec::new(), refused: false };
     let retries_first = dice < settings.retry_probability;
     if retries_first {
         picking.visit_retries(dice)?;
@@ -94,9 +97,10 @@ fn retry_kind(broker: &Broker, dice: i32) -> Kind {
 
 /// Where the next pop of a queue reads. A group without an offset begins where `from_end` says.
 pub(super) fn position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
+    // Under the lane's lock, as it moves the group's offset when pops in flight are settled.
+    let lane = cell.lane();
     let committed = broker.offsets.committed(&cell.group, &cell.topic, cell.queue_id);
-    let start = committed.unwrap_or_else(|| first_position(broker, cell, queue, from_end));
-    cell.lane().position(start)
+    lane.position(committed.unwrap_or_else(|| first_position(broker, cell, queue, from_end)))
 }
 
 /// `PopMessageProcessor.getInitOffset`.
@@ -161,6 +165,10 @@ impl Picking<'_> {
             self.popped.rest += broker.visible_end(queue) - start;
             return Ok(());
         };
+        if std::mem::take(&mut self.refused) {
+            self.popped.rest += scan.max - start;
+            return Ok(());
+        }
         self.popped.rest += scan.max - scan.next;
         if taken > 0 {
             let checkpoint = self.took(&cell, kind, pull.offset);
@@ -254,7 +262,8 @@ impl Picking<'_> {
                     self.popped.body.truncate(start);
                     records.clear();
                     self.units = readable(&self.units, &error);
-                    tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "messages cannot be popped and are passed over");
+                    self.refused = matches!(error, ReadError::Io(_));
+                    tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "messages cannot be popped");
                 }
             }
         }

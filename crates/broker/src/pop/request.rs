@@ -141,7 +141,8 @@ pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), 
 fn times(command: &Command<'_>, now_ms: i64) -> Result<(i64, i64), Refusal> {
     let born_ms = match command.fields.number_or("bornTime", 0)? {
         0 => now_ms,
-        born_ms => born_ms,
+        // The clock of a client may be fast; nobody waits for that.
+        born_ms => born_ms.min(now_ms),
     };
     Ok((born_ms, command.fields.need_number("pollTime")?))
 }

@@ -183,7 +183,8 @@ fn resume(broker: &Arc<Broker>, held: HeldPop) -> bool {
             Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, &mut out),
             Run::Nothing => {
                 ask.topic.waiters.add(HeldPop { peer: peer.clone(), ask: ask.clone(), id });
-                let stays = round == ROUNDS_MAX || !has_messages(broker, &ask);
+                let is_late = ask.deadline_ms <= broker.now_ms();
+                let stays = !is_late && (round == ROUNDS_MAX || !has_messages(broker, &ask));
                 if stays || broker.pops.deadlines.take(&ask, id).is_none() {
                     return false;
                 }

@@ -87,14 +87,15 @@ pub(super) async fn send_back_all(
 ) {
     while let Some(delivery) = returns.recv().await {
         for message in &delivery.messages {
-            while let Err(error) = client.send_back(&group, message, delay_level, retries).await {
-                if delivery.queue.is_dropped() {
-                    break;
+            loop {
+                match client.send_back(&group, message, delay_level, retries).await {
+                    Ok(()) => break delivery.queue.done(std::slice::from_ref(message)),
+                    // It stays pending, so that the next owner of the queue gets it.
+                    Err(_) if delivery.queue.is_dropped() => break,
+                    Err(error) => tracing::warn!(%error, group, "a message could not be sent back yet"),
                 }
-                tracing::warn!(%error, group, "a message could not be sent back yet");
                 tokio::time::sleep(RETRY_LATER).await;
             }
-            delivery.queue.done(std::slice::from_ref(message));
         }
     }
 }
