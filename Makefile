@@ -18,7 +18,7 @@ test: lint unit build
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 
 unit:
 	$(CARGO) test --workspace --locked

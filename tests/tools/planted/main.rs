@@ -5,6 +5,8 @@
 mod address;
 #[path = "../../../src/roles.rs"]
 mod roles;
+#[path = "../../../src/security.rs"]
+mod security;
 #[path = "../../../src/serve.rs"]
 mod serve;
 
