@@ -14,7 +14,7 @@ import local  # noqa: E402 (beside bench/run)
 
 JAVA_BROKER = HERE.parent / "bench" / "java-broker"
 VOSTOK = Path(os.environ.get("VOSTOK", HERE.parent / "target" / "release" / "vostok"))
-READY_SECONDS = 90  # four Java brokers start at once on two cores
+READY_SECONDS = 240  # four Java brokers start at once on two cores
 
 # Both brokers get these. Several files of every kind; what is not on disk at once is there half a second later, so
 # that a kill costs no more; the checker of transactions does not touch half messages.

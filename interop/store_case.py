@@ -64,7 +64,7 @@ class Case:
         by = {1: f"{broker.name} first", 2: f"then {broker.name}", 3: f"{broker.name} again"}[self.number]
         self.report(self.name, f"{by}: {what}", rows, count)
 
-    def program(self, broker, *steps, seconds=120):
+    def program(self, broker, *steps, seconds=400):
         """The Java program with its steps; its words go to a log."""
         command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dfile.encoding=UTF-8",
                    "-Drocketmq.client.logLevel=WARN", f"-Duser.home={self.directory}", "-cp", self.classpath, "storeways.Main",

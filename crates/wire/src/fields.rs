@@ -1,7 +1,6 @@
 //! Header fields of a command: a list of borrowed key and value ranges, looked up by key without a map.
 
 use std::borrow::Cow;
-use std::str::FromStr;
 
 /// Most fields a command may carry; a header with more is refused as malformed.
 pub const FIELDS_MAX: usize = 1024;
@@ -106,12 +105,12 @@ impl<'a> Fields<'a> {
     }
 
     /// A required number.
-    pub fn need_number<T: FromStr>(&self, key: &'static str) -> Result<T, FieldError> {
+    pub fn need_number<T: TryFrom<i64>>(&self, key: &'static str) -> Result<T, FieldError> {
         number(key, self.bytes(key).ok_or(FieldError::Missing(key))?)
     }
 
     /// A number, or `default` when the field is absent.
-    pub fn number_or<T: FromStr>(&self, key: &'static str, default: T) -> Result<T, FieldError> {
+    pub fn number_or<T: TryFrom<i64>>(&self, key: &'static str, default: T) -> Result<T, FieldError> {
         self.bytes(key).map_or(Ok(default), |value| number(key, value))
     }
 
@@ -126,11 +125,27 @@ fn slice(base: &[u8], (from, to): (u32, u32)) -> &[u8] {
 }
 
 /// Reads a decimal number of a header field.
-pub(crate) fn number<T: FromStr>(field: &'static str, value: &[u8]) -> Result<T, FieldError> {
-    std::str::from_utf8(value)
-        .ok()
-        .and_then(|text| text.parse().ok())
+pub(crate) fn number<T: TryFrom<i64>>(field: &'static str, value: &[u8]) -> Result<T, FieldError> {
+    decimal(value)
+        .and_then(|number| T::try_from(number).ok())
         .ok_or_else(|| FieldError::invalid(field, value, std::any::type_name::<T>()))
+}
+
+/// A number as `Long.parseLong` reads it. Seven of them come with every message: without a look for UTF-8.
+fn decimal(value: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match value {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_i64, |number, digit| {
+        let digit = i64::from(digit.wrapping_sub(b'0'));
+        let tens = number.checked_mul(10).filter(|_| digit < 10)?;
+        if is_negative { tens.checked_sub(digit) } else { tens.checked_add(digit) }
+    })
 }
 
 /// Reads the text of a header field.
@@ -141,4 +156,30 @@ pub(crate) fn text<'a>(field: &'static str, value: &'a [u8]) -> Result<&'a str, 
 /// Java's `Boolean.parseBoolean`.
 pub(crate) fn boolean(value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(b"true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldError, number};
+
+    #[test]
+    fn numbers_are_read_as_java_reads_them() {
+        for value in [0, -1, 7, i64::MAX, i64::MIN] {
+            assert_eq!(number("n", value.to_string().as_bytes()), Ok(value));
+        }
+        assert_eq!(number("n", b"+007"), Ok(7_i32));
+        assert_eq!(number("n", b"-2147483648"), Ok(i32::MIN));
+    }
+
+    #[test]
+    fn what_is_no_number_of_the_type_is_named() {
+        let wrong: [&[u8]; 8] =
+            [b"", b"-", b"+", b"1 ", b"0x1", b"1.0", b"9223372036854775808", b"-9223372036854775809"];
+        for value in wrong {
+            let error = number::<i64>("n", value).unwrap_err();
+            assert!(matches!(error, FieldError::Invalid { field: "n", expected: "i64", .. }), "{error}");
+        }
+        assert!(number::<i32>("n", b"2147483648").is_err());
+        assert!(number::<u32>("n", b"-1").is_err());
+    }
 }

@@ -102,10 +102,7 @@ fn content(body: &[u8], version: i32) -> Result<Content, Refusal> {
 }
 
 /// An optional number field.
-fn maybe_number<T: std::str::FromStr + Default>(
-    fields: &Fields<'_>,
-    key: &'static str,
-) -> Result<Option<T>, Refusal> {
+fn maybe_number<T: TryFrom<i64>>(fields: &Fields<'_>, key: &'static str) -> Result<Option<T>, Refusal> {
     if fields.bytes(key).is_none() { Ok(None) } else { Ok(Some(fields.need_number(key)?)) }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Bytes read or written at once.
 const STEP_BYTES: usize = 64 << 10;
-/// Slots written at once when one of them has changed.
+/// Slots of which one has changed are written together.
 const SLOTS_STEP: usize = 1024;
 /// What slots that nobody touched look like.
 static ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
@@ -257,18 +257,27 @@ impl Current {
         let (end_time, end_offset) = self.told;
         self.file.write_at(&Header { end_time, end_offset, ..self.header }.to_bytes(), 0)?;
         self.file.sync()?;
-        let mut bytes = Vec::with_capacity(4 * SLOTS_STEP);
-        for (index, slots) in self.slots.chunks(SLOTS_STEP).enumerate() {
-            if !std::mem::take(&mut self.changed[index]) {
-                continue;
-            }
-            bytes.clear();
-            slots.iter().for_each(|slot| bytes.extend_from_slice(&slot.to_be_bytes()));
-            let first = u32::try_from(index * SLOTS_STEP).expect("not more than the slots");
-            self.file.write_at(&bytes, self.geometry.slot_at(first))?;
-        }
+        self.write_slots()?;
         self.file.sync()?;
         self.synced = self.header.next;
+        Ok(())
+    }
+
+    /// Writes what changed, neighbours together: under load nearly all slots have.
+    fn write_slots(&mut self) -> io::Result<()> {
+        let (count, mut next) = (self.changed.len(), 0);
+        let mut bytes = Vec::with_capacity(STEP_BYTES);
+        while let Some(from) = (next..count).find(|step| self.changed[*step]) {
+            let most = count.min(from + STEP_BYTES / (4 * SLOTS_STEP));
+            next = (from..most).find(|step| !self.changed[*step]).unwrap_or(most);
+            let first = from * SLOTS_STEP;
+            let slots = &self.slots[first..self.slots.len().min(next * SLOTS_STEP)];
+            bytes.clear();
+            slots.iter().for_each(|slot| bytes.extend_from_slice(&slot.to_be_bytes()));
+            let first = u32::try_from(first).expect("not more than the slots");
+            self.file.write_at(&bytes, self.geometry.slot_at(first))?;
+            self.changed[from..next].fill(false);
+        }
         Ok(())
     }
 

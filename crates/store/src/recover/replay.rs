@@ -34,7 +34,7 @@ impl Shared {
         let mut units = Vec::new();
         let mut count = 0;
         let taken = found.each_group(disk, root, |group| {
-            let adopted = self.adopt(group, &mut units);
+            let adopted = self.adopt(group, committed, &mut units);
             count += adopted.unwrap_or(0);
             adopted.is_some()
         });
@@ -69,14 +69,17 @@ impl Shared {
     }
 
     /// Answers how many units were new; `None` when they do not continue their queue.
-    fn adopt(&self, group: &Group<'_>, units: &mut Vec<Unit>) -> Option<u64> {
+    fn adopt(&self, group: &Group<'_>, committed: u64, units: &mut Vec<Unit>) -> Option<u64> {
         units.clear();
-        let is_old = |unit: &Unit| self.queues.tombstones.covers(group.topic, unit.log_offset.get());
+        let is_old = |unit: &Unit| {
+            let at = unit.log_offset.get();
+            at < committed || self.queues.tombstones.covers(group.topic, at)
+        };
         let mut first = group.first;
         for unit in group.units() {
             let unit = unit?;
             if units.is_empty() && is_old(&unit) {
-                // Of a topic that was removed since.
+                // In the table already, or of a topic that was removed since.
                 first += 1;
                 continue;
             }
