@@ -7,7 +7,7 @@ use crate::error::{AppendError, is_lack};
 use crate::log::Segment;
 use crate::multi::{self, Multi};
 use crate::planted::{self, Bug};
-use crate::queue::Unit;
+use crate::queue::{Unit, batched};
 use crate::store::Shared;
 use crate::wake::lock;
 use std::sync::Arc;
@@ -165,18 +165,21 @@ impl Shared {
         let crc_property = batch.crc_property;
         for item in &mut batch.items {
             if item.queued {
-                item.queue_offset = item.queue.take_next();
+                item.queue_offset = item.queue.take_next(item.count());
                 if planted::is(Bug::ReuseOffset) && item.queue_offset.get() % 64 == 63 {
                     item.queue_offset = QueueOffset::new(item.queue_offset.get() - 1);
                 }
             }
             if let Some(multi) = &item.multi {
                 multi.queues().for_each(|queue| {
-                    queue.take_next();
+                    queue.take_next(1);
                 });
             }
             let record = &mut batch.bytes[item.start..item.start + item.size as usize];
             let &mut Item { queue_offset, log_offset, .. } = item;
+            if let Some(numbered) = item.numbered {
+                batched::put_base(record, numbered.base_at, queue_offset.get());
+            }
             let placement = Placement { queue_offset, log_offset, store_timestamp };
             record::place(record, &placement);
             if crc_property {
@@ -243,10 +246,10 @@ impl Shared {
         for item in batch.items.iter().filter(|item| item.queued) {
             let tags_code = item.tags.at(store_timestamp) + i64::from(planted::is(Bug::WrongTags));
             let unit = Unit { log_offset: item.log_offset, size: item.size, tags_code };
-            item.queue.push(unit, &self.queues);
-            count += 1;
+            item.queue.push(unit, item.count(), &self.queues);
+            count += u64::from(item.count());
             for queue in item.multi.iter().flat_map(Multi::queues) {
-                queue.push(unit, &self.queues);
+                queue.push(unit, 1, &self.queues);
                 count += 1;
             }
         }

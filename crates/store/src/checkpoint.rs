@@ -133,6 +133,7 @@ impl Shared {
         drop(touched);
         self.wait_flushed(end)?;
         self.digests.write(self.log.min());
+        self.export_batches()?;
         self.settle_index(end);
         self.commit(&mut rounds, (end, store_timestamp, last_record))?;
         *lock(&self.checkpointed_at) = sampled;

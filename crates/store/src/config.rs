@@ -27,6 +27,10 @@ pub struct Config {
     pub segment_bytes: u64,
     /// `mappedFileSizeConsumeQueue`: size of a queue file; rounded up to whole units.
     pub queue_file_bytes: u64,
+    /// `mapperFileSizeBatchConsumeQueue`: size of RocketMQ's file of a queue of batches; rounded up to whole units.
+    pub batch_file_bytes: u64,
+    /// Topics with `queue.type=BatchCQ`.
+    pub batched_topics: Vec<String>,
     /// `flushDiskType`.
     pub flush: FlushMode,
     /// `flushIntervalCommitLog`: longest time an appended byte stays unflushed.
@@ -81,6 +85,8 @@ impl Config {
             root,
             segment_bytes: 1 << 30,
             queue_file_bytes: 6_000_000,
+            batch_file_bytes: 13_800_000,
+            batched_topics: Vec::new(),
             flush: FlushMode::Async,
             flush_interval: Duration::from_millis(500),
             flush_timeout: Duration::from_secs(5),

@@ -86,6 +86,12 @@ pub enum PushError {
         /// The limit.
         limit: usize,
     },
+    /// An inner batch is a message only of a topic with `queue.type=BatchCQ`.
+    #[error("topic {topic} takes no inner batches: its queue.type is not BatchCQ")]
+    InnerBatch {
+        /// The topic.
+        topic: String,
+    },
     /// A queue cannot have this name or number: they become directories.
     #[error("topic {topic:?} with queue id {queue_id} cannot be a queue")]
     Queue {

@@ -42,7 +42,10 @@ pub(crate) struct Multi {
 impl Multi {
     /// What a message's properties ask for; `None` for ordinary messages.
     pub(crate) fn of(own: &Arc<Queue>, stored: &[u8], queues: &Queues) -> Option<Self> {
-        let resolve = |(topic, queue_id): (&str, i32)| queues.find_or_create(topic, queue_id).ok();
+        let resolve = |(topic, queue_id): (&str, i32)| {
+            // Queues of batches take none of others (`BatchConsumeQueue.putMessagePositionInfoWrapper`).
+            queues.find_or_create(topic, queue_id).ok().filter(|queue| !queue.is_batched())
+        };
         let named: Vec<_> = names(own.topic(), own.queue_id(), stored)?.map(resolve).collect();
         let mut queues: Vec<Arc<Queue>> = Vec::with_capacity(named.len());
         let mut known = HashSet::from([Arc::as_ptr(own)]);

@@ -42,7 +42,7 @@ struct Reading<'a> {
 }
 
 /// Bytes of a record that tell its store time, whatever its hosts.
-const HEAD_BYTES: usize = 76;
+pub(crate) const HEAD_BYTES: usize = 76;
 
 impl Shared {
     pub(crate) fn read(
@@ -317,9 +317,32 @@ impl Shared {
             };
             if before { low = middle + 1 } else { high = middle }
         }
-        Ok(QueueOffset::new(match boundary {
+        let found = match boundary {
             Boundary::Lower => low,
             Boundary::Upper => low.saturating_sub(1).max(min),
-        }))
+        };
+        if queue.is_batched() && min < max {
+            // As `BatchConsumeQueue.getOffsetInQueueByTime`: the first message of a record, that of the last one where none is later.
+            let last = QueueOffset::new(max - 1);
+            let is_last = self.store_time(queue, last)?.is_none_or(|stored| stored <= time_ms);
+            return self.first_of_record(queue, min, if is_last { max - 1 } else { found });
+        }
+        Ok(QueueOffset::new(found))
+    }
+
+    /// Number of the first message of the record a message is in, from `min` on.
+    fn first_of_record(&self, queue: &Queue, min: u64, message: u64) -> Result<QueueOffset, ReadError> {
+        let position = |number| {
+            let mut unit = Vec::with_capacity(1);
+            queue.units_blocking(QueueOffset::new(number), 1, &mut unit)?;
+            Ok::<_, ReadError>(unit.first().map_or(LogOffset::ZERO, |unit| unit.log_offset))
+        };
+        let record = position(message)?;
+        let (mut low, mut high) = (min, message);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if position(middle)? < record { low = middle + 1 } else { high = middle }
+        }
+        Ok(QueueOffset::new(low))
     }
 }

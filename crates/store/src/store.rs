@@ -12,6 +12,7 @@ use crate::fence::Fence;
 use crate::flush::{Flush, FlushOutcome, Flushes};
 use crate::index::{Geometry, KeyIndex, KeyMatches, KeyQuery};
 use crate::log::Log;
+use crate::queue::batched::BATCH_UNIT_BYTES;
 use crate::queue::files::{OpenFiles, Touched};
 use crate::queue::journal::Journal;
 use crate::queue::registry::Queues;
@@ -103,6 +104,7 @@ impl Store {
     /// When it is in use, has files of other sizes than configured, or the disk fails.
     pub fn open(mut config: Config, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         config.queue_file_bytes = config.queue_file_bytes.next_multiple_of(UNIT_BYTES);
+        config.batch_file_bytes = config.batch_file_bytes.max(1).next_multiple_of(BATCH_UNIT_BYTES);
         if config.queue_file_bytes == 0 || !(256..=1 << 31).contains(&config.segment_bytes) {
             let (segment, queue) = (config.segment_bytes, config.queue_file_bytes);
             let text = format!(
@@ -130,6 +132,7 @@ impl Store {
         })?;
         let sync_all = disk.syncer(&root.join("consumequeue")).map_err(OpenError::io(&root))?;
         let shared = Arc::new(Shared::new(config, disk, sync_all));
+        shared.config.batched_topics.iter().for_each(|topic| shared.queues.add_batched(topic));
         let recovered = shared.recover()?;
         shared.retention.trimmed.store(shared.log.min(), Ordering::Relaxed);
         let workers = shared.clone().start().map_err(OpenError::io(root))?;
@@ -172,6 +175,12 @@ impl Store {
     /// When topic or number cannot be a directory name.
     pub fn queue(&self, topic: &str, queue_id: i32) -> Result<Arc<Queue>, PushError> {
         self.shared.queues.find_or_create(topic, queue_id)
+    }
+
+    /// Makes the queues of a topic that has none yet queues of batches (`queue.type=BatchCQ`): one record may be many
+    /// messages. What a store has when it is opened is told in [`Config::batched_topics`].
+    pub fn add_batched_topic(&self, topic: &str) {
+        self.shared.queues.add_batched(topic);
     }
 
     /// The queue's handle if there is one.
@@ -463,7 +472,7 @@ impl Shared {
         Self {
             index: KeyIndex::new(config.key_index, geometry, config.root.join("index"), disk.clone()),
             log: Log::new(&config, disk.clone()),
-            queues: Queues::new(config.root.join("consumequeue"), config.queue_file_bytes, open),
+            queues: Queues::new(&config.root, config.queue_file_bytes, open),
             delays: config.delay_levels_ms.clone().into(),
             config,
             disk,

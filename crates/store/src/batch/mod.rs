@@ -11,6 +11,7 @@ use crate::error::PushError;
 use crate::index::{Keys, is_keyed};
 use crate::multi::Multi;
 use crate::queue::Queue;
+use crate::queue::batched::{self, Numbered};
 use crate::store::Shared;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -71,11 +72,20 @@ pub(crate) struct Item {
     pub(crate) joined: bool,
     pub(crate) log_offset: LogOffset,
     pub(crate) queue_offset: QueueOffset,
+    /// Of a queue of batches.
+    pub(crate) numbered: Option<Numbered>,
     /// Further queues it is a message of.
     pub(crate) multi: Option<Multi>,
     /// [`sum::unplaced`] of the record, and its digest once it is placed. `None` where more than the place is put in
     /// under the appender's lock, or no digests are kept.
     pub(crate) digest: Option<u32>,
+}
+
+impl Item {
+    /// How many messages of its queue it is.
+    pub(crate) fn count(&self) -> u16 {
+        self.numbered.map_or(1, |numbered| numbered.count)
+    }
 }
 
 /// A reusable collection of messages that are appended together. Made by [`crate::Store::batch`].
@@ -129,6 +139,29 @@ impl Batch {
     /// When its record would break a limit; the batch is then as it was.
     pub fn push(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
         assert!(!self.appended, "an appended batch is cleared before it is filled again");
+        if queue.is_batched() {
+            return self.push_numbered(queue, message);
+        }
+        if message.sys_flag & sys_flag::INNER_BATCH != 0 {
+            return Err(PushError::InnerBatch { topic: queue.topic().to_owned() });
+        }
+        self.push_record(queue, message)
+    }
+
+    /// [`Self::push`] to a queue of batches.
+    fn push_numbered(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
+        let (properties, count) = batched::number(message.properties, message.sys_flag)?;
+        let index = self.push_record(queue, &Message { properties: &properties, ..*message })?;
+        let item = &mut self.items[index];
+        let behind = if self.crc_property { CRC_PROPERTY_BYTES } else { 0 };
+        let base_at = item.size as usize - behind - batched::missing_base();
+        item.numbered = Some(Numbered { count, base_at });
+        // What is put in changes it.
+        item.digest = None;
+        Ok(index)
+    }
+
+    fn push_record(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
         let fields = Fields {
             topic: queue.topic(),
             queue_id: queue.queue_id(),
@@ -147,9 +180,11 @@ impl Batch {
         if found > limit {
             return Err(PushError::TooLarge { found, limit });
         }
-        let queued = is_indexed(message.sys_flag);
+        let queued = is_indexed(message.sys_flag, queue.is_batched());
         let multi = match &self.multi {
-            Some(shared) if queued => Multi::of(queue, message.properties, &shared.queues),
+            Some(shared) if queued && !queue.is_batched() => {
+                Multi::of(queue, message.properties, &shared.queues)
+            }
             _ => None,
         };
         if let Some(multi) = &multi {
@@ -174,6 +209,7 @@ impl Batch {
             joined: false,
             log_offset: LogOffset::ZERO,
             queue_offset: QueueOffset::ZERO,
+            numbered: None,
             digest: digest.filter(|_| multi.is_none()),
             multi,
         });
@@ -292,8 +328,8 @@ impl Batch {
     }
 }
 
-/// Whether a record with this flag gets a unit in its queue: none of a transaction or committed, and not an
-/// inner batch, whose queues have another format.
-pub(crate) fn is_indexed(flags: i32) -> bool {
-    sys_flag::is_queued(flags) && flags & sys_flag::INNER_BATCH == 0
+/// Whether a record with this flag gets a unit in its queue: none of a transaction or committed, and an inner batch only in a
+/// queue of batches.
+pub(crate) fn is_indexed(flags: i32, is_batched: bool) -> bool {
+    sys_flag::is_queued(flags) && (is_batched || flags & sys_flag::INNER_BATCH == 0)
 }

@@ -98,6 +98,7 @@ impl Shared {
         }
         for (topic, _) in &rounds.removed {
             touched.forget_below(&self.queues.directory.join(&**topic));
+            touched.forget_below(&self.queues.batched_directory.join(&**topic));
             self.delete_queue_files(topic)?;
         }
         Ok(())

@@ -13,7 +13,7 @@
 
 use super::{Cursor, sum};
 use crate::planted::{self, Bug};
-use crate::queue::{Queue, Unit};
+use crate::queue::{Queue, Unit, batched};
 use crate::store::Shared;
 use crate::wake::lock;
 use std::collections::BTreeSet;
@@ -182,7 +182,7 @@ impl Shared {
         cursor: &mut Cursor,
     ) -> Result<(), String> {
         let view = self.check_record(bytes, message.unit.log_offset, cursor)?;
-        match claimed_offset(queue, &view)? {
+        match claimed_offset(queue, &view, message.offset)? {
             Some(claimed) if claimed != message.offset.to_i64() => {
                 if self.is_shifted(queue, message, claimed) {
                     return Ok(());
@@ -208,7 +208,7 @@ impl Shared {
                         && self.read(unit.log_offset, unit.size as usize, &mut bytes, false).is_ok()
                 });
             let other = read.then(|| RecordView::parse(&bytes).ok()).flatten();
-            let other = other.and_then(|view| claimed_offset(queue, &view).ok().flatten());
+            let other = other.and_then(|view| claimed_offset(queue, &view, offset).ok().flatten());
             other.is_some_and(|other| other - offset.to_i64() == claimed - message.offset.to_i64())
         })
     }
@@ -219,16 +219,26 @@ pub(crate) fn leads_to_it(queue: &Queue, message: Numbered, record: &[u8]) -> bo
     RecordView::parse(record).is_ok_and(|view| {
         view.log_offset() == Some(message.unit.log_offset)
             && view.size() == record.len()
-            && claimed_offset(queue, &view)
+            && claimed_offset(queue, &view, message.offset)
                 .is_ok_and(|claimed| claimed.is_none_or(|claimed| claimed == message.offset.to_i64()))
     })
 }
 
-/// The number a record says it has in a queue; `None` when it says none that can be compared.
-fn claimed_offset(queue: &Queue, view: &RecordView<'_>) -> Result<Option<i64>, String> {
+/// The number a record says it has in a queue: the expected one where that is one of several. `None` when it says none that
+/// can be compared.
+fn claimed_offset(
+    queue: &Queue,
+    view: &RecordView<'_>,
+    expected: QueueOffset,
+) -> Result<Option<i64>, String> {
     if view.topic() == queue.topic().as_bytes() && view.queue_id() == queue.queue_id() {
-        // The queue of inner batches counts their messages.
-        return Ok((view.sys_flag() & sys_flag::INNER_BATCH == 0).then(|| view.raw_queue_offset()));
+        if !queue.is_batched() {
+            return Ok((view.sys_flag() & sys_flag::INNER_BATCH == 0).then(|| view.raw_queue_offset()));
+        }
+        let (base, count) = batched::place_in(view.properties())
+            .ok_or("it says not how many messages it is (INNER_NUM, INNER_BASE)")?;
+        let is_one_of_them = (base..base + u64::from(count)).contains(&expected.get());
+        return Ok(Some(if is_one_of_them { expected.to_i64() } else { base.cast_signed() }));
     }
     // A message may be in further queues.
     let list = |key| properties::get_str(view.properties(), key).unwrap_or_default().split(',');

@@ -2,6 +2,7 @@
 
 use super::walk::Piece;
 use super::{Row, Survey, SurveyError};
+use crate::queue::batched::reader::Reader;
 use crate::queue::{UNIT_BYTES, Unit};
 use std::ops::ControlFlow;
 use wire::properties;
@@ -124,7 +125,11 @@ impl Survey {
         wanted: &Wanted,
         give: &mut dyn FnMut(Row) -> ControlFlow<()>,
     ) -> Result<(), SurveyError> {
-        for queue in self.queues.values().filter(|queue| wanted.is_topic(&queue.topic, queue.queue_id)) {
+        if self.dump_batches(wanted, give)?.is_break() {
+            return Ok(());
+        }
+        let queues = self.queues.values().filter(|queue| !self.batched.contains(&queue.topic));
+        for queue in queues.filter(|queue| wanted.is_topic(&queue.topic, queue.queue_id)) {
             for (first, path) in &queue.files {
                 let file = self.disk.open(path).map_err(SurveyError::io(path))?;
                 let mut bytes = vec![0; usize::try_from(self.queue_file_bytes).unwrap_or(0)];
@@ -151,6 +156,39 @@ impl Survey {
             }
         }
         Ok(())
+    }
+
+    /// The queues of batches, as RocketMQ has them.
+    fn dump_batches(
+        &self,
+        wanted: &Wanted,
+        give: &mut dyn FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, SurveyError> {
+        for ((topic, queue_id), (directory, file_bytes)) in &self.batches {
+            if !wanted.is_topic(topic, *queue_id) {
+                continue;
+            }
+            let mut units = Reader::of(self.disk.clone(), directory.clone(), *file_bytes)
+                .map_err(SurveyError::io(directory))?;
+            while let Some(batch) = units.next().map_err(SurveyError::io(directory))? {
+                if batch.end() <= wanted.queue_from {
+                    continue;
+                }
+                let row = Row::new("batch-unit")
+                    .with("topic", topic.as_str())
+                    .with("queue", *queue_id)
+                    .with("offset", batch.base)
+                    .with("count", batch.count)
+                    .with("at", batch.unit.log_offset.get())
+                    .with("size", batch.unit.size)
+                    .with("tagsCode", batch.unit.tags_code)
+                    .with("storeTime", batch.store_time);
+                if give(row).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn dump_checkpoint(&self, give: &mut dyn FnMut(Row) -> ControlFlow<()>) {

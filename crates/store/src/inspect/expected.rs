@@ -3,9 +3,10 @@
 use crate::batch::is_indexed;
 use crate::batch::tags::Tags;
 use crate::queue::Unit;
-use std::collections::HashMap;
+use crate::queue::batched::{self, BatchUnit};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wire::properties::{self, key};
-use wire::record::RecordView;
+use wire::record::{RecordView, sys_flag};
 use wire::units::LogOffset;
 
 /// Topic of delayed messages; the tags code of their units is the time they are due.
@@ -25,19 +26,30 @@ pub(super) struct Expected {
 #[derive(Default)]
 pub(super) struct ByQueue {
     pub(super) queues: HashMap<String, HashMap<i32, Vec<Expected>>>,
+    /// Of queues of batches, as RocketMQ has them.
+    pub(super) batches: BTreeMap<(String, i32), Vec<BatchUnit>>,
 }
 
 impl ByQueue {
-    /// Adds the units of a record at a position.
-    pub(super) fn add(&mut self, at: u64, view: &RecordView<'_>) {
-        if !is_indexed(view.sys_flag()) {
+    /// Adds the units of a record at a position. `batched` are the topics known to have queues of batches.
+    pub(super) fn add(&mut self, at: u64, view: &RecordView<'_>, batched: &BTreeSet<String>) {
+        let Some(topic) = view.topic_str() else { return };
+        let is_batched = batched.contains(topic) || view.sys_flag() & sys_flag::INNER_BATCH != 0;
+        if !is_indexed(view.sys_flag(), is_batched) {
             return;
         }
-        let Some(topic) = view.topic_str() else { return };
         let has_tags = topic != SCHEDULE_TOPIC;
         let tags_code = Tags::of(false, view.properties(), &[]).at(0);
         let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
         let unit = Unit { log_offset: LogOffset::new(at), size, tags_code };
+        if is_batched {
+            let Some((base, count)) = batched::place_in(view.properties()) else { return };
+            let batch = BatchUnit { unit, store_time: view.store_timestamp(), base, count };
+            for number in base..batch.end() {
+                self.put(topic, view.queue_id(), Expected { number, unit, has_tags });
+            }
+            return self.batches.entry((topic.to_owned(), view.queue_id())).or_default().push(batch);
+        }
         let expected = Expected { number: view.queue_offset().get(), unit, has_tags };
         self.put(topic, view.queue_id(), expected);
         // Further queues of the same message: all numbers or none were given out.

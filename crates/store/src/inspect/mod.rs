@@ -2,6 +2,7 @@
 //! what would mend them ([`Repair`]). Works on the directories of RocketMQ and on ours, with the parsing functions the store
 //! itself uses, and opens nothing for writing but in [`Repair::apply`].
 
+mod batches;
 mod dump;
 mod expected;
 mod index;

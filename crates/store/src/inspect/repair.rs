@@ -176,7 +176,12 @@ impl<'a> Repair<'a> {
 
     fn files_of(&self, wanted: impl Fn(&(String, i32)) -> bool) -> Vec<PathBuf> {
         let queues = self.survey.queues.iter().filter(|(key, _)| wanted(key));
-        queues.flat_map(|(_, queue)| queue.files.values().cloned()).collect()
+        let mut files: Vec<_> = queues.flat_map(|(_, queue)| queue.files.values().cloned()).collect();
+        for (_, (directory, _)) in self.survey.batches.iter().filter(|(key, _)| wanted(key)) {
+            let entries = self.survey.disk.list(directory).unwrap_or_default();
+            files.extend(entries.into_iter().map(|entry| directory.join(entry.name)));
+        }
+        files
     }
 
     fn remove(&self, paths: Vec<PathBuf>, kept: &Path) -> Result<(), SurveyError> {

@@ -5,8 +5,10 @@ use crate::disk::Disk;
 use crate::index::Geometry;
 use crate::log::Segment;
 use crate::queue::UNIT_BYTES;
+use crate::queue::batched::reader::Reader;
+use crate::queue::batched::{BATCH_UNIT_BYTES, JAVAS, OURS};
 use crate::queue::files::file_name;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,6 +89,10 @@ pub struct Survey {
     pub(super) queue_file_bytes: u64,
     /// By topic and queue id.
     pub(super) queues: BTreeMap<(String, i32), QueueDir>,
+    /// Topics with queues of batches. What `queues` has of them is ours, and counts only with the queue table.
+    pub(super) batched: BTreeSet<String>,
+    /// RocketMQ's files of these queues: the directory, and the size of a file.
+    pub(super) batches: BTreeMap<(String, i32), (PathBuf, u64)>,
     pub(super) checkpoint: Option<Checkpoint>,
     /// Numbers of slots and items of a key index file.
     pub(super) geometry: Geometry,
@@ -111,6 +117,8 @@ impl Survey {
             segments: Vec::new(),
             queue_file_bytes: 0,
             queues: BTreeMap::new(),
+            batched: BTreeSet::new(),
+            batches: BTreeMap::new(),
             checkpoint: None,
             geometry: Geometry { slots: 5_000_000, items: 20_000_000 },
             has_index: false,
@@ -123,7 +131,9 @@ impl Survey {
         if survey.segments.is_empty() {
             return Err(SurveyError::NoLog { path: directories[0].clone() });
         }
-        survey.find_queues().map_err(SurveyError::io(root.join("consumequeue")))?;
+        survey.find_queues(&root.join("consumequeue")).map_err(SurveyError::io(root.join("consumequeue")))?;
+        survey.find_queues(&root.join(OURS)).map_err(SurveyError::io(root.join(OURS)))?;
+        survey.find_batches().map_err(SurveyError::io(root.join(JAVAS)))?;
         survey.has_index = !survey.disk.list(&root.join("index")).map_err(SurveyError::io(root))?.is_empty();
         survey.find_marks().map_err(SurveyError::io(root))?;
         Ok(survey)
@@ -193,9 +203,38 @@ impl Survey {
         self.findings.push(Finding::new(path, None, what));
     }
 
-    fn find_queues(&mut self) -> io::Result<()> {
-        let directory = self.root.join("consumequeue");
-        for topic in self.disk.list(&directory)?.into_iter().filter(|entry| entry.is_dir) {
+    /// RocketMQ's files of queues of batches.
+    fn find_batches(&mut self) -> io::Result<()> {
+        for directory in [self.root.join(JAVAS), self.root.join(OURS)] {
+            let topics = self.disk.list(&directory)?.into_iter().filter(|entry| entry.is_dir);
+            self.batched.extend(topics.map(|topic| topic.name));
+        }
+        for topic in self.batched.clone() {
+            let directory = self.root.join(JAVAS).join(&topic);
+            for entry in self.disk.list(&directory)? {
+                let path = directory.join(&entry.name);
+                let Ok(queue_id) = entry.name.parse::<i32>() else {
+                    self.find(&path, "its name is not a queue id");
+                    continue;
+                };
+                let files = self.disk.list(&path)?;
+                let length = files.iter().map(|file| file.length).find(|length| *length > 0);
+                let file_bytes = length.filter(|length| length.is_multiple_of(BATCH_UNIT_BYTES));
+                let file_bytes = file_bytes.unwrap_or(BATCH_UNIT_BYTES);
+                match Reader::of(self.disk.clone(), path.clone(), file_bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        self.find(&path, error.to_string())
+                    }
+                    reader => drop(reader?),
+                }
+                self.batches.insert((topic.clone(), queue_id), (path, file_bytes));
+            }
+        }
+        Ok(())
+    }
+
+    fn find_queues(&mut self, directory: &Path) -> io::Result<()> {
+        for topic in self.disk.list(directory)?.into_iter().filter(|entry| entry.is_dir) {
             let directory = directory.join(&topic.name);
             for entry in self.disk.list(&directory)?.into_iter().filter(|entry| entry.is_dir) {
                 match entry.name.parse::<i32>() {

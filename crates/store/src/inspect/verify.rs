@@ -3,6 +3,7 @@
 //! The log is read file by file, several at a time. What its records say about queues is then compared with the queues'
 //! files, so that each queue file is read once and in order, too.
 
+use super::batches::BatchCheck;
 use super::expected::ByQueue;
 use super::index::IndexCheck;
 use super::queues::Checked;
@@ -13,6 +14,7 @@ use super::{Finding, Survey, SurveyError};
 use crate::digest::{Cursor, Digests, sum};
 use crate::index::{Keys, is_keyed, seed_of};
 use crate::log::Segment;
+use crate::queue::batched::OURS;
 use crate::queue::table::{self, Table};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -140,6 +142,8 @@ pub fn verify(
 ) -> Result<Verified, SurveyError> {
     let mut verified = Verified { findings: survey.findings.clone(), ..Verified::default() };
     let mut queues: BTreeMap<(String, i32), Checked> = BTreeMap::new();
+    let mut batches: BTreeMap<(String, i32), BatchCheck> = BTreeMap::new();
+    verified.is_table_sure = is_table_sure(survey).map_err(SurveyError::io(&survey.root))?;
     let digests = Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone());
     let trusted = digests.look(survey).map_err(SurveyError::io(&survey.root))?;
     let mut index = IndexCheck::of(survey).map_err(SurveyError::io(survey.root.join("index")))?;
@@ -159,13 +163,26 @@ pub fn verify(
             let told = told?;
             let end = segment.base + survey.segment_bytes;
             index.check(segment.base, end, &told.keys).map_err(SurveyError::io(survey.root.join("index")))?;
+            let durable =
+                survey.checkpoint.map_or(0, |page| page.logics_physical_offset.max(0).unsigned_abs());
+            let is_new = |at: u64| survey.is_running && at >= durable;
+            for (key, units) in &told.queues.batches {
+                let check = batches.entry(key.clone()).or_insert_with(|| BatchCheck::of(survey, key));
+                check.check(units, is_new).map_err(SurveyError::io(check.directory.clone()))?;
+            }
             take_over(survey, segment, told, &mut verified, &mut queues)?;
         }
     }
     index.finish(&mut verified).map_err(SurveyError::io(survey.root.join("index")))?;
     check_timers(survey, &mut verified).map_err(SurveyError::io(survey.root.join("timerlog")))?;
-    verified.is_table_sure = is_table_sure(survey).map_err(SurveyError::io(&survey.root))?;
     finish_queues(survey, &mut verified, queues)?;
+    for key in survey.batches.keys() {
+        batches.entry(key.clone()).or_insert_with(|| BatchCheck::of(survey, key));
+    }
+    for (key, check) in batches {
+        let directory = check.directory.clone();
+        check.finish(key, &mut verified).map_err(SurveyError::io(directory))?;
+    }
     check_checkpoint(survey, &mut verified);
     check_config(survey, &mut verified.findings).map_err(SurveyError::io(&survey.root))?;
     Ok(verified)
@@ -191,7 +208,7 @@ fn read_file(
                 match check_record(at, &view, digests, trusted, &mut cursor) {
                     Ok(compared) => {
                         told.digests += u64::from(compared);
-                        told.queues.add(at, &view);
+                        told.queues.add(at, &view, &survey.batched);
                         if survey.has_index && is_keyed(view.sys_flag()) {
                             hashes.clear();
                             Keys::of(view.properties()).hash_into(seed_of(view.topic()), &mut hashes);
@@ -276,11 +293,16 @@ fn take_over(
     for (topic, by_id) in told.queues.queues {
         for (queue_id, records) in by_id {
             let key = (topic.clone(), queue_id);
+            if told.queues.batches.contains_key(&key) && !verified.is_table_sure {
+                // Ours is made anew at the next opening.
+                continue;
+            }
             let Some(directory) = survey.queues.get(&key) else {
                 let first = records[0].unit.log_offset.get();
                 // Further queues of a message are kept only where that is switched on.
                 if !topic.starts_with("%LMQ%") && !is_new(first) && !queues.contains_key(&key) {
-                    let path = survey.root.join("consumequeue").join(&topic).join(queue_id.to_string());
+                    let kind = if told.queues.batches.contains_key(&key) { OURS } else { "consumequeue" };
+                    let path = survey.root.join(kind).join(&topic).join(queue_id.to_string());
                     verified.findings.push(Finding::new(
                         &path,
                         None,
@@ -305,7 +327,9 @@ fn finish_queues(
     verified: &mut Verified,
     mut queues: BTreeMap<(String, i32), Checked>,
 ) -> Result<(), SurveyError> {
-    for (key, directory) in &survey.queues {
+    let is_believed = |topic: &String| verified.is_table_sure || !survey.batched.contains(topic);
+    let believed: Vec<_> = survey.queues.iter().filter(|(key, _)| is_believed(&key.0)).collect();
+    for (key, directory) in believed {
         let mut checked = queues.remove(key).unwrap_or_default();
         directory.check_end(survey, &mut checked).map_err(SurveyError::io(&directory.directory))?;
         verified.units += checked.units;

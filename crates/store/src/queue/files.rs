@@ -101,14 +101,14 @@ impl Touched {
         self.files.retain(|path, _| !path.starts_with(directory));
     }
 
-    fn add_file(&mut self, path: PathBuf, file: Arc<dyn DiskFile>) {
+    pub(crate) fn add_file(&mut self, path: PathBuf, file: Arc<dyn DiskFile>) {
         if !self.everything {
             self.files.insert(path, file);
             self.bound();
         }
     }
 
-    fn add_directories<'a>(&mut self, paths: impl Iterator<Item = &'a Path>) {
+    pub(crate) fn add_directories<'a>(&mut self, paths: impl Iterator<Item = &'a Path>) {
         if !self.everything {
             self.directories.extend(paths.map(Path::to_owned));
             self.bound();
@@ -144,6 +144,8 @@ pub(crate) struct QueueFiles {
     directory: PathBuf,
     file_bytes: u64,
     open: Arc<OpenFiles>,
+    /// Units of a record follow one another: it may be several messages.
+    repeats: bool,
     /// Files with smaller numbers were removed.
     removed_below: AtomicU64,
     /// RocketMQ's extension; looked for when a unit speaks of it.
@@ -159,7 +161,17 @@ impl QueueFiles {
     pub(crate) fn new(directory: PathBuf, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
         assert!(file_bytes.is_multiple_of(UNIT_BYTES) && file_bytes > 0, "queue files hold whole units");
         let removed_below = AtomicU64::new(0);
-        Self { directory, file_bytes, open, removed_below, extension: OnceLock::new() }
+        Self { directory, file_bytes, open, repeats: false, removed_below, extension: OnceLock::new() }
+    }
+
+    /// The same for a queue whose records may be several messages.
+    pub(crate) fn of_batches(directory: PathBuf, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
+        Self { repeats: true, ..Self::new(directory, file_bytes, open) }
+    }
+
+    /// Whether one unit can stand behind another.
+    fn follows(&self, last: Unit, unit: Unit) -> bool {
+        unit.log_offset >= last.end() || self.repeats && unit == last
     }
 
     fn file_units(&self) -> u64 {
@@ -190,17 +202,17 @@ impl QueueFiles {
                 return Ok(Read::NotResident);
             }
             let missing = || io::Error::new(ErrorKind::InvalidData, "queue file has a hole");
-            let mut end = LogOffset::ZERO;
+            let mut last: Option<Unit> = None;
             for unit in bytes.chunks_exact(20) {
                 let mut unit = Unit::from_bytes(unit).ok_or_else(missing)?;
                 if !unit.has_tags_code() && !self.look_up(&mut unit, resident) {
                     return Ok(Read::NotResident);
                 }
                 if !unit.is_blank() {
-                    if unit.log_offset < end {
+                    if last.is_some_and(|last| !self.follows(last, unit)) {
                         return Err(io::Error::new(ErrorKind::InvalidData, "queue file is out of order"));
                     }
-                    end = unit.end();
+                    last = Some(unit);
                 }
                 out.push(unit);
             }
@@ -279,7 +291,7 @@ impl QueueFiles {
         if !touched.everything {
             self.open.keep(path, &file);
         }
-        touched.add_directories(self.directory.ancestors().take(3));
+        touched.add_directories(self.directory.ancestors().take(4));
         Ok(file)
     }
 
@@ -290,6 +302,17 @@ impl QueueFiles {
             self.open.disk.create(path, whole, Space::Sparse)?;
         }
         self.open.disk.create(path, self.file_bytes, Space::Sparse)
+    }
+
+    /// Removes all files, before others are written in their place.
+    pub(crate) fn clear(&self, touched: &mut Touched) -> io::Result<()> {
+        self.open.forget_below(&self.directory);
+        touched.forget_below(&self.directory);
+        for entry in self.open.disk.list(&self.directory)?.iter().filter(|entry| !entry.is_dir) {
+            self.open.disk.remove(&self.directory.join(&entry.name))?;
+            touched.add_directories([self.directory.as_path()].into_iter());
+        }
+        Ok(())
     }
 
     /// Wipes the units from number `from` on in all files up to the one that holds `until`, to its end. Files that begin
@@ -363,7 +386,7 @@ impl QueueFiles {
     pub(crate) fn first_hole(&self, extent: Extent) -> io::Result<Option<u64>> {
         const STEP: u64 = 4096;
         let mut units: Vec<Unit> = Vec::new();
-        let mut end = LogOffset::ZERO;
+        let mut last: Option<Unit> = None;
         let mut from = extent.min;
         while from < extent.max {
             let next = (from + STEP).min(extent.max);
@@ -372,11 +395,11 @@ impl QueueFiles {
                 Err(error) if error.kind() == ErrorKind::InvalidData => return Ok(Some(from)),
                 done => drop(done?),
             }
-            let mut held = units.iter().filter(|unit| !unit.is_blank());
-            if held.clone().next().is_some_and(|unit| unit.log_offset < end) {
+            let mut held = units.iter().copied().filter(|unit| !unit.is_blank());
+            if held.clone().next().is_some_and(|unit| last.is_some_and(|last| !self.follows(last, unit))) {
                 return Ok(Some(from));
             }
-            end = held.next_back().map_or(end, Unit::end);
+            last = held.next_back().or(last);
             from = next;
         }
         Ok(None)

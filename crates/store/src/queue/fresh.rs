@@ -40,8 +40,8 @@ impl Queue {
         let known = usize::try_from(self.max().get() - first).unwrap_or(usize::MAX);
         let units = units.get(known..).unwrap_or_default();
         units.iter().for_each(|unit| {
-            self.take_next();
-            self.push(*unit, queues);
+            self.take_next(1);
+            self.push(*unit, 1, queues);
         });
         let mut tail = lock(&self.tail);
         tail.journaled = tail.first + tail.units.len() as u64;

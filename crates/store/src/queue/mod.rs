@@ -9,6 +9,7 @@
 //! A queue whose first message is not number zero begins in the middle of a file; the places before it hold
 //! *pre-blank* units (offset 0, size `0x7fffffff`) that mean "no message".
 
+pub(crate) mod batched;
 pub(crate) mod ext;
 pub(crate) mod files;
 mod fresh;
@@ -23,6 +24,7 @@ use crate::error::ReadError;
 use crate::read::Read;
 use crate::recover::is_damage;
 use crate::wake::lock;
+use batched::export::Export;
 use files::QueueFiles;
 use held::Held;
 use registry::Queues;
@@ -135,6 +137,8 @@ pub struct Queue {
     topic: Box<str>,
     queue_id: i32,
     is_schedule: bool,
+    /// Of a queue of batches: how far RocketMQ's files of it go, once that is known.
+    batches: Option<Box<Mutex<Option<Export>>>>,
     /// What the hashes of its messages' keys begin with.
     key_seed: i32,
     min: AtomicU64,
@@ -198,6 +202,7 @@ impl Queue {
             topic: topic.into(),
             queue_id,
             is_schedule: is_schedule(topic),
+            batches: None,
             key_seed: crate::index::seed_of(topic.as_bytes()),
             min: AtomicU64::new(min),
             max: AtomicU64::new(max),
@@ -207,6 +212,11 @@ impl Queue {
             is_removed: AtomicBool::new(false),
             first_at: AtomicU64::new(0),
         }
+    }
+
+    /// The same for a queue of batches.
+    pub(crate) fn of_batches(topic: &str, queue_id: i32, files: QueueFiles, extent: Extent) -> Self {
+        Self { batches: Some(Box::default()), ..Self::new(topic, queue_id, files, extent) }
     }
 
     /// The topic's name.
@@ -219,6 +229,12 @@ impl Queue {
     #[must_use]
     pub fn queue_id(&self) -> i32 {
         self.queue_id
+    }
+
+    /// Whether one record may be many messages of it (`queue.type=BatchCQ`). Their units are alike.
+    #[must_use]
+    pub fn is_batched(&self) -> bool {
+        self.batches.is_some()
     }
 
     pub(crate) fn is_schedule(&self) -> bool {
@@ -327,20 +343,22 @@ impl Queue {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Gives out the next queue offset; the appender's lock is held.
-    pub(crate) fn take_next(&self) -> QueueOffset {
+    /// Gives out the next queue offsets and answers the first; the appender's lock is held.
+    pub(crate) fn take_next(&self, count: u16) -> QueueOffset {
         let next = self.next.load(Ordering::Relaxed);
-        self.next.store(next + 1, Ordering::Relaxed);
+        self.next.store(next + u64::from(count), Ordering::Relaxed);
         QueueOffset::new(next)
     }
 
-    /// Adds the unit of the offset given out first and not yet used; the appender's or recovery's lock is held. Puts the queue on the list of those
-    /// that wait for their files.
-    pub(crate) fn push(self: &Arc<Self>, unit: Unit, queues: &Queues) {
+    /// Adds the unit of the offset given out first and not yet used, and of as many as its record is messages; the
+    /// appender's or recovery's lock is held. Puts the queue on the list of those that wait for their files.
+    pub(crate) fn push(self: &Arc<Self>, unit: Unit, count: u16, queues: &Queues) {
         let mut tail = lock(&self.tail);
-        tail.units.push(unit);
-        let max = tail.first + tail.units.len() as u64;
-        if max - tail.written == RIPE_UNITS {
+        let max = tail.first + tail.units.len() as u64 + u64::from(count);
+        // All at once: nobody sees a part of a record.
+        (0..count).for_each(|_| tail.units.push(unit));
+        let waiting = max - tail.written;
+        if waiting >= RIPE_UNITS && waiting - u64::from(count) < RIPE_UNITS {
             queues.ripe.fetch_add(1, Ordering::Relaxed);
         }
         if !tail.listed {

@@ -2,12 +2,12 @@
 
 use super::files::{OpenFiles, QueueFiles};
 use super::removal::Tombstones;
-use super::{Extent, Queue};
+use super::{Extent, Queue, batched};
 use crate::error::PushError;
 use crate::wake::lock;
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 type ByTopic = HashMap<Box<str>, BTreeMap<i32, Arc<Queue>>>;
@@ -15,6 +15,11 @@ type ByTopic = HashMap<Box<str>, BTreeMap<i32, Arc<Queue>>>;
 /// The queues, and those of them whose tails wait for their files.
 pub(crate) struct Queues {
     pub(crate) directory: PathBuf,
+    /// Where the queues of batches lie.
+    pub(crate) batched_directory: PathBuf,
+    /// Topics with such queues, and whether there are any.
+    batched: RwLock<BTreeSet<Box<str>>>,
+    has_batched: AtomicBool,
     pub(crate) file_bytes: u64,
     pub(crate) open: Arc<OpenFiles>,
     pub(super) by_topic: RwLock<ByTopic>,
@@ -35,9 +40,12 @@ fn is_path_name(topic: &str, queue_id: i32) -> bool {
 }
 
 impl Queues {
-    pub(crate) fn new(directory: PathBuf, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
+    pub(crate) fn new(root: &Path, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
         Self {
-            directory,
+            directory: root.join("consumequeue"),
+            batched_directory: root.join(batched::OURS),
+            batched: RwLock::default(),
+            has_batched: AtomicBool::new(false),
             file_bytes,
             open,
             by_topic: RwLock::default(),
@@ -47,6 +55,35 @@ impl Queues {
             ripe: AtomicUsize::new(0),
             fresh: Mutex::default(),
         }
+    }
+
+    /// Lets the queues of a topic be queues of batches; before there are any.
+    pub(crate) fn add_batched(&self, topic: &str) {
+        self.batched.write().unwrap_or_else(|poison| poison.into_inner()).insert(topic.into());
+        self.has_batched.store(true, Ordering::Release);
+    }
+
+    /// A topic of this name that is made again has ordinary queues unless somebody says otherwise.
+    pub(super) fn forget_batched(&self, topic: &str) {
+        self.batched.write().unwrap_or_else(|poison| poison.into_inner()).remove(topic);
+    }
+
+    pub(crate) fn is_batched(&self, topic: &str) -> bool {
+        self.has_batched.load(Ordering::Acquire)
+            && self.batched.read().unwrap_or_else(|poison| poison.into_inner()).contains(topic)
+    }
+
+    /// Topics whose queues are queues of batches.
+    pub(crate) fn batched_topics(&self) -> Vec<Box<str>> {
+        self.batched.read().unwrap_or_else(|poison| poison.into_inner()).iter().cloned().collect()
+    }
+
+    /// Every queue of batches there is.
+    pub(crate) fn batched(&self) -> Vec<Arc<Queue>> {
+        let topics = self.batched_topics();
+        let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
+        let queues = topics.iter().filter_map(|topic| by_topic.get(topic));
+        queues.flat_map(BTreeMap::values).cloned().collect()
     }
 
     pub(crate) fn find(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
@@ -70,12 +107,20 @@ impl Queues {
     }
 
     fn make(&self, topic: &str, queue_id: i32, extent: Extent) -> Queue {
-        Queue::new(topic, queue_id, self.files_of(topic, queue_id), extent)
+        let make = if self.is_batched(topic) { Queue::of_batches } else { Queue::new };
+        make(topic, queue_id, self.files_of(topic, queue_id), extent)
     }
 
     pub(crate) fn files_of(&self, topic: &str, queue_id: i32) -> QueueFiles {
-        let directory = self.directory.join(topic).join(queue_id.to_string());
-        QueueFiles::new(directory, self.file_bytes, self.open.clone())
+        let below = |kind: &Path| kind.join(topic).join(queue_id.to_string());
+        if self.is_batched(topic) {
+            return QueueFiles::of_batches(
+                below(&self.batched_directory),
+                self.file_bytes,
+                self.open.clone(),
+            );
+        }
+        QueueFiles::new(below(&self.directory), self.file_bytes, self.open.clone())
     }
 
     /// Puts a loaded queue in.

@@ -2,8 +2,8 @@
 //! log until their files go; should the topic be made again, its queues begin at zero, and a *tombstone* in the queue table
 //! keeps the old records out of them: those before the position at which the topic was removed.
 
-use super::Queue;
 use super::registry::Queues;
+use super::{Queue, batched};
 use crate::disk::Disk;
 use crate::error::AppendError;
 use crate::store::Shared;
@@ -16,7 +16,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Directories that hold queues, by topic.
-const DIRECTORIES: [&str; 3] = ["consumequeue", "consumequeue_ext", "batchconsumequeue"];
+const DIRECTORIES: [&str; 4] = ["consumequeue", "consumequeue_ext", batched::JAVAS, batched::OURS];
 
 /// Topics that were removed, and the position in the log before which their records do not count.
 #[derive(Default)]
@@ -60,6 +60,7 @@ impl Shared {
             // Under it no append is under way: the topic's records lie before this position, those of a new one behind it.
             let _appender = lock(&self.appender);
             let removed = self.queues.take_topic(topic);
+            self.queues.forget_batched(topic);
             if removed.is_empty() {
                 return Ok(0);
             }
@@ -86,7 +87,7 @@ impl Shared {
 }
 
 /// Deletes `<directory>/<number>/<number>`, and the directories as far as nothing else is in them.
-fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
+pub(super) fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     for queue in disk.list(directory)?.iter().filter(|entry| entry.is_dir && is_number(&entry.name)) {
         let directory = directory.join(&queue.name);

@@ -39,6 +39,12 @@ impl Queue {
     /// Removes the files that hold nothing from the minimum on, as far as the queue table knows it: otherwise they would be
     /// missed after a crash, and rebuilt.
     pub(crate) fn remove_files_before_min(&self) -> io::Result<()> {
-        self.files.remove_before(self.committed().min)
+        let min = self.committed().min;
+        if let Some(batches) = &self.batches
+            && let Some(export) = &*lock(batches)
+        {
+            export.remove_before(min)?;
+        }
+        self.files.remove_before(min)
     }
 }

@@ -262,8 +262,10 @@ impl Shared {
             return Ok(None);
         }
         let before = from.checked_sub(1).filter(|place| *place >= queue.min().get());
-        let start = before.and_then(|place| self.true_unit(queue, place)).map_or(0, |unit| unit.end().get());
-        let behind = self.true_unit(queue, until).map_or(u64::MAX, |unit| unit.log_offset.get());
+        // The records beside it are read as well: they may be several messages, some of them in the range.
+        let start = before.and_then(|place| self.true_unit(queue, place));
+        let start = start.map_or(0, |unit| unit.log_offset.get());
+        let behind = self.true_unit(queue, until).map_or(u64::MAX, |unit| unit.end().get());
         let end = if behind > start { behind } else { u64::MAX };
         let suspect = if until == from + 1 { queue.unit_in_files(from) } else { None };
         queue.empty(from, until, &mut lock(&self.touched)).map_err(failed())?;
@@ -371,8 +373,9 @@ fn take_place(jobs: &mut Jobs, view: &RecordView<'_>, at: u64, place: Place<'_>)
     // Only lost queues are of interest: most records end here.
     let job = jobs.get_mut(place.topic).and_then(|queues| queues.get_mut(&place.queue_id));
     let Some(job) = job else { return 0 };
-    let wanted = place.queue_offset;
-    if wanted < job.next() || wanted >= job.until {
+    let wanted = place.queue_offset.max(job.next());
+    let end = job.until.min(place.queue_offset + u64::from(place.count));
+    if wanted >= end {
         return 0;
     }
     let before = job.units.len();
@@ -380,8 +383,10 @@ fn take_place(jobs: &mut Jobs, view: &RecordView<'_>, at: u64, place: Place<'_>)
     job.units.resize(before + gap, Unit::PRE_BLANK);
     let tags_code = place.tags.at(view.store_timestamp());
     let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
-    job.units.push(Unit { log_offset: LogOffset::new(at), size, tags_code });
-    gap + 1
+    let unit = Unit { log_offset: LogOffset::new(at), size, tags_code };
+    let count = usize::try_from(end - wanted).expect("as many as a record is messages");
+    job.units.resize(before + gap + count, unit);
+    gap + count
 }
 
 /// Whether a queue file that reads like this is damaged, rather than the disk.

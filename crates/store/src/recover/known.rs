@@ -2,7 +2,9 @@
 
 use super::window::{Found, Window, find};
 use crate::checkpoint::{Checkpoint, Dirty, Mark};
+use crate::disk::Entry;
 use crate::error::OpenError;
+use crate::queue::batched::JAVAS;
 use crate::queue::table::{self, Table};
 use crate::store::Shared;
 use crate::wake::lock;
@@ -45,6 +47,13 @@ impl Shared {
         if table.file_bytes != self.config.queue_file_bytes {
             return Ok(None);
         }
+        if let Some(topic) = self.unknown_batches()? {
+            tracing::warn!(
+                topic,
+                "queues of batches are only RocketMQ's; loading all queues from their files"
+            );
+            return Ok(None);
+        }
         let Some(newest) = self.newest_record(page)? else {
             tracing::warn!(
                 claimed = page.logics_physical_offset,
@@ -53,6 +62,17 @@ impl Shared {
             return Ok(None);
         };
         Ok(Some(Known { table, intended, newest }))
+    }
+
+    /// A topic of which RocketMQ left queues of batches that are not among ours: versions before this one had none.
+    fn unknown_batches(&self) -> Result<Option<Box<str>>, OpenError> {
+        let directories = [self.config.root.join(JAVAS), self.queues.batched_directory.clone()];
+        let [javas, ours] =
+            directories.map(|directory| self.disk.list(&directory).map_err(OpenError::io(directory)));
+        let (javas, ours) = (javas?, ours?);
+        let has = |entries: &[Entry], topic: &str| entries.iter().any(|entry| entry.name == topic);
+        let mut topics = self.queues.batched_topics().into_iter();
+        Ok(topics.find(|topic| has(&javas, topic) && !has(&ours, topic)))
     }
 
     /// Takes over which topics were removed from a table that does not count otherwise.

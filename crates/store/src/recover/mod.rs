@@ -30,6 +30,7 @@ use known::{Known, Newest, crash_mark};
 use replay::Replayed;
 pub use scan::Gap;
 use scan::Scan;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use window::{Found, Window, find};
 use wire::record::RecordView;
@@ -225,12 +226,24 @@ impl Shared {
     }
 
     fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
-        let directory = &self.queues.directory;
+        self.queues.forget_all();
+        self.import_batches()?;
+        let ordinary = self.load_queues_of(&self.queues.directory, (limit, wipe))?;
+        let batched = self.load_queues_of(&self.queues.batched_directory, (limit, wipe))?;
+        Ok([ordinary, batched].into_iter().flatten().max_by_key(Unit::end))
+    }
+
+    fn load_queues_of(
+        &self,
+        directory: &Path,
+        (limit, wipe): (u64, bool),
+    ) -> Result<Option<Unit>, OpenError> {
+        let is_batched = directory == self.queues.batched_directory;
         let log_min = LogOffset::new(self.log.min());
         let touched = &mut *lock(&self.touched);
         let mut newest: Option<Unit> = None;
-        self.queues.forget_all();
-        for topic in self.disk.list(directory).map_err(OpenError::io(directory))? {
+        let topics = self.disk.list(directory).map_err(OpenError::io(directory))?;
+        for topic in topics.iter().filter(|topic| self.queues.is_batched(&topic.name) == is_batched) {
             let directory = directory.join(&topic.name);
             for entry in self.disk.list(&directory).map_err(OpenError::io(&directory))? {
                 let Some(queue_id) = entry.name.parse::<i32>().ok().filter(|id| *id >= 0 && entry.is_dir)

@@ -6,7 +6,7 @@ use crate::batch::tags::Tags;
 use crate::error::OpenError;
 use crate::log::Segment;
 use crate::multi;
-use crate::queue::Unit;
+use crate::queue::{Unit, batched};
 use crate::store::Shared;
 use crate::wake::lock;
 use std::io;
@@ -32,6 +32,8 @@ pub(super) struct Place<'a> {
     pub(super) topic: &'a str,
     pub(super) queue_id: i32,
     pub(super) queue_offset: u64,
+    /// How many messages of the queue the record is.
+    pub(super) count: u16,
     pub(super) tags: Tags,
 }
 
@@ -258,20 +260,27 @@ impl Shared {
 
     /// The place of a stored record in its queue, if it has one.
     fn place_of<'a>(&self, view: &RecordView<'a>) -> Option<Place<'a>> {
-        if !is_indexed(view.sys_flag()) {
+        let topic = view.topic_str()?;
+        let is_batched = self.queues.is_batched(topic);
+        if !is_indexed(view.sys_flag(), is_batched) {
             return None;
         }
-        let topic = view.topic_str()?;
+        let (queue_offset, count) = match is_batched {
+            true => batched::place_in(view.properties())?,
+            false => (view.queue_offset().get(), 1),
+        };
         let tags = Tags::of(crate::queue::is_schedule(topic), view.properties(), self.delays());
-        Some(Place { topic, queue_id: view.queue_id(), queue_offset: view.queue_offset().get(), tags })
+        Some(Place { topic, queue_id: view.queue_id(), queue_offset, count, tags })
     }
 
     /// The places of a stored record in all its queues.
     pub(super) fn places_of<'a>(&self, view: &RecordView<'a>) -> impl Iterator<Item = Place<'a>> {
         let place = self.place_of(view);
-        let further = place.filter(|_| self.config.multi_dispatch).map(|place| {
+        let further =
+            place.filter(|place| self.config.multi_dispatch && !self.queues.is_batched(place.topic));
+        let further = further.map(|place| {
             let at = move |(topic, queue_id, queue_offset)| Place { topic, queue_id, queue_offset, ..place };
-            multi::places(view).into_iter().map(at)
+            multi::places(view).into_iter().map(at).filter(|place| !self.queues.is_batched(place.topic))
         });
         place.into_iter().chain(further.into_iter().flatten())
     }
@@ -294,7 +303,8 @@ impl Shared {
             return;
         };
         let (wanted, next) = (place.queue_offset, queue.max().get());
-        if wanted < next {
+        let end = wanted + u64::from(place.count);
+        if end <= next {
             return;
         }
         if wanted > next {
@@ -319,9 +329,9 @@ impl Shared {
         let tags_code = place.tags.at(view.store_timestamp());
         let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
         let unit = Unit { log_offset: LogOffset::new(offset), size, tags_code };
-        for place in queue.max().get()..=wanted {
-            queue.take_next();
-            queue.push(if place == wanted { unit } else { Unit::PRE_BLANK }, &self.queues);
+        for number in queue.max().get()..end {
+            queue.take_next(1);
+            queue.push(if number >= wanted { unit } else { Unit::PRE_BLANK }, 1, &self.queues);
             self.queues.unwritten_units.fetch_add(1, Ordering::Relaxed);
         }
     }

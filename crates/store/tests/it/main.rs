@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod basic;
+mod batched;
 mod conformance;
 mod damage;
 mod digest;

@@ -1,0 +1,187 @@
+//! Writing RocketMQ's files of a queue of batches: from our units, when these are in our files.
+
+use super::reader::{Reader, starts};
+use super::{BATCH_UNIT_BYTES, BatchUnit, JAVAS, group};
+use crate::checkpoint::Interrupted;
+use crate::disk::{Disk, DiskFile, Space};
+use crate::error::ReadError;
+use crate::queue::files::{Touched, file_name};
+use crate::queue::{Extent, Queue, Unit};
+use crate::store::Shared;
+use crate::wake::lock;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use wire::record::peek_store_timestamp;
+use wire::units::{LogOffset, QueueOffset};
+
+/// Units of ours taken in one step: more than a record can be messages.
+const STEP_UNITS: usize = 1 << 16;
+
+/// How far the files go.
+pub(crate) struct Export {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    file_bytes: u64,
+    /// Number of the first message that is not there.
+    next: u64,
+    /// Position of the next unit.
+    end: u64,
+}
+
+impl Export {
+    /// Finds out how far the files go, as far as they say what the queue's own do. Files that say anything else are removed, to be
+    /// written anew from the first message on.
+    fn open(shared: &Shared, queue: &Queue) -> Result<Self, ReadError> {
+        let directory = shared.config.root.join(JAVAS).join(queue.topic()).join(queue.queue_id().to_string());
+        let (disk, file_bytes) = (shared.disk.clone(), shared.config.batch_file_bytes);
+        let mut export = Self { disk, directory, file_bytes, next: queue.in_files().min, end: 0 };
+        let is_known = match Reader::of(export.disk.clone(), export.directory.clone(), file_bytes) {
+            Ok(reader) => export.take_known(queue, reader)?,
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                tracing::warn!(%error, "a file of a queue of batches has another size or name");
+                false
+            }
+            Err(error) => return Err(error.into()),
+        };
+        for entry in export.disk.list(&export.directory)?.iter().filter(|entry| !entry.is_dir) {
+            if !is_known || entry.name > file_name(export.end) {
+                export.disk.remove(&export.directory.join(&entry.name))?;
+            }
+        }
+        Ok(export)
+    }
+
+    /// Goes on behind the last unit when that is also ours.
+    fn take_known(&mut self, queue: &Queue, mut reader: Reader) -> Result<bool, ReadError> {
+        // The last file may be one that was only prepared.
+        let passed = reader.starts.len().saturating_sub(2);
+        reader.starts.drain(..passed);
+        let mut newest: Option<BatchUnit> = None;
+        while let Some(unit) = reader.next()? {
+            newest = Some(unit);
+        }
+        let Some(newest) = newest else { return Ok(false) };
+        let Extent { min, max, .. } = queue.in_files();
+        let is_ours = |number: u64| -> Result<bool, ReadError> {
+            let mut unit = Vec::with_capacity(1);
+            queue.units_blocking(QueueOffset::new(number), 1, &mut unit)?;
+            Ok(unit == [newest.unit])
+        };
+        let is_known = newest.end() <= min
+            || newest.end() <= max && is_ours(newest.base.max(min))? && is_ours(newest.end() - 1)?;
+        if is_known {
+            (self.next, self.end) = (newest.end().max(min), reader.position());
+        } else {
+            tracing::warn!(?queue, "RocketMQ's files of a queue of batches are written anew");
+        }
+        Ok(is_known)
+    }
+
+    /// Adds the messages from [`Self::next`] on, whose units these are.
+    fn add(
+        &mut self,
+        units: &[Unit],
+        store_time: impl Fn(LogOffset) -> Result<i64, ReadError>,
+        touched: &mut Touched,
+    ) -> Result<(), ReadError> {
+        let batches = group(self.next, units);
+        let mut rest = batches.as_slice();
+        while !rest.is_empty() {
+            let (start, at) = (self.end / self.file_bytes * self.file_bytes, self.end % self.file_bytes);
+            let room =
+                usize::try_from((self.file_bytes - at) / BATCH_UNIT_BYTES).map_err(io::Error::other)?;
+            let (now, later) = rest.split_at(rest.len().min(room));
+            let mut bytes = Vec::with_capacity(now.len() * BATCH_UNIT_BYTES as usize);
+            for batch in now {
+                let store_time = store_time(batch.unit.log_offset)?;
+                bytes.extend_from_slice(&BatchUnit { store_time, ..*batch }.to_bytes());
+            }
+            let path = self.directory.join(file_name(start));
+            let file = self.file(&path, touched)?;
+            file.write_at(&bytes, at)?;
+            touched.add_file(path, file);
+            self.end += bytes.len() as u64;
+            rest = later;
+        }
+        self.next += units.len() as u64;
+        Ok(())
+    }
+
+    fn file(&self, path: &std::path::Path, touched: &mut Touched) -> io::Result<Arc<dyn DiskFile>> {
+        match self.disk.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.disk.create_dir_all(&self.directory)?;
+                touched.add_directories(self.directory.ancestors().take(4));
+                self.disk.create(path, self.file_bytes, Space::Sparse)
+            }
+            file => file,
+        }
+    }
+
+    /// Removes the files whose messages all lie before this number, but never the last one.
+    pub(crate) fn remove_before(&self, number: u64) -> io::Result<()> {
+        let starts = starts(&*self.disk, &self.directory, self.file_bytes)?;
+        for (start, next) in starts.iter().zip(starts.iter().skip(1)) {
+            let mut bytes = [0; BATCH_UNIT_BYTES as usize];
+            self.disk.open(&self.directory.join(file_name(*next)))?.read_at(&mut bytes, 0)?;
+            if BatchUnit::from_bytes(&bytes).is_none_or(|first| first.base > number) {
+                break;
+            }
+            self.disk.remove(&self.directory.join(file_name(*start)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Brings RocketMQ's files of queues of batches up to what is in ours, durable; before the page speaks of it.
+    pub(crate) fn export_batches(&self) -> Result<(), Interrupted> {
+        let mut touched = Touched::default();
+        for queue in self.queues.batched() {
+            match self.export(&queue, &mut touched) {
+                // Again when its own files are whole. A clean stop in between leaves the crash mark.
+                Ok(()) | Err(ReadError::Rebuilding { .. }) => {}
+                Err(ReadError::Io(error)) => return Err(self.failed("writing a queue of batches", error)),
+                Err(error) => {
+                    return Err(self.failed("writing a queue of batches", io::Error::other(error)));
+                }
+            }
+        }
+        self.sync_touched(&mut touched)
+    }
+
+    fn export(&self, queue: &Queue, touched: &mut Touched) -> Result<(), ReadError> {
+        let Some(export) = &queue.batches else { return Ok(()) };
+        let export = &mut *lock(export);
+        let export = match export {
+            Some(export) => export,
+            None => export.insert(Export::open(self, queue)?),
+        };
+        let Extent { min, max, .. } = queue.in_files();
+        export.next = export.next.max(min);
+        let mut units = Vec::new();
+        while export.next < max {
+            units.clear();
+            let count = usize::try_from(max - export.next).unwrap_or(STEP_UNITS).min(STEP_UNITS);
+            queue.units_blocking(QueueOffset::new(export.next), count, &mut units)?;
+            if export.next + (units.len() as u64) < max {
+                // The last record may be more messages than were taken.
+                let last = units.last().copied().ok_or_else(|| queue.rebuilding())?;
+                let whole = units.iter().rposition(|unit| *unit != last).map_or(units.len(), |at| at + 1);
+                units.truncate(whole);
+            }
+            export.add(&units, |at| self.store_time_at(at), touched)?;
+        }
+        Ok(())
+    }
+
+    /// Store time of the record at a position of the log; zero where there is none any more.
+    fn store_time_at(&self, at: LogOffset) -> Result<i64, ReadError> {
+        let mut head = Vec::with_capacity(crate::read::HEAD_BYTES);
+        match self.read(at, crate::read::HEAD_BYTES, &mut head, false) {
+            Err(ReadError::Range { .. }) => Ok(0),
+            done => done.map(|_| peek_store_timestamp(&head).unwrap_or(0)),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Taking over RocketMQ's files of queues of batches, which had the store open.
+
+use super::JAVAS;
+use super::reader::Reader;
+use crate::error::OpenError;
+use crate::queue::Unit;
+use crate::queue::files::{QueueFiles, Touched};
+use crate::queue::removal::delete_numbered;
+use crate::store::Shared;
+use crate::wake::lock;
+use std::io;
+use std::path::Path;
+
+/// Units written at once.
+const STEP_UNITS: usize = 1 << 16;
+/// Numbers in a row that nobody has, beyond which the unit behind them is taken for damaged.
+const GAP_MAX: u64 = 1 << 20;
+
+impl Shared {
+    /// Makes our files of queues of batches from RocketMQ's.
+    pub(crate) fn import_batches(&self) -> Result<(), OpenError> {
+        let touched = &mut *lock(&self.touched);
+        for topic in self.queues.batched_topics() {
+            let ours = self.queues.batched_directory.join(&*topic);
+            // RocketMQ does not start where such a topic has ordinary queues.
+            let ordinary = self.queues.directory.join(&*topic);
+            delete_numbered(&*self.disk, &ordinary).map_err(OpenError::io(ordinary))?;
+            let javas = self.config.root.join(JAVAS).join(&*topic);
+            let mut ids = Vec::new();
+            for directory in [&ours, &javas] {
+                let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
+                let numbers = entries.iter().filter_map(|entry| entry.name.parse::<i32>().ok());
+                ids.extend(numbers.filter(|id| *id >= 0));
+            }
+            ids.sort_unstable();
+            ids.dedup();
+            for id in ids {
+                let files = self.queues.files_of(&topic, id);
+                let directory = javas.join(id.to_string());
+                files
+                    .clear(touched)
+                    .and_then(|()| self.import(&directory, &files, touched))
+                    .map_err(OpenError::io(directory))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn import(&self, directory: &Path, files: &QueueFiles, touched: &mut Touched) -> io::Result<()> {
+        let mut reader = Reader::of(self.disk.clone(), directory.to_owned(), self.config.batch_file_bytes)?;
+        let mut units = Vec::new();
+        let (mut first, mut from) = (None, 0);
+        while let Some(batch) = reader.next()? {
+            let min = *first.get_or_insert_with(|| {
+                from = batch.base;
+                batch.base
+            });
+            // Numbers nobody has are those of messages RocketMQ passes over.
+            let gap = batch.base - from - units.len() as u64;
+            if gap > GAP_MAX {
+                tracing::error!(directory = %directory.display(), ?batch, "a unit far ahead ends the queue");
+                break;
+            }
+            units.resize(units.len() + usize::try_from(gap).map_err(io::Error::other)?, Unit::PRE_BLANK);
+            units.resize(units.len() + usize::from(batch.count), batch.unit);
+            if units.len() >= STEP_UNITS {
+                files.write(from, &units, min, touched)?;
+                from += units.len() as u64;
+                units.clear();
+            }
+        }
+        files.write(from, &units, first.unwrap_or(0), touched)
+    }
+}

@@ -1,0 +1,105 @@
+//! Reading RocketMQ's files of a queue of batches.
+
+use super::{BATCH_UNIT_BYTES, BatchUnit};
+use crate::disk::{Disk, DiskFile};
+use crate::queue::files::file_name;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Units read at once.
+const STEP_BYTES: u64 = 1024 * BATCH_UNIT_BYTES;
+
+/// Start positions of a queue's files, ascending.
+///
+/// # Errors
+/// When a file has another size or name than it must have; and the disk's.
+pub(super) fn starts(disk: &dyn Disk, directory: &Path, file_bytes: u64) -> io::Result<VecDeque<u64>> {
+    let mut starts = VecDeque::new();
+    for entry in disk.list(directory)?.into_iter().filter(|entry| !entry.is_dir) {
+        let start = entry.name.parse::<u64>().ok().filter(|start| start.is_multiple_of(file_bytes));
+        let is_next = starts.back().is_none_or(|last| start == Some(last + file_bytes));
+        match start.filter(|_| is_next && entry.length == file_bytes) {
+            Some(start) => starts.push_back(start),
+            None => {
+                let (path, found) = (directory.join(&entry.name), entry.length);
+                let text = format!(
+                    "{} of {found} bytes does not fit: expected files of {file_bytes} bytes (mapperFileSizeBatchConsumeQueue), each named by where the one before ends",
+                    path.display()
+                );
+                return Err(io::Error::new(ErrorKind::InvalidData, text));
+            }
+        }
+    }
+    Ok(starts)
+}
+
+/// The units of a queue's files in order, up to the first place where none was written or that does not follow.
+pub(crate) struct Reader {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    file_bytes: u64,
+    /// Files not begun.
+    pub(super) starts: VecDeque<u64>,
+    file: Option<Arc<dyn DiskFile>>,
+    /// Position of the next unit.
+    at: u64,
+    /// What was read around it, and how much of that lies before it.
+    chunk: Vec<u8>,
+    passed: usize,
+    last: Option<BatchUnit>,
+}
+
+impl Reader {
+    pub(crate) fn of(disk: Arc<dyn Disk>, directory: PathBuf, file_bytes: u64) -> io::Result<Self> {
+        let starts = starts(&*disk, &directory, file_bytes)?;
+        Ok(Self {
+            disk,
+            directory,
+            file_bytes,
+            starts,
+            file: None,
+            at: 0,
+            chunk: Vec::new(),
+            passed: 0,
+            last: None,
+        })
+    }
+
+    /// Position of the next unit, also when there is none.
+    pub(super) fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The next unit; `None` when there is none.
+    pub(crate) fn next(&mut self) -> io::Result<Option<BatchUnit>> {
+        if self.passed == self.chunk.len() {
+            if self.file.is_none() || self.at.is_multiple_of(self.file_bytes) {
+                let Some(start) = self.starts.pop_front() else { return Ok(None) };
+                self.file = Some(self.disk.open(&self.directory.join(file_name(start)))?);
+                self.at = start;
+            }
+            self.fill()?;
+        }
+        let bytes = &self.chunk[self.passed..self.passed + BATCH_UNIT_BYTES as usize];
+        let follows = |unit: &BatchUnit| {
+            self.last.is_none_or(|last| unit.base >= last.end() && unit.unit.log_offset >= last.unit.end())
+        };
+        let Some(unit) = BatchUnit::from_bytes(bytes).filter(follows) else { return Ok(None) };
+        self.passed += BATCH_UNIT_BYTES as usize;
+        self.at += BATCH_UNIT_BYTES;
+        self.last = Some(unit);
+        Ok(Some(unit))
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        let in_file = self.at % self.file_bytes;
+        let bytes = STEP_BYTES.min(self.file_bytes - in_file);
+        self.chunk.resize(usize::try_from(bytes).map_err(io::Error::other)?, 0);
+        self.passed = 0;
+        let file = self.file.as_ref().expect("opened before it is read");
+        file.read_at(&mut self.chunk, in_file)?;
+        Ok(())
+    }
+}
