@@ -67,6 +67,8 @@ struct Pending {
     id: Range<usize>,
     /// Handle of a timed message in [`SendTurn::ids`]; empty when it has none.
     handle: Range<usize>,
+    /// It is one record of many messages.
+    inner: bool,
     /// It takes back a message that may be due from this time on.
     recalls_at: Option<i64>,
 }
@@ -238,6 +240,7 @@ fn stage_single(
         records: index..index + 1,
         id,
         handle: handle_start..turn.ids.len(),
+        inner: false,
         recalls_at: None,
     });
     Ok(())
@@ -251,6 +254,9 @@ fn stage_batch(
 ) -> Result<(), Refusal> {
     let Request { command, header, .. } = request;
     let queue = find_queue(broker, target)?;
+    if queue.log.is_batched() && properties::get(header.properties, key::UNIQ_KEY).is_some() {
+        return stage_inner(broker, turn, request, target, queue);
+    }
     let mut entries = Vec::new();
     for entry in batch::entries(command.body) {
         let entry = entry.map_err(|error| {
@@ -286,6 +292,58 @@ fn stage_batch(
         records,
         handle: id.end..id.end,
         id,
+        inner: false,
+        recalls_at: None,
+    });
+    Ok(())
+}
+
+/// Most messages of a record; `INNER_NUM` is a `short`.
+const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
+
+/// A batch to a topic with `queue.type=BatchCQ`: one record, whose body is the batch (`SendMessageProcessor.sendBatchMessage`). A
+/// producer that gave the batch no unique key could not be told that, its batches are stored message by message.
+fn stage_inner(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    request: &Request<'_>,
+    target: &Target,
+    queue: Arc<Queue>,
+) -> Result<(), Refusal> {
+    let Request { command, header, .. } = request;
+    let unreadable = |error: batch::BatchError| {
+        Refusal::new(response::MESSAGE_ILLEGAL, format!("the batch cannot be read: {error}"))
+    };
+    let count = batch::entries(command.body).try_fold(0, |count, entry| entry.map(|_| count + 1));
+    let count = count.map_err(unreadable)?;
+    turn.properties.clear();
+    let id_start = turn.ids.len();
+    let properties = Properties::rewrite(broker, header, target, &mut turn.properties, &mut turn.ids)?;
+    let is_moved = properties.delay_level.is_some() || properties.out_ms.is_some() || properties.is_half;
+    if is_moved || count > INNER_MAX {
+        return Err(illegal(broker));
+    }
+    properties::append(&mut turn.properties, key::INNER_NUM, itoa::Buffer::new().format(count).as_bytes());
+    let sent = request.message(broker, command.body);
+    let message = Message {
+        properties: &turn.properties,
+        flag: header.flag,
+        sys_flag: sent.sys_flag | sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH,
+        ..sent
+    };
+    let index = turn.batch.push(&queue.log, &message).map_err(|_| illegal(broker))?;
+    let id = id_start..turn.ids.len();
+    turn.pending.push(Pending {
+        opaque: command.opaque,
+        encoding: command.encoding,
+        one_way: command.is_one_way(),
+        waits: properties.waits,
+        queue_id: target.queue_id,
+        queue,
+        records: index..index + 1,
+        handle: id.end..id.end,
+        id,
+        inner: true,
         recalls_at: None,
     });
     Ok(())

@@ -237,13 +237,15 @@ fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {
 fn load(config: Config, ip: IpAddr, port: u16) -> Result<(Arc<Broker>, Option<TimerFiles>), StartError> {
     let files = config.store.root.join("config");
     persist::refuse_rocks(&files)?;
-    let store = Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk))?);
+    let topics = Topics::load(files.join("topics.json"))?;
+    let in_store = store::Config { batched_topics: topics.batched(), ..config.store.clone() };
+    let store = Arc::new(Store::open(in_store, Arc::new(RealDisk))?);
     let timers = config.timers.files(&config.store, config.retention.reserved_ms);
     let timers = config.timers.enabled.then(|| TimerFiles::open(timers, Arc::new(RealDisk))).transpose()?;
     let cold = ColdReaders::start(COLD_READERS).map_err(io_error("cold readers cannot be started"))?;
     let light = config.store.multi_dispatch;
     let loaded = Loaded {
-        topics: Topics::load(files.join("topics.json"))?,
+        topics,
         groups: Groups::load(files.join("subscriptionGroup.json"))?.with_light(light),
         offsets: if light {
             Offsets::load_light(&files)?

@@ -72,8 +72,10 @@ impl Fixture {
         change(&mut config);
         let files = directory.path().join("config");
         let light = config.store.multi_dispatch;
+        let topics = Topics::load(files.join("topics.json")).unwrap();
+        config.store.batched_topics = topics.batched();
         let loaded = Loaded {
-            topics: Topics::load(files.join("topics.json")).unwrap(),
+            topics,
             groups: Groups::load(files.join("subscriptionGroup.json")).unwrap().with_light(light),
             offsets: if light {
                 Offsets::load_light(&files)

@@ -51,7 +51,7 @@ pub struct Topic {
     pub forbidden: bool,
     /// Only the newest message of each key is kept, so every message needs one.
     pub compacts: bool,
-    /// Its queues have an index of batches, which is not served.
+    /// A batch that is sent to it becomes one record of many messages (`queue.type=BatchCQ`).
     pub batched: bool,
     /// Pops that wait for its messages; the same for all its configurations.
     pub(crate) waiters: Arc<Waiters>,
@@ -65,7 +65,8 @@ impl Topic {
         queues.resize_with(queues.len().max(count), Arc::default);
         let forbidden = names::is_forbidden_to_send(&config.topic_name);
         let compacts = config.attributes.get(attributes::CLEANUP_POLICY).is_some_and(|it| it == "COMPACTION");
-        let batched = config.attributes.get(attributes::QUEUE_TYPE).is_some_and(|it| it == "BatchCQ");
+        let batched =
+            config.attributes.get(attributes::QUEUE_TYPE).is_some_and(|it| it == attributes::BATCHED);
         let waiters = previous.map(|topic| topic.waiters.clone()).unwrap_or_default();
         Self { config, forbidden, compacts, batched, waiters, queues }
     }
@@ -85,6 +86,9 @@ impl Topic {
         let slot = self.queues.get(usize::try_from(queue_id).ok()?)?;
         if let Some(queue) = slot.get() {
             return Some(queue);
+        }
+        if self.batched {
+            store.add_batched_topic(self.name());
         }
         let log = store.queue(self.name(), queue_id).ok()?;
         let delayed = self.name() == names::SCHEDULE_TOPIC;
@@ -160,6 +164,11 @@ impl Topics {
     /// A topic by name.
     pub fn find(&self, name: &str) -> Option<Arc<Topic>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Names of the topics with queues of batches, for the store.
+    pub(crate) fn batched(&self) -> Vec<String> {
+        self.all().iter().filter(|topic| topic.batched).map(|topic| topic.name().to_owned()).collect()
     }
 
     /// Number that changes with every change of the table.

@@ -280,6 +280,9 @@ properties! {
     "mappedFileSizeConsumeQueue" Restart "bytes of a queue file; must stay as it is for the life of a store" {
         store.queue_file_bytes = |text| number(text, 20..=1 << 31), show
     }
+    "mapperFileSizeBatchConsumeQueue" Restart "bytes of a file of a queue of batches; must stay as it is for the life of a store" {
+        store.batch_file_bytes = |text| number(text, 46..=1 << 31), show
+    }
     "flushDiskType" Live "ASYNC_FLUSH answers before the disk has a message, SYNC_FLUSH after" {
         store.flush = |text| must(one_of(text, &FLUSH_MODES)), |mode: &FlushMode| show_one_of(*mode, &FLUSH_MODES)
     }

@@ -189,7 +189,10 @@ fn target(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<(Arc<To
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if topic.batched {
-        let remark = format!("topic[{name}] has queue.type=BatchCQ, which is not served");
+        // Their clients do not take it apart (`MQClientAPIImpl.processPopResponse`): applications would get whole batches as bodies.
+        let remark = format!(
+            "topic[{name}] has queue.type=BatchCQ: pull it, clients do not take batches apart that they pop"
+        );
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     Ok((topic, group.into()))

@@ -44,12 +44,6 @@ pub(super) fn check(
     if !topic.is_readable() {
         return Err(forbidden(format!("the topic[{}] pulling message is forbidden", header.topic)));
     }
-    if topic.batched {
-        let name = header.topic;
-        return Err(forbidden(format!(
-            "topic[{name}] has queue.type=BatchCQ, which is not served; its messages stay in the log for a RocketMQ broker"
-        )));
-    }
     let queue = find_queue(broker, peer, &topic, header)?;
     let filter = find_filter(broker, header, &config)?;
     let reader = broker.offsets.reader(group, header.topic);

@@ -107,13 +107,18 @@ fn walk(
     let mut is_far_behind = false;
     let span = limits.scan_units.max(pull.max_messages.max(0) as i64);
     let end = max.min(pull.offset.saturating_add(span));
+    // A record that is several messages is looked at as a whole, or its client would get it again.
+    let is_batched = pull.queue.log.is_batched();
+    let last = if is_batched { max } else { end };
+    let mut known: Option<Unit> = None;
+    let mut count = 0;
     let mut bytes = 0;
     let mut next = pull.offset;
     let mut step = Vec::new();
     let mut record = Vec::new();
-    while next < end {
+    while next < last {
         step.clear();
-        let wanted = STEP.min((end - next) as usize);
+        let wanted = STEP.min((last - next) as usize);
         let from = QueueOffset::from_i64(next).unwrap_or_default();
         match source {
             Source::Memory if pull.queue.log.units(from, wanted, &mut step)? == Read::NotResident => {
@@ -125,14 +130,26 @@ fn walk(
         if step.is_empty() {
             break;
         }
-        for unit in step.iter() {
+        for (index, unit) in step.iter().enumerate() {
+            let mut alike = 1;
+            if is_batched {
+                if known == Some(*unit) {
+                    next += 1;
+                    continue;
+                }
+                if next >= end {
+                    return Ok(Some(Walked { next, is_far_behind }));
+                }
+                known = Some(*unit).filter(|unit| !unit.is_blank());
+                alike = step[index..].iter().take_while(|other| *other == unit).count();
+            }
             let is_far = !unit.is_blank() && is_far(unit);
             // `DefaultMessageStore.isTheBatchFull`.
             let (count_max, bytes_max) = match is_far {
                 true => (limits.disk_count_max, limits.disk_bytes_max),
                 false => (limits.count_max, limits.bytes_max),
             };
-            if units.len() >= pull.max_messages.clamp(1, count_max) as usize {
+            if count > 0 && count + alike > pull.max_messages.clamp(1, count_max) as usize {
                 return Ok(Some(Walked { next, is_far_behind }));
             }
             // What cannot be read goes on to those who say so.
@@ -151,6 +168,7 @@ fn walk(
                     return Ok(Some(Walked { next, is_far_behind }));
                 }
                 bytes += size;
+                count += alike;
                 let offset = QueueOffset::from_i64(next).unwrap_or_default();
                 units.push(Numbered { offset, unit: *unit });
             }

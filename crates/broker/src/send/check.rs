@@ -44,16 +44,13 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Resul
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, remark));
     }
     let body_max = broker.config.max_message_size;
+    // Only the broker says so.
     let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
     // The Go client's own replies have no body.
     let may_be_empty = matches!(command.code, request::SEND_REPLY_MESSAGE | request::SEND_REPLY_MESSAGE_V2);
     let lacks_body = command.body.is_empty() && !may_be_empty;
     if lacks_body || command.body.len() > body_max || inner_batch {
         return Err(illegal(broker));
-    }
-    if topic.batched {
-        let remark = format!("topic[{name}] has queue.type=BatchCQ, which is not served; make another topic");
-        return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     broker.admit_light(header.properties)?;
     if topic.compacts && properties::get(header.properties, key::KEYS).is_none() {

@@ -50,6 +50,7 @@ pub(crate) fn stage_recall(
         records: index..index + 1,
         handle: id.end..id.end,
         id,
+        inner: false,
         recalls_at: Some(recall.time_ms),
     });
     Ok(())

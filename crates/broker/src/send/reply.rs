@@ -38,6 +38,8 @@ pub(super) fn stored(
         .number("queueOffset", first.get());
     let key = &turn.ids[pending.id.clone()];
     let writer = if key.is_empty() { writer } else { writer.bytes("transactionId", key) };
+    // Otherwise the client makes an id of those of the batch's messages.
+    let writer = if pending.inner { writer.bytes("batchUniqId", key) } else { writer };
     let handle = &turn.ids[pending.handle.clone()];
     let writer = if handle.is_empty() { writer } else { writer.bytes("recallHandle", handle) };
     region(broker, writer).finish(b"");

@@ -126,49 +126,173 @@ fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
     assert_eq!(fixture.messages("T", 0).len(), 3);
 }
 
-#[test]
-fn topics_of_batches_from_java_are_refused_both_ways_with_the_reason() {
+/// A broker with the topic `B` of batches, as a Java broker may have left it.
+fn batched() -> Fixture {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
-    let text = r#"{"topicConfigTable":{"B":{"attributes":{"queue.type":"BatchCQ"},"topicName":"B"}}}"#;
+    let text = r#"{"topicConfigTable":{"B":{"attributes":{"queue.type":"BatchCQ"},"perm":6,"readQueueNums":1,"topicName":"B","writeQueueNums":1},
+        "T":{"perm":6,"readQueueNums":1,"topicName":"T","writeQueueNums":1}}}"#;
     std::fs::write(fixture.config_path("topics.json"), text).unwrap();
     let fixture = fixture.reopened();
-    let peer = Arc::new(Peer::detached(1, ADDRESS));
+    fixture.broker.groups.make("g", 1).unwrap();
+    fixture
+}
+
+/// The answer to one frame: its code, and its fields.
+fn call(fixture: &Fixture, bytes: &mut [u8]) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
     let front = Front { broker: fixture.broker.clone(), fast: false };
-    let ask = |code: i32, fields: &[(&str, &str)]| {
-        let mut bytes = Vec::new();
-        let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
-        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"body");
-        let mut out = Vec::new();
-        fixture.broker.groups.make("g", 1).unwrap();
-        front.frame(&mut front.turn(), &peer, Command::decode(&mut bytes).unwrap(), &mut out);
-        let answer = Command::decode(&mut out).unwrap();
-        (answer.code, answer.remark.unwrap_or_default().to_owned())
+    let peer = Arc::new(Peer::detached(1, ADDRESS));
+    let (mut turn, mut out) = (front.turn(), Vec::new());
+    front.frame(&mut turn, &peer, Command::decode(bytes).unwrap(), &mut out);
+    front.end(&mut turn, &peer, &mut out);
+    let code = Command::decode(&mut out.clone()).unwrap().code;
+    let field =
+        move |name: &str| Command::decode(&mut out.clone()).unwrap().fields.text(name).map(str::to_owned);
+    (code, field)
+}
+
+fn send(
+    fixture: &Fixture,
+    header: &SendHeader<'_>,
+    body: &[u8],
+) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
+    let code = if header.batch { request::SEND_BATCH_MESSAGE } else { request::SEND_MESSAGE_V2 };
+    let mut bytes = Vec::new();
+    header.write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1))).finish(body);
+    call(fixture, &mut bytes)
+}
+
+fn header<'a>(topic: &'a str, properties: &'a [u8]) -> SendHeader<'a> {
+    SendHeader { producer_group: "PG", topic, properties, batch: true, ..SendHeader::default() }
+}
+
+fn body_of(count: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    for number in 0..count {
+        let text = format!("body {number}");
+        let entry = batch::Entry { flag: 7, body: text.as_bytes(), properties: b"KEYS\x01k\x02" };
+        batch::append(&mut body, &entry).unwrap();
+    }
+    body
+}
+
+#[test]
+fn codec_12_a_batch_to_a_topic_of_batches_is_one_record_of_many_messages() {
+    let fixture = batched();
+    let key = b"UNIQ_KEY\x01K1\x02WAIT\x01true\x02";
+    let body = body_of(3);
+    let (code, field) = send(&fixture, &header("B", key), &body);
+    assert_eq!(code, 0);
+    assert_eq!((field("queueOffset").as_deref(), field("queueId").as_deref()), (Some("0"), Some("0")));
+    assert_eq!(
+        (field("batchUniqId").as_deref(), field("transactionId").as_deref()),
+        (Some("K1"), Some("K1"))
+    );
+    assert_eq!(field("msgId").map(|id| id.len()), Some(32));
+    let queue = fixture.queue("B", 0);
+    assert_eq!(queue.log.max().get(), 3);
+    let mut units = Vec::new();
+    queue.log.units_blocking(queue.log.min(), 9, &mut units).unwrap();
+    assert!(units.len() == 3 && units.iter().all(|unit| *unit == units[0]));
+    let mut bytes = Vec::new();
+    fixture.broker.store.record_at(units[0].log_offset, &mut bytes).unwrap();
+    let record = wire::record::RecordView::parse(&bytes).unwrap();
+    assert_eq!(record.sys_flag(), sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP);
+    assert_eq!(record.body(), body);
+    let get = |name| properties::get_str(record.properties(), name);
+    assert_eq!((get(key::INNER_NUM), get(key::UNIQ_KEY)), (Some("3"), Some("K1")));
+    assert_eq!(get(key::INNER_BASE).and_then(|base| base.parse::<u64>().ok()), Some(0));
+    assert_eq!(get(key::CLUSTER), Some("DefaultCluster"));
+    // The next ones: another batch, one whose producer knows nothing of this, and a message alone.
+    let (code, field) = send(&fixture, &header("B", key), &body_of(40));
+    assert_eq!((code, field("queueOffset").as_deref()), (0, Some("3")));
+    let (code, field) = send(&fixture, &header("B", b""), &body_of(2));
+    assert_eq!((code, field("queueOffset").as_deref(), field("batchUniqId")), (0, Some("43"), None));
+    assert_eq!(field("msgId").map(|ids| ids.split(',').count()), Some(2));
+    let (code, field) = send(&fixture, &SendHeader { batch: false, ..header("B", b"") }, b"alone");
+    assert_eq!((code, field("queueOffset").as_deref()), (0, Some("45")));
+    // Elsewhere batches are stored message by message, as ever.
+    let (code, field) = send(&fixture, &header("T", key), &body);
+    assert_eq!((code, field("batchUniqId")), (0, None));
+    assert_eq!(field("msgId").map(|ids| ids.split(',').count()), Some(3));
+    let fixture = fixture.killed();
+    assert_eq!(fixture.queue("B", 0).log.max().get(), 46);
+}
+
+#[test]
+fn behaviour_1_inner_batches_are_illegal_where_java_says_so() {
+    let fixture = batched();
+    let body = body_of(3);
+    let is_illegal = |header: &SendHeader<'_>, body: &[u8]| {
+        assert_eq!(send(&fixture, header, body).0, response::MESSAGE_ILLEGAL, "{header:?}");
     };
-    let send = [
-        ("a", "PG"),
-        ("b", "B"),
-        ("c", "TBW102"),
-        ("d", "4"),
-        ("e", "0"),
-        ("f", "0"),
-        ("g", "1"),
-        ("h", "0"),
-    ];
-    let pull = [
+    for topic in ["B", "T"] {
+        let flagged = SendHeader { sys_flag: sys_flag::INNER_BATCH, batch: false, ..header(topic, b"") };
+        is_illegal(&flagged, &body);
+        is_illegal(&SendHeader { batch: false, ..header(topic, b"INNER_NUM\x013\x02") }, &body);
+    }
+    let late = b"UNIQ_KEY\x01K\x02DELAY\x013\x02";
+    is_illegal(&header("B", late), &body);
+    is_illegal(&header("B", b"UNIQ_KEY\x01K\x02"), b"no batch at all");
+    is_illegal(&header("B", b"UNIQ_KEY\x01K\x02"), &body_of(32_768));
+    assert_eq!(fixture.broker.store.appended().get(), 0);
+}
+
+#[test]
+fn a_pull_gives_whole_records_of_a_topic_of_batches() {
+    let fixture = batched();
+    for count in [3, 1, 40, 2, 20, 7] {
+        assert_eq!(send(&fixture, &header("B", b"UNIQ_KEY\x01K\x02"), &body_of(count)).0, 0);
+    }
+    let pull = |offset: i64, max: i32| {
+        let mut bytes = Vec::new();
+        let (offset, max) = (offset.to_string(), max.to_string());
+        let fields = [
+            ("consumerGroup", "g"),
+            ("topic", "B"),
+            ("queueId", "0"),
+            ("queueOffset", &offset),
+            ("maxMsgNums", &max),
+            ("sysFlag", "4"),
+            ("commitOffset", "0"),
+            ("suspendTimeoutMillis", "0"),
+            ("subscription", "*"),
+            ("subVersion", "0"),
+        ];
+        let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::PULL_MESSAGE, 1));
+        fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
+        let (code, field) = call(&fixture, &mut bytes);
+        (code, field("nextBeginOffset").unwrap().parse::<i64>().unwrap())
+    };
+    // What fits into the count as a whole, but at least one record; of one that is begun inside, the rest counts.
+    assert_eq!(pull(0, 32), (0, 4));
+    for (inside, next) in [(4, 44), (5, 44), (20, 46), (43, 73)] {
+        assert_eq!(pull(inside, 32), (0, next), "{inside}");
+    }
+    assert_eq!(pull(44, 32), (0, 73));
+    assert_eq!((pull(44, 21), pull(44, 22)), ((0, 46), (0, 66)));
+    assert_eq!((pull(2, 1), pull(72, 1)), ((0, 3), (0, 73)));
+    assert_eq!(pull(73, 32), (response::PULL_NOT_FOUND, 73));
+    // Pops would hand batches to applications as bodies.
+    let pop = [
         ("consumerGroup", "g"),
         ("topic", "B"),
         ("queueId", "0"),
-        ("queueOffset", "0"),
-        ("maxMsgNums", "32"),
-        ("sysFlag", "4"),
-        ("commitOffset", "0"),
-        ("suspendTimeoutMillis", "0"),
-        ("subscription", "*"),
-        ("subVersion", "0"),
+        ("maxMsgNums", "9"),
+        ("invisibleTime", "9"),
     ];
-    for (code, remark) in [ask(request::SEND_MESSAGE_V2, &send), ask(request::PULL_MESSAGE, &pull)] {
-        assert_eq!(code, response::NO_PERMISSION, "{remark}");
-        assert!(remark.contains("queue.type=BatchCQ, which is not served"), "{remark}");
-    }
+    let pop = [&pop[..], &[("pollTime", "0"), ("initMode", "0")]].concat();
+    let mut bytes = Vec::new();
+    let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::POP_MESSAGE, 1));
+    pop.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
+    assert_eq!(call(&fixture, &mut bytes).0, response::NO_PERMISSION);
+    // Nor can a part of a record be given back; the client then sends the message anew.
+    fixture.queue("%RETRY%g", 0);
+    let mut bytes = Vec::new();
+    let head = Head::request(Encoding::Json, request::CONSUMER_SEND_MSG_BACK, 1);
+    let writer = FrameWriter::begin(&mut bytes, head).text("group", "g").number("offset", 0);
+    writer.number("delayLevel", 1).finish(b"");
+    let refused = crate::back::send_back(&fixture.broker, &Command::decode(&mut bytes).unwrap());
+    let remark = refused.err().map(|refusal| (refusal.code, refusal.remark)).unwrap_or_default();
+    assert!(remark.0 == response::SYSTEM_ERROR && remark.1.contains("takes no inner batches"), "{remark:?}");
 }

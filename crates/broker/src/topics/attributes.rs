@@ -9,6 +9,8 @@ use crate::Refusal;
 
 /// How the queues of a topic are indexed: `SimpleCQ` or `BatchCQ`.
 pub(crate) const QUEUE_TYPE: &str = "queue.type";
+/// Its value where one record of the topic may be many messages.
+pub(crate) const BATCHED: &str = "BatchCQ";
 /// What becomes of old messages: `DELETE` or `COMPACTION`.
 pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
 /// Kind of messages producers send.
@@ -29,7 +31,7 @@ struct Attribute {
 }
 
 const ATTRIBUTES: [Attribute; 5] = [
-    Attribute { name: QUEUE_TYPE, changeable: false, values: Values::OneOf(&["BatchCQ", "SimpleCQ"]) },
+    Attribute { name: QUEUE_TYPE, changeable: false, values: Values::OneOf(&[BATCHED, "SimpleCQ"]) },
     Attribute { name: CLEANUP_POLICY, changeable: false, values: Values::OneOf(&["DELETE", "COMPACTION"]) },
     Attribute {
         name: MESSAGE_TYPE,
@@ -100,11 +102,6 @@ pub(super) fn altered(
             attributes.remove(name);
         } else {
             attribute.check(value)?;
-            if name == QUEUE_TYPE && value == "BatchCQ" {
-                let remark =
-                    "queue.type=BatchCQ is not served; leave it out, batches are stored message by message";
-                return Err(Refusal::new(response::INVALID_PARAMETER, remark));
-            }
             attributes.insert(name.to_owned(), value.clone());
         }
     }

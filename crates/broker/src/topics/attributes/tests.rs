@@ -24,7 +24,7 @@ fn a_new_topic_gets_attributes() {
         "+queue.type=SimpleCQ,+cleanup.policy=DELETE",
         Ok("queue.type=SimpleCQ cleanup.policy=DELETE"),
     );
-    check(None, "+queue.type=BatchCQ", Err("queue.type=BatchCQ is not served"));
+    check(None, "+queue.type=BatchCQ", Ok("queue.type=BatchCQ"));
     check(None, "+reserve.time=86400", Ok("reserve.time=86400"));
 }
 

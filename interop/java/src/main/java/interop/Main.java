@@ -54,10 +54,12 @@ public final class Main {
         all.put("tls", Encrypted::sendAndConsume);
         all.put("restart", Restarts::resume);
         all.put("kill9", Restarts::kill);
-        try { // 5.x only
-            Class.forName("interop.Pops").getMethod("add", Map.class).invoke(null, all);
-        } catch (ClassNotFoundException older) {
-            return all; // compiled without it
+        for (String later : List.of("interop.Pops", "interop.InnerBatches")) { // 5.x only
+            try {
+                Class.forName(later).getMethod("add", Map.class).invoke(null, all);
+            } catch (ClassNotFoundException older) {
+                return all; // compiled without it
+            }
         }
         return all;
     }
