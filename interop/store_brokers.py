@@ -19,7 +19,7 @@ READY_SECONDS = 240  # four Java brokers start at once on two cores
 # Both brokers get these. Several files of every kind; what is not on disk at once is there half a second later, so
 # that a kill costs no more; the checker of transactions does not touch half messages.
 SETTINGS = {
-    "mappedFileSizeCommitLog": 524_288, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 200, "maxIndexNum": 400,
+    "mappedFileSizeCommitLog": 524_288, "mappedFileSizeConsumeQueue": 400, "mapperFileSizeBatchConsumeQueue": 460, "maxHashSlotNum": 200, "maxIndexNum": 400,
     "mappedFileSizeTimerLog": 1_070, "messageDelayLevel": "1s 2s 10s 30s 45s 100s 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
     "flushConsumerOffsetInterval": 500, "flushDelayOffsetInterval": 500, "transactionTimeOut": 86_400_000,
     "recallMessageEnable": "true", "waitTimeMillsInSendQueue": 20_000, "osPageCacheBusyTimeOutMills": 20_000,

@@ -73,6 +73,8 @@ final class Fill {
             fill.kind(wanted, "wide", fill::wide);
             fill.kind(wanted, "bodies", fill::bodies);
             fill.kind(wanted, "batches", fill::batches);
+            fill.kind(wanted, "inner", fill::inner);
+            fill.kind(wanted, "alone", fill::alone);
             fill.kind(wanted, "retries", fill::retries);
             fill.kind(wanted, "offsets", fill::offsets);
             fill.settle();
@@ -108,6 +110,11 @@ final class Fill {
             if (phase == 1) {
                 producer.createTopic("TBW102", topic.getKey(), topic.getValue(), Map.of());
             }
+        }
+        if (phase == 1) {
+            // The producer's own createTopic drops the attributes.
+            producer.getDefaultMQProducerImpl().getMqClientFactory().getMQAdminImpl()
+                .createTopic("TBW102", "Inner", 2, 0, Map.of("+queue.type", "BatchCQ"));
         }
         for (String group : phase == 1 ? List.of("G_first", "G_second", "G_resume", "G_retry") : List.<String>of()) {
             SubscriptionGroupConfig config = new SubscriptionGroupConfig();
@@ -202,6 +209,26 @@ final class Fill {
         }
         for (int size : sizes) {
             send(new Message("Bodies", "plain", "size-" + size, noise(size)), queue("Bodies", 1));
+        }
+    }
+
+    /** One record each, of several messages; enough for several files of the queue. */
+    private void inner() throws Exception {
+        for (int i = 0; i < 48; i++) {
+            List<Message> batch = new ArrayList<>();
+            for (int k = 0; k <= i % 9; k++) {
+                Message message = new Message("Inner", "Tag" + k % 3, "inner-" + phase + "-" + i + "-" + k, noise(1 + random.nextInt(300)));
+                message.putUserProperty("number", String.valueOf(k));
+                batch.add(message);
+            }
+            acked(producer.send(batch, queue("Inner", i % 2)), "Inner");
+        }
+    }
+
+    /** RocketMQ stores these and never delivers them. */
+    private void alone() throws Exception {
+        for (int i = 0; i < 10; i++) {
+            send(new Message("Inner", "alone", "alone-" + phase + "-" + i, words(20 + i)), queue("Inner", i % 2));
         }
     }
 

@@ -110,6 +110,9 @@ final class Inventory {
             times.addAll(List.of(message.storeTime - 1, message.storeTime, message.storeTime + 1));
         }
         times.addAll(List.of(0L, Long.MAX_VALUE / 4));
+        if (topic.equals("Inner")) { // Java's answers depend on where its files of such a queue end
+            times.clear();
+        }
         times.forEach(time -> questions.add(() -> time(topic, queue, time)));
         synchronized (later) {
             later.addAll(questions);
