@@ -205,7 +205,14 @@ pub(crate) fn answer(
     };
     match read {
         Ok(Read::Done) => {
-            broker.offsets.note_pull(&pull.reader, queue.queue_id(), scan.next, units.len(), body_len);
+            let messages = match units.first() {
+                // From the first record to where the client goes on.
+                Some(first) if queue.is_batched() => {
+                    usize::try_from(scan.next - first.offset.to_i64()).unwrap_or(units.len())
+                }
+                _ => units.len(),
+            };
+            broker.offsets.note_pull(&pull.reader, queue.queue_id(), scan.next, messages, body_len);
             true
         }
         Ok(Read::NotResident) => {
