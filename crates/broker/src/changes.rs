@@ -18,7 +18,7 @@ mod detached;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use net::Peer;
+use net::{Charge, Peer};
 use wire::body::TopicConfig;
 use wire::codes::{request, response};
 use wire::frame::Command;
@@ -87,6 +87,7 @@ struct Waiting {
     then: Then,
     peer: Arc<Peer>,
     request: Detached,
+    charge: Charge,
 }
 
 #[derive(Default)]
@@ -187,7 +188,9 @@ fn queue(
 ) -> Result<(), Refusal> {
     let Some(later) = refusal.later.take() else { return Err(refusal) };
     let Later { change, then } = *later;
-    broker.changes.add(Waiting { change, then, peer: peer.clone(), request: detach() })
+    let request = detach();
+    let charge = peer.charge(request.bytes() + size_of::<Waiting>());
+    broker.changes.add(Waiting { change, then, peer: peer.clone(), request, charge })
 }
 
 /// Has a request served by the cold readers, because it may wait for the disk.
@@ -217,7 +220,7 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
 }
 
 fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
-    let Waiting { then, peer, mut request, .. } = waiting;
+    let Waiting { then, peer, mut request, charge, .. } = waiting;
     // Somebody who went away learns nothing; the change is made all the same.
     let _ = match (outcome, then) {
         (Ok(()), Then::Again) if lookup::needs_disk(request.code()) => {
@@ -233,7 +236,10 @@ fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
         (Ok(()), Then::Again) => {
             let broker = broker.clone();
             // On the connection's thread: what the request reads or writes must not hold up the next change.
-            peer.put_back(Box::new(move |peer, out| serve_again(&broker, peer, request, out)))
+            peer.put_back(Box::new(move |peer, out| {
+                serve_again(&broker, peer, request, out);
+                drop(charge);
+            }))
         }
         (outcome, then) => {
             let mut out = Vec::new();

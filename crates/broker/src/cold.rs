@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use net::Peer;
+use net::{Charge, Peer};
 use wire::codes::response;
 use wire::frame::Head;
 
@@ -22,6 +22,10 @@ const WAITING_MAX: usize = 4096;
 /// Bytes of the requests among them.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
+/// What a request that waits for a reader counts as towards the bounds of its connection: about what one answer from
+/// the disk has (`maxTransferBytesOnMessageInDisk`).
+const ANSWER_BYTES: usize = 64 << 10;
+
 /// Memory a reader keeps for its answers.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -29,6 +33,14 @@ struct Job {
     broker: Arc<Broker>,
     peer: Arc<Peer>,
     work: Work,
+    charge: Charge,
+}
+
+impl Job {
+    fn new(broker: &Arc<Broker>, peer: Arc<Peer>, work: Work) -> Self {
+        let bytes = if let Work::Request(request) = &work { request.bytes() } else { 0 };
+        Self { broker: broker.clone(), charge: peer.charge(bytes + ANSWER_BYTES), peer, work }
+    }
 }
 
 enum Work {
@@ -65,7 +77,7 @@ impl ColdReaders {
 
     /// Answers `pull` from the disk, later.
     pub(crate) fn submit(&self, broker: &Arc<Broker>, peer: Arc<Peer>, pull: Pull) {
-        let job = Job { broker: broker.clone(), peer, work: Work::Pull(pull) };
+        let job = Job::new(broker, peer, Work::Pull(pull));
         if let Err(Job { peer, work: Work::Pull(pull), .. }) = self.send(job) {
             let head = Head::response(pull.encoding, response::SYSTEM_BUSY, pull.opaque);
             // A consumer that went away needs no answer.
@@ -75,7 +87,7 @@ impl ColdReaders {
 
     /// Answers a pop from the disk, later.
     pub(crate) fn submit_pop(&self, broker: &Arc<Broker>, peer: Arc<Peer>, ask: Arc<pop::Ask>) {
-        let job = Job { broker: broker.clone(), peer, work: Work::Pop(ask) };
+        let job = Job::new(broker, peer, Work::Pop(ask));
         if let Err(Job { peer, work: Work::Pop(ask), .. }) = self.send(job) {
             // A consumer that went away needs no answer.
             let _ = peer.push(|out| ask.refuse(&too_many(), out));
@@ -94,7 +106,7 @@ impl ColdReaders {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(request);
         }
-        let job = Job { broker: broker.clone(), peer: peer.clone(), work: Work::Request(request) };
+        let job = Job::new(broker, peer.clone(), Work::Request(request));
         match self.send(job) {
             Err(Job { work: Work::Request(request), .. }) => {
                 self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -134,7 +146,7 @@ fn read(receiver: &Mutex<Receiver<Job>>) {
     let mut bytes = Vec::new();
     loop {
         let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { broker, peer, work }) = job else { return };
+        let Ok(Job { broker, peer, work, charge }) = job else { return };
         bytes.clear();
         bytes.shrink_to(KEPT_BYTES);
         match work {
@@ -150,5 +162,6 @@ fn read(receiver: &Mutex<Receiver<Job>>) {
         }
         // A consumer that went away needs no answer.
         let _ = peer.push(|out| out.extend_from_slice(&bytes));
+        drop(charge);
     }
 }

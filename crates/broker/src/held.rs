@@ -13,8 +13,11 @@ use tokio::sync::Notify;
 use crate::pull::Pull;
 use crate::topics::Queue;
 
-/// Pulls a broker holds at most; beyond it a pull is answered as busy (Java: `pullThreadPoolQueueCapacity`).
+/// Pulls a broker holds at most; beyond it a pull is answered as busy (Java: `pullThreadPoolQueueCapacity`). They do not
+/// keep their connections from being read, as they wait for what may come there.
 pub const HELD_MAX: usize = 100_000;
+/// Bytes of all of them at most.
+const _: () = assert!(size_of::<HeldPull>() * HELD_MAX <= 32 << 20);
 
 /// One pull that waits.
 pub struct HeldPull {

@@ -431,6 +431,8 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, delivered_ms: i
     if late.is_empty() {
         return broker.wake_when_flushed(end, queues);
     }
+    // A connection whose sends come faster than the disk takes them waits.
+    let charge = peer.charge(turn.batch.size() + late.len());
     let (peer, store) = (peer.clone(), broker.store.clone());
     let answer = move |outcome: FlushOutcome| {
         match &outcome {
@@ -443,6 +445,7 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, delivered_ms: i
         }
         // A producer that went away learns nothing; its messages are stored all the same.
         let _ = peer.push(|out| out.extend_from_slice(&late));
+        drop(charge);
         broker.wake_flushed(end, queues, &outcome);
     };
     store.when_flushed(end, Box::new(answer));

@@ -212,6 +212,9 @@ impl<S: Service> State<S> {
         if self.poll_work(output) {
             return Poll::Ready(Ok(()));
         }
+        if self.link.peer.account.pauses() {
+            return Poll::Pending;
+        }
         if complete(&self.partial) {
             let mut held = std::mem::take(&mut self.partial);
             let used = self.serve(&mut held, output, pairs);
@@ -269,13 +272,13 @@ impl<S: Service> State<S> {
     }
 
     /// Gives the complete frames of `bytes` to the service and takes their answers. Returns the bytes used: fewer
-    /// than are complete when the answers reached the turn's bound.
+    /// than are complete when the answers reached the turn's bound, or requests that wait that of the connection.
     fn serve(&mut self, bytes: &mut [u8], output: &mut Vec<u8>, pairs: &mut Pairs) -> usize {
         let Connection { peer, service, turn, limits, .. } = &self.link;
         let turn = &mut *turn.borrow_mut();
         self.last_traffic = Instant::now();
         let mut used = 0;
-        while output.len() < limits.turn_bytes {
+        while output.len() < limits.turn_bytes && !peer.account.is_full() {
             let rest = &mut bytes[used..];
             let length = match frame_length(rest) {
                 Ok(Some(length)) if length <= rest.len() => length,
@@ -303,6 +306,10 @@ impl<S: Service> State<S> {
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let limit = self.link.limits.idle;
         while self.idle.as_mut().poll(cx).is_ready() {
+            if self.link.peer.account.is_full() {
+                // It waits for us.
+                self.last_traffic = Instant::now();
+            }
             if self.last_traffic.elapsed() >= limit {
                 return Poll::Ready(End::Idle(limit));
             }

@@ -5,6 +5,7 @@
 //! - [`tls`]: which connections are encrypted.
 //! - [`Peer`]: the handle of one connection, usable from any thread.
 
+mod charge;
 mod connection;
 mod greeting;
 mod peer;
@@ -13,6 +14,7 @@ mod stream;
 pub mod tls;
 mod worker;
 
+pub use charge::Charge;
 pub use peer::{CallError, Gone, Peer, Reply, Work};
 pub use service::{Limits, Service};
 pub use worker::Workers;

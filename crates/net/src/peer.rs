@@ -11,6 +11,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
+use crate::Limits;
+use crate::charge::{Account, Charge};
+
 /// The connection ended; nothing was sent.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the connection to {0} is closed")]
@@ -77,6 +80,7 @@ pub struct Peer {
     remote: SocketAddr,
     local: SocketAddr,
     unsent_bytes_max: usize,
+    pub(crate) account: Account,
     outbox: Mutex<Outbox>,
     closed: AtomicBool,
     /// Whether there is work in the outbox, so that the hot path does not lock.
@@ -88,12 +92,19 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(id: u64, remote: SocketAddr, local: SocketAddr, unsent_bytes_max: usize) -> Self {
+    /// `unanswered` counts the charges of all connections.
+    pub(crate) fn new(
+        id: u64,
+        (remote, local): (SocketAddr, SocketAddr),
+        limits: &Limits,
+        unanswered: Arc<AtomicUsize>,
+    ) -> Self {
         Self {
             id,
             remote,
             local,
-            unsent_bytes_max,
+            unsent_bytes_max: limits.unsent_bytes_max,
+            account: Account::new(limits, unanswered),
             outbox: Mutex::default(),
             closed: AtomicBool::new(false),
             has_work: AtomicBool::new(false),
@@ -105,7 +116,8 @@ impl Peer {
 
     /// A handle without a connection: what is pushed stays for [`Peer::pushed`]. For tests and simulations.
     pub fn detached(id: u64, remote: SocketAddr) -> Self {
-        Self::new(id, remote, remote, usize::MAX)
+        let limits = Limits { unsent_bytes_max: usize::MAX, ..Limits::default() };
+        Self::new(id, (remote, remote), &limits, Arc::default())
     }
 
     /// Takes the bytes pushed and not yet written.
@@ -163,6 +175,16 @@ impl Peer {
         Ok(())
     }
 
+    /// Charges the connection with `bytes` of a request that is not answered yet. While that is much it is not read.
+    pub fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
+        Charge::new(self.clone(), bytes)
+    }
+
+    /// Bytes of the requests of the connection that are not answered yet.
+    pub fn unanswered(&self) -> usize {
+        self.account.bytes()
+    }
+
     /// Has something done in turn with the frames that arrive: on the connection's thread, and not while answers pile up.
     /// The caller bounds how much waits. Nothing happens when the connection ends before.
     pub fn put_back(&self, work: Work) -> Result<(), Gone> {
@@ -197,11 +219,13 @@ impl Peer {
 
     /// Asks the connection's task to end once what was pushed before is written.
     pub fn close(&self) {
-        let waker = {
-            let mut outbox = self.outbox();
-            outbox.closing = true;
-            outbox.waker.take()
-        };
+        self.outbox().closing = true;
+        self.wake();
+    }
+
+    /// Lets the connection's task look at what there is to do.
+    pub(crate) fn wake(&self) {
+        let waker = self.outbox().waker.take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -271,7 +295,9 @@ impl Peer {
 
     pub(crate) fn mark_closed(&self) {
         self.closed.store(true, Ordering::Release);
-        *self.outbox() = Outbox { closing: true, ..Outbox::default() };
+        let left = std::mem::replace(&mut *self.outbox(), Outbox { closing: true, ..Outbox::default() });
+        // Without the lock: work that is not done any more gives its charges back.
+        drop(left);
         self.calls().clear();
         self.waiting.store(0, Ordering::Release);
     }

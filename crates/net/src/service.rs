@@ -41,6 +41,10 @@ pub struct Limits {
     /// A peer that lets more than this many bytes pile up is disconnected: bytes pushed and not yet taken by the
     /// connection, or taken and not yet written, each.
     pub unsent_bytes_max: usize,
+    /// Reading stops while requests of the connection that are not answered take this many bytes ([`Peer::charge`]).
+    pub unanswered_bytes_high: usize,
+    /// The same for all connections of the workers together; one without such requests is still read.
+    pub unanswered_bytes_total: usize,
     /// Commands of one wake-up are cut off when their answers reach this many bytes.
     pub turn_bytes: usize,
 }
@@ -51,6 +55,8 @@ impl Default for Limits {
             idle: Duration::from_secs(120),
             unsent_bytes_high: 4 << 20,
             unsent_bytes_max: 64 << 20,
+            unanswered_bytes_high: 8 << 20,
+            unanswered_bytes_total: 64 << 20,
             turn_bytes: 1 << 20,
         }
     }

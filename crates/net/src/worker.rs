@@ -37,6 +37,8 @@ struct Context {
     peers: RefCell<HashMap<u64, Arc<Peer>>>,
     connections: Arc<AtomicUsize>,
     limits: Limits,
+    /// Bytes of requests that are not answered yet, of all workers.
+    unanswered: Arc<AtomicUsize>,
     security: Security,
     stop: watch::Receiver<bool>,
 }
@@ -66,17 +68,20 @@ impl Workers {
         let (stop, stopped) = watch::channel(false);
         let mut workers = Vec::new();
         let mut threads = Vec::new();
+        let unanswered: Arc<AtomicUsize> = Arc::default();
         for index in 0..count {
             let (jobs, queue) = mpsc::unbounded_channel();
             let connections = Arc::new(AtomicUsize::new(0));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (load, stop, security) = (connections.clone(), stopped.clone(), security.clone());
+            let unanswered = unanswered.clone();
             let thread = std::thread::Builder::new().name(format!("{name}-{index}")).spawn(move || {
                 let context = Rc::new(Context {
                     scratch: Rc::new(RefCell::new(Scratch::new())),
                     peers: RefCell::default(),
                     connections: load,
                     limits,
+                    unanswered,
                     security,
                     stop,
                 });
@@ -325,8 +330,7 @@ async fn dial<S: Service>(
 /// The handle of a connection that is about to be served.
 fn open(context: &Context, remote: SocketAddr, local: SocketAddr) -> Arc<Peer> {
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
-    let limit = context.limits.unsent_bytes_max;
-    let peer = Arc::new(Peer::new(id, remote, local, limit));
+    let peer = Arc::new(Peer::new(id, (remote, local), &context.limits, context.unanswered.clone()));
     context.peers.borrow_mut().insert(id, peer.clone());
     if *context.stop.borrow() {
         peer.close();

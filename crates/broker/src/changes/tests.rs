@@ -207,3 +207,16 @@ fn wire_17_before_it_stops_a_broker_sends_newer_clients_elsewhere() {
     fixture.broker.draining.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!((code(new), code(old)), (wire::codes::response::GO_AWAY, 0));
 }
+
+#[test]
+fn a_request_that_waits_is_charged_to_its_connection_until_it_is_answered() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    assert!(put_topic(&fixture, &peer, 1, "T", &[]).is_empty());
+    let one = peer.unanswered();
+    assert!(one > 0);
+    assert!(put_topic(&fixture, &peer, 2, "U", &[]).is_empty());
+    assert_eq!(peer.unanswered(), 2 * one);
+    fixture.broker.settle();
+    assert_eq!((answers(peer.pushed()), peer.unanswered()), (vec![(0, 1), (0, 2)], 0));
+}

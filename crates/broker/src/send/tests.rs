@@ -96,6 +96,32 @@ fn behaviour_8_a_send_that_does_not_wait_for_the_disk_is_answered_at_once() {
 }
 
 #[test]
+fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
+    let fixture = Fixture::with(|config| config.store.flush = FlushMode::Sync);
+    fixture.queue("T", 0);
+    let front = Front { broker: fixture.broker.clone(), fast: false };
+    let peer = Arc::new(Peer::detached(1, ADDRESS));
+    let (mut turn, mut out) = (front.turn(), Vec::new());
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    // A flush may be done before anybody looks.
+    while peer.unanswered() == 0 {
+        assert!(std::time::Instant::now() < end, "no send was charged within a minute");
+        let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
+        let mut bytes = Vec::new();
+        let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
+        header.write(FrameWriter::begin(&mut bytes, head)).finish(&[7; 1000]);
+        front.frame(&mut turn, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        front.end(&mut turn, &peer, &mut out);
+        assert!(out.is_empty());
+    }
+    while peer.unanswered() > 0 {
+        assert!(std::time::Instant::now() < end, "the charge was not given back within a minute");
+        std::thread::yield_now();
+    }
+    assert!(!peer.pushed().is_empty());
+}
+
+#[test]
 fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);

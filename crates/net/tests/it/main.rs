@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use net::{CallError, Limits, Peer, Service, Workers};
+use net::{CallError, Charge, Limits, Peer, Service, Workers};
 use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
 
 const ECHO: i32 = 1;
@@ -16,11 +16,17 @@ const LATER: i32 = 2;
 const SILENT: i32 = 3;
 const CLOSE: i32 = 4;
 const PANIC: i32 = 5;
+const SLOW: i32 = 6;
+/// What a slow request is charged with.
+const SLOW_BYTES: usize = 1 << 10;
 
-/// Answers echoes with their body, holds `LATER` until the next echo, never answers `SILENT`.
+/// Answers echoes with their body, holds `LATER` until the next echo, never answers `SILENT`,
+/// and `SLOW` when a test does.
 #[derive(Default)]
 struct Probe {
     held: Mutex<Vec<(Arc<Peer>, i32)>>,
+    slow: Mutex<Vec<(Arc<Peer>, i32, Charge)>>,
+    most_slow: AtomicUsize,
     turns: AtomicUsize,
     frames: AtomicUsize,
     closed: AtomicUsize,
@@ -41,6 +47,11 @@ impl Service for Probe {
                 }
             }
             LATER => self.held.lock().unwrap().push((peer.clone(), command.opaque)),
+            SLOW => {
+                let mut slow = self.slow.lock().unwrap();
+                slow.push((peer.clone(), command.opaque, peer.charge(SLOW_BYTES)));
+                self.most_slow.fetch_max(slow.len(), Ordering::SeqCst);
+            }
             CLOSE => peer.close(),
             PANIC => panic!("asked for by a test"),
             _ => {}
@@ -269,4 +280,104 @@ fn a_handler_that_panics_ends_its_connection_and_no_other() {
     drop(others);
     workers.shutdown();
     assert_eq!(probe.closed.load(Ordering::SeqCst), 5);
+}
+
+impl Probe {
+    /// Answers the slow request that came first; false when there is none.
+    fn answer_slow(&self) -> bool {
+        let first = {
+            let mut slow = self.slow.lock().unwrap();
+            if slow.is_empty() { None } else { Some(slow.remove(0)) }
+        };
+        let Some((peer, opaque, charge)) = first else { return false };
+        let _ = peer.push(|out| Head::response(Encoding::Json, 0, opaque).write(out, b"done"));
+        drop(charge);
+        true
+    }
+}
+
+/// Waits for what must come.
+fn until(holds: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(std::time::Instant::now() < end, "not within a minute");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_connection_with_many_unanswered_requests_is_read_as_they_are_answered() {
+    const FRAMES: i32 = 2000;
+    let limits = Limits { unanswered_bytes_high: 16 * SLOW_BYTES, ..Limits::default() };
+    let (workers, address, probe) = served(limits);
+    let mut stream = TcpStream::connect(address).unwrap();
+    let mut bytes = Vec::new();
+    for opaque in 0..FRAMES {
+        bytes.extend(request(SLOW, opaque, &[7; 100]));
+    }
+    bytes.extend(request(ECHO, FRAMES, b"behind them"));
+    stream.write_all(&bytes).unwrap();
+    until(|| probe.slow.lock().unwrap().len() == 16);
+    // Another connection is served meanwhile.
+    let mut other = TcpStream::connect(address).unwrap();
+    other.write_all(&request(ECHO, 1, b"")).unwrap();
+    assert_eq!(answer(&mut other).1, 1);
+    let answers = std::thread::spawn(move || (0..=FRAMES).map(|_| answer(&mut stream)).collect::<Vec<_>>());
+    until(|| {
+        probe.answer_slow();
+        answers.is_finished()
+    });
+    // The echo is answered while slow ones before it wait.
+    let (echo, slow): (Vec<_>, Vec<_>) = answers.join().unwrap().into_iter().partition(|it| it.1 == FRAMES);
+    assert_eq!(echo, [(0, FRAMES, b"behind them".to_vec())]);
+    assert!(slow.iter().enumerate().all(|(index, it)| it.1 == index as i32 && it.2 == b"done"));
+    assert_eq!(probe.most_slow.load(Ordering::SeqCst), 16);
+    workers.shutdown();
+}
+
+#[test]
+fn unanswered_requests_are_bounded_over_all_connections_and_none_starves() {
+    const FRAMES: i32 = 100;
+    const CONNECTIONS: usize = 8;
+    let limits = Limits { unanswered_bytes_total: 16 * SLOW_BYTES, ..Limits::default() };
+    let (workers, address, probe) = served(limits);
+    let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for stream in &mut streams {
+        let frames = (0..FRAMES).flat_map(|opaque| request(SLOW, opaque, b""));
+        stream.write_all(&frames.collect::<Vec<_>>()).unwrap();
+    }
+    let total = FRAMES as usize * CONNECTIONS;
+    until(|| {
+        probe.answer_slow();
+        probe.frames.load(Ordering::SeqCst) == total && probe.slow.lock().unwrap().is_empty()
+    });
+    for stream in &mut streams {
+        for opaque in 0..FRAMES {
+            assert_eq!(answer(stream).1, opaque);
+        }
+    }
+    // One of each connection that has no other, and one that is admitted while another worker admits one.
+    let most = probe.most_slow.load(Ordering::SeqCst);
+    assert!((16..=16 + CONNECTIONS + 1).contains(&most), "{most} were unanswered at once");
+    workers.shutdown();
+}
+
+#[test]
+fn a_connection_that_ends_gives_back_what_its_requests_were_charged_with() {
+    let limits = Limits { unanswered_bytes_total: 4 * SLOW_BYTES, ..Limits::default() };
+    let (workers, address, probe) = served(limits);
+    let mut gone = TcpStream::connect(address).unwrap();
+    gone.write_all(&(0..4).flat_map(|opaque| request(SLOW, opaque, b"")).collect::<Vec<_>>()).unwrap();
+    until(|| probe.slow.lock().unwrap().len() == 4);
+    let held: Vec<_> = probe.slow.lock().unwrap().drain(..).collect();
+    for (peer, _, charge) in held {
+        // Some of it may never be done, because the connection ends.
+        let _ = peer.put_back(Box::new(move |_, _| drop(charge)));
+        peer.close();
+    }
+    assert!(closes(&mut gone));
+    let mut next = TcpStream::connect(address).unwrap();
+    next.write_all(&(0..4).flat_map(|opaque| request(SLOW, opaque, b"")).collect::<Vec<_>>()).unwrap();
+    until(|| probe.slow.lock().unwrap().len() == 4);
+    workers.shutdown();
 }
