@@ -26,6 +26,8 @@ pub struct Setup {
     pub broker_port: u16,
     /// Lines of `broker.conf` beside the address.
     pub lines: Vec<String>,
+    /// Whether the server is told of `broker.conf`.
+    pub with_conf: bool,
     /// Where the configuration file and the output go; not in the data directory.
     pub desk: PathBuf,
     /// Environment of the process beside ours.
@@ -44,6 +46,7 @@ impl Setup {
             namesrv_port,
             broker_port,
             lines: Vec::new(),
+            with_conf: true,
             desk: desk.into(),
             environment: Vec::new(),
             prefix: Vec::new(),
@@ -96,8 +99,8 @@ impl Setup {
             .arg(&self.data)
             .args(["--namesrv-port", &self.namesrv_port.to_string()])
             .args(["--broker-port", &self.broker_port.to_string()])
-            .arg("-c")
-            .arg(&conf)
+            .args(self.with_conf.then_some("-c"))
+            .args(self.with_conf.then_some(&conf))
             .env("RUST_LOG", "info")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

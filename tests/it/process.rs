@@ -52,6 +52,28 @@ fn topics_and_messages_survive_a_kill() {
 }
 
 #[test]
+fn settings_changed_while_it_runs_count_after_a_kill_also_without_a_file() {
+    let (mut setup, home) = setup(&[]);
+    setup.with_conf = false;
+    let server = setup.start().expect("it starts");
+    let mut stage = Stage { server, home };
+    let size_of = |stage: &Stage| {
+        let text = stage.connect().call(request::GET_BROKER_CONFIG, |writer| writer, b"").body;
+        let text = String::from_utf8(text).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("maxMessageSize=")).map(str::to_owned)
+    };
+    for size in ["70000", "80000"] {
+        let changed = format!("maxMessageSize={size}");
+        let answer = stage.connect().call(request::UPDATE_BROKER_CONFIG, |writer| writer, changed.as_bytes());
+        assert_eq!((answer.code, answer.remark()), (0, ""));
+        stage = stage.restart(|server| server.kill9());
+        assert_eq!(size_of(&stage).as_deref(), Some(size));
+    }
+    let file = stage.server.setup().data.join("config").join("broker.properties");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "maxMessageSize=80000\n");
+}
+
+#[test]
 fn a_second_start_on_the_same_data_says_who_is_there() {
     let stage = Stage::start(&[]);
     let mut second = stage.server.setup().clone();

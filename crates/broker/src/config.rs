@@ -22,7 +22,7 @@ use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 use crate::pop::settings::PopSettings;
 use crate::timer::Timers;
 
-pub(crate) use live::Live;
+pub(crate) use live::{Live, TooManySets};
 pub use page::{page, settings_help};
 pub use table::{Effect, PROPERTIES, Property};
 pub(crate) use update::{NotChanged, Update, merged, update};

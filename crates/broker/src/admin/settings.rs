@@ -9,7 +9,7 @@ use wire::frame::Command;
 use wire::json;
 
 use crate::broker::Broker;
-use crate::config::{Config, NotChanged, Update, merged, update};
+use crate::config::{Config, NotChanged, TooManySets, Update, merged, update};
 use crate::{Answer, Refusal, persist, topics};
 
 /// 26 `GET_BROKER_CONFIG`.
@@ -48,11 +48,14 @@ pub(crate) fn update_config(
         answer.write(command, out);
         return Ok(());
     }
+    let refuse = |error: TooManySets| Refusal::error(error.to_string());
+    // Before the file is written: it shall say what counts.
+    broker.config.admits(&config).map_err(refuse)?;
     let path = config.file();
     let text = persist::read_text(&path)?;
     persist::write(&path, merged(&text, &written).as_bytes())?;
     let (now, flush) = (broker.flush_mode(), config.store.flush);
-    broker.config.replace(config).map_err(|error| Refusal::error(error.to_string()))?;
+    broker.config.replace(config).map_err(refuse)?;
     tracing::info!(from = %peer.remote(), ?written, "settings were changed");
     take_effect(broker, written.keys().map(String::as_str))?;
     if now == flush {

@@ -40,6 +40,13 @@ impl Live {
         live
     }
 
+    /// Whether [`Self::replace`] would make `next` the present settings, when nobody changes them in between.
+    pub(crate) fn admits(&self, next: &Config) -> Result<(), TooManySets> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = places.len() < SETS_MAX || places.contains_key(&next.to_properties());
+        if fits { Ok(()) } else { Err(TooManySets) }
+    }
+
     /// Makes `next` the present settings.
     pub(crate) fn replace(&self, next: Config) -> Result<(), TooManySets> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,6 +99,7 @@ mod tests {
             live.replace(sized(bytes)).unwrap();
             assert_eq!(live.max_message_size, bytes);
         }
+        assert_eq!((live.admits(&sized(4)), live.admits(&sized(3))), (Err(TooManySets), Ok(())));
         assert_eq!(live.replace(sized(4)), Err(TooManySets));
         assert_eq!(live.max_message_size, 2);
     }

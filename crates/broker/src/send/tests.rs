@@ -152,6 +152,29 @@ fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
     assert_eq!(fixture.messages("T", 0).len(), 3);
 }
 
+#[test]
+fn a_change_there_is_no_place_for_is_not_written_to_the_file() {
+    let fixture = Fixture::new();
+    let file = fixture.config_path("broker.properties");
+    let mut sizes = 1..;
+    let mut change = || {
+        let text = format!("maxMessageSize={}", 10_000 + sizes.next().unwrap());
+        fixture.ask(request::UPDATE_BROKER_CONFIG, &[], text.as_bytes())
+    };
+    let mut written = String::new();
+    let (code, remark, _) = loop {
+        let answer = change();
+        if answer.0 != 0 {
+            break answer;
+        }
+        written = std::fs::read_to_string(&file).unwrap();
+    };
+    assert_eq!(code, response::SYSTEM_ERROR, "{remark}");
+    assert!(remark.contains("start the broker again") && written.contains("maxMessageSize=1000"), "{remark}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
+    assert!(written.contains(&fixture.broker.config.max_message_size.to_string()));
+}
+
 /// A broker with the topic `B` of batches, as a Java broker may have left it.
 fn batched() -> Fixture {
     let fixture = Fixture::new();
