@@ -78,8 +78,8 @@ pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Ans
     if broker.topics.find(name).is_some() {
         return Err(Refusal::after(TopicChange::Remove(name.to_owned())));
     }
-    broker.offsets.forget_topic(name);
     broker.pops.forget_topic(name);
+    broker.offsets.forget_topic(name);
     tracing::info!(topic = name, "topic deleted");
     Ok(Answer::success())
 }

@@ -85,6 +85,7 @@ impl Service for Front {
     }
 
     fn closed(&self, peer: &Arc<Peer>) {
+        self.broker.pops.closed(peer.id());
         self.broker.announce(&self.broker.clients.closed(peer.id()));
     }
 }
@@ -245,8 +246,8 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         request::GET_SUBSCRIPTIONGROUP_CONFIG => groups::get_group(desk.groups, command),
         request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(desk.groups, command),
         request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(desk.groups, command, |group| {
-            broker.offsets.forget_group(group);
             broker.pops.forget_group(group);
+            broker.offsets.forget_group(group);
         }),
         _ => serve_offsets(broker, command),
     }

@@ -90,17 +90,22 @@ impl Pops {
         self.reviver.wake();
     }
 
+    /// Forgets the requests of a connection that ended.
+    pub(crate) fn closed(&self, peer: u64) {
+        self.deadlines.closed(peer);
+    }
+
     /// Ends the reviver.
     pub(crate) fn stop(&self) {
         self.reviver.stop();
     }
 
-    /// Forgets a deleted group.
+    /// Forgets a deleted group, before its offsets are forgotten.
     pub(crate) fn forget_group(&self, group: &str) {
         self.lanes.forget_group(group);
     }
 
-    /// Forgets a deleted topic.
+    /// Forgets a deleted topic, before its offsets are forgotten.
     pub(crate) fn forget_topic(&self, topic: &str) {
         self.lanes.forget_topic(topic);
     }
@@ -149,7 +154,9 @@ impl Pops {
     /// Moves the group's offset behind what is settled.
     fn advance(&self, broker: &Broker, cell: &Arc<Cell>, now_ms: i64) {
         let mut lane = cell.lane();
-        if let Some(next) = lane.commit(broker.store.flushed()) {
+        if let Some(next) = lane.commit(broker.store.flushed())
+            && !lane.gone
+        {
             // Under the lane's lock, so that the offset does not go back.
             broker.offsets.commit(&cell.group, &cell.topic, cell.queue_id, next);
         }
@@ -176,12 +183,12 @@ impl Pops {
             tracing::warn!(%error, "checkpoints of pops cannot be stored; it is tried again");
         }
         let end = end.ok();
-        if end.is_some() {
-            self.lanes.held.fetch_sub(left.len(), Ordering::Relaxed);
-        }
         let mut lane = cell.lane();
         for held in left {
-            lane.left(held, end);
+            let is_kept = lane.left(held, end) && end.is_none();
+            if !is_kept {
+                self.lanes.held.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which queues topics have on all brokers, as the name servers say (`TopicRouteInfoManager`).
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ const KEPT_MS: i64 = 30_000;
 const TOPICS_MAX: usize = 100_000;
 /// Questions that wait for a name server.
 const WAITING_MAX: usize = 4096;
+/// While no name server answered for a question so long ago, the next ones are answered from what is known: a question
+/// that waits for all of them takes seconds, and those behind it wait as well.
+const DOWN_MS: i64 = 10_000;
 /// How long a name server may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -39,23 +43,33 @@ pub(crate) struct Routes {
     known: Mutex<HashMap<String, Known>>,
     questions: Sender<Question>,
     waiting: Mutex<Option<Receiver<Question>>>,
+    /// When no name server answered last; `i64::MIN` when one did since.
+    down_ms: AtomicI64,
 }
 
 impl Default for Routes {
     fn default() -> Self {
         let (questions, waiting) = channel(WAITING_MAX);
-        Self { known: Mutex::default(), questions, waiting: Mutex::new(Some(waiting)) }
+        Self {
+            known: Mutex::default(),
+            questions,
+            waiting: Mutex::new(Some(waiting)),
+            down_ms: AtomicI64::new(i64::MIN),
+        }
     }
 }
 
 impl Routes {
-    /// The queues of a topic; `None` when a name server must be asked first.
+    /// The queues of a topic; `None` when a name server must be asked first. While none answers that is what was known
+    /// last, and nothing for a topic nobody asked about.
     pub(super) fn find(&self, broker: &Broker, topic: &str) -> Option<Queues> {
+        let is_down = broker.now_ms().saturating_sub(self.down_ms.load(Ordering::Relaxed)) < DOWN_MS;
         let known = self.known();
-        let found = known.get(topic)?;
+        let Some(found) = known.get(topic) else { return is_down.then_some(None) };
         let is_new = broker.now_ms() - found.asked_ms < KEPT_MS
             && found.generation == broker.topics.generation()
             && found.queues.is_some();
+        let is_new = is_new || is_down;
         is_new.then(|| found.queues.clone())
     }
 
@@ -68,7 +82,12 @@ impl Routes {
         })
     }
 
-    fn keep(&self, broker: &Broker, topic: &str, queues: Queues) {
+    /// No name server answered.
+    pub(super) fn no_answer(&self, broker: &Broker) {
+        self.down_ms.store(broker.now_ms(), Ordering::Relaxed);
+    }
+
+    pub(super) fn keep(&self, broker: &Broker, topic: &str, queues: Queues) {
         let mut known = self.known();
         if known.len() >= TOPICS_MAX {
             known.clear();
@@ -93,11 +112,15 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
             Some(queues) => queues,
             None => match fetch(&broker, &workers, &mut peers, topic).await {
                 Some(queues) => {
+                    broker.routes.down_ms.store(i64::MIN, Ordering::Relaxed);
                     broker.routes.keep(&broker, topic, queues.clone());
                     queues
                 }
-                // Nobody can say: the client keeps what it has.
-                None => None,
+                // Nobody can say: the client keeps what it has, unless it is known from before.
+                None => {
+                    broker.routes.no_answer(&broker);
+                    broker.routes.find(&broker, topic).flatten()
+                }
             },
         };
         question.answer(&broker, queues.as_ref().map(|queues| queues.as_slice()));

@@ -87,3 +87,19 @@ fn strangers_get_nothing() {
     assert_eq!(asked("c0", &known, 0).pop(1), None);
     assert_eq!(Strategy::parse("MACHINE_ROOM_NEARBY"), None);
 }
+
+#[test]
+fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
+    let fixture = crate::testing::Fixture::new();
+    let broker = &fixture.broker;
+    let known = || broker.routes.find(broker, "T").map(|queues| text(queues.as_deref().cloned()));
+    assert_eq!(known(), None, "a name server is asked");
+    broker.routes.keep(broker, "T", Some(Arc::new(queues(4))));
+    assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
+    // A topic that changed makes the broker ask again.
+    fixture.queue("U", 0);
+    assert_eq!(known(), None);
+    broker.routes.no_answer(broker);
+    assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
+    assert_eq!(broker.routes.find(broker, "unknown"), Some(None), "the client keeps what it has");
+}

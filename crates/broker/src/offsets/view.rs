@@ -46,6 +46,14 @@ impl Offsets {
         delivered.missed += u64::from(messages == 0);
     }
 
+    /// Notes what a pop returned, for statistics (`PopMessageProcessor.popMsgFromQueue`).
+    pub(crate) fn note_pop(&self, reader: &Reader, messages: usize, bytes: usize) {
+        let delivered = &mut lock(&reader.0).delivered;
+        delivered.messages += messages as u64;
+        delivered.bytes += bytes as u64;
+        delivered.found += 1;
+    }
+
     /// Where a group is in a queue (`ConsumerOffsetManager.queryOffset`, `queryPullOffset`).
     pub(crate) fn place(&self, group: &str, topic: &str, queue_id: i32) -> Place {
         self.position(group, topic, queue_id).unwrap_or_default().into()

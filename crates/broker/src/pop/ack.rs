@@ -88,8 +88,7 @@ fn ack_entry(
     queue: &Queue,
 ) -> Result<(), Refusal> {
     let (min, max) = (queue.log.min().to_i64(), broker.visible_end(queue));
-    let mut offsets = entry.offsets();
-    offsets.retain(|offset| (min..=max).contains(offset));
+    let offsets = entry.offsets_in(min..=max);
     let origin = Origin {
         group: &entry.consumer_group,
         topic,
@@ -264,7 +263,9 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
             Err(Refusal::new(response::MESSAGE_ILLEGAL, remark))
         }
         order::Acked::Commit(next) => {
-            broker.offsets.commit(group, topic, queue_id, next);
+            if !lane.gone {
+                broker.offsets.commit(group, topic, queue_id, next);
+            }
             broker.pops.states.changed();
             let blocked =
                 lane.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));

@@ -73,6 +73,11 @@ pub(super) struct Lane {
     pub order: Option<OrderState>,
     /// When the agenda looks at this lane next.
     pub alarm_ms: Option<i64>,
+    /// The group or the topic was deleted: what is still in flight moves no offset, which would be that of another one
+    /// with the same name.
+    pub gone: bool,
+    /// Checkpoints that were taken out by [`Self::clear`] and could not be stored.
+    unstored: Vec<Held>,
 }
 
 impl Lane {
@@ -83,7 +88,7 @@ impl Lane {
 
     /// Whether nothing is in flight.
     pub(super) fn is_empty(&self) -> bool {
-        self.flights.is_empty()
+        self.flights.is_empty() && self.unstored.is_empty()
     }
 
     /// Number of pops in flight.
@@ -160,8 +165,14 @@ impl Lane {
         left
     }
 
+    /// Takes everything out and ends the lane: the group or the topic was deleted.
+    pub(super) fn end(&mut self) -> Vec<Held> {
+        self.gone = true;
+        self.clear()
+    }
+
     fn take(&mut self, is_due: impl Fn(&Checkpoint) -> bool) -> Vec<Held> {
-        let mut left = Vec::new();
+        let mut left = std::mem::take(&mut self.unstored);
         for flight in &mut self.flights {
             if let State::Held(Held { checkpoint, .. }) = &flight.state
                 && is_due(checkpoint)
@@ -175,15 +186,20 @@ impl Lane {
         left
     }
 
-    /// Notes that the records of a checkpoint that left lie before `end`; without, it is held again.
-    pub(super) fn left(&mut self, held: Held, end: Option<LogOffset>) {
+    /// Notes that the records of a checkpoint that left lie before `end`; without, it is held again. False when nobody
+    /// wants it any more.
+    pub(super) fn left(&mut self, held: Held, end: Option<LogOffset>) -> bool {
         let (start_offset, taken_ms) = (held.checkpoint.start_offset, held.checkpoint.pop_ms);
         let found = self.flights.iter_mut().find(|flight| {
             matches!(flight.state, State::Leaving { start, pop_ms } if start == start_offset && pop_ms == taken_ms)
         });
-        if let Some(flight) = found {
-            flight.state = end.map_or(State::Held(held), State::Settled);
+        match (found, end) {
+            (Some(flight), Some(end)) => flight.state = State::Settled(end),
+            (Some(flight), None) => flight.state = State::Held(held),
+            (None, None) if !self.gone => self.unstored.push(held),
+            (None, _) => return end.is_some(),
         }
+        true
     }
 
     /// Takes the offset of the group behind everything settled, given how much of the log is on disk.
@@ -204,7 +220,8 @@ impl Lane {
             State::Held(held) => Some(patience.due_ms(&held.checkpoint)),
             _ => None,
         };
-        let waits = self.flights.front().is_some_and(|flight| matches!(flight.state, State::Settled(_)));
+        let waits = self.flights.front().is_some_and(|flight| matches!(flight.state, State::Settled(_)))
+            || !self.unstored.is_empty();
         self.flights.iter().filter_map(due).chain(waits.then_some(flush_ms)).min()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::lane::Lane;
+use crate::broker::Broker;
 
 /// One queue as one group pops it.
 pub(super) struct Cell {
@@ -23,6 +24,15 @@ impl Cell {
     /// Held for short sections; nothing is read or written under it.
     pub(super) fn lane(&self) -> MutexGuard<'_, Lane> {
         self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the group's offset, unless the group or the topic was deleted.
+    pub(super) fn commit(&self, broker: &Broker, offset: i64) {
+        let lane = self.lane();
+        // Under the lane's lock: who deletes the group forgets its offsets after all lanes have ended.
+        if !lane.gone {
+            broker.offsets.commit(&self.group, &self.topic, self.queue_id, offset);
+        }
     }
 
     /// Makes the caller the only one who pops the queue; `None` when somebody else does
@@ -100,16 +110,28 @@ impl Lanes {
         queues.flat_map(|queues| lock(queues).values().cloned().collect::<Vec<_>>()).collect()
     }
 
-    /// Forgets the lanes of a deleted group.
+    /// Forgets the lanes of a deleted group. What is still in flight moves its offset no more.
     pub(super) fn forget_group(&self, group: &str) {
-        self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(group);
+        let removed = self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(group);
+        self.end(removed.into_iter().flat_map(HashMap::into_values));
     }
 
     /// Forgets the lanes of a deleted topic.
     pub(super) fn forget_topic(&self, topic: &str) {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
-        groups.values_mut().for_each(|topics| drop(topics.remove(topic)));
+        let removed: Vec<Queues> = groups.values_mut().filter_map(|topics| topics.remove(topic)).collect();
         groups.retain(|_, topics| !topics.is_empty());
+        drop(groups);
+        self.end(removed.into_iter());
+    }
+
+    fn end(&self, removed: impl Iterator<Item = Queues>) {
+        for queues in removed {
+            for cell in lock(&queues).values() {
+                let held = cell.lane().end();
+                self.held.fetch_sub(held.len(), Ordering::Relaxed);
+            }
+        }
     }
 
     /// Has a lane looked at, at `due_ms` at the latest. True when that is earlier than everything else.

@@ -3,15 +3,15 @@
 //! Each queue is popped by one request at a time; a queue that is taken is passed over. The checkpoints of all queues
 //! of a pop are appended together, and only then the lanes move: a pop that cannot be stored has returned nothing.
 
+mod read;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::{Numbered, Read, ReadError};
+use store::Numbered;
 use wire::body::Checkpoint;
 use wire::codes::response;
-use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE, OffsetTexts};
-use wire::properties::{self, key};
-use wire::record::{self, Fields, Placement, RecordView};
+use wire::pop::{Kind, ORDER_REVIVE_QUEUE, OffsetTexts};
 
 use super::lane::Held;
 use super::lanes::{Busy, Cell};
@@ -19,7 +19,7 @@ use super::notes::Notes;
 use super::order;
 use super::request::{Ask, Pop};
 use crate::broker::{Broker, PutError};
-use crate::pull::{Pull, Scan, Source, without};
+use crate::pull::{Pull, Scan, Source};
 use crate::topics::{Queue, Topic};
 
 /// What a pop returns.
@@ -141,6 +141,10 @@ impl Picking<'_> {
         let broker = self.broker;
         let Some(queue) = topic.queue(&broker.store, queue_id) else { return Ok(()) };
         let cell = broker.pops.lanes.make(&self.ask.group, topic.name(), queue_id);
+        // After the lane is made: a deletion ends the lanes it finds once topic and group are gone.
+        if self.ask.check_current(broker, topic).is_err() {
+            return Ok(());
+        }
         let from_end = self.pop.from_end;
         let Some(busy) = cell.occupy() else {
             if !self.ask.ordered {
@@ -157,6 +161,7 @@ impl Picking<'_> {
             return Ok(());
         }
         let mut pull = self.pull(topic, queue, start);
+        let bytes_before = self.popped.body.len();
         let found = self.scan(&cell, &mut pull).and_then(|scan| Some((self.read(&pull, kind, &scan)?, scan)));
         let Some((taken, scan)) = found else {
             if self.popped.count == 0 && self.parts.is_empty() {
@@ -171,6 +176,7 @@ impl Picking<'_> {
         }
         self.popped.rest += scan.max - scan.next;
         if taken > 0 {
+            broker.offsets.note_pop(&pull.reader, taken, self.popped.body.len() - bytes_before);
             let checkpoint = self.took(&cell, kind, pull.offset);
             self.parts.push(Part { busy, next: scan.next, checkpoint });
         } else if scan.next > pull.offset {
@@ -186,12 +192,12 @@ impl Picking<'_> {
         if let Some(offset) = broker.offsets.take_reset(group, topic, queue_id) {
             let left = cell.lane().clear();
             broker.pops.store_left(broker, cell, left);
-            broker.offsets.commit(group, topic, queue_id, offset);
+            cell.commit(broker, offset);
             return offset;
         }
         let start = position(broker, cell, queue, self.pop.from_end);
         if broker.offsets.committed(group, topic, queue_id).is_none() {
-            broker.offsets.commit(group, topic, queue_id, start);
+            cell.commit(broker, start);
         }
         start
     }
@@ -232,64 +238,9 @@ impl Picking<'_> {
         tracing::info!(%group, %topic, queue_id, from = pull.offset, to = scan.next, "a pop goes on where the queue is");
         let left = cell.lane().clear();
         self.broker.pops.store_left(self.broker, cell, left);
-        self.broker.offsets.commit(group, topic, queue_id, scan.next);
+        cell.commit(self.broker, scan.next);
         (pull.offset, pull.asked) = (scan.next, scan.next);
         Scan::of(self.broker, pull, self.source, &mut self.units)
-    }
-
-    /// Reads what the scan found into the body; answers the number of messages. `None` when the disk would have to be asked.
-    fn read(&mut self, pull: &Pull, kind: Kind, scan: &Scan) -> Option<usize> {
-        if scan.code != response::SUCCESS {
-            self.units.clear();
-        }
-        let recode = kind != Kind::Normal && !self.broker.config.pop.actual_retry_topic;
-        let (store, queue) = (&self.broker.store, &pull.queue.log);
-        let mut records = Vec::new();
-        while !self.units.is_empty() {
-            let start = self.popped.body.len();
-            let target = if recode { &mut records } else { &mut self.popped.body };
-            let read = match self.source {
-                Source::Memory => store.read_messages(queue, &self.units, target),
-                Source::Disk => store.read_messages_blocking(queue, &self.units, target).map(|()| Read::Done),
-            };
-            match read {
-                Ok(Read::Done) => break,
-                Ok(Read::NotResident) => {
-                    self.popped.body.truncate(start);
-                    return None;
-                }
-                Err(error) => {
-                    self.popped.body.truncate(start);
-                    records.clear();
-                    self.units = readable(&self.units, &error);
-                    self.refused = matches!(error, ReadError::Io(_));
-                    tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "messages cannot be popped");
-                }
-            }
-        }
-        if recode {
-            self.recode(&records, kind, pull.offset);
-        }
-        Some(self.units.len())
-    }
-
-    /// Writes messages of a retry topic as ones of the topic asked for, with their handles.
-    fn recode(&mut self, mut records: &[u8], kind: Kind, start_offset: i64) {
-        while let Ok(record) = RecordView::parse(records) {
-            let offset = record.raw_queue_offset();
-            let handle = Handle {
-                start_offset,
-                pop_ms: self.popped.pop_ms,
-                invisible_ms: self.pop.invisible_ms,
-                revive_queue: self.popped.revive_queue,
-                kind,
-                broker_name: &self.broker.config.broker_name,
-                queue_id: Some(record.queue_id()),
-                offset: Some(offset),
-            };
-            append_recoded(&mut self.popped.body, &record, self.ask.topic.name(), &handle.to_string());
-            records = &records[record.size()..];
-        }
     }
 
     /// Notes the messages that were just read.
@@ -306,7 +257,7 @@ impl Picking<'_> {
             drop(lane);
             self.broker.pops.states.changed();
             self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
-            self.broker.offsets.commit(&cell.group, &cell.topic, cell.queue_id, start);
+            cell.commit(self.broker, start);
             return None;
         }
         let (pop_ms, invisible_ms) = times;
@@ -355,7 +306,7 @@ impl Picking<'_> {
             if self.ask.ordered {
                 // What was returned stays before the group's offset; what did not match is passed.
                 if busy.lane().order.as_ref().is_none_or(|order| order.pop_ms != now_ms) {
-                    broker.offsets.commit(&busy.group, &busy.topic, busy.queue_id, next);
+                    busy.commit(broker, next);
                 }
                 continue;
             }
@@ -364,50 +315,4 @@ impl Picking<'_> {
         }
         Ok(self.popped)
     }
-}
-
-/// The messages that are left when some cannot be read.
-fn readable(units: &[Numbered], error: &ReadError) -> Vec<Numbered> {
-    match error {
-        ReadError::Damaged(damaged) => without(units, damaged),
-        // The log was deleted below the reader, or the disk refuses that range.
-        _ => Vec::new(),
-    }
-}
-
-/// Appends a record with another topic and a handle.
-fn append_recoded(out: &mut Vec<u8>, record: &RecordView<'_>, topic: &str, handle: &str) {
-    let mut text = Vec::new();
-    let known = properties::get(record.properties(), key::POP_CK);
-    properties::rewrite(
-        &mut text,
-        record.properties(),
-        &[],
-        &[(key::POP_CK, known.unwrap_or(handle.as_bytes()))],
-    );
-    let fields = Fields {
-        topic,
-        queue_id: record.queue_id(),
-        flag: record.flag(),
-        sys_flag: record.sys_flag(),
-        born_timestamp: record.born_timestamp(),
-        born_host: record.born_host(),
-        store_host: record.store_host(),
-        reconsume_times: record.reconsume_times(),
-        prepared_transaction_offset: record.prepared_transaction_offset(),
-        body: record.body(),
-        properties: &text,
-        crc_property: false,
-    };
-    let start = out.len();
-    if let Err(error) = record::encode(&fields, out) {
-        tracing::error!(topic, %error, "a message that comes back has no room for its handle and is not returned");
-        return;
-    }
-    let placement = Placement {
-        queue_offset: record.queue_offset(),
-        log_offset: record.log_offset().unwrap_or_default(),
-        store_timestamp: record.store_timestamp(),
-    };
-    record::place(&mut out[start..], &placement);
 }

@@ -66,6 +66,21 @@ impl Ask {
         if self.notices() { head.write(out, b"") } else { super::serve::refuse(head, out) }
     }
 
+    /// Whether a topic found before is still there, maybe with another configuration, and the group is: what was deleted
+    /// and made again is another topic.
+    pub(super) fn check_current(&self, broker: &Broker, topic: &Topic) -> Result<(), Refusal> {
+        let now = known_topic(broker, topic.name())?;
+        if !Arc::ptr_eq(&now.waiters, &topic.waiters) {
+            let remark = format!("topic[{}] was deleted and made again, ask again", topic.name());
+            return Err(Refusal::new(response::TOPIC_NOT_EXIST, remark));
+        }
+        if broker.groups.find(&self.group).is_none() {
+            let remark = format!("subscription group [{}] does not exist, {FAQ}", self.group);
+            return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+        }
+        Ok(())
+    }
+
     /// True when only an answer without messages is wanted.
     pub(super) fn notices(&self) -> bool {
         matches!(self.want, Want::Notice)

@@ -183,7 +183,8 @@ fn resume(broker: &Arc<Broker>, held: HeldPop) -> bool {
             Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, &mut out),
             Run::Nothing => {
                 ask.topic.waiters.add(HeldPop { peer: peer.clone(), ask: ask.clone(), id });
-                let is_late = ask.deadline_ms <= broker.now_ms();
+                // A connection that ended while the request was in hand does not end again either.
+                let is_late = ask.deadline_ms <= broker.now_ms() || peer.is_closed();
                 let stays = !is_late && (round == ROUNDS_MAX || !has_messages(broker, &ask));
                 if stays || broker.pops.deadlines.take(&ask, id).is_none() {
                     return false;
@@ -214,6 +215,10 @@ fn left_over(broker: &Broker, ask: &Ask) -> Vec<HeldPop> {
 }
 
 fn run_once(broker: &Broker, ask: &Ask, source: Source, out: &mut Vec<u8>) -> Run {
+    if let Err(refusal) = ask.check_current(broker, &ask.topic) {
+        ask.refuse(&refusal, out);
+        return Run::Answered;
+    }
     let Want::Pop(pop) = &ask.want else {
         if !has_messages(broker, ask) {
             return Run::Nothing;

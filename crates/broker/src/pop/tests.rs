@@ -149,3 +149,96 @@ fn messages_of_a_retry_topic_carry_their_handle() {
     );
     assert_eq!(wire::properties::get_str(record.properties(), "KEYS"), Some("k"));
 }
+
+/// Pops, then deletes with `forget` while that is in flight; what stands afterwards must be what the next life sees.
+fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
+    let fixture = fixture(2);
+    let broker = &fixture.broker;
+    assert_eq!(popped(&fixture, 60_000).count, 2);
+    let cell = broker.pops.lanes.find("G", "T", 0).unwrap();
+    forget(broker);
+    crate::keep::wait_flushed(&broker.store, broker.store.appended());
+    // Whoever still has the lane in hand.
+    broker.pops.advance(broker, &cell, broker.now_ms());
+    cell.commit(broker, 2);
+    broker.save();
+    assert!(cell.lane().is_empty());
+    assert_eq!(broker.offsets.committed("G", "T", 0), None);
+    fixture
+}
+
+#[test]
+fn a_group_that_was_deleted_and_made_again_begins_anew() {
+    let fixture = deleted_in_flight(|broker| {
+        broker.groups.commit(vec![vec![crate::groups::GroupChange::Remove("G".to_owned())]], 1);
+        broker.pops.forget_group("G");
+        broker.offsets.forget_group("G");
+    });
+    assert_eq!(popped(&fixture, 60_000).count, 0, "nobody pops for a group that is gone");
+    assert_eq!(fixture.broker.offsets.committed("G", "T", 0), None);
+    fixture.broker.groups.make("G", 2).unwrap();
+    assert_eq!(popped(&fixture, 60_000).count, 2);
+}
+
+#[test]
+fn a_topic_that_was_deleted_and_made_again_is_not_popped_by_those_who_waited_for_the_old_one() {
+    let old = std::cell::RefCell::new(None);
+    let fixture = deleted_in_flight(|broker| {
+        *old.borrow_mut() = broker.topics.find("T");
+        broker.topics.commit(vec![vec![crate::topics::TopicChange::Remove("T".to_owned())]], 1);
+        broker.pops.forget_topic("T");
+        broker.offsets.forget_topic("T");
+    });
+    fixture.queue("T", 0);
+    let ask = Ask { topic: old.take().unwrap(), ..ask(&fixture, 60_000) };
+    let Want::Pop(pop) = &ask.want else { unreachable!() };
+    assert_eq!(pick(&fixture.broker, &ask, pop, Source::Disk).ok().unwrap().count, 0);
+    assert_eq!(fixture.broker.offsets.committed("G", "T", 0), None);
+    let refusal = ask.check_current(&fixture.broker, &ask.topic).unwrap_err();
+    assert_eq!(refusal.code, wire::codes::response::TOPIC_NOT_EXIST);
+}
+
+#[test]
+fn checkpoints_in_memory_of_a_deleted_group_are_not_counted_any_more() {
+    let fixture = Fixture::with(|config| config.pop.buffer_merge = true);
+    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.queue("T", 0);
+    fixture.put("T", 0, b"m", b"");
+    assert_eq!(popped(&fixture, 60_000).count, 1);
+    let held = || fixture.broker.pops.lanes.held.load(Ordering::Relaxed);
+    assert_eq!(held(), 1);
+    fixture.broker.pops.forget_group("G");
+    assert_eq!(held(), 0);
+}
+
+#[test]
+fn what_a_connection_waits_for_ends_with_it() {
+    let fixture = fixture(0);
+    let broker = &fixture.broker;
+    let peer = |id| Arc::new(net::Peer::detached(id, crate::testing::ADDRESS));
+    let (one, two) = (peer(1), peer(2));
+    let bounds = wait::Bounds { all: 10, list: 10 };
+    for deadline_ms in 1..=3 {
+        let ask = Arc::new(Ask { deadline_ms, ..ask(&fixture, 60_000) });
+        broker.pops.deadlines.hold(&one, &ask, bounds).ok().unwrap();
+        broker.pops.deadlines.hold(&two, &ask, bounds).ok().unwrap();
+    }
+    let waiting = || broker.topics.find("T").unwrap().waiters.count_of("G", -1);
+    assert_eq!(waiting(), 6);
+    broker.pops.closed(1);
+    assert_eq!(waiting(), 3);
+    assert_eq!(broker.pops.deadlines.expired(2).len(), 2, "the others keep their deadlines");
+    broker.pops.closed(2);
+    assert_eq!((waiting(), broker.pops.deadlines.earliest()), (0, None));
+    assert!(!broker.topics.find("T").unwrap().waiters.has_count());
+}
+
+#[test]
+fn what_pops_return_is_counted_for_their_group() {
+    let fixture = fixture(3);
+    let bytes = popped(&fixture, 60_000).body.len() as u64;
+    popped(&fixture, 60_000);
+    let delivered = fixture.broker.offsets.delivered();
+    let (key, counted) = &delivered[0];
+    assert_eq!((key.as_str(), counted.messages, counted.bytes, counted.found), ("T@G", 3, bytes, 1));
+}

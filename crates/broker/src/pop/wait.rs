@@ -3,7 +3,7 @@
 //! A waiting request stands in the list of its topic, by group and queue, which the next append to the topic looks at,
 //! and in the table of deadlines. Whoever takes it out of the list answers it or puts it back.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -155,10 +155,38 @@ pub(super) enum NoWait {
     Full,
 }
 
+/// Deadline and id of a request.
+type At = (i64, u64);
+
+struct Entry {
+    waiters: Weak<Waiters>,
+    place: Place,
+    /// Number of its connection.
+    peer: u64,
+}
+
 #[derive(Default)]
 struct Table {
-    by_deadline: BTreeMap<(i64, u64), (Weak<Waiters>, Place)>,
+    by_deadline: BTreeMap<At, Entry>,
+    /// The requests of each connection.
+    by_peer: HashMap<u64, BTreeSet<At>>,
     next_id: u64,
+}
+
+impl Table {
+    fn insert(&mut self, at: At, entry: Entry) {
+        self.by_peer.entry(entry.peer).or_default().insert(at);
+        self.by_deadline.insert(at, entry);
+    }
+
+    fn forget(&mut self, at: At, peer: u64) {
+        if let Some(of_peer) = self.by_peer.get_mut(&peer) {
+            of_peer.remove(&at);
+            if of_peer.is_empty() {
+                self.by_peer.remove(&peer);
+            }
+        }
+    }
 }
 
 /// Deadlines of all waiting pops of a broker.
@@ -199,11 +227,29 @@ impl Deadlines {
         waiters.add(held);
         let mut table = self.table();
         let at = place.at;
-        table.by_deadline.insert(at, (Arc::downgrade(waiters), place));
+        table.insert(at, Entry { waiters: Arc::downgrade(waiters), place, peer: peer.id() });
         if table.by_deadline.first_key_value().is_some_and(|(first, _)| *first == at) {
             self.earlier.notify_one();
         }
+        drop(table);
+        if peer.is_closed() {
+            // Whoever ended the connection may have looked before the request was there.
+            self.closed(peer.id());
+        }
         Ok(id)
+    }
+
+    /// Forgets what a connection that ended waits for.
+    pub(super) fn closed(&self, peer: u64) {
+        let gone: Vec<Entry> = {
+            let mut table = self.table();
+            let of_peer = table.by_peer.remove(&peer).unwrap_or_default();
+            of_peer.iter().filter_map(|at| table.by_deadline.remove(at)).collect()
+        };
+        for Entry { waiters, place, .. } in gone {
+            // Whoever has it in hand sees that the connection ended.
+            drop(waiters.upgrade().and_then(|waiters| waiters.take_at(&place)));
+        }
     }
 
     /// Takes a request out again, unless somebody else did.
@@ -215,7 +261,10 @@ impl Deadlines {
 
     /// Forgets the deadline of a request that was taken out of its list for good.
     pub(super) fn forget(&self, deadline_ms: i64, id: u64) {
-        self.table().by_deadline.remove(&(deadline_ms, id));
+        let mut table = self.table();
+        if let Some(entry) = table.by_deadline.remove(&(deadline_ms, id)) {
+            table.forget((deadline_ms, id), entry.peer);
+        }
     }
 
     /// Takes the requests whose deadline has passed.
@@ -223,9 +272,13 @@ impl Deadlines {
         let due = {
             let mut table = self.table();
             let later = table.by_deadline.split_off(&(now_ms + 1, 0));
-            std::mem::replace(&mut table.by_deadline, later)
+            let due = std::mem::replace(&mut table.by_deadline, later);
+            due.iter().for_each(|(at, entry)| table.forget(*at, entry.peer));
+            due
         };
-        due.into_values().filter_map(|(waiters, place)| waiters.upgrade()?.take_at(&place)).collect()
+        due.into_values()
+            .filter_map(|Entry { waiters, place, .. }| waiters.upgrade()?.take_at(&place))
+            .collect()
     }
 
     /// The earliest deadline.

@@ -1,5 +1,9 @@
 //! Queue assignment by the broker, acknowledgement of pops in batches, direct consumption.
 
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::{MessageModel, MessageQueue};
@@ -39,6 +43,12 @@ pub struct QueryAssignmentResponseBody {
     pub message_queue_assignments: Option<Vec<QueueAssignment>>,
 }
 
+/// Offsets taken from one entry: a checkpoint counts its messages in a byte, and a pop returns 32.
+pub const OFFSETS_MAX: usize = 256;
+
+/// Entries of one batch of acknowledgements, so that a body of some bytes per entry does not take gigabytes.
+pub const ACKS_MAX: usize = 16_384;
+
 /// Acknowledgements of one pop (`org.apache.rocketmq.remoting.protocol.body.BatchAck`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -73,13 +83,14 @@ pub struct BatchAck {
 }
 
 impl BatchAck {
-    /// The acknowledged offsets; empty when the bits are not readable.
-    pub fn offsets(&self) -> Vec<i64> {
+    /// The acknowledged offsets that lie in a range, at most [`OFFSETS_MAX`]; empty when the bits are not readable.
+    pub fn offsets_in(&self, range: RangeInclusive<i64>) -> Vec<i64> {
         let bytes = base64::decode(base64::STANDARD, self.bits.as_bytes()).unwrap_or_default();
-        let bits = bytes.iter().enumerate().flat_map(|(at, byte)| {
+        let bits = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0).flat_map(|(at, byte)| {
             (0..8).filter(move |bit| byte & 1 << bit != 0).map(move |bit| (at * 8 + bit) as i64)
         });
-        bits.map(|bit| self.start_offset.saturating_add(bit)).collect()
+        let offsets = bits.map(|bit| self.start_offset.saturating_add(bit));
+        offsets.filter(|offset| range.contains(offset)).take(OFFSETS_MAX).collect()
     }
 
     /// The bits that acknowledge `offsets`, none of which lies before `start`.
@@ -99,10 +110,34 @@ impl BatchAck {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BatchAckBody {
-    /// Acknowledgements by pop.
+    /// Acknowledgements by pop; more than [`ACKS_MAX`] are not read.
+    #[serde(deserialize_with = "bounded")]
     pub acks: Vec<BatchAck>,
     /// Broker they are for.
     pub broker_name: String,
+}
+
+fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BatchAck>, D::Error> {
+    struct Entries;
+    impl<'de> Visitor<'de> for Entries {
+        type Value = Vec<BatchAck>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(out, "at most {ACKS_MAX} acknowledgements")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut acks = Vec::new();
+            while let Some(ack) = list.next_element()? {
+                if acks.len() == ACKS_MAX {
+                    return Err(A::Error::invalid_length(ACKS_MAX + 1, &self));
+                }
+                acks.push(ack);
+            }
+            Ok(acks)
+        }
+    }
+    deserializer.deserialize_seq(Entries)
 }
 
 /// The answer to `CONSUME_MESSAGE_DIRECTLY` (`ConsumeMessageDirectlyResult`).

@@ -229,10 +229,23 @@ proptest! {
 #[test]
 fn acknowledged_offsets_are_bits() {
     let ack = |bits: &str| BatchAck { bits: bits.to_owned(), start_offset: 100, ..BatchAck::default() };
-    assert_eq!(ack("AQI=").offsets(), [100, 109]);
-    assert_eq!(ack("").offsets(), [] as [i64; 0]);
-    assert_eq!(ack("!").offsets(), [] as [i64; 0]);
+    let all = i64::MIN..=i64::MAX;
+    assert_eq!(ack("AQI=").offsets_in(all.clone()), [100, 109]);
+    assert_eq!(ack("AQI=").offsets_in(101..=109), [109]);
+    assert_eq!(ack("AQI=").offsets_in(101..=108), [] as [i64; 0]);
+    assert_eq!(ack("").offsets_in(all.clone()), [] as [i64; 0]);
+    assert_eq!(ack("!").offsets_in(all.clone()), [] as [i64; 0]);
+    // Every bit of a megabyte.
+    assert_eq!(ack(&"/".repeat(1 << 20)).offsets_in(all), (100..356).collect::<Vec<_>>());
     assert_eq!(BatchAck::bits_of(100, &[100, 109]), "AQI=");
+}
+
+#[test]
+fn a_batch_of_too_many_acknowledgements_is_refused_before_it_takes_memory() {
+    let body = |count: usize| format!(r#"{{"acks":[{}]}}"#, vec!["{}"; count].join(","));
+    assert_eq!(json::from_str::<BatchAckBody>(&body(ACKS_MAX)).unwrap().acks.len(), ACKS_MAX);
+    let error = json::from_str::<BatchAckBody>(&body(ACKS_MAX + 1)).unwrap_err().to_string();
+    assert!(error.contains("at most 16384 acknowledgements"), "{error}");
 }
 
 #[test]

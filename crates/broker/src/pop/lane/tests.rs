@@ -91,3 +91,23 @@ fn a_reset_takes_everything_out() {
     lane.left(held(3, 1, 1), Some(LogOffset::ZERO));
     assert!(lane.is_empty());
 }
+
+#[test]
+fn a_checkpoint_that_could_not_be_stored_at_a_reset_is_tried_again() {
+    let mut lane = Lane::default();
+    lane.hold(held(3, 1, 1), 4);
+    let left = lane.clear();
+    assert!(lane.left(left[0].clone(), None));
+    assert_eq!((lane.is_empty(), lane.due_ms(PATIENCE, 77)), (false, Some(77)));
+    assert_eq!(lane.leave(PATIENCE, 0), left);
+    assert!(lane.left(left[0].clone(), Some(LogOffset::ZERO)) && lane.is_empty());
+}
+
+#[test]
+fn a_lane_that_ended_keeps_nothing() {
+    let mut lane = Lane::default();
+    lane.hold(held(3, 1, 1), 4);
+    let left = lane.end();
+    assert!(!lane.left(left[0].clone(), None), "nobody wants it");
+    assert!(lane.is_empty() && lane.gone);
+}

@@ -1,0 +1,114 @@
+//! A message on its way back: to which topic, in which form, and when it cannot go now.
+
+use std::sync::Arc;
+
+use store::{Batch, Message};
+use wire::body::Checkpoint;
+use wire::pop::Kind;
+use wire::properties::{self, key};
+use wire::record::RecordView;
+use wire::units::LogOffset;
+
+use crate::broker::{Broker, PutError};
+use crate::names;
+use crate::pop::notes::Notes;
+use crate::topics::Queue;
+
+/// Seconds until a message is tried again that could not be brought back, by attempt
+/// (`ckRewriteIntervalsInSeconds`).
+const PUT_OFF_S: [i64; 17] =
+    [10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
+
+/// Where messages of a checkpoint come back; those of a retry topic come back there.
+pub(super) fn retry_topic(broker: &Broker, checkpoint: &Checkpoint) -> String {
+    let topic = &checkpoint.topic;
+    if names::is_retry_topic(topic) {
+        return topic.clone();
+    }
+    let kind = if broker.config.pop.retry_v2 { Kind::RetryV2 } else { Kind::RetryV1 };
+    kind.topic(topic, &checkpoint.group)
+}
+
+/// Its queue, made on first use (`addRetryTopicIfNotExist`).
+pub(super) fn make_retry_topic(
+    broker: &Broker,
+    name: &str,
+    group: &str,
+    now_ms: i64,
+) -> Result<Arc<Queue>, PutError> {
+    let queue = broker.put_queue(name, 0, now_ms)?;
+    if broker.offsets.committed(group, name, 0).is_none() {
+        broker.offsets.commit(group, name, 0, queue.log.min().to_i64());
+    }
+    Ok(queue)
+}
+
+pub(super) fn push_copy(
+    broker: &Broker,
+    batch: &mut Batch,
+    retry: &Queue,
+    bytes: &[u8],
+    checkpoint: &Checkpoint,
+) -> Result<(), PutError> {
+    let Ok(record) = RecordView::parse(bytes) else { return Ok(()) };
+    let first = checkpoint.pop_ms.to_string();
+    let known =
+        properties::get(record.properties(), key::FIRST_POP_TIME).filter(|_| record.reconsume_times() > 0);
+    let mut text = Vec::new();
+    // It is no message of the light queues its first copy was one of.
+    let dropped = [key::POP_CK, key::INNER_MULTI_DISPATCH, key::INNER_MULTI_QUEUE_OFFSET];
+    let added = [(key::FIRST_POP_TIME, known.unwrap_or(first.as_bytes()))];
+    properties::rewrite(&mut text, record.properties(), &dropped, &added);
+    let message = Message {
+        properties: &text,
+        born_host: broker.store_host,
+        store_host: broker.store_host,
+        reconsume_times: record.reconsume_times().saturating_add(1),
+        ..Message::of(&record)
+    };
+    match batch.push(&retry.log, &message) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            tracing::error!(topic = checkpoint.topic, %error, "a message has no room for what coming back adds and does not come back");
+            Ok(())
+        }
+    }
+}
+
+/// Notes that a message is to be tried again later (`rePutCK`); answers where the record that says so ends.
+pub(super) fn put_off(
+    broker: &Broker,
+    checkpoint: &Checkpoint,
+    offset: i64,
+    now_ms: i64,
+) -> Result<LogOffset, PutError> {
+    let times = checkpoint.put_off.as_deref().map_or(0, |times| times.parse().unwrap_or(usize::MAX - 1));
+    if times >= PUT_OFF_S.len() && broker.config.pop.gives_up {
+        tracing::error!(
+            topic = checkpoint.topic,
+            offset,
+            "a message is given up after the last attempt to bring it back"
+        );
+        return Ok(LogOffset::ZERO);
+    }
+    let later_ms = PUT_OFF_S[times.min(PUT_OFF_S.len() - 1)] * 1000;
+    let invisible_ms = checkpoint.invisible_ms.saturating_add(later_ms);
+    let again = Checkpoint {
+        acked: 0,
+        count: 1,
+        diffs: vec![0],
+        start_offset: offset,
+        invisible_ms,
+        revive_ms: checkpoint.pop_ms.saturating_add(invisible_ms),
+        put_off: Some((times + 1).to_string()),
+        ..checkpoint.clone()
+    };
+    let mut notes = Notes::new(&broker.store);
+    notes.checkpoint(
+        broker,
+        broker.pops.next_revive_queue(broker.config.pop.revive_queues),
+        &again,
+        now_ms,
+    )?;
+    notes.append(broker, now_ms)
+}
