@@ -170,6 +170,7 @@ impl Front {
 fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
     match command.code {
         request::END_TRANSACTION => transaction::end(broker, command),
+        request::RESUME_CHECK_HALF_MESSAGE => transaction::resume(broker, command),
         request::CONSUMER_SEND_MSG_BACK => back::send_back(broker, command),
         request::GET_MAX_OFFSET => lookup::max_offset(broker, command),
         request::GET_MIN_OFFSET => lookup::min_offset(broker, command),
@@ -245,6 +246,7 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => groups::update_group(command),
         request::GET_SUBSCRIPTIONGROUP_CONFIG => groups::get_group(desk.groups, command),
         request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(desk.groups, command),
+        request::UPDATE_AND_GET_GROUP_FORBIDDEN => groups::forbid(desk.groups, command),
         request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(desk.groups, command, |group| {
             broker.pops.forget_group(group);
             broker.offsets.forget_group(group);

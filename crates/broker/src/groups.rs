@@ -16,7 +16,7 @@ use wire::body::{DataVersion, Extra, SubscriptionGroupConfig, SubscriptionGroupT
 use crate::light::is_light;
 use crate::{Refusal, names, persist};
 pub(crate) use change::GroupChange;
-pub(crate) use handlers::{all_groups, check_group, delete_group, get_group, update_group};
+pub(crate) use handlers::{all_groups, check_group, delete_group, forbid, get_group, update_group};
 
 /// Bit of a group's forbidden mask that closes a topic for reading (`PermName.INDEX_PERM_READ`).
 const FORBIDDEN_READ: i32 = 1 << 2;

@@ -37,6 +37,7 @@ pub(crate) fn needs_disk(code: i32) -> bool {
             | request::GET_CONSUME_STATS
             | request::GET_BROKER_CONSUME_STATS
             | request::CONSUME_MESSAGE_DIRECTLY
+            | request::RESUME_CHECK_HALF_MESSAGE
     )
 }
 

@@ -9,6 +9,7 @@ mod scan;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use net::Peer;
 use store::{Damage, Numbered, Read, ReadError};
@@ -199,10 +200,12 @@ pub(crate) fn answer(
     let head = Head::response(pull.encoding, response::SUCCESS, pull.opaque).remark("FOUND");
     scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish_header(body_len);
     let queue = &pull.queue.log;
+    let begin = Instant::now();
     let read = match source {
         Source::Memory => broker.store.read_messages(queue, units, out),
         Source::Disk => broker.store.read_messages_blocking(queue, units, out).map(|()| Read::Done),
     };
+    broker.stats.puts.get_took(begin.elapsed());
     match read {
         Ok(Read::Done) => {
             let messages = match units.first() {

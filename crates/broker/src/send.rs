@@ -11,6 +11,7 @@ mod reply;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use net::Peer;
 use store::{AppendError, Batch, FlushOutcome, Message};
@@ -382,14 +383,16 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     }
     // Held while a message is appended that cancels another: see `crate::timer`.
     let mut gate = turn.cancels.then(|| broker.timer.gate());
+    let begin = Instant::now();
     let done = broker.store.append(&mut turn.batch, broker.now_ms());
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
     }
     let delivered_ms = gate.map_or(i64::MIN, |gate| gate.delivered_ms);
     match done {
-        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, delivered_ms, out),
+        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, (delivered_ms, begin), out),
         Ok(()) => {
+            count(broker, &sent(turn), begin.elapsed());
             let mut ids = Vec::new();
             for pending in &turn.pending {
                 reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
@@ -414,8 +417,37 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     turn.clear();
 }
 
+/// The staged requests and bytes of each queue. A queue may stand there more than once.
+fn sent(turn: &SendTurn) -> Vec<(Arc<Queue>, u64, u64)> {
+    let mut sent: Vec<(Arc<Queue>, u64, u64)> = Vec::new();
+    for pending in &turn.pending {
+        let bytes =
+            pending.records.clone().map(|index| u64::from(turn.batch.placed(index).size)).sum::<u64>();
+        let known = sent.iter_mut().rev().take(8).find(|(queue, ..)| Arc::ptr_eq(queue, &pending.queue));
+        match known {
+            Some((_, requests, total)) => (*requests, *total) = (*requests + 1, *total + bytes),
+            None => sent.push((pending.queue.clone(), 1, bytes)),
+        }
+    }
+    sent
+}
+
+/// Counts what was stored together, for statistics.
+fn count(broker: &Broker, sent: &[(Arc<Queue>, u64, u64)], time: Duration) {
+    for (queue, requests, bytes) in sent {
+        queue.sent.count(*requests, *bytes, time);
+        broker.stats.puts.took(time, *requests as usize);
+    }
+}
+
 /// Answers a batch once it is on disk; requests that do not wait for that are answered at once.
-fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, delivered_ms: i64, out: &mut Vec<u8>) {
+fn defer(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    peer: &Arc<Peer>,
+    (delivered_ms, begin): (i64, Instant),
+    out: &mut Vec<u8>,
+) {
     let mut late = Vec::new();
     let mut queues: Vec<Arc<Queue>> = broker.further_queues(&turn.batch);
     let mut ids = Vec::new();
@@ -428,13 +460,16 @@ fn defer(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, delivered_ms: i
     }
     let end = turn.batch.end();
     let broker = broker.handle();
+    let sent = sent(turn);
     if late.is_empty() {
+        count(&broker, &sent, begin.elapsed());
         return broker.wake_when_flushed(end, queues);
     }
     // A connection whose sends come faster than the disk takes them waits.
     let charge = peer.charge(turn.batch.size() + late.len());
     let (peer, store) = (peer.clone(), broker.store.clone());
     let answer = move |outcome: FlushOutcome| {
+        count(&broker, &sent, begin.elapsed());
         match &outcome {
             FlushOutcome::Flushed => {}
             FlushOutcome::TimedOut => reply::recode(&mut late, response::FLUSH_DISK_TIMEOUT),

@@ -1,14 +1,18 @@
 //! What was put and what was delivered, by topic and group, over the last minute, hour and day (`BrokerStatsManager`,
 //! `StatsItem`), and totals for the runtime table (`StoreStatsService`, `BrokerStats`).
 //!
-//! Nothing is counted on the way of a message: the ends of the queues say how many messages came, and the entry a pull notes
-//! its offset at says what left. Every ten seconds both are looked at; only what moved is remembered.
+//! The ends of the queues say how many messages came, and the entry a pull notes its offset at says what left; only bytes and
+//! times of sends are counted on their way, once per wake-up and queue. Every ten seconds all is looked at; what moved is
+//! remembered.
 
+mod puts;
 mod runtime;
 mod windows;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::json;
 use wire::frame::Command;
@@ -16,6 +20,7 @@ use wire::frame::Command;
 use crate::broker::Broker;
 use crate::offsets::Delivered;
 use crate::{Answer, Refusal, names};
+use puts::Puts;
 pub(crate) use windows::SAMPLE_MS;
 use windows::Windows;
 
@@ -24,6 +29,10 @@ use windows::Windows;
 pub(crate) enum Name {
     /// `TOPIC_PUT_NUMS`: messages stored, by topic.
     TopicPutNums,
+    /// `TOPIC_PUT_SIZE`: bytes producers sent, as stored, by topic.
+    TopicPutSize,
+    /// `TOPIC_PUT_LATENCY`: milliseconds storing took, by `queue@topic`; the average is that of a send.
+    TopicPutLatency,
     /// `GROUP_GET_NUMS`: messages delivered, by `topic@group`.
     GroupGetNums,
     /// `GROUP_GET_SIZE`: their bytes.
@@ -42,8 +51,10 @@ pub(crate) enum Name {
     BrokerGetNumsUser,
 }
 
-const NAMES: [(&str, Name); 9] = [
+const NAMES: [(&str, Name); 11] = [
     ("TOPIC_PUT_NUMS", Name::TopicPutNums),
+    ("TOPIC_PUT_SIZE", Name::TopicPutSize),
+    ("TOPIC_PUT_LATENCY", Name::TopicPutLatency),
     ("GROUP_GET_NUMS", Name::GroupGetNums),
     ("GROUP_GET_SIZE", Name::GroupGetSize),
     ("SNDBCK_PUT_NUMS", Name::SendBack),
@@ -61,6 +72,7 @@ pub(crate) struct Stats {
     /// Rare events, counted where they happen. Bounded by groups and topics.
     events: Mutex<HashMap<(Name, String), u64>>,
     totals: Mutex<runtime::Totals>,
+    pub(crate) puts: Puts,
 }
 
 #[derive(Default)]
@@ -70,6 +82,8 @@ struct Tables {
     put: HashMap<String, Moved>,
     /// The same of what groups were given.
     got: HashMap<String, (Delivered, Delivered)>,
+    /// Of topics and groups that are gone.
+    gone: Sums,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -116,7 +130,9 @@ impl Tables {
                 None => drop(ends.insert(queue.topic().to_owned(), queue.max().get())),
             }
         }
-        self.put.retain(|topic, _| ends.contains_key(topic));
+        for (topic, moved) in self.put.extract_if(|topic, _| !ends.contains_key(topic)) {
+            self.gone.add_put(&topic, moved.total);
+        }
         for (topic, end) in ends {
             let moved = self.put.entry(topic).or_default();
             // Fewer than before: the topic was deleted and made again.
@@ -129,7 +145,11 @@ impl Tables {
             };
             *moved = Moved { seen: end, total: moved.total + (end - from) };
         }
-        for (key, now) in broker.offsets.delivered() {
+        let delivered: HashMap<String, Delivered> = broker.offsets.delivered().into_iter().collect();
+        for (key, (_, total)) in self.got.extract_if(|key, _| !delivered.contains_key(key)) {
+            self.gone.add_got(&key, total);
+        }
+        for (key, now) in delivered {
             let (seen, total) = self.got.entry(key).or_default();
             let from = if now.messages < seen.messages { Delivered::default() } else { *seen };
             total.messages += now.messages - from.messages;
@@ -142,31 +162,81 @@ impl Tables {
     }
 
     fn sums(&self) -> Sums {
-        let mut sums = Sums::default();
-        for (topic, moved) in &self.put {
-            sums.put += moved.total;
-            sums.put_user += if names::is_system_topic(topic) { 0 } else { moved.total };
-        }
-        for (key, (_, total)) in &self.got {
-            let topic = key.split_once('@').map_or(key.as_str(), |(topic, _)| topic);
-            sums.got += total.messages;
-            sums.got_user += if names::is_system_topic(topic) { 0 } else { total.messages };
-            sums.found += total.found;
-            sums.missed += total.missed;
-        }
+        let mut sums = self.gone;
+        self.put.iter().for_each(|(topic, moved)| sums.add_put(topic, moved.total));
+        self.got.iter().for_each(|(key, (_, total))| sums.add_got(key, *total));
         sums
+    }
+}
+
+impl Sums {
+    fn add_put(&mut self, topic: &str, messages: u64) {
+        self.put += messages;
+        self.put_user += if names::is_system_topic(topic) { 0 } else { messages };
+    }
+
+    /// `key` is `topic@group`.
+    fn add_got(&mut self, key: &str, total: Delivered) {
+        let topic = key.split_once('@').map_or(key, |(topic, _)| topic);
+        self.got += total.messages;
+        self.got_user += if names::is_system_topic(topic) { 0 } else { total.messages };
+        self.found += total.found;
+        self.missed += total.missed;
+    }
+}
+
+/// What producers sent to one queue since it was opened.
+#[derive(Default)]
+pub(crate) struct Sent {
+    bytes: AtomicU64,
+    requests: AtomicU64,
+    ms: AtomicU64,
+}
+
+impl Sent {
+    /// Counts requests that were stored together.
+    pub(crate) fn count(&self, requests: u64, bytes: u64, time: Duration) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_mul(requests);
+        if ms > 0 {
+            self.ms.fetch_add(ms, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Notes what producers sent; of a topic that was deleted and made again the counts begin anew.
+fn note_sent(broker: &Broker, windows: &mut Windows) {
+    for topic in broker.topics.all() {
+        let (mut bytes, mut requests) = (0, 0);
+        for (queue_id, queue) in topic.opened() {
+            let sent = |count: &AtomicU64| count.load(Ordering::Relaxed);
+            bytes += sent(&queue.sent.bytes);
+            requests += sent(&queue.sent.requests);
+            let ms = sent(&queue.sent.ms);
+            if ms > 0 {
+                let key = format!("{queue_id}@{}", topic.name());
+                windows.note(Name::TopicPutLatency, &key, ms, sent(&queue.sent.requests));
+            }
+        }
+        windows.note(Name::TopicPutSize, topic.name(), bytes, requests);
     }
 }
 
 /// Looks at everything once and remembers it; to be called every [`SAMPLE_MS`].
 pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     let stats = &broker.stats;
-    let events = stats.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let events = {
+        let mut events = stats.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.retain(|(_, key), _| is_there(broker, key));
+        events.clone()
+    };
     let mut tables = stats.tables();
     let is_first = tables.windows.is_empty();
     let sums = tables.look(broker, is_first);
-    let Tables { windows, put, got } = &mut *tables;
+    let Tables { windows, put, got, .. } = &mut *tables;
     windows.begin(now_ms);
+    note_sent(broker, windows);
     for (topic, moved) in put.iter() {
         windows.note(Name::TopicPutNums, topic, moved.total, moved.total);
     }
@@ -187,12 +257,22 @@ pub(crate) fn sample(broker: &Broker, now_ms: i64) {
         windows.note(name, cluster, value, value);
     }
     windows.end();
+    let is_minute = windows.ends_minute();
     drop(tables);
+    if is_minute {
+        stats.puts.end_minute();
+    }
     stats.totals.lock().unwrap_or_else(PoisonError::into_inner).sample(
         now_ms,
         sums,
         broker.store.appended().get(),
     );
+}
+
+/// Whether the topic and the group of a key `topic@group` exist.
+fn is_there(broker: &Broker, key: &str) -> bool {
+    let Some((topic, group)) = key.split_once('@') else { return false };
+    broker.topic(topic).is_some() && broker.groups.find(group).is_some()
 }
 
 /// 315 `VIEW_BROKER_STATS_DATA`.

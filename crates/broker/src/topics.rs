@@ -20,6 +20,7 @@ use crate::changes::Change;
 use crate::held::Held;
 use crate::persist;
 use crate::pop::Waiters;
+use crate::stats::Sent;
 use crate::{FAQ, Refusal, names};
 pub(crate) use change::TopicChange;
 pub(crate) use system::{create_system_topics, system_topic_names};
@@ -41,6 +42,8 @@ pub struct Queue {
     pub timed: bool,
     /// True for the queues checkpoints of pops are delivered to.
     pub revives: bool,
+    /// For statistics.
+    pub(crate) sent: Sent,
 }
 
 /// A topic as configured now. A change makes a new value; queues are shared between the old and the new.
@@ -95,8 +98,14 @@ impl Topic {
         let timed = self.name() == names::TIMER_TOPIC;
         let revives = self.name().starts_with(names::REVIVE_PREFIX);
         let waiters = self.waiters.clone();
-        let queue = || Arc::new(Queue { log, held: Held::default(), waiters, delayed, timed, revives });
+        let (held, sent) = (Held::default(), Sent::default());
+        let queue = || Arc::new(Queue { log, held, waiters, delayed, timed, revives, sent });
         Some(slot.get_or_init(queue))
+    }
+
+    /// The queues somebody used, by number.
+    pub(crate) fn opened(&self) -> impl Iterator<Item = (usize, &Arc<Queue>)> {
+        self.queues.iter().enumerate().filter_map(|(queue_id, slot)| Some((queue_id, slot.get()?)))
     }
 
     /// May messages be read?

@@ -5,7 +5,7 @@
 //! left to do are the consumer offsets of group `CID_RMQ_SYS_TRANS`, as in Java, so either broker continues where the
 //! other stopped.
 //!
-//! Every step is one append of two neighbouring records, what happens and the op record that says so:
+//! Every step but the last is one append of two neighbouring records, what happens and the op record that says so:
 //!
 //! | step | first record | op |
 //! |---|---|---|
@@ -13,6 +13,7 @@
 //! | roll back | - | half offset |
 //! | check | the half message once more, with one more `TRANSACTION_CHECK_TIMES` | the offset it had before |
 //! | give up | the message in `TRANS_CHECK_MAX_TIME_TOPIC` | half offset |
+//! | resume | a given up message as a half one | - |
 //!
 //! So a crash can part at most the last two records of the log; [`load`] looks for that and completes it. Java writes
 //! the op seconds later, and a crash in between makes it deliver a committed message twice.
@@ -20,6 +21,7 @@
 mod check;
 mod end;
 mod load;
+mod resume;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ use crate::names;
 pub(crate) use check::run;
 pub(crate) use end::end;
 pub(crate) use load::load;
+pub(crate) use resume::resume;
 use state::State;
 
 /// The group whose offsets are the progress of transactions.

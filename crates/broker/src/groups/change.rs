@@ -9,7 +9,7 @@ use wire::codes::response;
 use wire::json::{self, Dialect};
 
 use super::handlers::altered;
-use super::{Forbidden, GROUPS_MAX, Groups};
+use super::{FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
 use crate::{Refusal, persist};
 
 /// One change of the table.
@@ -21,19 +21,57 @@ pub(crate) enum GroupChange {
     Put(Box<SubscriptionGroupConfig>),
     /// Removes the group if it exists.
     Remove(String),
+    /// Opens or closes a topic for the group if that exists.
+    Forbid {
+        /// Consumer group.
+        group: String,
+        /// Topic, which need not exist.
+        topic: String,
+        /// Whether the group may read it.
+        readable: bool,
+    },
 }
 
 impl GroupChange {
     fn name(&self) -> &str {
         match self {
-            Self::Ensure(name) | Self::Remove(name) => name,
+            Self::Ensure(name) | Self::Remove(name) | Self::Forbid { group: name, .. } => name,
             Self::Put(config) => config.group_name.as_deref().unwrap_or_default(),
         }
     }
 }
 
-/// The groups that will be different, by name; `None` for those that will be gone.
-type Staged = BTreeMap<String, Option<Arc<SubscriptionGroupConfig>>>;
+/// What will be different.
+#[derive(Default)]
+struct Staged {
+    /// Groups by name; `None` for those that will be gone.
+    groups: BTreeMap<String, Option<Arc<SubscriptionGroupConfig>>>,
+    /// Groups and topics that will be closed for reading, or open.
+    readable: BTreeMap<(String, String), bool>,
+}
+
+impl Staged {
+    fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.readable.is_empty()
+    }
+
+    fn extend(&mut self, next: Self) {
+        self.groups.extend(next.groups);
+        self.readable.extend(next.readable);
+    }
+
+    /// The table of closed topics behind the changes.
+    fn forbidden(&self, mut forbidden: Forbidden) -> Forbidden {
+        for ((group, topic), readable) in &self.readable {
+            let mask = forbidden.entry(group.clone()).or_default().entry(topic.clone()).or_default();
+            *mask = if *readable { *mask & !FORBIDDEN_READ } else { *mask | FORBIDDEN_READ };
+        }
+        forbidden.values_mut().for_each(|topics| topics.retain(|_, mask| *mask != 0));
+        forbidden
+            .retain(|group, topics| !topics.is_empty() && self.groups.get(group).is_none_or(Option::is_some));
+        forbidden
+    }
+}
 
 /// `subscriptionGroup.json`, borrowed from the table.
 #[derive(Serialize)]
@@ -51,7 +89,7 @@ impl Groups {
     /// not touched by a refused one. Nothing is visible before the file is on disk.
     pub(crate) fn commit(&self, changes: Vec<Vec<GroupChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut staged = Staged::new();
+        let mut staged = Staged::default();
         let mut outcomes: Vec<_> =
             changes.into_iter().map(|list| self.stage_all(&mut staged, list)).collect();
         if staged.is_empty() {
@@ -73,17 +111,22 @@ impl Groups {
     }
 
     fn stage_all(&self, staged: &mut Staged, list: Vec<GroupChange>) -> Result<(), Refusal> {
-        let mut next = Staged::new();
+        let mut next = Staged::default();
         for change in list {
             let name = change.name().to_owned();
-            let now =
-                next.get(&name).or_else(|| staged.get(&name)).cloned().unwrap_or_else(|| self.find(&name));
+            let coming = next.groups.get(&name).or_else(|| staged.groups.get(&name));
+            let now = coming.cloned().unwrap_or_else(|| self.find(&name));
             let config = match change {
                 GroupChange::Ensure(_) if now.is_some() => continue,
                 GroupChange::Ensure(name) => SubscriptionGroupConfig::new(name),
                 GroupChange::Remove(_) if now.is_none() => continue,
                 GroupChange::Remove(_) => {
-                    next.insert(name, None);
+                    next.groups.insert(name, None);
+                    continue;
+                }
+                GroupChange::Forbid { .. } if now.is_none() => continue,
+                GroupChange::Forbid { group, topic, readable } => {
+                    next.readable.insert((group, topic), readable);
                     continue;
                 }
                 GroupChange::Put(config) => {
@@ -93,10 +136,10 @@ impl Groups {
                 }
             };
             if now.is_none() {
-                let coming = |staged: &Staged| staged.values().flatten().count();
+                let coming = |staged: &Staged| staged.groups.values().flatten().count();
                 self.check_room(coming(staged) + coming(&next) + 1)?;
             }
-            next.insert(name, Some(Arc::new(config)));
+            next.groups.insert(name, Some(Arc::new(config)));
         }
         staged.extend(next);
         Ok(())
@@ -115,10 +158,10 @@ impl Groups {
             let lookup = self.lookup();
             (lookup.groups.clone(), lookup.forbidden.clone(), lookup.extra.clone())
         };
-        let kept = visible.iter().filter(|(name, _)| !staged.contains_key(*name));
-        let changed = staged.iter().filter_map(|(name, config)| Some((name, config.as_ref()?)));
+        let kept = visible.iter().filter(|(name, _)| !staged.groups.contains_key(*name));
+        let changed = staged.groups.iter().filter_map(|(name, config)| Some((name, config.as_ref()?)));
         let groups = kept.chain(changed).map(|(name, config)| (name.as_str(), &**config)).collect();
-        let forbidden = without_gone(forbidden, staged);
+        let forbidden = staged.forbidden(forbidden);
         let file = File {
             data_version: version,
             forbidden_table: &forbidden,
@@ -131,17 +174,12 @@ impl Groups {
     fn publish(&self, staged: Staged, version: DataVersion) {
         let mut lookup = self.lookup.write().unwrap_or_else(PoisonError::into_inner);
         lookup.version = version;
-        lookup.forbidden = without_gone(std::mem::take(&mut lookup.forbidden), &staged);
-        for (name, config) in staged {
+        lookup.forbidden = staged.forbidden(std::mem::take(&mut lookup.forbidden));
+        for (name, config) in staged.groups {
             match config {
                 Some(config) => lookup.groups.insert(name, config),
                 None => lookup.groups.remove(&name),
             };
         }
     }
-}
-
-fn without_gone(mut forbidden: Forbidden, staged: &Staged) -> Forbidden {
-    forbidden.retain(|group, _| staged.get(group).is_none_or(Option::is_some));
-    forbidden
 }

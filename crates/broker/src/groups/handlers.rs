@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
 use wire::body::SubscriptionGroupConfig;
 use wire::codes::response;
 use wire::frame::Command;
@@ -54,6 +55,24 @@ pub(crate) fn delete_group(
         forget_offsets(name);
     }
     Ok(Answer::success())
+}
+
+/// `UPDATE_AND_GET_GROUP_FORBIDDEN` (353): closes a topic for a group, opens it, or only tells. Unlike Java's, the group has
+/// to exist, and opening one topic leaves the others as they are (`SubscriptionGroupManager.updateForbidden`).
+pub(crate) fn forbid(groups: &Groups, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
+    names::check_length("topic", topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
+    if groups.find(group).is_none() {
+        return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker"));
+    }
+    let readable = !groups.is_read_forbidden(group, topic);
+    let wanted = command.fields.flag_or("readable", readable);
+    if wanted != readable {
+        let (group, topic) = (group.to_owned(), topic.to_owned());
+        return Err(Refusal::after(GroupChange::Forbid { group, topic, readable: wanted }));
+    }
+    let body = json!({ "group": group, "readable": readable, "topic": topic });
+    Ok(Answer::success().body(body.to_string().into_bytes()))
 }
 
 /// Whether a group may be made or changed to this.

@@ -1,4 +1,4 @@
-use wire::codes::request;
+use wire::codes::{request, response};
 use wire::frame::{Encoding, FrameWriter, Head};
 
 use super::*;
@@ -177,4 +177,30 @@ fn a_topic_is_closed_for_a_group_by_its_mask() {
     let groups = folder.open();
     assert!(groups.is_read_forbidden("g", "T"));
     assert!(!groups.is_read_forbidden("g", "U") && !groups.is_read_forbidden("h", "T"));
+}
+
+#[test]
+fn an_operator_closes_a_topic_for_a_group_and_opens_it() {
+    let folder = Folder::new();
+    std::fs::write(folder.path(), r#"{"forbiddenTable":{"g":{"U":2,"V":4}}}"#).unwrap();
+    let groups = folder.open();
+    let forbid = |fields: &[(&str, &str)]| {
+        let fields: Vec<_> = [("topic", "T")].iter().chain(fields).copied().collect();
+        ask(request::UPDATE_AND_GET_GROUP_FORBIDDEN, &fields, b"", |c| {
+            settled(&groups, 9, || forbid(&groups, c))
+        })
+    };
+    assert_eq!(refusal(forbid(&[("group", "g")])).0, response::SUBSCRIPTION_GROUP_NOT_EXIST);
+    groups.make("g", 1).unwrap();
+    let body = |fields: &[(&str, &str)]| String::from_utf8(forbid(fields).unwrap().body).unwrap();
+    let (open, closed) =
+        (r#"{"group":"g","readable":true,"topic":"T"}"#, r#"{"group":"g","readable":false,"topic":"T"}"#);
+    assert_eq!(body(&[("group", "g")]), open);
+    assert_eq!(body(&[("group", "g"), ("readable", "false")]), closed);
+    assert_eq!(body(&[("group", "g")]), closed);
+    let again = folder.open();
+    assert!(again.is_read_forbidden("g", "T") && again.is_read_forbidden("g", "V"), "it is on disk");
+    assert_eq!(body(&[("group", "g"), ("readable", "true")]), open);
+    let again = folder.open();
+    assert!(!again.is_read_forbidden("g", "T") && again.is_read_forbidden("g", "V"), "others stay");
 }

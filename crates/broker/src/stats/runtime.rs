@@ -60,7 +60,7 @@ fn decimal(value: f64) -> String {
 }
 
 /// The runtime table's part about messages, in Java's words. Requests do not wait in queues here and no page cache is locked, so
-/// those numbers are zero; how long single puts took is not measured, and its distribution is empty.
+/// those numbers are zero.
 pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
     let now_ms = broker.now_ms();
     let sums = {
@@ -99,6 +99,7 @@ pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
     let mut table: BTreeMap<String, String> = table;
     table.extend(positions(broker, now_ms));
     table.extend(pools(broker));
+    table.extend(broker.stats.puts.tell().map(|(key, value)| (key.to_owned(), value)));
     table
 }
 
@@ -140,22 +141,6 @@ fn pools(broker: &Broker) -> BTreeMap<String, String> {
         let capacity = broker.config.shown(&format!("{pool}ThreadPoolQueueCapacity"));
         table.insert(format!("{pool}ThreadPoolQueueCapacity"), capacity);
     }
-    let distribution = [
-        "<=0ms",
-        "0~10ms",
-        "10~50ms",
-        "50~100ms",
-        "100~200ms",
-        "200~500ms",
-        "500ms~1s",
-        "1~2s",
-        "2~3s",
-        "3~4s",
-        "4~5s",
-        "5~10s",
-        "10s~",
-    ];
-    let distribution: String = distribution.iter().map(|range| format!("[{range}]:0 ")).collect();
     for (key, value) in [
         ("EndTransactionQueueSize", "0"),
         ("EndTransactionThreadPoolQueueCapacity", &broker.config.shown("endTransactionPoolQueueCapacity")),
@@ -163,12 +148,7 @@ fn pools(broker: &Broker) -> BTreeMap<String, String> {
         ("brokerVersion", &wire::codes::VERSION.to_string()),
         ("brokerVersionDesc", "V5_5_0"),
         ("dispatchMaxBuffer", "0"),
-        ("getMessageEntireTimeMax", "0"),
         ("pageCacheLockTimeMills", "0"),
-        ("putLatency99", "0.00"),
-        ("putLatency999", "0.00"),
-        ("putMessageDistributeTime", &distribution),
-        ("putMessageEntireTimeMax", "0"),
         ("putMessageFailedTimes", "0"),
         ("remainTransientStoreBufferNumbs", "2147483647"),
         ("startAcceptSendRequestTimeStamp", "0"),

@@ -27,6 +27,7 @@ fn messages_in_and_out_are_counted_by_topic_group_and_broker() {
     let reader = broker.offsets.reader("g", "T");
     broker.offsets.note_pull(&reader, 0, 4, 4, 400);
     broker.offsets.note_pull(&reader, 0, 4, 0, 0);
+    broker.groups.make("g", 1).unwrap();
     broker.stats.count(Name::SendBack, "T", "g");
     sample(broker, SAMPLE_MS);
     let cluster = broker.config.broker_cluster_name.clone();
@@ -40,6 +41,65 @@ fn messages_in_and_out_are_counted_by_topic_group_and_broker() {
     assert_eq!(view("BROKER_GET_NUMS", &cluster), Ok((4, 0.4)));
     assert_eq!(view("TOPIC_PUT_NUMS", "U"), Err("The stats <TOPIC_PUT_NUMS> <U> not exist".to_owned()));
     assert_eq!(view("NO_SUCH", "T"), Err("The stats <NO_SUCH> <T> not exist".to_owned()));
+}
+
+#[test]
+fn bytes_and_times_of_sends_are_counted_by_topic_and_queue() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    let queue = fixture.queue("T", 3);
+    sample(broker, 0);
+    let send = |body: &[u8]| {
+        let fields = [
+            ("a", "PG"),
+            ("b", "T"),
+            ("c", "TBW102"),
+            ("d", "4"),
+            ("e", "3"),
+            ("f", "0"),
+            ("g", "1"),
+            ("h", "0"),
+        ];
+        assert_eq!(fixture.ask(request::SEND_MESSAGE_V2, &fields, body).0, 0);
+    };
+    send(&[7; 1000]);
+    send(&[7; 2000]);
+    queue.sent.count(2, 0, Duration::from_millis(15));
+    sample(broker, SAMPLE_MS);
+    let stored = broker.store.appended().get();
+    assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, stored);
+    assert!(view(&fixture, "TOPIC_PUT_LATENCY", "3@T").unwrap().0 >= 30);
+    for end in 2..=6 {
+        sample(broker, end * SAMPLE_MS);
+    }
+    let (_, _, body) = fixture.ask(request::GET_BROKER_RUNTIME_INFO, &[], b"");
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let counted = body["table"]["putMessageDistributeTime"].as_str().unwrap();
+    let puts = counted.split_whitespace().filter_map(|it| it.rsplit_once(':')?.1.parse::<u64>().ok());
+    assert_eq!(puts.sum::<u64>(), 2, "{counted}");
+}
+
+#[test]
+fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    broker.groups.make("g", 1).unwrap();
+    fixture.queue("T", 0);
+    let reader = broker.offsets.reader("g", "T");
+    sample(broker, 0);
+    broker.offsets.note_pull(&reader, 0, 4, 4, 400);
+    broker.stats.count(Name::SendBack, "T", "g");
+    sample(broker, SAMPLE_MS);
+    assert_eq!(view(&fixture, "SNDBCK_PUT_NUMS", "T@g").unwrap().0, 1);
+    broker.groups.commit(vec![vec![crate::groups::GroupChange::Remove("g".to_owned())]], 1);
+    broker.offsets.forget_group("g");
+    sample(broker, 2 * SAMPLE_MS);
+    for name in ["GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS"] {
+        assert!(view(&fixture, name, "T@g").is_err(), "{name}");
+    }
+    let cluster = broker.config.broker_cluster_name.clone();
+    assert_eq!(view(&fixture, "BROKER_GET_NUMS", &cluster).unwrap().0, 4);
+    assert!(broker.stats.events.lock().unwrap().is_empty());
 }
 
 #[test]

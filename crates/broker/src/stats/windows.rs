@@ -60,6 +60,8 @@ pub(super) struct Windows {
     counters: HashMap<Name, HashMap<String, Counter>>,
     /// The windows that take this sample.
     due: [bool; 3],
+    /// Samples that ended.
+    samples: usize,
 }
 
 impl Windows {
@@ -117,6 +119,12 @@ impl Windows {
                 }
             }
         }
+    }
+
+    /// Whether the sample that ended last ended a minute.
+    pub(super) fn ends_minute(&mut self) -> bool {
+        self.samples += 1;
+        self.samples.is_multiple_of(WINDOWS[0].1 - 1)
     }
 
     /// A counter; `None` when it never moved.

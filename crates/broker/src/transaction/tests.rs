@@ -158,6 +158,25 @@ fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
     assert!(producer.pushed().is_empty());
     assert_eq!(bodies(&fixture, names::CHECK_MAX_TIME_TOPIC, 0), ["A"]);
     assert_eq!(first(&fixture), 3);
+    // An operator has it checked again, from the beginning.
+    let queue = fixture.queue(names::CHECK_MAX_TIME_TOPIC, 0);
+    let mut units = Vec::new();
+    queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
+    let id = wire::id::OffsetId { store_host: fixture.broker.store_host, log_offset: units[0].log_offset };
+    let mut text = Vec::new();
+    id.append_to(&mut text);
+    let resume = |id: &str| fixture.ask(323, &[("topic", "T"), ("msgId", id)], b"");
+    assert_eq!(resume(std::str::from_utf8(&text).unwrap()).0, 0);
+    check_after(&fixture, 10);
+    let mut pushed = producer.pushed();
+    let command = Command::decode(&mut pushed).unwrap();
+    assert_eq!((command.code, command.fields.text("tranStateTableOffset")), (39, Some("4")));
+    let at = command.fields.need_number("commitLogOffset").unwrap();
+    assert_eq!(commit(&fixture, (4, at)), Ok(0));
+    assert_eq!(bodies(&fixture, "T", 1), ["A"]);
+    // Any other message stays what it is.
+    let (code, remark, _) = resume("7F00000100002A9F0000000000000000");
+    assert!(code == 1 && remark.contains("is not the offset id of a message"), "{remark}");
 }
 
 #[test]

@@ -1,0 +1,41 @@
+//! 323 `RESUME_CHECK_HALF_MESSAGE`: a transaction that was given up is checked again
+//! (`AdminBrokerProcessor.resumeCheckHalfMessage`).
+
+use store::Message;
+use wire::frame::Command;
+use wire::id::OffsetId;
+use wire::properties::{self, key};
+use wire::record::RecordView;
+
+use crate::broker::Broker;
+use crate::send::not_put;
+use crate::{Answer, Refusal, names};
+
+/// Stores a message of `TRANS_CHECK_MAX_TIME_TOPIC`, named by its offset id, as a half message that was never checked.
+/// May wait for the disk.
+pub(crate) fn resume(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
+    let id = command.fields.need("msgId")?;
+    let missing = || {
+        let remark = format!(
+            "Put message back to {} failed. {id:?} is not the offset id of a message of {}",
+            names::HALF_TOPIC,
+            names::CHECK_MAX_TIME_TOPIC
+        );
+        Refusal::error(remark)
+    };
+    let place = OffsetId::parse(id).ok_or_else(missing)?;
+    let mut bytes = Vec::new();
+    broker.store.record_at(place.log_offset, &mut bytes).map_err(|_| missing())?;
+    let record = RecordView::parse(&bytes).map_err(|_| missing())?;
+    if record.topic() != names::CHECK_MAX_TIME_TOPIC.as_bytes() {
+        return Err(missing());
+    }
+    broker.half_topic()?;
+    let mut text = Vec::new();
+    let dropped = [key::TRANSACTION_CHECK_TIMES, key::TRANSACTION_PREPARED_QUEUE_OFFSET];
+    properties::rewrite(&mut text, record.properties(), &dropped, &[]);
+    let message = Message { properties: &text, store_host: broker.store_host, ..Message::of(&record) };
+    broker.put(names::HALF_TOPIC, 0, &message).map_err(|error| not_put(broker, error))?;
+    tracing::info!(id, "a transaction that was given up is checked again");
+    Ok(Answer::success())
+}
