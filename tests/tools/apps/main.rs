@@ -1,13 +1,14 @@
 //! Groups of consumers on the Rust client against a real server: consumption in order while members join and leave every
 //! second; then how soon a newcomer to a group of ten gets its first message, and how soon others go on with the queues of
-//! a member that was killed.
+//! a member that was killed. Or, with `transactions`, producers of transactions while everything is killed.
 //!
-//! `cargo run --example apps -- [--binary target/release/vostok] [--seconds 20] [--seed N]`
+//! `cargo run --example apps -- [churn|transactions] [--binary target/release/vostok] [--seconds 20] [--seed N]`
 
 #[path = "../../common/mod.rs"]
 mod common;
 
 mod churn;
+mod halves;
 mod joins;
 
 use std::error::Error;
@@ -17,7 +18,7 @@ use std::error::Error;
 pub struct Arguments {
     /// The server.
     pub binary: String,
-    /// How long members come and go.
+    /// How long members come and go, or everything is killed again and again.
     pub seconds: u64,
     /// What the random decisions follow.
     pub seed: u64,
@@ -58,11 +59,17 @@ fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = arguments(std::env::args().skip(1))?;
-    let parts = [
-        ("orderly under churn", block_on(churn::run(&arguments))?),
-        ("joining and killing", block_on(joins::run(&arguments))?),
-    ];
+    let mut words = std::env::args().skip(1).peekable();
+    let tool = words.next_if(|word| !word.starts_with("--")).unwrap_or_else(|| "churn".to_owned());
+    let arguments = arguments(words)?;
+    let parts = match tool.as_str() {
+        "churn" => vec![
+            ("orderly under churn", block_on(churn::run(&arguments))?),
+            ("joining and killing", block_on(joins::run(&arguments))?),
+        ],
+        "transactions" => vec![("transactions under kill -9", block_on(halves::run(&arguments))?)],
+        _ => return Err(format!("{tool} is neither churn nor transactions").into()),
+    };
     let mut failed = 0;
     for (name, outcome) in &parts {
         match outcome {
@@ -73,6 +80,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    println!("churn: {} passed, {failed} failed, 0 skipped", parts.len() - failed);
+    println!("{tool}: {} passed, {failed} failed, 0 skipped", parts.len() - failed);
     if failed == 0 { Ok(()) } else { Err("something failed".into()) }
 }
