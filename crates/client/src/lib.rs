@@ -40,7 +40,7 @@ pub use message::{Message, Received};
 pub use producer::{Compress, Producer, ProducerConfig, SendOutcome, SendStatus};
 pub use pull::{PullRequest, PullStatus, Pulled};
 pub use pull_consumer::PullConsumer;
-pub use push::{From, MessageModel, PushConfig, PushConsumer, Verdict};
+pub use push::{Allocation, From, MessageModel, PushConfig, PushConsumer, Verdict};
 pub use route::Route;
 pub use subscription::Expression;
 pub use trace::TRACE_TOPIC;

@@ -28,6 +28,7 @@ mod queue;
 mod rebalance;
 mod window;
 
+pub use allocation::Allocation;
 pub use consumer::PushConsumer;
 pub use listener::Verdict;
 
@@ -60,6 +61,8 @@ pub struct PushConfig {
     pub model: MessageModel,
     /// Where to begin.
     pub from: From,
+    /// How queues are shared out among the members.
+    pub allocation: Allocation,
     /// Listener threads (`consumeThreadMin`).
     pub threads: usize,
     /// Most messages per call of the listener (`consumeMessageBatchMaxSize`).
@@ -92,6 +95,7 @@ impl PushConfig {
             subscriptions: BTreeMap::from([(topic.into(), expression.into())]),
             model: MessageModel::Clustering,
             from: From::Last,
+            allocation: Allocation::Average,
             threads: 20,
             batch: 1,
             pull_messages: 32,

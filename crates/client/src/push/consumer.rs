@@ -9,7 +9,7 @@ use crate::inbox::{Asked, Door, WAITING_MAX};
 use crate::trace::Tracer;
 use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscription};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, interval, sleep_until};
@@ -37,6 +37,10 @@ pub(super) struct State {
     ended: Notify,
     /// Allows one rebalancing at a time.
     pub rebalancing: tokio::sync::Mutex<()>,
+    /// No queues are taken any more.
+    pub is_over: AtomicBool,
+    /// Held by the background task while it lives.
+    background: tokio::sync::Mutex<()>,
 }
 
 impl PushConsumer {
@@ -125,9 +129,12 @@ impl PushConsumer {
     /// Lets the listener finish what it has begun, stores the offsets and leaves the group.
     pub async fn shutdown(&self) {
         let state = self.state.clone();
+        state.is_over.store(true, Ordering::Release);
         state.ended.notify_one();
         let Shared { client, config, tracer, .. } = &*state.shared;
         client.inner.remote.inbox.close(&config.group);
+        // What it has begun is finished: a renewal that came after the queues are unlocked would lock them again.
+        let _idle = state.background.lock().await;
         let _still = state.rebalancing.lock().await;
         let assigned = std::mem::take(&mut *state.assigned());
         let shared = state.shared.clone();
@@ -208,11 +215,14 @@ impl State {
             members_changed: Arc::new(Notify::new()),
             ended: Notify::new(),
             rebalancing: tokio::sync::Mutex::new(()),
+            is_over: AtomicBool::new(false),
+            background: tokio::sync::Mutex::new(()),
         }
     }
 
     /// Rebalances, stores offsets, renews locks and answers brokers until the consumer ends.
     async fn run(self: Arc<Self>, mut questions: mpsc::Receiver<Asked>, first: Again) {
+        let _alive = self.background.lock().await;
         let mut rebalance_at = after(first);
         let mut commit = interval(COMMIT_INTERVAL);
         let mut renewal = interval(orderly::RENEWAL);

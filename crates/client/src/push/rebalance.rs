@@ -1,7 +1,6 @@
 //! Which queues this member reads: taking them, giving them up, and how far they are consumed (`RebalanceImpl`,
 //! `RebalancePushImpl`).
 
-use super::allocation::average;
 use super::consumer::State;
 use super::queue::{Assigned, Shared, pull};
 use super::window::Window;
@@ -9,6 +8,7 @@ use super::{From, broadcast, name_of, retry_topic};
 use crate::{Error, MessageQueue};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use wire::body::MessageModel;
 
@@ -27,6 +27,9 @@ impl State {
     /// Takes the queues that are ours now and gives up those that are not.
     pub async fn rebalance(self: &Arc<Self>) -> Again {
         let _alone = self.rebalancing.lock().await;
+        if self.is_over.load(Ordering::Acquire) {
+            return Again::Sometime;
+        }
         let config = &self.shared.config;
         let mut topics: Vec<_> = config.subscriptions.keys().cloned().collect();
         if config.model == MessageModel::Clustering {
@@ -62,7 +65,7 @@ impl State {
             return Err(Error::Illegal(format!("the broker knows no member of group {}", config.group)));
         }
         members.sort();
-        Ok(average(&route.subscribe, &members, client.id()).to_vec())
+        Ok(config.allocation.share(&route.subscribe, &members, client.id()))
     }
 
     async fn adopt(self: &Arc<Self>, topic: &str, share: &[MessageQueue]) -> Again {

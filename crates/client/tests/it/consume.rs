@@ -3,8 +3,8 @@
 use crate::block_on;
 use crate::cluster::{Cluster, QUEUES};
 use client::{
-    Client, Config, From, Message, MessageModel, MessageQueue, Producer, ProducerConfig, PullConsumer,
-    PushConfig, PushConsumer, Verdict,
+    Allocation, Client, Config, From, Message, MessageModel, MessageQueue, Producer, ProducerConfig,
+    PullConsumer, PushConfig, PushConsumer, Verdict,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -50,6 +50,15 @@ async fn take(receiver: &mut UnboundedReceiver<String>, count: usize) -> BTreeSe
         taken.insert(receiver.recv().await.unwrap().parse().unwrap());
     }
     taken
+}
+
+/// Waits for what must come.
+async fn until(holds: impl AsyncFn() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while !holds().await {
+        assert!(std::time::Instant::now() < end, "not within a minute");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 fn first(config: PushConfig) -> PushConfig {
@@ -227,5 +236,53 @@ fn a_group_starts_once_per_client_and_an_offset_outside_the_queue_is_corrected()
         assert_eq!(take(&mut receiver, 4).await.len(), 4);
         consumer.shutdown().await;
         client.shutdown();
+    });
+}
+
+#[test]
+fn a_consumer_that_ends_takes_no_queues_again() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let clients = [client(&cluster), client(&cluster)];
+        let config = || PushConfig { threads: 1, ..PushConfig::new("g", "T", "*") };
+        let start = |index: usize| PushConsumer::start(&clients[index], config(), |_| Verdict::Done);
+        let mut leaving = start(0).await.unwrap();
+        for round in 1..=10 {
+            // The newcomer has the broker tell the other one to look at the queues, while that one leaves.
+            let ((), joined) = tokio::join!(leaving.shutdown(), start(round % 2));
+            let joined = joined.unwrap();
+            assert_eq!(leaving.queues(), [] as [MessageQueue; 0]);
+            until(async || {
+                joined.queues().iter().filter(|queue| queue.topic == "T").count() == QUEUES as usize
+            })
+            .await;
+            assert_eq!(leaving.queues(), [] as [MessageQueue; 0]);
+            leaving = joined;
+        }
+        leaving.shutdown().await;
+    });
+}
+
+#[test]
+fn members_share_queues_as_configured() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let clients = [client(&cluster), client(&cluster)];
+        let mut members = Vec::new();
+        for client in &clients {
+            let config = PushConfig { allocation: Allocation::Circle, ..PushConfig::new("g", "T", "*") };
+            members.push(PushConsumer::start(client, config, |_| Verdict::Done).await.unwrap());
+        }
+        let of_topic = |consumer: &PushConsumer| {
+            let queues = consumer.queues().into_iter().filter(|queue| queue.topic == "T");
+            queues.map(|queue| queue.queue_id).collect::<Vec<_>>()
+        };
+        let all = |index: i32| (0..QUEUES).filter(|id| id % 2 == index).collect::<Vec<i32>>();
+        // Who is first is a matter of names.
+        let expected = BTreeSet::from([all(0), all(1)]);
+        until(async || members.iter().map(of_topic).collect::<BTreeSet<_>>() == expected).await;
+        for member in members {
+            member.shutdown().await;
+        }
     });
 }
