@@ -15,13 +15,14 @@
 //! | listener threads | `crew` |
 //! | messages in any order, sent back on failure | `listener` |
 //! | messages in the order of their queues | `orderly` |
-//! | what brokers ask | `answers` |
+//! | what brokers ask | `answers`, `figures` |
 
 mod allocation;
 mod answers;
 mod broadcast;
 mod consumer;
 mod crew;
+mod figures;
 mod listener;
 mod orderly;
 mod queue;

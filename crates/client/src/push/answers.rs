@@ -9,7 +9,7 @@ use crate::{MessageQueue, Received, clock};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 use wire::body::{ConsumerRunningInfo, ConsumerStatus};
 use wire::json;
@@ -48,7 +48,7 @@ impl State {
     }
 
     fn running(&self, wants_stacks: bool) -> ConsumerRunningInfo {
-        let Shared { config, is_orderly, version, .. } = &*self.shared;
+        let Shared { config, is_orderly, version, tally, .. } = &*self.shared;
         let now = Instant::now();
         let properties = [
             ("PROP_CONSUMEORDERLY", is_orderly.to_string()),
@@ -60,29 +60,24 @@ impl State {
         ];
         let queue = |(queue, state): (&MessageQueue, &Arc<Assigned>)| {
             let ((count, bytes), next) = state.load();
+            let (first, last, in_hand) = state.in_hand().unwrap_or_default();
+            let when = |time: &AtomicI64| time.load(Ordering::Relaxed);
             let value = json!({
                 "commitOffset": state.committable(),
                 "cachedMsgCount": count,
                 "cachedMsgMinOffset": if count > 0 { state.committable() } else { 0 },
                 "cachedMsgMaxOffset": if count > 0 { next - 1 } else { 0 },
                 "cachedMsgSizeInMiB": bytes >> 20,
-                "transactionMsgCount": 0, "transactionMsgMinOffset": 0, "transactionMsgMaxOffset": 0,
+                "transactionMsgCount": in_hand, "transactionMsgMinOffset": first, "transactionMsgMaxOffset": last,
                 "locked": *is_orderly && state.is_owned(now),
-                "tryUnlockTimes": 0, "lastLockTimestamp": 0,
+                // A queue is unlocked once, when the listener is out of it.
+                "tryUnlockTimes": 0, "lastLockTimestamp": when(&state.locked_ms),
                 "droped": state.is_dropped(),
-                "lastPullTimestamp": clock::now_ms(), "lastConsumeTimestamp": clock::now_ms(),
+                "lastPullTimestamp": when(&state.pulled_ms), "lastConsumeTimestamp": when(&state.consumed_ms),
             });
             (queue.clone(), value)
         };
         let seconds = ((clock::now_ms() - version).max(1)) as f64 / 1000.0;
-        let (done, failed) =
-            (self.shared.done.load(Ordering::Relaxed), self.shared.failed.load(Ordering::Relaxed));
-        // The figures of the whole consumer since its start.
-        let status = json!({
-            "pullRT": 0.0, "pullTPS": done as f64 / seconds, "consumeRT": 0.0,
-            "consumeOKTPS": done as f64 / seconds, "consumeFailedTPS": failed as f64 / seconds,
-            "consumeFailedMsgs": failed,
-        });
         let registration = super::consumer::registration(config, *version);
         let topics = config.subscriptions.keys();
         ConsumerRunningInfo {
@@ -91,7 +86,7 @@ impl State {
             properties: properties.map(|(name, value)| (name.to_owned(), value)).into(),
             subscription_set: registration.subscription_data_set,
             mq_table: self.assigned().iter().map(queue).collect(),
-            status_table: topics.map(|topic| (topic.clone(), status.clone())).collect(),
+            status_table: topics.map(|topic| (topic.clone(), tally.status(topic, seconds))).collect(),
             ..ConsumerRunningInfo::default()
         }
     }

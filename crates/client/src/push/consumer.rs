@@ -1,6 +1,7 @@
 //! Start, background work and end of a push consumer.
 
 use super::crew::Crew;
+use super::figures::Tally;
 use super::listener::{Listener, Verdict, send_back_all};
 use super::queue::{Assigned, Shared};
 use super::rebalance::Again;
@@ -9,7 +10,7 @@ use crate::inbox::{Asked, Door, WAITING_MAX};
 use crate::trace::Tracer;
 use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscription};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, interval, sleep_until};
@@ -99,10 +100,9 @@ impl PushConsumer {
         let (returns, returned) = mpsc::unbounded_channel();
         let crew = Crew::start(config.threads)?;
         let tracer = config.trace.as_ref().and_then(|topic| Tracer::start(client, &config.group, topic));
-        let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let tally = Tally::default();
         let (client, listener) = (client.clone(), Mutex::new(Some(listener)));
-        let shared =
-            Shared { client, config, crew, listener, is_orderly, returns, tracer, version, done, failed };
+        let shared = Shared { client, config, crew, listener, is_orderly, returns, tracer, version, tally };
         let shared = Arc::new(shared);
         let state = Arc::new(State::new(shared.clone(), local));
         let Shared { client, config, .. } = &*shared;

@@ -6,7 +6,7 @@ use super::{RETRY_LATER, retry_topic};
 use crate::{Client, Error, Received};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::body::MessageModel;
 use wire::codes::request;
 use wire::properties::key;
@@ -40,6 +40,7 @@ impl Shared {
         let Some(listener) = self.listener.lock().expect("short section").clone() else {
             return Verdict::Later;
         };
+        let begin = Instant::now();
         let verdict = catch_unwind(AssertUnwindSafe(|| listener(messages))).unwrap_or_else(|_| {
             let queue = messages.first().map(|message| super::name_of(&message.queue));
             tracing::error!(queue, "the listener panicked; its messages will come again");
@@ -48,7 +49,10 @@ impl Shared {
         if let Some((tracer, consumed)) = traced {
             tracer.consumed(&consumed, messages, verdict == Verdict::Done);
         }
-        self.tally(messages, verdict);
+        if let Some(first) = messages.first() {
+            let is_done = verdict == Verdict::Done;
+            self.tally.called(&first.queue.topic, messages.len(), is_done, begin.elapsed());
+        }
         verdict
     }
 

@@ -33,12 +33,15 @@ pub(super) struct Line {
     is_called: bool,
     /// The lock counts until then.
     owned_until: Option<Instant>,
+    /// First and last offset and number of the messages the listener has.
+    in_hand: Option<(i64, i64, usize)>,
 }
 
 impl Assigned {
     /// Notes that the lock was renewed.
     pub fn renew(&self, now: Instant) {
         self.line().owned_until = Some(now + TRUST);
+        self.locked_ms.store(crate::clock::now_ms(), Ordering::Relaxed);
     }
 
     /// True while the lock counts.
@@ -53,11 +56,19 @@ impl Assigned {
         if taken.is_empty() {
             line.is_called = false;
         }
+        let ends = taken.first().zip(taken.last());
+        line.in_hand = ends.map(|(first, last)| (first.queue_offset, last.queue_offset, taken.len()));
         taken
+    }
+
+    /// What the listener has of a queue consumed in order: first and last offset and number.
+    pub fn in_hand(&self) -> Option<(i64, i64, usize)> {
+        self.line().in_hand
     }
 
     fn put_back(&self, messages: Vec<Received>) {
         let mut line = self.line();
+        line.in_hand = None;
         messages.into_iter().rev().for_each(|message| line.waiting.push_front(message));
     }
 }
@@ -142,12 +153,5 @@ impl Shared {
     /// With which delay level and after how many retries messages are sent back. In order they have had their retries.
     pub fn back(&self) -> (i32, i32) {
         (if self.is_orderly { -1 } else { 0 }, self.retries_max())
-    }
-
-    /// Counts a call of the listener.
-    pub fn tally(&self, messages: &[Received], verdict: Verdict) {
-        let count = messages.len() as u64;
-        let counter = if verdict == Verdict::Done { &self.done } else { &self.failed };
-        counter.fetch_add(count, Ordering::Relaxed);
     }
 }

@@ -1,14 +1,16 @@
 //! One assigned queue: its window, and the loop that pulls.
 
 use super::crew::Crew;
+use super::figures::Tally;
 use super::listener::{Delivery, Listener, restore_topic};
 use super::orderly::Line;
 use super::window::Window;
 use super::{HOLD, PAUSE, PushConfig, name_of};
 use crate::trace::Tracer;
-use crate::{Client, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::{Client, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received, clock};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use wire::codes::response;
@@ -24,10 +26,16 @@ pub(super) struct Assigned {
     line: Mutex<Line>,
     /// Held while the listener has messages of a queue that is consumed in order.
     pub consuming: tokio::sync::Mutex<()>,
+    /// When it was pulled from, consumed and locked last, milliseconds since 1970; at first when it was taken
+    /// (`ProcessQueue`).
+    pub pulled_ms: AtomicI64,
+    pub consumed_ms: AtomicI64,
+    pub locked_ms: AtomicI64,
 }
 
 impl Assigned {
     pub fn new(queue: MessageQueue, window: Window) -> Self {
+        let now_ms = || AtomicI64::new(clock::now_ms());
         Self {
             queue,
             window: Mutex::new(window),
@@ -35,6 +43,9 @@ impl Assigned {
             changed: Notify::new(),
             line: Mutex::default(),
             consuming: tokio::sync::Mutex::new(()),
+            pulled_ms: now_ms(),
+            consumed_ms: now_ms(),
+            locked_ms: now_ms(),
         }
     }
 
@@ -55,6 +66,7 @@ impl Assigned {
     /// Marks messages as done.
     pub fn done(&self, messages: &[Received]) {
         self.window().done(messages.iter().map(|message| message.queue_offset));
+        self.consumed_ms.store(clock::now_ms(), Ordering::Relaxed);
         self.changed.notify_one();
     }
 
@@ -97,9 +109,8 @@ pub(super) struct Shared {
     pub tracer: Option<Tracer>,
     /// Version of the subscriptions: the time of the start.
     pub version: i64,
-    /// Messages the listener finished, and did not.
-    pub done: AtomicU64,
-    pub failed: AtomicU64,
+    /// What was pulled and consumed.
+    pub tally: Tally,
 }
 
 impl Shared {
@@ -134,6 +145,8 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
             broker_id,
             ..PullRequest::new(&shared.config.group, &assigned.queue, offset)
         };
+        assigned.pulled_ms.store(clock::now_ms(), Ordering::Relaxed);
+        let begin = Instant::now();
         let pulling = shared.client.pull(&request);
         tokio::pin!(pulling);
         let pulled = loop {
@@ -145,6 +158,10 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
         match pulled {
             Ok(pulled) => {
                 broker_id = pulled.suggest_broker_id;
+                if pulled.status == PullStatus::Found {
+                    let (topic, count) = (&assigned.queue.topic, pulled.messages.len());
+                    shared.tally.pulled(topic, count, begin.elapsed());
+                }
                 take(&shared, &assigned, pulled);
             }
             Err(error) => {

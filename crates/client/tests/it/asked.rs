@@ -79,7 +79,15 @@ fn a_consumer_says_where_it_is_and_how_it_is() {
         assert_eq!(running.mq_table.keys().filter(|queue| queue.topic == "T").count(), 4);
         let topics: Vec<_> = running.subscription_set.iter().map(|data| data.topic.as_str()).collect();
         assert_eq!(topics, ["T", "%RETRY%g"]);
-        assert!(running.status_table.contains_key("T"));
+        let figure = |key: &str| running.status_table["T"][key].as_f64().unwrap();
+        for key in ["pullRT", "pullTPS", "consumeRT", "consumeOKTPS"] {
+            assert!(figure(key) > 0.0, "{key} is {}", figure(key));
+        }
+        assert_eq!((figure("consumeFailedTPS"), figure("consumeFailedMsgs")), (0.0, 0.0));
+        for value in running.mq_table.values() {
+            let time = |key: &str| value[key].as_i64().unwrap();
+            assert!(time("lastPullTimestamp") >= start && time("lastConsumeTimestamp") >= start, "{value}");
+        }
         let answer = ask(request::GET_CONSUMER_RUNNING_INFO, "other").await;
         let remark = "The Consumer Group <other> not exist in this consumer";
         assert_eq!((answer.code, answer.remark.as_deref()), (1, Some(remark)));
