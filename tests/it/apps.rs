@@ -16,6 +16,9 @@ mod consumer;
 #[path = "../../crates/client/examples/orderly.rs"]
 mod orderly;
 #[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/pop.rs"]
+mod pop;
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
 #[path = "../../crates/client/examples/producer.rs"]
 mod producer;
 #[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
@@ -89,6 +92,12 @@ fn the_example_of_order_keeps_it() {
 fn the_example_of_pulling_finds_what_its_condition_asks_for() {
     let stage = Stage::start(&["enablePropertyFilter=true"]);
     block_on(pull::run(&namesrv(&stage, "Measurements"), "Measurements")).expect("ten alarms");
+}
+
+#[test]
+fn the_example_of_pops_finishes_every_job() {
+    let stage = Stage::start(&[]);
+    block_on(pop::run(&namesrv(&stage, "Jobs"), "Jobs")).expect("twelve jobs");
 }
 
 #[test]

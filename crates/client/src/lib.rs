@@ -8,6 +8,7 @@
 //! - [`PullConsumer`]: reading queues of one's choice.
 //! - [`PushConsumer`]: messages come to a listener, several at once or queue by queue in order; queues are shared by the
 //!   members of the group.
+//! - [`PopConsumer`]: brokers hand messages out one by one; what is not acknowledged comes again, to any member.
 //!
 //! The programs in `examples/` show each of them; the project's tests run them against a real broker.
 
@@ -22,6 +23,7 @@ mod inbox;
 mod locks;
 mod message;
 mod offsets;
+mod pop;
 mod producer;
 mod pull;
 mod pull_consumer;
@@ -37,6 +39,7 @@ pub use client::{Client, Config};
 pub use compress::{Compression, compress, decompress};
 pub use error::Error;
 pub use message::{Message, Received};
+pub use pop::{PopConfig, PopConsumer, Popped};
 pub use producer::{Compress, Producer, ProducerConfig, SendOutcome, SendStatus};
 pub use pull::{PullRequest, PullStatus, Pulled};
 pub use pull_consumer::PullConsumer;
