@@ -389,10 +389,16 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
         gate.cancels += 1;
     }
     let delivered_ms = gate.map_or(i64::MIN, |gate| gate.delivered_ms);
+    if done.is_ok() {
+        for pending in &turn.pending {
+            let sizes = pending.records.clone().map(|index| u64::from(turn.batch.placed(index).size));
+            pending.queue.sent.count(sizes.sum());
+        }
+    }
     match done {
         Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, (delivered_ms, begin), out),
         Ok(()) => {
-            count(broker, &sent(turn), begin.elapsed());
+            took(broker, turn.pending.iter().map(|pending| &pending.queue), begin.elapsed());
             let mut ids = Vec::new();
             for pending in &turn.pending {
                 reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
@@ -417,26 +423,11 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     turn.clear();
 }
 
-/// The staged requests and bytes of each queue. A queue may stand there more than once.
-fn sent(turn: &SendTurn) -> Vec<(Arc<Queue>, u64, u64)> {
-    let mut sent: Vec<(Arc<Queue>, u64, u64)> = Vec::new();
-    for pending in &turn.pending {
-        let bytes =
-            pending.records.clone().map(|index| u64::from(turn.batch.placed(index).size)).sum::<u64>();
-        let known = sent.iter_mut().rev().take(8).find(|(queue, ..)| Arc::ptr_eq(queue, &pending.queue));
-        match known {
-            Some((_, requests, total)) => (*requests, *total) = (*requests + 1, *total + bytes),
-            None => sent.push((pending.queue.clone(), 1, bytes)),
-        }
-    }
-    sent
-}
-
-/// Counts what was stored together, for statistics.
-fn count(broker: &Broker, sent: &[(Arc<Queue>, u64, u64)], time: Duration) {
-    for (queue, requests, bytes) in sent {
-        queue.sent.count(*requests, *bytes, time);
-        broker.stats.puts.took(time, *requests as usize);
+/// Counts, for statistics, how long the requests to these queues took that were stored together.
+fn took<'a>(broker: &Broker, queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>, time: Duration) {
+    broker.stats.puts.took(time, queues.len());
+    if time >= Duration::from_millis(1) {
+        queues.for_each(|queue| queue.sent.took(time));
     }
 }
 
@@ -460,16 +451,16 @@ fn defer(
     }
     let end = turn.batch.end();
     let broker = broker.handle();
-    let sent = sent(turn);
+    let sent: Vec<_> = turn.pending.iter().map(|pending| pending.queue.clone()).collect();
     if late.is_empty() {
-        count(&broker, &sent, begin.elapsed());
+        took(&broker, sent.iter(), begin.elapsed());
         return broker.wake_when_flushed(end, queues);
     }
     // A connection whose sends come faster than the disk takes them waits.
     let charge = peer.charge(turn.batch.size() + late.len());
     let (peer, store) = (peer.clone(), broker.store.clone());
     let answer = move |outcome: FlushOutcome| {
-        count(&broker, &sent, begin.elapsed());
+        took(&broker, sent.iter(), begin.elapsed());
         match &outcome {
             FlushOutcome::Flushed => {}
             FlushOutcome::TimedOut => reply::recode(&mut late, response::FLUSH_DISK_TIMEOUT),

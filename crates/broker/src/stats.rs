@@ -2,8 +2,7 @@
 //! `StatsItem`), and totals for the runtime table (`StoreStatsService`, `BrokerStats`).
 //!
 //! The ends of the queues say how many messages came, and the entry a pull notes its offset at says what left; only bytes and
-//! times of sends are counted on their way, once per wake-up and queue. Every ten seconds all is looked at; what moved is
-//! remembered.
+//! times of sends are counted on their way. Every ten seconds all is looked at; what moved is remembered.
 
 mod puts;
 mod runtime;
@@ -194,14 +193,15 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Counts requests that were stored together.
-    pub(crate) fn count(&self, requests: u64, bytes: u64, time: Duration) {
+    /// Counts a request whose records have so many bytes.
+    pub(crate) fn count(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.requests.fetch_add(requests, Ordering::Relaxed);
-        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_mul(requests);
-        if ms > 0 {
-            self.ms.fetch_add(ms, Ordering::Relaxed);
-        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds how long storing one took.
+    pub(crate) fn took(&self, time: Duration) {
+        self.ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 

@@ -64,7 +64,7 @@ fn bytes_and_times_of_sends_are_counted_by_topic_and_queue() {
     };
     send(&[7; 1000]);
     send(&[7; 2000]);
-    queue.sent.count(2, 0, Duration::from_millis(15));
+    (0..2).for_each(|_| queue.sent.took(Duration::from_millis(15)));
     sample(broker, SAMPLE_MS);
     let stored = broker.store.appended().get();
     assert_eq!(view(&fixture, "TOPIC_PUT_SIZE", "T").unwrap().0, stored);
