@@ -14,7 +14,7 @@ use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, price_per_mil
 use crate::judge::{Judged, Language, Text, both, numbers};
 use crate::pages::write::write_file;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Share of its safe rate at which a system is run, for its price.
 const PLANNED: f64 = 0.7;
@@ -65,11 +65,26 @@ pub fn run(flags: &CompareFlags) -> Result<(), Error> {
         println!("{}", line.get(flags.lang));
     }
     let path = flags.out.clone().unwrap_or_else(|| flags.second.join("compare.html"));
-    write_file(&path, &page::page(&comparison, (&one, &other), flags.lang))?;
+    let place = |run: &Path| way(path.parent().unwrap_or(Path::new(".")), run);
+    let places = (place(&flags.first), place(&flags.second));
+    write_file(&path, &page::page(&comparison, (&one, &other), (&places.0, &places.1), flags.lang))?;
     let data = path.with_extension("json");
     write_file(&data, &serde_json::to_string_pretty(&comparison).expect("texts and numbers become JSON"))?;
     println!("{}\n{}", path.display(), data.display());
     Ok(())
+}
+
+/// The way from one directory to another as links have it: empty, or ending in a slash. Where one of them cannot be
+/// found, the other as it was named.
+fn way(from: &Path, to: &Path) -> String {
+    let from = if from.as_os_str().is_empty() { Path::new(".") } else { from };
+    let (Ok(from), Ok(to)) = (from.canonicalize(), to.canonicalize()) else {
+        return format!("{}/", to.display());
+    };
+    let common = from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(common).map(|_| "..".to_owned());
+    let down = to.components().skip(common).map(|part| part.as_os_str().to_string_lossy().into_owned());
+    up.chain(down).map(|part| part + "/").collect()
 }
 
 impl Comparison {

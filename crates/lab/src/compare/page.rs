@@ -10,17 +10,22 @@ use crate::pages::figure::Figure;
 use crate::pages::{environment, says, words};
 use maud::{Markup, html};
 
-/// The comparison alone.
+/// The comparison alone; `places` lead from the page to the directories of the runs, each empty or ending in a slash.
 #[must_use]
-pub fn page(comparison: &Comparison, runs: (&Conclusion<'_>, &Conclusion<'_>), language: Language) -> String {
+pub fn page(
+    comparison: &Comparison,
+    runs: (&Conclusion<'_>, &Conclusion<'_>),
+    places: (&str, &str),
+    language: Language,
+) -> String {
     let (first, second) = (&runs.0.record.file, &runs.1.record.file);
     let machines = html! {
-        h3 { (comparison.first) } (environment::environment(first))
-        h3 { (comparison.second) } (environment::environment(second))
+        h3 { (comparison.first) } (environment::environment(first, places.0))
+        h3 { (comparison.second) } (environment::environment(second, places.1))
     };
     let origin = html! {
-        h3 { (comparison.first) } (environment::origin(first))
-        h3 { (comparison.second) } (environment::origin(second))
+        h3 { (comparison.first) } (environment::origin(first, places.0))
+        h3 { (comparison.second) } (environment::origin(second, places.1))
     };
     let chapters = [
         ("comparison", words("1 Comparison", "1 对比"), chapter(comparison)),

@@ -28,7 +28,7 @@ fn a_comparison_is_told_and_drawn() {
     ] {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
-    let page = page::page(&comparison, (&one, &other), Language::En);
+    let page = page::page(&comparison, (&one, &other), ("../a/", ""), Language::En);
     assert!(page.contains("<svg") && page.contains("更优"));
 }
 
@@ -42,4 +42,14 @@ fn what_is_written_is_read_again() {
     let again: Comparison = serde_json::from_str(&text).expect("the same type");
     assert_eq!(again.versus.pairings.len(), 2);
     assert_eq!(again.lines(), comparison.lines());
+}
+
+#[test]
+fn links_lead_from_the_page_to_each_run() {
+    let place = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b/deep"].map(|name| place.path().join(name));
+    [&a, &b].into_iter().for_each(|run| std::fs::create_dir_all(run).unwrap());
+    assert_eq!(way(&b, &b), "");
+    assert_eq!(way(&b, &a), "../../a/");
+    assert_eq!(way(place.path(), &b), "b/deep/");
 }

@@ -8,9 +8,9 @@ use maud::{Markup, html};
 /// Settings shown before the rest is folded.
 const SETTINGS_OPEN: usize = 12;
 
-/// Chapter 2.
+/// Chapter 2. `place` leads from the page to the run's directory: empty, or ending in a slash.
 #[must_use]
-pub fn environment(file: &RunFile) -> Markup {
+pub fn environment(file: &RunFile, place: &str) -> Markup {
     html! {
         table {
             tr { th { (words("target", "被测集群")) } th { (words("version", "版本")) } th { (words("name servers", "NameServer")) } th { (words("brokers", "Broker")) } }
@@ -20,7 +20,7 @@ pub fn environment(file: &RunFile) -> Markup {
         (machines(&file.hosts))
         (rooflines(&file.hosts))
         (settings(file))
-        p.from { a href="run.json" { "run.json" } }
+        p.from { (link(place, "run.json")) }
     }
 }
 
@@ -87,9 +87,14 @@ fn settings(file: &RunFile) -> Markup {
     }
 }
 
-/// Chapter 11.
+/// A link to a file of the run.
+fn link(place: &str, file: &str) -> Markup {
+    html! { a href={ (place) (file) } { (place) (file) } }
+}
+
+/// Chapter 11; `place` as for [`environment`].
 #[must_use]
-pub fn origin(file: &RunFile) -> Markup {
+pub fn origin(file: &RunFile, place: &str) -> Markup {
     html! {
         p { (words("Reproduce with:", "复现命令：")) }
         pre { (command_line(file)) }
@@ -99,8 +104,8 @@ pub fn origin(file: &RunFile) -> Markup {
             tr { th { (words("began, ms since 1970", "开始（1970 起毫秒）")) } td { (file.started_ms) } }
             tr { th { (words("ended", "结束")) } td { @match file.ended_ms { Some(ended) => (ended), None => (words("interrupted", "中断")) } } }
             tr { th { (words("data", "数据文件")) } td {
-                a href="run.json" { "run.json" } " " a href="report.json" { "report.json" } " " a href="cells.csv" { "cells.csv" } " " a href="report.md" { "report.md" }
-                " cells/*/*/{load,host-*,broker-*,events}.csv, latency.hlog" } }
+                @for name in ["run.json", "report.json", "cells.csv", "report.md"] { (link(place, name)) " " }
+                (place) "cells/*/*/{load,host-*,broker-*,events}.csv, latency.hlog" } }
         }
     }
 }

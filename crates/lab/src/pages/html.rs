@@ -29,7 +29,7 @@ pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) ->
     let none = |en: &str, zh: &str| html! { p.none { (words(en, zh)) } };
     let chapters = [
         ("verdict", words("1 Verdict", "1 结论"), verdict_box(run)),
-        ("environment", words("2 Environment", "2 环境"), environment::environment(file)),
+        ("environment", words("2 Environment", "2 环境"), environment::environment(file, "")),
         (
             "matrix",
             words("3 Matrix", "3 矩阵"),
@@ -61,7 +61,7 @@ pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) ->
                 )
             }),
         ),
-        ("origin", words("11 Origin", "11 来源与复现"), environment::origin(file)),
+        ("origin", words("11 Origin", "11 来源与复现"), environment::origin(file, "")),
     ];
     let title = format!("{} · {} · {}", file.scenario, file.target.name, file.id);
     page(&title, language, &chapters)

@@ -34,7 +34,12 @@ fn broker(target: &Target, plan: &Plan, (master, id): (u32, u32)) -> String {
     let role = if id == 0 { "ASYNC_MASTER" } else { "SLAVE" };
     let hours = target.retain.0.ceil();
     let lines = [
-        format!("# vostok serve --roles broker -c {name}-{id}.conf"),
+        // Masters that are to be copied, too, are RocketMQ's as long as Vostok does not replicate.
+        if plan.slaves > 0 {
+            format!("# mqbroker -c {name}-{id}.conf")
+        } else {
+            format!("# vostok serve --roles broker -c {name}-{id}.conf")
+        },
         "brokerClusterName=DefaultCluster".to_owned(),
         format!("brokerName={name}"),
         format!("brokerId={id}"),
@@ -55,8 +60,9 @@ fn readme(plan: &Plan) -> String {
     );
     if plan.slaves > 0 {
         text.push_str(
-            "\nThe files with `brokerRole=SLAVE` are for RocketMQ brokers: this version of Vostok serves masters only.\n\
-             带 `brokerRole=SLAVE` 的文件用于 RocketMQ：当前版本的 Vostok 仅支持主节点。\n",
+            "\nThis version of Vostok does not replicate yet. A plan with slaves is one for RocketMQ brokers, masters and slaves \
+             (`mqbroker -c FILE`): a RocketMQ slave cannot follow a Vostok master.\n\
+             当前版本的 Vostok 尚不支持复制：带从节点的规划适用于 RocketMQ 的主从 Broker（`mqbroker -c FILE`），RocketMQ 从节点不能跟随 Vostok 主节点。\n",
         );
     }
     text
