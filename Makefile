@@ -5,7 +5,7 @@
 CARGO ?= cargo
 DATA ?= ./data
 
-.PHONY: run build test unit lint licences interop powercut bench bench-quick fuzz clean
+.PHONY: run build test unit lint licences interop powercut bench bench-quick safe-tps fuzz clean
 
 run: build
 	./target/release/vostok serve --data $(DATA)
@@ -35,6 +35,11 @@ N ?= 100
 SEED ?=
 powercut: build
 	tests/tools/powercut --cuts $(N) $(if $(SEED),--seed $(SEED))
+
+# Throttled disk, network, processor and client: does safe-tps name them? Needs root and an idle machine. RUNS=10 is the full form.
+RUNS ?= 1
+safe-tps: build
+	tests/tools/safe-tps --runs $(RUNS)
 
 bench: build
 	bench/run

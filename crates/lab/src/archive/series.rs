@@ -62,6 +62,8 @@ pub struct HostSecond {
     pub cpu_core_max: f64,
     /// Share of a second in which a quota stopped the processes (cgroup `throttled_usec`).
     pub cpu_throttled: f64,
+    /// Cores used by programs that are neither the watched process nor the lab.
+    pub others_cores: f64,
     /// Load average of one minute.
     pub load1: f64,
     /// Bytes available without swapping (`MemAvailable`).
@@ -96,8 +98,14 @@ pub struct HostSecond {
     pub net_out: u64,
     /// TCP segments sent again.
     pub net_retransmits: u64,
+    /// Bytes to other machines that those had not confirmed at the end of the second.
+    pub net_unacked: u64,
     /// Cores used by the watched process.
     pub process_cores: f64,
+    /// Cores it could have used more: its threads were ready and had no processor.
+    pub process_waiting: f64,
+    /// Its threads that waited for the disk at the end of the second.
+    pub process_blocked: u64,
     /// Its resident bytes.
     pub process_memory: u64,
     /// Its anonymous resident bytes.

@@ -37,6 +37,9 @@ pub struct Bottleneck {
 #[must_use]
 pub fn bottleneck(file: &RunFile, windows: &[Window<'_>], saturated: bool) -> Bottleneck {
     let mut ranked = uses(file, windows);
+    if saturated {
+        ranked.extend(uses::on_the_way(file, windows));
+    }
     ranked.sort_by(|one, other| other.used.total_cmp(&one.used));
     match ranked.first() {
         Some(top) if top.used > NAMED => {

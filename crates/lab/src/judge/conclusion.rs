@@ -6,16 +6,25 @@ use super::bottleneck::{Bottleneck, bottleneck};
 use super::ceiling::{Ceiling, Step, ceiling};
 use super::effects::{Effect, Interaction, effects, interactions};
 use super::factor::{Factor, ladders};
+use super::figures::series;
 use super::guards::{Guard, Limits, guards, next_to_break};
 use super::judged::{Judged, judged};
 use super::scale::{ScaleOut, scale_out};
 use super::soak::{Soak, soak};
 use super::stability::{Stability, stability};
-use super::stats::Estimate;
+use super::stats::{Estimate, mean};
 use crate::archive::{Factors, Record};
 
 /// Seconds for which a rate must have been held to be called safe without more ado.
 pub const SUSTAINED_SECONDS: f64 = 300.0;
+
+/// Purposes of the cells of a search (`vostok lab safe-tps`): to find the ceiling, and to confirm what was found.
+pub const CEILING: &str = "ceiling";
+/// See [`CEILING`].
+pub const CONFIRM: &str = "confirm";
+
+/// Gain of the last step below which more load gave no more.
+const GAIN_MIN: f64 = 1.05;
 
 /// A run with all its verdicts.
 #[derive(Clone, Debug)]
@@ -108,12 +117,14 @@ impl<'a> Conclusion<'a> {
         let cells: Vec<Case<'a>> = judged.into_iter().map(|judged| case(record, judged, limits)).collect();
         let ladders = load_ladders(&cells, seed);
         let top = highest(&cells, |_| true);
-        let bottleneck = top.map(|top| {
-            let found = |ladder: &Ladder| matches!(ladder.ceiling, Ceiling::Found { .. });
-            let saturated = ladders.iter().any(|ladder| ladder.cells.contains(&top) && found(ladder));
-            bottleneck(file, &cells[top].judged.windows, saturated)
+        let limit = searched_ceiling(&cells).or_else(|| {
+            let (top, found) = (top?, |ladder: &Ladder| matches!(ladder.ceiling, Ceiling::Found { .. }));
+            Some((top, ladders.iter().any(|ladder| ladder.cells.contains(&top) && found(ladder))))
         });
-        let safe = highest(&cells, |case| case.is_safe()).and_then(|cell| safe(&cells, cell));
+        let bottleneck =
+            limit.map(|(cell, saturated)| bottleneck(file, &cells[cell].judged.windows, saturated));
+        let may_be_safe = |case: &Case<'_>| case.is_safe() && purpose(case).is_none_or(|of| of == CONFIRM);
+        let safe = highest(&cells, may_be_safe).and_then(|cell| safe(&cells, cell));
         Self {
             record,
             cells,
@@ -188,6 +199,25 @@ fn load_ladders(cells: &[Case<'_>], seed: u64) -> Vec<Ladder> {
     .collect()
 }
 
+fn purpose<'a>(case: &'a Case<'_>) -> Option<&'a str> {
+    case.factors().more.get("purpose").map(String::as_str)
+}
+
+/// The highest step of a search's ladder, and whether the last step gave no more. Its figures may be invalid, as when
+/// the load generator was the limit: what limited it can be said all the same.
+fn searched_ceiling(cells: &[Case<'_>]) -> Option<(usize, bool)> {
+    let steps = cells.iter().enumerate().filter(|(_, case)| purpose(case) == Some(CEILING));
+    let rates: Vec<(usize, f64)> = steps
+        .map(|(index, case)| {
+            let sent: Vec<f64> = series(&case.judged.windows, |second| second.sent as f64).concat();
+            (index, mean(&sent))
+        })
+        .collect();
+    let (top, _) = *rates.iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let is_flat = matches!(rates.as_slice(), [.., before, last] if last.1 < before.1 * GAIN_MIN);
+    Some((top, is_flat))
+}
+
 fn highest(cells: &[Case<'_>], only: impl Fn(&Case<'_>) -> bool) -> Option<usize> {
     let rates = cells
         .iter()
@@ -207,6 +237,7 @@ fn safe(cells: &[Case<'_>], cell: usize) -> Option<Safe> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::bottleneck::Resource;
     use crate::judge::fixture;
 
     #[test]
@@ -222,6 +253,33 @@ mod tests {
         assert_eq!(safe.cell, 3);
         assert!(safe.next.is_some());
         assert!(found.bottleneck.is_some_and(|limit| limit.evidence.en.contains("disk: busy 80")));
+    }
+
+    #[test]
+    fn a_search_is_judged_at_its_ceiling_and_safe_where_it_was_confirmed() {
+        let for_purpose = |threads, purpose: &str| {
+            let mut factors = fixture::factors(threads);
+            factors.more.insert("purpose".to_owned(), purpose.to_owned());
+            factors
+        };
+        let cells = [
+            (for_purpose(60, CEILING), 10_000.0),
+            (for_purpose(120, CEILING), 10_100.0),
+            (for_purpose(1_000, CONFIRM), 7_000.0),
+        ];
+        let mut record = fixture::record(&cells);
+        // The generator's quota makes the ladder invalid, and is what limits it.
+        record.file.lab_cores_allowed = Some(0.1);
+        for cell in &mut record.cells {
+            let cores = if cell.cell.factors.threads == 1_000 { 0.05 } else { 0.1 };
+            cell.repeats
+                .iter_mut()
+                .flat_map(|repeat| &mut repeat.load)
+                .for_each(|second| second.lab_cores = cores);
+        }
+        let found = Conclusion::new(&record, &Limits::default());
+        assert_eq!((found.valid(), found.safe.map(|safe| safe.cell)), (1, Some(2)));
+        assert_eq!(found.bottleneck.map(|limit| limit.resource), Some(Resource::Client));
     }
 
     #[test]

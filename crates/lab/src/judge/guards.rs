@@ -15,6 +15,9 @@ use super::{Text, both, numbers};
 use crate::archive::{HostFile, HostSecond, LoadSecond, Window};
 use serde::{Deserialize, Serialize};
 
+/// Share of the processors from which on other programs are named.
+const OTHERS_NAMED: f64 = 0.05;
+
 /// What is still called safe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
@@ -166,7 +169,16 @@ pub fn cpu_busy(host: &HostFile, seconds: &[HostSecond]) -> f64 {
 fn processors(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard> {
     let busy = cpu_busy(host, seconds);
     let (value, limit) = (numbers::percent(busy), numbers::percent(limits.cpu_busy));
-    let text = both!("CPU busy {value}, limit {limit}", "CPU 使用率 {value}，上限 {limit}");
+    let others = mean(&column(seconds, |second| second.others_cores)) / f64::from(host.cores.max(1));
+    let rest = numbers::percent(others);
+    let text = if others > OTHERS_NAMED {
+        both!(
+            "CPU busy {value} (other programs {rest}), limit {limit}",
+            "CPU 使用率 {value}（其他程序 {rest}），上限 {limit}"
+        )
+    } else {
+        both!("CPU busy {value}, limit {limit}", "CPU 使用率 {value}，上限 {limit}")
+    };
     let mut all = vec![Guard::new(Watch::CpuBusy, &host.name, (busy, limits.cpu_busy), text)];
     if host.cores > 0 {
         let (load, cores) = (mean(&column(seconds, |second| second.load1)), f64::from(host.cores));

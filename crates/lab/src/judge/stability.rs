@@ -167,6 +167,8 @@ fn troubles(second: &HostSecond) -> impl Iterator<Item = &'static str> {
         ("gc", second.gc_pause_ms > 100.0 || second.gc_full > 0),
         ("steal", second.cpu_steal > 0.05),
         ("cpu-quota", second.cpu_throttled > 0.05),
+        // The broker was ready to work for a fifth of a core and something else had it.
+        ("other-programs", second.process_waiting > 0.2 && second.others_cores > second.process_waiting),
         ("disk", second.disk_util > 0.9 || second.io_pressure > 20.0),
         ("swap", second.swap_in + second.swap_out > 0),
         ("retransmits", second.net_retransmits > 100),

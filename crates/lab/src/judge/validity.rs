@@ -5,7 +5,8 @@
 //! - Steady state: the rate neither climbs nor falls by 2 % a minute. A slope that its own error explains does not
 //!   count, nor one that amounts to less than 2 % within the window.
 //! - The generator had room: below 70 % of its processors, and (open loop) less than 1 ms late.
-//! - At least three repeats (or three times five minutes of one), and no second missing.
+//! - At least three repeats, and no second missing. A soak is run once: it counts as often as five minutes go into it.
+//!   Elsewhere one long run does not show how much another would differ.
 
 use super::figures::{mean_latency_us, series};
 use super::stats::{self, mean, quantile};
@@ -52,9 +53,20 @@ pub fn reasons(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     reasons
 }
 
-/// A window counts once, a long one as often as it could have been cut.
+/// A window counts once, that of a soak as often as it could have been cut.
 fn repeats(window: &Window<'_>) -> usize {
-    if window.load.is_empty() { 0 } else { (window.load.len() / LONG_SECONDS).max(1) }
+    let is_soak = window.factors.is_some_and(|factors| factors.more.contains_key("soak"));
+    match window.load.len() {
+        0 => 0,
+        seconds if is_soak => (seconds / LONG_SECONDS).max(1),
+        _ => 1,
+    }
+}
+
+/// Why the load generator itself was the limit; empty when it had room.
+#[must_use]
+pub fn generator(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+    [busy(windows, file), late(windows)].into_iter().flatten().collect()
 }
 
 /// Seconds of the series that are not there: more than a second and a half between two rows.
@@ -69,7 +81,7 @@ fn missing_seconds(windows: &[Window<'_>]) -> Option<Text> {
 
 fn little(windows: &[Window<'_>]) -> Option<Text> {
     let factors = windows.first()?.factors?;
-    if factors.rate.is_some() || factors.more.contains_key("one-way") {
+    if factors.rate.is_some() || factors.more.get("send").is_some_and(|send| send == "oneway") {
         return None;
     }
     let each = factors.more.get("batch").and_then(|batch| batch.parse().ok()).unwrap_or(1.0);
@@ -131,8 +143,10 @@ fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
 #[must_use]
 pub fn generator_share(windows: &[Window<'_>], file: &RunFile) -> Option<f64> {
     let machine = file.hosts.first().map(|host| host.cores).filter(|cores| *cores > 0)?;
-    let cores = if file.lab_threads > 0 { machine.min(file.lab_threads) } else { machine };
-    Some(mean(&series(windows, |second| second.lab_cores).concat()) / f64::from(cores))
+    let cores = f64::from(if file.lab_threads > 0 { machine.min(file.lab_threads) } else { machine });
+    let cores = file.lab_cores_allowed.map_or(cores, |allowed| cores.min(allowed));
+    let all = cores * f64::from(file.lab_machines.max(1));
+    Some(mean(&series(windows, |second| second.lab_cores).concat()) / all)
 }
 
 fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Text> {

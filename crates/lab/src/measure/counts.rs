@@ -28,6 +28,8 @@ pub struct Counts {
     pub retransmits: u64,
     /// The watched process.
     pub process: ProcessCounts,
+    /// User and system time of this process, milliseconds.
+    pub own_ms: u64,
     /// Figures that are not counters, already in their place.
     pub now: HostSecond,
 }
@@ -101,9 +103,12 @@ impl Counts {
         }
         counts.disk = disk(device);
         counts.net = network(loopback);
+        counts.now.net_unacked = unacked();
         counts.retransmits = procfs::net::snmp().map_or(0, |snmp| snmp.tcp_retrans_segs);
         if let Some(pid) = pid {
             counts.process = ProcessCounts::read(pid, &mut counts.now);
+            let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+            counts.own_ms = own.tv_sec.unsigned_abs() * 1000 + own.tv_nsec.unsigned_abs() / 1_000_000;
             counts.throttled_us = super::process::throttled_us(pid);
         }
         counts
@@ -154,6 +159,15 @@ impl Counts {
         let done = (since(old.done.0, new.done.0), since(old.done.1, new.done.1));
         let mean = |spent_ms: u64, count: u64| if count == 0 { 0.0 } else { spent_ms as f64 / count as f64 };
         let rate = |count: u64| (count as f64 / seconds).round() as u64;
+        let cores = |before: u64, after: u64| since(before, after) as f64 / 1000.0 / seconds;
+        let process_cores = cores(self.process.cpu_ms, later.process.cpu_ms);
+        // Without a watched process nobody can say which programs are others.
+        let others_cores = if process_cores > 0.0 {
+            let busy = (share(0) + share(1)) * self.cores.len() as f64;
+            (busy - process_cores - cores(self.own_ms, later.own_ms)).max(0.0)
+        } else {
+            0.0
+        };
         HostSecond {
             cpu_user: share(0),
             cpu_system: share(1),
@@ -173,7 +187,9 @@ impl Counts {
             net_in: rate(since(self.net.0, later.net.0)),
             net_out: rate(since(self.net.1, later.net.1)),
             net_retransmits: rate(since(self.retransmits, later.retransmits)),
-            process_cores: since(self.process.cpu_ms, later.process.cpu_ms) as f64 / 1000.0 / seconds,
+            process_cores,
+            process_waiting: cores(self.process.waited_ms, later.process.waited_ms),
+            others_cores,
             process_switches: rate(since(self.process.switches, later.process.switches)),
             ..later.now.clone()
         }
@@ -194,4 +210,14 @@ fn network(loopback: bool) -> (u64, u64) {
     let interfaces: BTreeMap<_, _> = procfs::net::dev_status().unwrap_or_default().into_iter().collect();
     let counted = interfaces.values().filter(|interface| loopback || interface.name != "lo");
     counted.fold((0, 0), |sum, interface| (sum.0 + interface.recv_bytes, sum.1 + interface.sent_bytes))
+}
+
+/// Bytes to other machines that were sent, or wait to be sent, and that those have not confirmed. Within a machine
+/// confirmations are late by habit: they wait for two segments, which are 64 KiB there.
+fn unacked() -> u64 {
+    let sockets = procfs::net::tcp().into_iter().chain(procfs::net::tcp6()).flatten();
+    let is_open = |socket: &procfs::net::TcpNetEntry| socket.state == procfs::net::TcpState::Established;
+    let leaves = |socket: &procfs::net::TcpNetEntry| socket.local_address.ip() != socket.remote_address.ip();
+    let open = sockets.filter(|socket| is_open(socket) && leaves(socket));
+    open.map(|socket| u64::from(socket.tx_queue)).sum()
 }

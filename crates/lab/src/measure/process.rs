@@ -2,7 +2,7 @@
 
 use crate::archive::HostSecond;
 use procfs::process::{FDTarget, Process};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Counters of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -11,6 +11,8 @@ pub struct ProcessCounts {
     pub cpu_ms: u64,
     /// Context switches of all threads that live.
     pub switches: u64,
+    /// Time in which its threads could run and had no processor, milliseconds.
+    pub waited_ms: u64,
 }
 
 impl ProcessCounts {
@@ -25,21 +27,26 @@ impl ProcessCounts {
             now.process_threads = status.threads;
         }
         now.process_files = process.fd_count().unwrap_or(0) as u64;
-        Self {
-            cpu_ms: (stat.utime + stat.stime) * 1000 / procfs::ticks_per_second(),
-            switches: switches(&process),
-        }
+        let cpu_ms = (stat.utime + stat.stime) * 1000 / procfs::ticks_per_second();
+        let mut counts = Self { cpu_ms, ..Self::default() };
+        counts.add_threads(&process, now);
+        counts
     }
-}
 
-/// The status of a process counts its first thread alone.
-fn switches(process: &Process) -> u64 {
-    let Ok(tasks) = process.tasks() else { return 0 };
-    let statuses = tasks.flatten().filter_map(|task| task.status().ok());
-    let counts = statuses.map(|status| {
-        status.voluntary_ctxt_switches.unwrap_or(0) + status.nonvoluntary_ctxt_switches.unwrap_or(0)
-    });
-    counts.sum()
+    /// The files of a process count its first thread alone.
+    fn add_threads(&mut self, process: &Process, now: &mut HostSecond) {
+        let Ok(tasks) = process.tasks() else { return };
+        let mut waited_ns = 0;
+        for task in tasks.flatten() {
+            waited_ns += task.schedstat().map_or(0, |stat| stat.run_delay);
+            let Ok(status) = task.status() else { continue };
+            let (own, forced) = (status.voluntary_ctxt_switches, status.nonvoluntary_ctxt_switches);
+            self.switches += own.unwrap_or(0) + forced.unwrap_or(0);
+            // `D (disk sleep)`.
+            now.process_blocked += u64::from(status.state.starts_with('D'));
+        }
+        self.waited_ms = waited_ns / 1_000_000;
+    }
 }
 
 /// The process of ours that listens on `port`.
@@ -62,36 +69,52 @@ pub fn listener_of(port: u16) -> Option<i32> {
     found.map(|process| process.pid())
 }
 
-/// Microseconds in which the quotas of the process's control group and those above it stopped it.
+/// Microseconds in which the quotas of the process's control groups and those above them stopped it.
 pub(super) fn throttled_us(pid: i32) -> u64 {
-    over_groups(pid, "cpu.stat", |text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("throttled_usec "));
-        line.and_then(|number| number.parse().ok())
-    })
-    .max()
-    .unwrap_or(0)
+    let texts = cpu_groups(pid).filter_map(|group| std::fs::read_to_string(group.join("cpu.stat")).ok());
+    texts.filter_map(|text| throttled(&text)).max().unwrap_or(0)
+}
+
+/// Version 2 counts microseconds, version 1 nanoseconds.
+pub(super) fn throttled(stat: &str) -> Option<u64> {
+    let number =
+        |name: &str| stat.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();
+    number("throttled_usec ").or_else(|| Some(number("throttled_time ")? / 1000))
 }
 
 /// Cores the control groups of the process let it use, where they say less than there are.
-pub(super) fn cores_allowed(pid: i32) -> Option<f64> {
-    let quotas = over_groups(pid, "cpu.max", |text| {
-        let (quota, period) = text.trim().split_once(' ')?;
-        Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
-    });
-    quotas.min_by(f64::total_cmp)
+#[must_use]
+pub fn cores_allowed(pid: i32) -> Option<f64> {
+    cpu_groups(pid).filter_map(|group| quota(&group)).min_by(f64::total_cmp)
 }
 
-/// Reads a file of the process's control group (version 2) and of every group above it.
-fn over_groups<T>(
-    pid: i32,
-    file: &'static str,
-    read: impl Fn(&str) -> Option<T> + Copy,
-) -> impl Iterator<Item = T> {
+/// Cores that a control group allows: `cpu.max` in version 2, two files in version 1.
+pub(super) fn quota(group: &Path) -> Option<f64> {
+    let read = |file: &str| std::fs::read_to_string(group.join(file)).ok();
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number > 0.0);
+    if let Some(text) = read("cpu.max") {
+        let (quota, period) = text.trim().split_once(' ')?;
+        return Some(number(quota)? / number(period)?);
+    }
+    Some(number(&read("cpu.cfs_quota_us")?)? / number(&read("cpu.cfs_period_us")?)?)
+}
+
+/// Directories of the control groups that may limit the processor time of a process, in both versions.
+fn cpu_groups(pid: i32) -> impl Iterator<Item = PathBuf> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
-    let groups: Vec<_> = Path::new(path.trim_start_matches('/')).ancestors().map(Path::to_owned).collect();
-    groups.into_iter().filter_map(move |group| {
-        let text = std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join(file)).ok()?;
-        read(&text)
-    })
+    let mut groups = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let roots = match controllers {
+            "" => vec!["/sys/fs/cgroup".to_owned(), "/sys/fs/cgroup/unified".to_owned()],
+            some if some.split(',').any(|name| name == "cpu") => vec![format!("/sys/fs/cgroup/{some}")],
+            _ => continue,
+        };
+        let above = Path::new(path.trim_start_matches('/')).ancestors();
+        groups.extend(
+            above.flat_map(|group| roots.iter().map(|root| Path::new(root).join(group)).collect::<Vec<_>>()),
+        );
+    }
+    groups.into_iter()
 }

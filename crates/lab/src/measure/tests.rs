@@ -16,7 +16,8 @@ fn shares_and_rates_are_those_of_the_time_between() {
         throttled_us: 500_000,
         net: (4000, 2000),
         disk: DiskCounts { done: (0, 10), sectors: (0, 400), spent_ms: (0, 35), busy_ms: 1200 },
-        process: ProcessCounts { cpu_ms: 3000, switches: 700 },
+        process: ProcessCounts { cpu_ms: 3000, switches: 700, waited_ms: 500 },
+        own_ms: 0,
         ..at(3000)
     };
     let second = before.until(&after);
@@ -26,6 +27,15 @@ fn shares_and_rates_are_those_of_the_time_between() {
     assert_eq!((second.disk_written, second.disk_writes, second.disk_util), (102_400, 5, 0.6));
     assert_eq!((second.disk_write_await_ms, second.disk_read_await_ms), (3.5, 0.0));
     assert_eq!((second.net_in, second.net_out), (2000, 1000));
+    assert_eq!(second.process_waiting, 0.25);
+    // Three quarters of two cores were busy, all of it with the process.
+    assert_eq!(second.others_cores, 0.0);
+    let alone = Counts {
+        process: ProcessCounts { cpu_ms: 1000, ..ProcessCounts::default() },
+        own_ms: 600,
+        ..after.clone()
+    };
+    assert!((before.until(&alone).others_cores - (1.5 - 0.5 - 0.3)).abs() < 1e-9);
     let restarted = after.until(&at(4000));
     assert_eq!((restarted.process_cores, restarted.net_in), (0.0, 0), "counters that went back");
 }
@@ -44,6 +54,23 @@ fn this_machine_is_seen_working() {
     assert!(second.process_cores > 0.1 && second.process_memory > 1 << 20, "{second:?}");
     assert!(second.process_threads >= 1 && second.process_files >= 3 && second.memory_available > 0);
     assert!(second.process_anonymous > 0 && second.process_anonymous <= second.process_memory);
+}
+
+#[test]
+fn quotas_of_both_versions_are_read() {
+    assert_eq!(process::throttled("usage_usec 5\nthrottled_usec 70\n"), Some(70));
+    assert_eq!(process::throttled("nr_periods 5\nthrottled_time 70000\n"), Some(70));
+    assert_eq!(process::throttled("usage_usec 5\n"), None);
+    let check = |files: &[(&str, &str)], expected| {
+        let group = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(name, text)| std::fs::write(group.path().join(name), text).unwrap());
+        assert_eq!(process::quota(group.path()), expected, "{files:?}");
+    };
+    check(&[("cpu.max", "20000 100000\n")], Some(0.2));
+    check(&[("cpu.max", "max 100000\n")], None);
+    check(&[("cpu.cfs_quota_us", "50000\n"), ("cpu.cfs_period_us", "100000\n")], Some(0.5));
+    check(&[("cpu.cfs_quota_us", "-1\n"), ("cpu.cfs_period_us", "100000\n")], None);
+    check(&[], None);
 }
 
 #[test]

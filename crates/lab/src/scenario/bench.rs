@@ -10,7 +10,7 @@ use crate::archive::{
 };
 use crate::command::Scene;
 use crate::generator::Workload;
-use crate::measure::{Collector, HostProbe, device_of};
+use crate::measure::{Collector, HostProbe, cores_allowed, device_of};
 use crate::selftest;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,6 +73,7 @@ impl Bench {
             command_line: std::env::args().collect(),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             lab_threads: scene.cores,
+            lab_cores_allowed: cores_allowed(std::process::id().cast_signed()),
             started_ms: epoch_ms(),
             seed: scene.seed,
             target: cluster.target.clone(),

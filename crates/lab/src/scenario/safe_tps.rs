@@ -1,8 +1,9 @@
 //! `vostok lab safe-tps`: the highest rate that keeps every guard (R2), by search.
 //!
-//! A closed loop finds roughly where the ceiling is. Then the interval between a rate that is safe and one that is
-//! not is halved in an open loop, and what is left is confirmed in longer repeats; a rate that is not confirmed is
-//! lowered and tried again.
+//! A closed loop with twice the requests in flight at every step finds the ceiling, which tells the bottleneck. Then the
+//! interval between a rate that is safe and one that is not is halved in an open loop, and what is left is confirmed in
+//! longer repeats; a rate that is not confirmed is lowered and tried again. A rate at which the load generator itself is
+//! the limit is not safe either: nobody knows what the server would have done.
 
 use super::bench::{Bench, Plan};
 use super::record::Stage;
@@ -10,9 +11,16 @@ use crate::Error;
 use crate::archive::{Factors, Record, RecordedCell};
 use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::Workload;
-use crate::judge::Language;
+use crate::judge::conclusion::{CEILING, CONFIRM};
 use crate::judge::guards::{Guard, Limits, guards, next_to_break};
+use crate::judge::{Language, Text, validity};
 use crate::session;
+
+/// Steps of the ladder of closed loops: at least, at most.
+const LADDER: (usize, usize) = (3, 6);
+
+/// Gain of a step that is still worth another one.
+const GAIN: f64 = 1.05;
 
 /// A search ends when the interval is this share of the ceiling.
 const RESOLUTION: f64 = 0.03;
@@ -35,7 +43,7 @@ pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
         let plan = Search { scene: flags.scene.clone(), confirm: flags.confirm };
         let limits = Limits { slo: flags.slo.clone(), ..Limits::default() };
         let base = flags.scene.factors(flags.threads, &flags.size, flags.queues);
-        let first = cell(&base, None, "ceiling");
+        let first = cell(&base, None, CEILING);
         let mut bench = Bench::open(&flags.scene, "safe-tps", vec![first.clone()], &plan).await?;
         let whole = search(&mut bench, &plan, (&base, &first), &limits).await?;
         bench.finish(whole)
@@ -55,8 +63,8 @@ async fn search(
     (base, first): (&Factors, &Factors),
     limits: &Limits,
 ) -> Result<bool, Error> {
-    let Some(found) = bench.add(first, plan).await? else { return Ok(false) };
-    let ceiling = mean_rate(&found);
+    let Some(rates) = ladder(bench, plan, first).await? else { return Ok(false) };
+    let ceiling = rates.iter().copied().fold(0.0, f64::max);
     bench.line(&format!("closed loop: {ceiling:.0}/s; searching below"));
     let mut halving = Halving::new(ceiling);
     while let Some(rate) = halving.next() {
@@ -70,7 +78,7 @@ async fn search(
         if rate < 1.0 {
             break;
         }
-        let Some(found) = bench.add(&cell(base, Some(rate.round()), "confirm"), plan).await? else {
+        let Some(found) = bench.add(&cell(base, Some(rate.round()), CONFIRM), plan).await? else {
             return Ok(false);
         };
         let verdict = judge(bench, &found, rate, limits);
@@ -83,6 +91,26 @@ async fn search(
     }
     bench.line("no rate is safe under these guards; the last lines say which ones break");
     Ok(true)
+}
+
+/// The rates of closed loops, each with twice the requests in flight; `None` when it was interrupted.
+async fn ladder(bench: &mut Bench, plan: &Search, first: &Factors) -> Result<Option<Vec<f64>>, Error> {
+    let (mut rates, mut step) = (Vec::new(), first.clone());
+    loop {
+        let Some(found) = bench.add(&step, plan).await? else { return Ok(None) };
+        rates.push(mean_rate(&found));
+        if is_flat(&rates) || rates.len() >= LADDER.1 || step.threads > 32_768 {
+            return Ok(Some(rates));
+        }
+        step.threads *= 2;
+    }
+}
+
+/// Whether the last step fell, or the last two gained next to nothing.
+pub(super) fn is_flat(rates: &[f64]) -> bool {
+    let [.., first, before, last] = rates else { return false };
+    debug_assert!(rates.len() >= LADDER.0);
+    last * GAIN < *before || (*before < first * GAIN && *last < before * GAIN)
 }
 
 /// The interval in which the highest safe rate lies.
@@ -119,16 +147,19 @@ impl Halving {
 /// What the guards say of a cell.
 struct Verdict {
     guards: Vec<Guard>,
+    /// The load generator was the limit itself.
+    generator: Vec<Text>,
     reached: f64,
 }
 
 impl Verdict {
     fn is_safe(&self) -> bool {
-        self.reached >= REACHED && self.guards.iter().all(Guard::holds)
+        self.reached >= REACHED && self.generator.is_empty() && self.guards.iter().all(Guard::holds)
     }
 
     fn told(&self) -> String {
         let mut broken: Vec<String> = self.guards.iter().filter(|guard| !guard.holds()).map(told).collect();
+        broken.extend(self.generator.iter().map(|why| why.get(Language::En).to_owned()));
         if self.reached < REACHED {
             broken.push(format!("only {:.0} % of the rate were reached", self.reached * 100.0));
         }
@@ -151,7 +182,8 @@ fn judge(bench: &Bench, found: &RecordedCell, rate: f64, limits: &Limits) -> Ver
     let record = Record { file: bench.run_file().clone(), cells: vec![found.clone()] };
     let windows = record.windows(&record.cells[0], "steady");
     let guards = windows.iter().flat_map(|window| guards(window, limits)).collect();
-    Verdict { guards, reached: mean_rate(found) / rate }
+    let generator = validity::generator(&windows, &record.file);
+    Verdict { guards, generator, reached: mean_rate(found) / rate }
 }
 
 /// Messages per second over the steady parts of all repeats.
@@ -170,8 +202,8 @@ struct Search {
 }
 
 impl Search {
-    fn is_confirming(cell: &Factors) -> bool {
-        cell.more.get("purpose").is_some_and(|purpose| purpose == "confirm")
+    fn is_for(cell: &Factors, purpose: &str) -> bool {
+        cell.more.get("purpose").is_some_and(|found| found == purpose)
     }
 }
 
@@ -183,11 +215,11 @@ impl Plan for Search {
     }
 
     fn stages(&self, cell: &Factors) -> Vec<Stage> {
-        let steady = if Self::is_confirming(cell) { self.confirm } else { self.scene.duration };
+        let steady = if Self::is_for(cell, CONFIRM) { self.confirm } else { self.scene.duration };
         Stage::plain(self.scene.warmup, steady)
     }
 
     fn repeats(&self, cell: &Factors) -> Option<u32> {
-        (!Self::is_confirming(cell)).then_some(1)
+        Self::is_for(cell, "search").then_some(1)
     }
 }

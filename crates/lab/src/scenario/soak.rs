@@ -20,7 +20,8 @@ pub fn run(flags: &SoakFlags) -> Result<(), Error> {
         let seconds = (flags.hours * 3600.0).max(1.0) as u32;
         let groups = flags.scene.groups.max(1);
         let scene = Scene { groups, duration: seconds, repeats: 1, ..flags.scene.clone() };
-        let cell = scene.factors(flags.threads, &flags.size, flags.queues);
+        let mut cell = scene.factors(flags.threads, &flags.size, flags.queues);
+        cell.more.insert("soak".to_owned(), seconds.to_string());
         let plan = Soak { scene };
         let mut bench = Bench::open(&plan.scene, "soak", vec![cell], &plan).await?;
         bench.run(&plan).await

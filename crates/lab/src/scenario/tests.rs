@@ -1,5 +1,5 @@
 use super::bench::Plan as _;
-use super::safe_tps::Halving;
+use super::safe_tps::{Halving, is_flat};
 use super::seed::Seed;
 use super::*;
 use crate::command::{MatrixFlags, SeedFlags};
@@ -88,6 +88,14 @@ fn whole_reports_hold_their_cells() {
         seed("003 --scale full").cells.iter().map(|cell| format!("{cell:?}")).collect();
     assert_eq!(names.len(), queues.len(), "no cell twice");
     assert!(Seed::new(&SeedLine::parse_from(["x", "005"]).flags).is_err());
+}
+
+#[test]
+fn a_ladder_ends_where_more_load_gives_no_more() {
+    assert!(!is_flat(&[100.0, 102.0]), "three steps at least");
+    assert!(!is_flat(&[50.0, 100.0, 102.0]) && !is_flat(&[100.0, 101.0, 150.0]));
+    assert!(is_flat(&[50.0, 100.0, 102.0, 104.0]) && is_flat(&[50.0, 100.0, 90.0]));
+    assert!(!is_flat(&[50.0, 100.0, 99.0]), "one step that gained nothing may be chance");
 }
 
 #[test]

@@ -67,6 +67,34 @@ fn processors_and_their_quota() {
 }
 
 #[test]
+fn other_programs_are_no_limit_until_the_broker_waits_for_them() {
+    // Both cores of a small machine are busy with something else, and the disk is what holds the broker back.
+    let beside = |second: &mut HostSecond| {
+        (second.cpu_user, second.cpu_system) = (0.9, 0.1);
+        (second.others_cores, second.process_cores, second.process_waiting) = (7.6, 0.3, 0.2);
+    };
+    let disk = on_broker(|second| {
+        beside(second);
+        second.process_blocked = 1;
+    });
+    check(&disk, Resource::Disk, "waited for it in 100 % of the seconds");
+    let starved = on_broker(|second| {
+        beside(second);
+        (second.process_cores, second.process_waiting) = (1.0, 5.0);
+    });
+    check(&starved, Resource::Cpu, "waited for 5.00 more; other programs used 7.60 of 8.00");
+}
+
+#[test]
+fn bytes_that_stay_on_the_way_are_the_networks() {
+    let stuck = |record: &mut Record| {
+        fixture::each_host_second(record, "lab", |_, second| second.net_unacked = 55 << 10);
+    };
+    check(&judge(true, stuck), Resource::Network, "of the bytes in flight were not yet confirmed");
+    check(&judge(false, stuck), Resource::Client, "× 60 requests in flight");
+}
+
+#[test]
 fn a_slow_client() {
     let slow = |_: usize, second: &mut LoadSecond| second.lab_cores = 7.0;
     check(

@@ -108,12 +108,26 @@ fn machine(host: &HostFile, seconds: &[HostSecond], windows: &[Window<'_>]) -> V
     all
 }
 
+/// What other programs use is not the broker's limit as long as the broker gets a processor when it wants one; when it
+/// waits for one, that is.
 fn processors(machine: &Machine<'_>) -> Vec<Use> {
-    let busy = cpu_busy(machine.host, machine.seconds);
-    let cores = machine.host.cores_allowed.unwrap_or(f64::from(machine.host.cores));
+    let whole = f64::from(machine.host.cores.max(1));
+    let others = machine.mean(|second| second.others_cores);
+    let busy = (cpu_busy(machine.host, machine.seconds) - others / whole).max(0.0);
+    let cores = machine.host.cores_allowed.unwrap_or(whole);
     let (value, of) = (numbers::percent(busy), numbers::short(cores));
     let text = both!("CPU: {value} of {of} cores busy", "CPU：{of} 核使用 {value}");
     let mut all = vec![machine.uses(Resource::Cpu, busy, text)];
+    let waiting = machine.mean(|second| second.process_waiting);
+    if waiting > 0.0 {
+        let used = machine.mean(|second| second.process_cores);
+        let [used_text, wait, rest, of] = [used, waiting, others, whole].map(numbers::short);
+        let text = both!(
+            "CPU: the broker used {used_text} cores and waited for {wait} more; other programs used {rest} of {of}",
+            "CPU：Broker 使用 {used_text} 核，另有 {wait} 核在等待；其他程序使用 {rest} 核（共 {of} 核）"
+        );
+        all.push(machine.uses(Resource::Cpu, ((used + waiting) / cores).min(1.0), text));
+    }
     let throttled = machine.mean(|second| second.cpu_throttled);
     if throttled > 0.0 {
         let value = numbers::percent(throttled);
@@ -148,6 +162,7 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
         );
         all.push(machine.uses(Resource::Disk, (pressure / PRESSURE_HIGH * 0.75).min(1.0), text));
     }
+    all.extend(blocked(machine));
     if let Some(most) =
         machine.host.roofline.as_ref().map(|roofline| roofline.disk_write_bytes).filter(|b| *b > 0.0)
     {
@@ -157,6 +172,18 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
         all.push(machine.uses(Resource::Disk, bytes / most, text));
     }
     all
+}
+
+/// How often a thread of the broker waited for the disk when it was looked at. A throttled disk shows here even while
+/// other programs keep the processors busy, which the pressure of the whole machine takes for progress.
+fn blocked(machine: &Machine<'_>) -> Option<Use> {
+    let share = machine.mean(|second| f64::from(u8::from(second.process_blocked > 0)));
+    let value = numbers::percent(share);
+    let text = both!(
+        "disk: a thread of the broker waited for it in {value} of the seconds",
+        "磁盘：{value} 的采样中 Broker 有线程在等待"
+    );
+    (share > 0.0).then(|| machine.uses(Resource::Disk, share, text))
 }
 
 /// With synchronous flush every acknowledgement waits for one.
@@ -217,6 +244,28 @@ fn replicas(windows: &[Window<'_>]) -> Vec<Use> {
         })
     };
     brokers.filter_map(falls).collect()
+}
+
+/// Bytes of requests that left the lab's process and that the other machine has not confirmed, of those in flight: all
+/// of them where the network is too slow, hardly any where the server is. Only at a ceiling, because a long way does
+/// the same to a few requests.
+pub(super) fn on_the_way(file: &RunFile, windows: &[Window<'_>]) -> Option<Use> {
+    let host = file.hosts.first()?;
+    let seconds = windows.iter().flat_map(|window| &window.hosts).filter(|(of, _)| of.name == host.name);
+    let unacked: Vec<f64> =
+        seconds.flat_map(|(_, seconds)| seconds.iter()).map(|second| second.net_unacked as f64).collect();
+    let rows = || windows.iter().flat_map(|window| window.load);
+    let sent: u64 = rows().map(|second| second.sent).sum();
+    let each = rows().map(|second| second.sent_bytes).sum::<u64>() as f64 / sent.max(1) as f64;
+    let in_flight = mean(&rows().map(|second| second.in_flight as f64).collect::<Vec<_>>()) * each;
+    let share =
+        (in_flight > 0.0).then(|| (mean(&unacked) / in_flight).min(1.0)).filter(|share| *share > 0.0)?;
+    let value = numbers::percent(share);
+    let reading = both!(
+        "network: {value} of the bytes in flight were not yet confirmed by the other machine",
+        "网络：在途字节的 {value} 尚未被对端确认"
+    );
+    Some(Use { resource: Resource::Network, node: host.name.clone(), used: share, reading })
 }
 
 fn client(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {

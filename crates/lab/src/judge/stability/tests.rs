@@ -58,6 +58,12 @@ fn what_a_machine_shows() {
         |r| fixture::each_host_second(r, "b1", |i, s| s.cpu_steal = if dips(i) { 0.3 } else { 0.0 }),
         "steal",
     );
+    let other = |record: &mut Record| {
+        fixture::each_host_second(record, "b1", |index, second| {
+            (second.others_cores, second.process_waiting) = if dips(index) { (6.0, 2.0) } else { (0.2, 0.0) };
+        });
+    };
+    check(other, "other-programs");
     check(
         |r| fixture::each_host_second(r, "b1", |i, s| s.disk_util = if dips(i) { 1.0 } else { 0.3 }),
         "disk",

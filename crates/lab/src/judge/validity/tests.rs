@@ -48,6 +48,17 @@ fn a_busy_generator() {
 }
 
 #[test]
+fn a_quota_of_the_generator_is_all_it_has() {
+    let mut record = clean();
+    record.file.lab_cores_allowed = Some(0.2);
+    fixture::each_second(&mut record, |_, second| second.lab_cores = 0.19);
+    assert_eq!(
+        reasons(&record),
+        "the load generator used 95.0 % of its processors, limit 70.0 %: it was itself the limit"
+    );
+}
+
+#[test]
 fn one_thread_on_eight_cores_is_the_whole_generator() {
     let mut record = clean();
     record.file.lab_threads = 1;
@@ -66,6 +77,8 @@ fn a_soak_is_run_once() {
     let cell = &mut record.cells[0];
     cell.cell.phases = vec![phase];
     cell.repeats = vec![Repeat { load: (1..=900).map(second).collect(), ..Repeat::default() }];
+    assert!(reasons(&record).starts_with("1 repeats"), "one long run does not show how much another differs");
+    record.cells[0].cell.factors.more.insert("soak".to_owned(), "900".to_owned());
     assert_eq!(reasons(&record), "");
     record.cells[0].repeats[0].load.truncate(600);
     assert!(reasons(&record).starts_with("2 repeats"));
