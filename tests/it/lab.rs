@@ -2,6 +2,7 @@
 //! (coordinated omission), neither in an open loop nor, once corrected, in a closed one.
 
 use crate::common::os::signal;
+use crate::stage::Stage;
 use lab::archive::{Archive, corrected, empty_histogram};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -85,4 +86,93 @@ fn a_pause_is_seen_by_open_and_closed_loops_alike() {
     let closed = closed.join().unwrap();
     assert!((400_000..650_000).contains(&open), "open loop: {open} us");
     assert!(closed.abs_diff(open) * 10 <= open, "closed loop: {closed} us, open loop: {open} us");
+}
+
+/// Every second of every repeat of a run, cell by cell.
+fn cells(run: &Path) -> Vec<(lab::archive::Factors, Vec<lab::archive::LoadSecond>)> {
+    let record = Archive::open(run).unwrap().record().unwrap();
+    let rows = |cell: lab::archive::RecordedCell| {
+        (cell.cell.factors, cell.repeats.into_iter().flat_map(|repeat| repeat.load).collect())
+    };
+    record.cells.into_iter().map(rows).collect()
+}
+
+#[test]
+fn every_way_to_send_and_consume_reaches_the_consumers() {
+    let stage = Stage::start(&[]);
+    let address = stage.server.setup().namesrv().to_string();
+    let run = |name: &str, more: &[&str]| {
+        let out = stage.home.path().join(name);
+        let fixed = ["lab", "matrix", "-n", &address, "--threads", "4", "--out", out.to_str().unwrap()];
+        let times =
+            ["--warmup", "1", "--duration", "4", "--repeats", "1", "--no-selftest", "--free-min", "0"];
+        // Slow enough for any machine, and one-way sends need a rate.
+        let load = ["--rate", "200", "--groups", "2"];
+        assert!(vostok(&[&fixed[..], &times, &load, more].concat()).status().unwrap().success());
+        cells(&out)
+    };
+    let sends = ["--vary", "send=sync,async,oneway,transaction", "--json-headers"];
+    let consumes = ["--vary", "consume=push,orderly", "--topics", "2", "-t", "pushed"];
+    let found = [run("sends", &sends), run("consumes", &consumes)].concat();
+    assert_eq!(found.len(), 6);
+    for (factors, rows) in found {
+        let sum = |of: fn(&lab::archive::LoadSecond) -> u64| rows.iter().map(of).sum::<u64>();
+        let (sent, consumed) = (sum(|row| row.sent), sum(|row| row.consumed));
+        assert_eq!((sum(|row| row.failed), sum(|row| row.refused)), (0, 0), "{factors:?}");
+        // Two groups get all of it; what is still on its way at the end is missing.
+        assert!(
+            sent > 300 && consumed > sent && consumed <= sent * 2 + 400,
+            "{factors:?}: {sent}, {consumed}"
+        );
+        let is_one_way = factors.more.get("send").is_some_and(|send| send == "oneway");
+        assert_eq!(sum(|row| row.max_us) == 0, is_one_way, "nobody answers what is sent one way");
+    }
+}
+
+#[test]
+fn several_machines_share_a_load() {
+    let place = tempfile::tempdir().unwrap();
+    let mut echo = Process(vostok(&["lab", "echo", "--port", "0"]).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(echo.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split([' ', ',']).nth(3).unwrap().to_owned();
+    let agents: Vec<_> = (0..2).map(|_| agent()).collect();
+    let names: Vec<&str> = agents.iter().map(|(_, address)| address.as_str()).collect();
+    let out = place.path().join("run");
+    let run = [
+        "lab",
+        "matrix",
+        "-n",
+        &address,
+        "--threads",
+        "300",
+        "--rate",
+        "900",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let times = ["--warmup", "1", "--duration", "4", "--repeats", "1", "--no-selftest"];
+    let names = names.join(",");
+    assert!(vostok(&[&run[..], &times, &["--load-agents", &names]].concat()).status().unwrap().success());
+    let record = Archive::open(&out).unwrap().record().unwrap();
+    assert_eq!(record.file.lab_machines, 3);
+    let repeat = &record.cells[0].repeats[0];
+    let (sent, seconds) = (repeat.load.iter().map(|row| row.sent).sum::<u64>(), repeat.load.len() as u64);
+    assert!(sent > 600 && sent <= 900 * (seconds + 1), "{sent} in {seconds} s");
+    for (row, (_, latency)) in repeat.load.iter().zip(&repeat.latency) {
+        // Rows are per second, histograms hold what was counted.
+        assert!(latency.len().abs_diff(row.sent) * 5 <= row.sent.max(100), "{row:?}: {}", latency.len());
+    }
+}
+
+/// An agent that runs load, and its address.
+fn agent() -> (Process, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let mut agent = Process(vostok(&["lab", "agent", "--load", "--listen", &address]).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(agent.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), format!("agent on {address}"));
+    (agent, address)
 }

@@ -3,11 +3,16 @@
 //! Lines of JSON over TCP. The lab says [`Asked`] what to look at; the agent answers once with [`Hello`], what the
 //! machine is and what its clock says, and then with one [`HostSecond`] a second until the connection ends. The times
 //! of the seconds are the agent's; the lab knows from the hello how far apart the clocks are, and how sure that is.
+//!
+//! With `--load` an agent also runs its share of a lab's load, on connections of its own (`orders`).
 
+mod fleet;
 mod link;
+mod orders;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fleet::Fleet;
 pub use link::Link;
 
 use crate::Error;
@@ -19,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Longest request.
@@ -37,6 +43,10 @@ pub struct Asked {
     pub store: Option<PathBuf>,
     /// The broker is Apache RocketMQ: look at its collector.
     pub is_java: bool,
+    /// Run load instead of showing the machine; see [`orders`].
+    pub load: bool,
+    /// The load comes over loopback, which then counts as network.
+    pub loopback: bool,
 }
 
 /// The first answer.
@@ -90,13 +100,16 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reader, REQUEST_BYTES_MAX as u64)).lines();
     let Some(line) = lines.next_line().await? else { return Ok(()) };
     let asked: Asked = serde_json::from_str(&line).map_err(std::io::Error::other)?;
+    if asked.load {
+        return if flags.load { run_load(lines, writer).await } else { Ok(()) };
+    }
     let pid = flags.pid.or_else(|| listener_of(asked.port?));
     let store = asked.store.filter(|path| path.exists()).or_else(|| std::env::current_dir().ok());
     let store = store.unwrap_or_else(|| "/".into());
     let name = flags.name.clone().unwrap_or_else(measure::hostname);
     let host = measure::host(&name, &store, pid);
     let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
-    let mut probe = HostProbe::new(pid, &device_of(&store), false).with_collector(log);
+    let mut probe = HostProbe::new(pid, &device_of(&store), asked.loopback).with_collector(log);
     let hello = Hello { host, now_us: now_us(), has_process: pid.is_some() };
     writer.write_all(&line_of(&hello)).await?;
     let mut clock = tokio::time::interval(Duration::from_secs(1));
@@ -111,6 +124,17 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
             writer.write_all(&line_of(&second)).await?;
         }
     }
+}
+
+/// The lab may send workloads for as long as it wants, so the request's limit is lifted.
+async fn run_load(
+    lines: tokio::io::Lines<BufReader<tokio::io::Take<OwnedReadHalf>>>,
+    mut writer: OwnedWriteHalf,
+) -> std::io::Result<()> {
+    let mut reader = lines.into_inner();
+    reader.get_mut().set_limit(u64::MAX);
+    writer.write_all(&line_of(&Hello { now_us: now_us(), ..Hello::default() })).await?;
+    orders::obey(&mut reader.lines(), &mut writer).await
 }
 
 fn line_of(value: &impl Serialize) -> Vec<u8> {

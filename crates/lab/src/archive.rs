@@ -28,6 +28,7 @@ mod tests;
 
 pub use directory::{Archive, CellDirectory, RepeatDirectory};
 pub use histograms::{Histograms, Interval, LATENCY, corrected, empty_histogram, read_histograms};
+pub(crate) use histograms::{decode, encode};
 pub use plan::{BrokerFile, Cell, Factors, HostFile, Phase, Roofline, RunFile, Target, TargetKind};
 pub use record::{Record, RecordedCell, Repeat, Window};
 pub use rows::{Rows, read_rows};

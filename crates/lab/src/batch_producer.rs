@@ -68,7 +68,7 @@ async fn send(flags: &BatchProducerFlags, message: Message) -> Result<(), Error>
         Template::batch(&message, *batch, targets, encoding)
     };
     let lanes = plan.lanes(&places, (&tally, clock), work);
-    let workers = session::workers(sending.cores)?;
+    let workers = session::workers(sending.cores, usize::MAX)?;
     let periodic = |now, rates: &_| line::batch_producer(now, rates, messages_each);
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {

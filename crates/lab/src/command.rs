@@ -5,6 +5,7 @@ mod flags;
 mod scene;
 #[cfg(test)]
 mod tests;
+mod vary;
 
 pub use flags::{
     BatchProducerFlags, Bool, Compression, ConsumerFlags, EchoFlags, LineFormat, ProducerFlags, Run, Sending,
@@ -15,6 +16,8 @@ pub use scene::{
     AgentFlags, BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale, Scene, SeedFlags,
     SelftestFlags, SoakFlags,
 };
+
+pub use vary::Vary;
 
 use crate::compare::{self, CompareFlags};
 use crate::pages::write::{self, ReportFlags};

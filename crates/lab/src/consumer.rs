@@ -74,7 +74,11 @@ async fn consume(flags: &ConsumerFlags, group: String, expression: Option<Expres
     config.threads = flags.threads as usize;
     let (listened, fails) = (figures.clone(), Fails::new(flags.fail_rate));
     let listener = move |messages: &[Received]| listen(&listened, &fails, messages);
-    let consumer = PushConsumer::start(&client, config, listener).await?;
+    let consumer = if flags.orderly {
+        PushConsumer::start_orderly(&client, config, listener).await?
+    } else {
+        PushConsumer::start(&client, config, listener).await?
+    };
     println!("Consumer Started.");
     let clock = Clock::start();
     let mut window = Window::default();

@@ -5,6 +5,7 @@
 
 mod ledger;
 mod mix;
+mod push;
 mod reader;
 mod taken;
 #[cfg(test)]
@@ -15,13 +16,15 @@ pub use ledger::{Ledger, Receipt};
 pub use mix::Mix;
 pub use reader::{Reader, Reading};
 pub use taken::Taken;
-pub use workload::{Payload, Sizes, Start, Workload};
+pub(crate) use workload::ONE_WAY_BYTES_MAX;
+pub use workload::{Consume, Payload, Send, Sizes, Start, Workload};
 
 use crate::Error;
 use crate::load::{Clock, Lane, LaneOptions, Pace, keep};
 use crate::report::{Snapshot, Tally};
 use crate::session::{self, Place};
-use client::{Client, Config};
+use crate::transaction_producer::Ending;
+use client::{Client, Config, PushConsumer};
 use net::Workers;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,6 +46,7 @@ pub struct Generator {
     reading: Arc<Reading>,
     lanes: Vec<Arc<Lane<Mix>>>,
     readers: Vec<Arc<Reader>>,
+    pushers: Vec<PushConsumer>,
     keepers: JoinSet<()>,
     places: Vec<Place>,
     ledger: Option<Arc<Ledger>>,
@@ -77,12 +81,13 @@ impl Generator {
             workload.checked.then(|| Arc::new(Ledger::new(lanes as usize, workload.groups as usize)));
         Ok(Self {
             client,
-            workers: session::workers(workload.cores.max(1))?,
+            workers: session::workers(workload.cores.max(1), workload.unsent_bytes_max())?,
             clock: Clock::start(),
             tally: Arc::default(),
             reading: Arc::default(),
             lanes: Vec::new(),
             readers: Vec::new(),
+            pushers: Vec::new(),
             keepers: JoinSet::new(),
             places,
             ledger,
@@ -91,6 +96,12 @@ impl Generator {
             last_cpu: process_time(),
             last_ns: 0,
         })
+    }
+
+    /// The same on a machine whose clock is so many microseconds ahead of the one that counts.
+    #[must_use]
+    pub(crate) fn ahead(self, us: i64) -> Self {
+        Self { clock: self.clock.ahead(us), ..self }
     }
 
     /// Begins to send.
@@ -103,12 +114,16 @@ impl Generator {
         let origin_ns = self.clock.now_ns() + LEAD_NS;
         for index in 0..count {
             let place = &self.places[index as usize % self.places.len()];
-            let share = workload.threads / count + u32::from(index < workload.threads % count);
+            let whole = workload.in_flight();
+            let share = whole / count + u32::from(index < whole % count);
+            let ending = (workload.send == Send::Transaction)
+                .then(|| Ending::new(workload.encoding(), workload::PRODUCER_GROUP, self.client.id()));
             let prefix = crate::producer::key_prefix(self.client.ip(), self.clock, index);
             let options = LaneOptions {
                 in_flight: share,
                 work: Mix::new(workload, &messages, (&place.targets, index, prefix))?
-                    .noted_in(self.ledger.clone()),
+                    .noted_in(self.ledger.clone())
+                    .ended_by(ending),
                 first_queue: index as usize / self.places.len(),
                 quantity: None,
                 pace: workload.pace(count).map(|pace: Pace| {
@@ -138,6 +153,11 @@ impl Generator {
     /// # Errors
     /// A broker does not say where its queues begin and end.
     pub async fn start_readers(&mut self, workload: &Workload) -> Result<(), Error> {
+        if workload.consume != Consume::Pull {
+            self.pushers =
+                push::start(&self.client, workload, &self.places, (self.clock, &self.reading)).await?;
+            return Ok(());
+        }
         let stopped = std::mem::take(&mut self.readers);
         if !stopped.is_empty() {
             stopped.iter().for_each(|reader| self.read(Arc::new(reader.again())));
@@ -164,8 +184,11 @@ impl Generator {
     }
 
     /// Stops consumers; they can be started again.
-    pub fn stop_readers(&self) {
+    pub async fn stop_readers(&mut self) {
         self.readers.iter().for_each(|reader| reader.stop());
+        for pusher in self.pushers.drain(..) {
+            pusher.shutdown().await;
+        }
     }
 
     /// Messages acknowledged, received, missing, doubled and so on, where content is checked.
@@ -191,10 +214,10 @@ impl Generator {
         self.readers.iter().map(|reader| reader.behind()).sum()
     }
 
-    /// True once every reader heard from every queue.
+    /// True once every reader heard from every queue; push consumers do not tell.
     #[must_use]
     pub fn knows_positions(&self) -> bool {
-        self.readers.iter().all(|reader| reader.knows_positions())
+        self.pushers.is_empty() && self.readers.iter().all(|reader| reader.knows_positions())
     }
 
     /// The client of this workload, e.g. to ask brokers about themselves.
@@ -233,7 +256,7 @@ impl Generator {
     /// Ends producers, then consumers, and waits for what is in flight.
     pub async fn stop(mut self) {
         self.stop_lanes();
-        self.stop_readers();
+        self.stop_readers().await;
         let drained = async { while self.keepers.join_next().await.is_some() {} };
         // What does not end in time ends with its connection.
         let _ = tokio::time::timeout(DRAIN, drained).await;

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::command::{Compression, ProducerFlags, Sending};
+use crate::generator::ONE_WAY_BYTES_MAX;
 use crate::load::{Clock, Message, Template, body};
 use crate::report::{Tally, line};
 use crate::session::{self, Plan};
@@ -14,7 +15,7 @@ use wire::record::sys_flag;
 const GROUP: &str = "benchmark_producer";
 
 /// Requests in flight with `-y true`.
-const ASYNCHRONOUS_IN_FLIGHT: u32 = 10_000;
+pub(crate) const ASYNCHRONOUS_IN_FLIGHT: u32 = 10_000;
 
 /// Most encoded headers kept, one per queue and tag.
 const FRONTS_MAX: usize = 1 << 18;
@@ -31,7 +32,7 @@ pub fn run(flags: &ProducerFlags) -> Result<(), Error> {
 
 /// The first lines of the script.
 fn opening(flags: &ProducerFlags) -> String {
-    let ProducerFlags { run, sending, quantity, delay, delay_level, asynchronous } = flags;
+    let ProducerFlags { run, sending, quantity, delay, delay_level, asynchronous, .. } = flags;
     let threads = if asynchronous.0 { 1 } else { sending.threads };
     let first = format!(
         "topic: {}, threadCount: {threads}, messageSize: {}, keyEnable: {}, propertySize: {}, tagCount: {}, \
@@ -76,6 +77,7 @@ async fn send(flags: &ProducerFlags) -> Result<(), Error> {
     let (tally, clock) = (Arc::new(Tally::default()), Clock::start());
     let mut message = message(GROUP, &run.topic, sending)?;
     message.delay_level = if flags.delay.0 { flags.delay_level } else { 0 };
+    message.is_one_way = flags.oneway;
     let plan = Plan {
         sending,
         in_flight: if flags.asynchronous.0 { ASYNCHRONOUS_IN_FLIGHT } else { sending.threads },
@@ -88,7 +90,7 @@ async fn send(flags: &ProducerFlags) -> Result<(), Error> {
         Template::single(&message, targets, encoding)
     };
     let lanes = plan.lanes(&places, (&tally, clock), template);
-    let workers = session::workers(sending.cores)?;
+    let workers = session::workers(sending.cores, if flags.oneway { ONE_WAY_BYTES_MAX } else { usize::MAX })?;
     let periodic = |now, rates: &_| line::producer(now, rates, run.format);
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     println!("{}", line::producer_complete(&finished.total, finished.rates.as_ref(), run.format));
@@ -129,6 +131,7 @@ pub(crate) fn message(group: &str, topic: &str, sending: &Sending) -> Result<Mes
         key_prefix: [0; 10],
         batch: 0,
         is_half: false,
+        is_one_way: false,
     })
 }
 

@@ -38,9 +38,9 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> Res
     runtime.map_err(Error::system("start a runtime"))?.block_on(future)
 }
 
-/// Worker threads whose connections may queue any amount of our own requests.
-pub(crate) fn workers(count: u32) -> Result<Workers, Error> {
-    let limits = Limits { unsent_bytes_high: usize::MAX, unsent_bytes_max: usize::MAX, ..Limits::default() };
+/// Worker threads whose connections may queue so many bytes of our own requests.
+pub(crate) fn workers(count: u32, unsent_bytes_max: usize) -> Result<Workers, Error> {
+    let limits = Limits { unsent_bytes_high: usize::MAX, unsent_bytes_max, ..Limits::default() };
     Workers::start("lab", count as usize, limits).map_err(Error::system("start threads"))
 }
 

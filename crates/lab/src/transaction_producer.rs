@@ -1,7 +1,10 @@
 //! `vostok lab tproducer`: tproducer.sh. Half messages are sent and ended, check-backs are answered and judged.
 
+mod ending;
 mod half;
 mod verdict;
+
+pub(crate) use ending::Ending;
 
 use crate::Error;
 use crate::command::{Bool, Sending, TransactionProducerFlags};
@@ -74,10 +77,11 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
         let message =
             crate::load::Message { key_prefix: key_prefix(client.ip(), clock, index), ..half.clone() };
         let template = crate::load::Template::single(&message, targets, encoding(&sending));
-        Half::new(template, meta, encoding(&sending), (GROUP, client.id()), checks.clone())
+        let ending = Ending::new(encoding(&sending), GROUP, client.id());
+        Half::new(template, meta, ending, checks.clone())
     };
     let lanes = plan.lanes(&places, (&tally, clock), work);
-    let workers = session::workers(sending.cores)?;
+    let workers = session::workers(sending.cores, usize::MAX)?;
     let window = CheckWindow::default();
     let periodic = |now, rates: &Rates| window.line(now, rates, (&checks, tally.take_max()));
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;

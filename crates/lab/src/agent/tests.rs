@@ -1,4 +1,7 @@
 use super::*;
+use crate::command::EchoFlags;
+use crate::echo::Echo;
+use crate::generator::{Taken, Workload};
 
 #[test]
 fn clocks_are_compared_in_the_middle() {
@@ -7,13 +10,94 @@ fn clocks_are_compared_in_the_middle() {
     assert_eq!(link::apart(1000, 900, 1000), (-100, 0));
 }
 
+fn flags(listen: &str, load: bool) -> AgentFlags {
+    let (listen, name) = (listen.to_owned(), Some("far".to_owned()));
+    AgentFlags { listen, name, load, pid: None, gc_log: None }
+}
+
+/// An agent on a free port.
+async fn agent(load: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let flags = flags(&address, load);
+    tokio::spawn(async move { serve(listener, &flags).await });
+    address
+}
+
+fn echo() -> String {
+    let flags = EchoFlags { port: 0, host: [127, 0, 0, 1].into(), log: None, queues: 4 };
+    let echo = Echo::bind(&flags).unwrap();
+    let address = echo.address().unwrap().to_string();
+    std::thread::spawn(move || echo.serve());
+    address
+}
+
+#[test]
+fn load_of_several_machines_adds_up() {
+    session::block_on(async {
+        let addresses = [agent(true).await, agent(true).await];
+        let workload = Workload { namesrv: echo(), threads: 8, rate: Some(3000.0), ..Workload::default() };
+        let (mut fleet, share) = Fleet::prepare(&addresses, &workload).await?;
+        assert_eq!(
+            (share.threads, share.rate),
+            (3, Some(1000.0)),
+            "the rest of eight by three goes to the first"
+        );
+        let wait = fleet.start().await?;
+        assert!(wait > Duration::ZERO && wait <= fleet::LEAD);
+        // The lab's own share is left out here, so what comes is the agents'.
+        let mut sum = Taken::default();
+        while sum.sent < 1000 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            fleet.add_to(&mut sum).await?;
+        }
+        fleet.stop().await?;
+        assert_eq!(sum.sent_bytes, sum.sent * 1024);
+        assert_eq!(sum.latency.len(), sum.sent, "every latency of both arrived");
+        assert!(sum.failed == 0 && sum.cpu_us > 0);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn histograms_travel_exactly() {
+    let mut taken = Taken { sent: 3, lasted_ms: 1000, ..Taken::default() };
+    for value in [1, 777, 59_000_000] {
+        taken.latency.saturating_record(value);
+    }
+    let text = serde_json::to_string(&orders::Did::of(&taken).unwrap()).unwrap();
+    let read = serde_json::from_str::<orders::Did>(&text).unwrap().taken(5).unwrap();
+    assert_eq!((read.sent, read.at_ms, &read.latency), (3, 5, &taken.latency));
+}
+
+#[test]
+fn an_agent_runs_no_load_unless_it_was_told_to() {
+    let error = session::block_on(async {
+        let workload = Workload { namesrv: "127.0.0.1:1".to_owned(), ..Workload::default() };
+        Fleet::prepare(&[agent(false).await], &workload).await
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("vostok lab agent --load"), "{error}");
+}
+
+#[test]
+fn what_an_agent_cannot_do_is_told() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let error = session::block_on(async {
+        let workload = Workload { namesrv: free.clone(), ..Workload::default() };
+        Fleet::prepare(&[agent(true).await], &workload).await
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("run load on the agent at 127.0.0.1:") && error.contains(&free), "{error}");
+}
+
 #[test]
 fn a_machine_is_watched_from_afar() {
     session::block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let flags =
-            AgentFlags { listen: address.to_string(), name: Some("far".to_owned()), pid: None, gc_log: None };
+        let flags = flags(&address.to_string(), false);
         let agent = tokio::spawn(async move { serve(listener, &flags).await });
         let asked = Asked { port: Some(address.port()), ..Asked::default() };
         let mut link = Link::connect(&address.to_string(), &asked).await.unwrap();

@@ -112,6 +112,16 @@ pub fn read_histograms(path: &Path) -> Result<Vec<Interval>, Error> {
     Ok(intervals)
 }
 
+/// A histogram as the text that interval logs and load generators of other machines hold.
+pub(crate) fn encode(histogram: &Histogram<u64>) -> io::Result<String> {
+    use base64::Engine as _;
+    use hdrhistogram::serialization::Serializer as _;
+    let mut bytes = Vec::new();
+    let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+    written.map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
+}
+
 /// Reads a histogram of the text that interval logs and load generators of other machines hold.
 pub(crate) fn decode(deserializer: &mut Deserializer, text: &str) -> io::Result<Histogram<u64>> {
     use base64::Engine as _;

@@ -178,6 +178,9 @@ pub struct ProducerFlags {
     /// Asynchronous sending: up to 10,000 requests in flight whatever -w says.
     #[arg(short = 'y', value_name = "BOOL", default_value_t = Bool(false))]
     pub asynchronous: Bool,
+    /// Nobody answers: counts what was handed to the connections. Needs --rate.
+    #[arg(long, requires = "rate")]
+    pub oneway: bool,
 }
 
 /// `vostok lab batchproducer` (batchproducer.sh).
@@ -253,6 +256,9 @@ pub struct ConsumerFlags {
     /// Share of messages the listener asks to have again later, 0 to 1.
     #[arg(short = 'r', value_name = "SHARE", default_value_t = 0.0)]
     pub fail_rate: f64,
+    /// Each queue's messages one after the other, in their order.
+    #[arg(long)]
+    pub orderly: bool,
     /// Queues are shared by the clients themselves, which is the only way here.
     #[arg(short = 'c', value_name = "BOOL", default_value_t = Bool(true))]
     pub client_rebalance: Bool,

@@ -1,6 +1,7 @@
 //! Flags of the scenarios.
 
-use crate::generator::{Payload, Sizes};
+use super::vary::Vary;
+use crate::generator::{Consume, Payload, Send, Sizes};
 use crate::judge::guards::Slo;
 use crate::scenario::{bytes, mix};
 use clap::{Args, ValueEnum};
@@ -42,6 +43,15 @@ pub struct Scene {
     /// Threads that drive the connections.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub cores: u32,
+    /// How messages are sent: in flight are --threads, or up to 10,000 when async; one-way needs --rate.
+    #[arg(long, value_enum, default_value_t)]
+    pub send: Send,
+    /// How groups consume: as cheaply as possible, or by push consumers, in any order or that of the queues.
+    #[arg(long, value_enum, default_value_t)]
+    pub consume: Consume,
+    /// Writes request headers as JSON instead of binary.
+    #[arg(long)]
+    pub json_headers: bool,
     /// Consumer groups that read along.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub groups: u32,
@@ -76,6 +86,9 @@ pub struct Scene {
     /// Agents (`vostok lab agent`) on other machines, usually the brokers', whose figures are kept too.
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
     pub agents: Vec<String>,
+    /// Agents started with --load that share the load with this machine, evenly and from the same moment.
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    pub load_agents: Vec<String>,
     /// Does not measure what this machine alone can do before the first cell.
     #[arg(long)]
     pub no_selftest: bool,
@@ -88,6 +101,16 @@ pub struct Scene {
 }
 
 impl Scene {
+    /// A scene with every flag at its default, to try values on.
+    pub(super) fn probe() -> Self {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            scene: Scene,
+        }
+        <Line as clap::Parser>::parse_from(["probe"]).scene
+    }
+
     /// What bodies hold.
     #[must_use]
     pub fn payload(&self) -> Payload {
@@ -132,6 +155,10 @@ pub struct MatrixFlags {
     /// Queues per topic, a list.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8")]
     pub queues: Vec<u32>,
+    /// Another flag that differs between cells, e.g. `send=sync,async`, `groups=0,1,3`, `consume=pull,push,orderly`,
+    /// `headers=binary,json`; also `batch`, `tags`, `delay`, `producers`, `connections`, `topics`, `compression`.
+    #[arg(long, value_name = "NAME=V,…")]
+    pub vary: Vec<Vary>,
 }
 
 /// `vostok lab queues`.
@@ -287,12 +314,15 @@ pub struct SelftestFlags {
 /// `vostok lab agent`.
 #[derive(Args, Debug, Clone)]
 pub struct AgentFlags {
-    /// Where to listen. Whoever connects sees this machine's figures, nothing else.
+    /// Where to listen. Whoever connects sees this machine's figures and, with --load, can have it send messages.
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:9870")]
     pub listen: String,
     /// What this machine is called in reports; its host name when absent.
     #[arg(long)]
     pub name: Option<String>,
+    /// Also runs load for a lab that names this agent in --load-agents. For networks you trust.
+    #[arg(long)]
+    pub load: bool,
     /// The broker's process; found by its port when absent.
     #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,

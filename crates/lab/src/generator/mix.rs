@@ -1,11 +1,15 @@
 //! The requests of a producing connection: a template for every size, and a mark in every body.
 
 use super::ledger::Ledger;
-use super::workload::{Sizes, Workload};
+use super::workload::{Send, Sizes, Workload};
 use crate::Error;
 use crate::load::{Fate, Message, Stamp, Target, Template, Work};
+use crate::transaction_producer::Ending;
+use net::Peer;
 use std::sync::Arc;
-use wire::frame::Encoding;
+use wire::codes::request;
+use wire::frame::Command;
+use wire::header::Decision;
 
 /// Bytes of a mark at the beginning of a body.
 pub(crate) const MARK_BYTES: usize = 40;
@@ -66,7 +70,9 @@ pub struct Mix {
     is_marked: bool,
     run: u32,
     lane: u32,
+    is_one_way: bool,
     ledger: Option<Arc<Ledger>>,
+    ending: Option<Ending>,
 }
 
 impl Mix {
@@ -88,8 +94,8 @@ impl Mix {
         let template = |message: &Message| {
             let message = Message { key_prefix, ..message.clone() };
             match message.batch {
-                0 => Template::single(&message, targets, Encoding::Binary),
-                count => Template::batch(&message, count, targets, Encoding::Binary),
+                0 => Template::single(&message, targets, workload.encoding()),
+                count => Template::batch(&message, count, targets, workload.encoding()),
             }
         };
         Ok(Self {
@@ -99,7 +105,9 @@ impl Mix {
             is_marked: workload.is_marked(),
             run: workload.run,
             lane,
+            is_one_way: workload.send == Send::OneWay,
             ledger: None,
+            ending: None,
         })
     }
 
@@ -107,6 +115,12 @@ impl Mix {
     #[must_use]
     pub fn noted_in(self, ledger: Option<Arc<Ledger>>) -> Self {
         Self { ledger, ..self }
+    }
+
+    /// The same, with half messages that are committed.
+    #[must_use]
+    pub(crate) fn ended_by(self, ending: Option<Ending>) -> Self {
+        Self { ending, ..self }
     }
 }
 
@@ -131,6 +145,36 @@ impl Work for Mix {
 
     fn plain_bytes(&self, sequence: u64) -> u64 {
         self.sizes.0[self.sizes.pick(sequence)].0 * self.messages_each
+    }
+
+    fn is_one_way(&self) -> bool {
+        self.is_one_way
+    }
+
+    fn opened(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
+        if let Some(ending) = &self.ending {
+            ending.beat(now_ns, peer, out);
+        }
+    }
+
+    fn elapsed(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
+        if let Some(ending) = &self.ending {
+            ending.elapsed(now_ns, peer, out);
+        }
+    }
+
+    fn stored(&self, command: &Command<'_>, out: &mut Vec<u8>) {
+        if let Some(ending) = &self.ending {
+            ending.sent(Decision::Commit, command, out);
+        }
+    }
+
+    fn asked(&self, command: &Command<'_>, out: &mut Vec<u8>) {
+        if let (Some(ending), request::CHECK_TRANSACTION_STATE) = (&self.ending, command.code)
+            && ending.checked(Decision::Commit, command, out).is_none()
+        {
+            eprintln!("a check-back cannot be read: {:?}", command.remark);
+        }
     }
 
     fn is_checked(&self) -> bool {

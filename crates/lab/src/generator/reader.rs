@@ -57,7 +57,7 @@ impl Reading {
         }
     }
 
-    fn add(&self, messages: u64, bytes: u64, delays: &[u64]) {
+    pub(super) fn add(&self, messages: u64, bytes: u64, delays: &[u64]) {
         self.messages.fetch_add(messages, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
         let mut end_to_end = self.end_to_end.lock().expect("recording does not panic");
@@ -99,8 +99,8 @@ struct State {
 /// A queue and where the group is in it.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    target: Target,
-    next: i64,
+    pub(super) target: Target,
+    pub(super) next: i64,
     /// End of the queue as the broker said last.
     end: i64,
     heard: bool,

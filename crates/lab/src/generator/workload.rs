@@ -3,9 +3,17 @@
 use crate::Error;
 use crate::load::{Message, Pace, body};
 use crate::session::Wanted;
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use wire::frame::Encoding;
 use wire::record::sys_flag;
+
+/// Producer group of generators.
+pub(crate) const PRODUCER_GROUP: &str = "lab_producer";
+
+/// Bytes of one-way requests that may wait for a socket before its connection is given up.
+pub(crate) const ONE_WAY_BYTES_MAX: usize = 256 << 20;
 
 /// Everything a generator needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,12 +51,18 @@ pub struct Workload {
     pub keys: bool,
     /// Bytes of further properties.
     pub property_size: u32,
+    /// How messages are sent.
+    pub send: Send,
+    /// Writes request headers as JSON instead of binary.
+    pub json_headers: bool,
     /// Messages per request; 0 or 1 sends them alone.
     pub batch: u32,
     /// Delay level, 0 for none.
     pub delay_level: i32,
     /// Consumer groups.
     pub groups: u32,
+    /// How they consume.
+    pub consume: Consume,
     /// Where they begin.
     pub start: Start,
     /// Checks that every message comes, once, unchanged and in order.
@@ -57,6 +71,35 @@ pub struct Workload {
     pub run: u32,
     /// Seed of payloads.
     pub seed: u64,
+}
+
+/// How messages are sent (`CommunicationMode`, and transactions).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Send {
+    /// Every request in flight waits for its answer.
+    #[default]
+    Sync,
+    /// As `producer.sh -y true`: up to 10,000 requests in flight.
+    Async,
+    /// Nobody answers; needs a rate.
+    #[value(name = "oneway")]
+    OneWay,
+    /// Half messages, which are committed.
+    Transaction,
+}
+
+/// How messages are consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Consume {
+    /// As cheaply as possible: a pull waits at every queue, nothing is parsed beyond what is counted.
+    #[default]
+    Pull,
+    /// The push consumer of the Rust client, messages in any order.
+    Push,
+    /// The same, each queue's messages in their order.
+    Orderly,
 }
 
 /// Where consumers begin.
@@ -108,9 +151,12 @@ impl Default for Workload {
             tags: 0,
             keys: false,
             property_size: 0,
+            send: Send::Sync,
+            json_headers: false,
             batch: 0,
             delay_level: 0,
             groups: 0,
+            consume: Consume::Pull,
             start: Start::Last,
             checked: false,
             run: 0,
@@ -157,6 +203,13 @@ impl Workload {
         Wanted { topic: self.topic.clone(), topics: self.topics.max(1), queues: Some(self.queues) }
     }
 
+    /// Names of the topics.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = String> {
+        let name =
+            |number| if self.topics > 1 { format!("{}_{number}", self.topic) } else { self.topic.clone() };
+        (0..self.topics.max(1)).map(name)
+    }
+
     /// Name of consumer group number `number`.
     pub(crate) fn group(&self, number: u32) -> String {
         format!("lab_{}_{number}", self.topic)
@@ -166,7 +219,7 @@ impl Workload {
     pub(crate) fn lanes(&self, brokers: usize) -> u32 {
         let wanted =
             u32::try_from(brokers).unwrap_or(u32::MAX).saturating_mul(self.connections * self.producers);
-        wanted.min(self.threads)
+        wanted.min(self.in_flight())
     }
 
     /// Refuses what cannot work.
@@ -184,6 +237,18 @@ impl Workload {
                 "content can be checked in single messages of {least} bytes or more without compression"
             ));
         }
+        if self.send == Send::OneWay && (self.rate.is_none() || self.checked) {
+            return refused(
+                "what is sent one way needs a rate, and cannot be checked: nobody says what is stored"
+                    .to_owned(),
+            );
+        }
+        if self.send == Send::Transaction && self.batch > 1 {
+            return refused("batches cannot be sent in transactions".to_owned());
+        }
+        if self.checked && self.consume != Consume::Pull {
+            return refused("content is checked where it is pulled; push consumers only count".to_owned());
+        }
         if self.threads > 65_536 * self.connections * self.producers {
             return refused(format!(
                 "{} requests in flight are more than 65536 per connection",
@@ -191,6 +256,33 @@ impl Workload {
             ));
         }
         self.compression_kind().map(|_| ())
+    }
+
+    /// The share of machine number `number`, from 0, of `parts`: of the requests in flight and of the rate.
+    pub(crate) fn share(&self, number: u32, parts: u32) -> Self {
+        let threads = self.threads / parts + u32::from(number < self.threads % parts);
+        let part = |rate: f64| rate / f64::from(parts);
+        let ramp = self.ramp.map(|(first, seconds)| (part(first), seconds));
+        Self { threads, rate: self.rate.map(part), ramp, ..self.clone() }
+    }
+
+    /// Requests in flight over all connections.
+    pub(crate) fn in_flight(&self) -> u32 {
+        if self.send == Send::Async {
+            self.threads.max(crate::producer::ASYNCHRONOUS_IN_FLIGHT)
+        } else {
+            self.threads
+        }
+    }
+
+    /// Bytes a connection may hold that its socket does not take. Requests in flight bound them, unless nobody answers.
+    pub(crate) fn unsent_bytes_max(&self) -> usize {
+        if self.send == Send::OneWay { ONE_WAY_BYTES_MAX } else { usize::MAX }
+    }
+
+    /// How request headers are written.
+    pub(crate) fn encoding(&self) -> Encoding {
+        if self.json_headers { Encoding::Json } else { Encoding::Binary }
     }
 
     /// The schedule of one of `lanes` connections.
@@ -236,18 +328,20 @@ impl Workload {
             }
             _ => (plain, 0),
         };
+        let half = if self.send == Send::Transaction { sys_flag::TRANSACTION_PREPARED } else { 0 };
         Ok(Message {
-            group: "lab_producer".to_owned(),
+            group: PRODUCER_GROUP.to_owned(),
             topic: self.topic.clone(),
             body,
-            sys_flag,
+            sys_flag: sys_flag | half,
             keys: self.keys,
             tags: self.tags,
             property_size: self.property_size as usize,
             delay_level: self.delay_level,
             key_prefix: [0; 10],
             batch: if self.batch > 1 { self.batch } else { 0 },
-            is_half: false,
+            is_half: self.send == Send::Transaction,
+            is_one_way: self.send == Send::OneWay,
         })
     }
 

@@ -19,6 +19,12 @@ impl Clock {
         Self { start: Instant::now(), epoch_us: u64::try_from(since.as_micros()).unwrap_or_default() }
     }
 
+    /// The same, on the wall clock of a machine that is so many microseconds behind this one.
+    #[must_use]
+    pub fn ahead(self, us: i64) -> Self {
+        Self { epoch_us: self.epoch_us.saturating_add_signed(-us), ..self }
+    }
+
     /// Nanoseconds since the run began.
     #[must_use]
     pub fn now_ns(&self) -> u64 {

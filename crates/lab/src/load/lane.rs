@@ -196,6 +196,9 @@ impl<W: Work> Lane<W> {
             let counter = state.counter;
             let stamp = Stamp { opaque, epoch_ms, month_ms, counter, sequence, floor, since_us };
             self.work.append(out, state.queue, &stamp);
+            if self.work.is_one_way() && state.slots.answer(opaque).is_some() {
+                self.tally.went(self.messages_each, self.work.plain_bytes(sequence));
+            }
             state.counter = state.counter.wrapping_add(self.work.keys());
             state.queue = if state.queue + 1 == self.work.queues() { 0 } else { state.queue + 1 };
         }
@@ -296,6 +299,10 @@ impl<W: Work> Service for Lane<W> {
         let mut state = self.state();
         let lost = state.slots.abandon();
         self.lost(&mut state, &lost);
+        if self.work.is_one_way() && !state.stopped {
+            // What was on its way is lost, and nobody knows how much.
+            self.tally.unanswered(1);
+        }
         self.changed.notify_one();
     }
 }

@@ -36,6 +36,8 @@ pub struct Message {
     pub batch: u32,
     /// A half message of a transaction.
     pub is_half: bool,
+    /// Nobody answers.
+    pub is_one_way: bool,
 }
 
 impl Message {

@@ -70,6 +70,7 @@ pub struct Template {
     tags: usize,
     body: Vec<u8>,
     body_places: Places,
+    is_one_way: bool,
 }
 
 impl Template {
@@ -83,7 +84,8 @@ impl Template {
             properties.iter().map(move |properties| front(message, target, code, properties, encoding))
         });
         let fronts = fronts.collect();
-        Self { encoding, fronts, tags, body: message.body.clone(), body_places: Places::default() }
+        let (body, is_one_way) = (message.body.clone(), message.is_one_way);
+        Self { encoding, fronts, tags, body, body_places: Places::default(), is_one_way }
     }
 
     /// Encodes a batch of `count` equal messages for every target; tags go round within the batch.
@@ -98,13 +100,19 @@ impl Template {
         let body_places = Places::find(&body, Encoding::Binary);
         let front = |target| front(message, target, request::SEND_BATCH_MESSAGE, b"", encoding);
         let fronts = targets.iter().map(front).collect();
-        Self { encoding, fronts, tags: 1, body, body_places }
+        Self { encoding, fronts, tags: 1, body, body_places, is_one_way: message.is_one_way }
     }
 
     /// Number of queues.
     #[must_use]
     pub fn queues(&self) -> usize {
         self.fronts.len() / self.tags
+    }
+
+    /// True when nobody answers.
+    #[must_use]
+    pub fn is_one_way(&self) -> bool {
+        self.is_one_way
     }
 
     /// Bytes at the end of a request that are its body.
@@ -156,7 +164,8 @@ fn front(message: &Message, target: &Target, code: i32, properties: &[u8], encod
         ..SendHeader::default()
     };
     let mut bytes = Vec::new();
-    let writer = FrameWriter::begin(&mut bytes, Head::request(encoding, code, OPAQUE));
+    let head = if message.is_one_way { Head::one_way } else { Head::request };
+    let writer = FrameWriter::begin(&mut bytes, head(encoding, code, OPAQUE));
     let body_bytes =
         if code == request::SEND_BATCH_MESSAGE { message.batch_bytes() } else { message.body.len() };
     header.write(writer).finish_header(body_bytes);

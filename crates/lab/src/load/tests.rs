@@ -19,6 +19,7 @@ fn message() -> Message {
         key_prefix: [127, 0, 0, 1, 1, 2, 3, 4, 5, 6],
         batch: 0,
         is_half: false,
+        is_one_way: false,
     }
 }
 
@@ -48,6 +49,7 @@ fn patched_requests_decode() {
             let command = Command::decode(&mut out).unwrap();
             assert_eq!((command.code, command.opaque), (request::SEND_MESSAGE_V2, STAMP.opaque));
             assert_eq!((command.encoding, command.body), (encoding, &message().body[..]));
+            assert!(!command.is_one_way());
             let header = SendHeader::decode(command.code, &command.fields).unwrap();
             assert_eq!((header.queue_id, header.broker_name), (queue as i32, "broker-a"));
             assert_eq!((header.born_timestamp, header.sys_flag), (1_700_000_000_123, 0x301));
@@ -56,6 +58,17 @@ fn patched_requests_decode() {
             assert_eq!((get("KEYS"), get("TAGS")), ("1700000000", "tag2"));
             assert_eq!((get("DELAY"), get("WAIT"), get("aaa")), ("2", "true", "aaaaa"));
         }
+    }
+}
+
+#[test]
+fn one_way_requests_say_so() {
+    for encoding in [Encoding::Json, Encoding::Binary] {
+        let template = Template::single(&Message { is_one_way: true, ..message() }, &targets(), encoding);
+        let mut out = Vec::new();
+        template.append(&mut out, 0, &STAMP);
+        let command = Command::decode(&mut out).unwrap();
+        assert_eq!((command.is_one_way(), command.opaque), (true, STAMP.opaque), "{encoding:?}");
     }
 }
 

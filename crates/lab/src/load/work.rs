@@ -32,6 +32,11 @@ pub trait Work: Send + Sync + 'static {
         0
     }
 
+    /// True when nobody answers: a request is settled once it was handed to the connection.
+    fn is_one_way(&self) -> bool {
+        false
+    }
+
     /// True when requests carry [`Stamp::floor`], which takes time to find.
     fn is_checked(&self) -> bool {
         false
@@ -59,6 +64,10 @@ pub trait Work: Send + Sync + 'static {
 }
 
 impl Work for Template {
+    fn is_one_way(&self) -> bool {
+        Self::is_one_way(self)
+    }
+
     fn queues(&self) -> usize {
         Self::queues(self)
     }

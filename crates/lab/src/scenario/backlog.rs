@@ -8,7 +8,7 @@ use super::record::{Action, Stage, Until};
 use crate::Error;
 use crate::archive::Factors;
 use crate::command::{BacklogFlags, Scene};
-use crate::generator::Workload;
+use crate::generator::{Consume, Workload};
 use crate::session;
 
 /// Runs the scenario.
@@ -16,6 +16,11 @@ use crate::session;
 /// # Errors
 /// As [`super::matrix`].
 pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
+    if flags.scene.consume != Consume::Pull {
+        let why = "push consumers do not say how far behind they are; a backlog is read with --consume pull"
+            .to_owned();
+        return Err(Error::Flag { flag: "--consume", why });
+    }
     session::block_on(async {
         let scene = Scene { groups: flags.scene.groups.max(1), ..flags.scene.clone() };
         let plan = Backlog { fill: flags.fill, seconds: (flags.fill_seconds, flags.drain_seconds), scene };

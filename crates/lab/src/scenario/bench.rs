@@ -30,6 +30,7 @@ pub struct Bench {
     free_bytes_min: u64,
     gc_log: Option<PathBuf>,
     agents: Vec<String>,
+    load_agents: Vec<String>,
 }
 
 /// How cells become load.
@@ -73,6 +74,7 @@ impl Bench {
             command_line: std::env::args().collect(),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             lab_threads: scene.cores,
+            lab_machines: u32::try_from(scene.load_agents.len() + 1).unwrap_or(u32::MAX),
             lab_cores_allowed: cores_allowed(std::process::id().cast_signed()),
             started_ms: epoch_ms(),
             seed: scene.seed,
@@ -112,6 +114,7 @@ impl Bench {
             free_bytes_min: scene.free_min,
             gc_log: scene.gc_log.clone(),
             agents: scene.agents.clone(),
+            load_agents: scene.load_agents.clone(),
         })
     }
 
@@ -131,6 +134,12 @@ impl Bench {
     #[must_use]
     pub fn agents(&self) -> &[String] {
         &self.agents
+    }
+
+    /// Agents that run load with this machine.
+    #[must_use]
+    pub fn load_agents(&self) -> &[String] {
+        &self.load_agents
     }
 
     pub(super) fn progress(&self) -> &Progress {

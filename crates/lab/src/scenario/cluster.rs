@@ -5,7 +5,7 @@ use crate::agent::Asked;
 use crate::archive::{BrokerFile, HostFile, Target, TargetKind};
 use crate::measure::{self, listener_of};
 use client::{Client, Config};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -104,7 +104,9 @@ pub fn asked_of(target: &Target, agent: &str) -> (Option<usize>, Asked) {
     let path = |key: &str| broker.and_then(|broker| broker.settings.get(key)).cloned();
     let store = path("storePathCommitLog").or_else(|| path("storePathRootDir"));
     let is_java = target.kind == TargetKind::Rocketmq;
-    (index, Asked { port, store: store.map(PathBuf::from), is_java })
+    let ip = machine(agent).and_then(|machine| machine.parse::<IpAddr>().ok());
+    let loopback = ip.is_some_and(|ip| ip.is_loopback());
+    (index, Asked { port, store: store.map(PathBuf::from), is_java, load: false, loopback })
 }
 
 fn own_name(target: &Target) -> String {

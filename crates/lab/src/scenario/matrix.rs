@@ -8,6 +8,7 @@ use crate::archive::Factors;
 use crate::command::{MatrixFlags, QueuesFlags, Scene};
 use crate::generator::{Sizes, Workload};
 use crate::session;
+use clap::ValueEnum;
 
 /// Runs the matrix.
 ///
@@ -36,14 +37,18 @@ pub fn queues(flags: &QueuesFlags) -> Result<(), Error> {
     })
 }
 
-/// The combinations, sizes outermost and threads innermost: a ladder of threads is run without interruption.
+/// The combinations, further flags outermost, then sizes, and threads innermost: a ladder of threads is run without interruption.
 #[must_use]
 pub fn cells(flags: &MatrixFlags) -> Vec<Factors> {
+    let mut scenes = vec![flags.scene.clone()];
+    for vary in &flags.vary {
+        scenes = scenes.iter().flat_map(|scene| vary.over(scene)).collect();
+    }
     let mut cells = Vec::new();
-    for size in &flags.sizes {
-        for queues in &flags.queues {
-            for threads in &flags.threads {
-                cells.push(flags.scene.factors(*threads, size, *queues));
+    for scene in &scenes {
+        for size in &flags.sizes {
+            for queues in &flags.queues {
+                cells.extend(flags.threads.iter().map(|threads| scene.factors(*threads, size, *queues)));
             }
         }
     }
@@ -64,6 +69,17 @@ impl Plan for Plain {
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
         Stage::plain(self.scene.warmup, self.scene.duration)
     }
+}
+
+/// A choice that is not the default, as it is typed.
+fn word<T: ValueEnum + Default + PartialEq>(choice: T) -> Option<String> {
+    let name = choice.to_possible_value().map(|value| value.get_name().to_owned());
+    name.filter(|_| choice != T::default())
+}
+
+/// What a cell says about a choice.
+fn choice<T: ValueEnum + Default>(cell: &Factors, name: &str) -> T {
+    cell.more.get(name).and_then(|word| T::from_str(word, true).ok()).unwrap_or_default()
 }
 
 impl Scene {
@@ -91,6 +107,13 @@ impl Scene {
         for (name, number) in numbers.into_iter().filter(|(_, number)| *number > 0) {
             factors.more.insert(name.to_owned(), number.to_string());
         }
+        let words = [("send", word(self.send)), ("consume", word(self.consume))];
+        for (name, word) in words.into_iter().filter_map(|(name, word)| Some((name, word?))) {
+            factors.more.insert(name.to_owned(), word);
+        }
+        if self.json_headers {
+            factors.more.insert("headers".to_owned(), "json".to_owned());
+        }
         factors
     }
 
@@ -98,6 +121,7 @@ impl Scene {
     #[must_use]
     pub fn workload(&self, cell: &Factors) -> Workload {
         let sizes = cell.more.get("sizes").and_then(|text| mix(text).ok());
+        let number = |name: &str| cell.more.get(name).and_then(|number| number.parse().ok()).unwrap_or(0);
         Workload {
             namesrv: self.namesrv.clone(),
             topic: format!("{}{}", self.topic, cell.queues),
@@ -112,9 +136,12 @@ impl Scene {
             sizes: sizes.unwrap_or_else(|| Sizes::one(cell.size)),
             payload: self.payload(),
             compression: cell.compression.clone(),
-            tags: self.tags,
-            batch: self.batch,
-            delay_level: self.delay,
+            tags: number("tags"),
+            batch: number("batch"),
+            delay_level: number("delay").cast_signed(),
+            send: choice(cell, "send"),
+            consume: choice(cell, "consume"),
+            json_headers: cell.more.contains_key("headers"),
             groups: cell.groups,
             run: super::record::epoch_ms() as u32,
             seed: self.seed,

@@ -4,7 +4,7 @@ use super::bench::Bench;
 use super::cluster::asked_of;
 use super::progress::Progress;
 use crate::Error;
-use crate::agent::Link;
+use crate::agent::{Fleet, Link};
 use crate::archive::{BrokerSecond, Event, Histograms, HostSecond, LoadSecond, Phase, RepeatDirectory, Rows};
 use crate::generator::{Generator, Taken, Workload};
 use crate::measure::{BrokerProbe, HostProbe};
@@ -105,16 +105,20 @@ pub(super) async fn record(
     let watchers = watch_brokers(bench, &sender);
     let (seen, mut afar) = mpsc::unbounded_channel();
     let agents = watch_agents(bench, &seen).await?;
+    let (mut fleet, share) = Fleet::prepare(bench.load_agents(), workload).await?;
+    let workload = &share;
     let mut generator = Generator::prepare(workload).await?;
     let mut probe = bench.host_probe();
     probe.sample(epoch_ms());
-    let mut last_ms = generator.take().at_ms;
+    let mut first = generator.take();
+    fleet.add_to(&mut first).await?;
+    let mut last_ms = first.at_ms;
     let mut recorded = Recorded { whole: true, ..Recorded::default() };
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     clock.tick().await;
     'stages: for stage in stages {
-        begin(&mut generator, workload, stage, &mut files).await?;
+        begin((&mut generator, &mut fleet), workload, stage, &mut files).await?;
         let (from_ms, mut sent_bytes) = (last_ms, 0);
         for second in 0..stage.seconds {
             tokio::select! {
@@ -124,7 +128,8 @@ pub(super) async fn record(
                     break 'stages;
                 }
             }
-            let taken = generator.take();
+            let mut taken = generator.take();
+            fleet.add_to(&mut taken).await?;
             last_ms = taken.at_ms;
             sent_bytes += taken.sent_bytes;
             files.second(&taken, &mut probe, bench.progress())?;
@@ -161,7 +166,7 @@ pub(super) async fn record(
 
 /// Does what happens at the beginning of a stage.
 async fn begin(
-    generator: &mut Generator,
+    (generator, fleet): (&mut Generator, &mut Fleet),
     workload: &Workload,
     stage: &Stage,
     files: &mut Files,
@@ -173,14 +178,16 @@ async fn begin(
             "consumers-start"
         }
         Action::StopReaders => {
-            generator.stop_readers();
+            generator.stop_readers().await;
             "consumers-stop"
         }
         Action::StartLanes => {
+            tokio::time::sleep(fleet.start().await?).await;
             generator.start_lanes(workload)?;
             "producers-start"
         }
         Action::StopLanes => {
+            fleet.stop().await?;
             generator.stop_lanes();
             "producers-stop"
         }

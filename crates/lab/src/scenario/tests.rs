@@ -3,7 +3,7 @@ use super::safe_tps::{Halving, is_flat};
 use super::seed::Seed;
 use super::*;
 use crate::command::{MatrixFlags, SeedFlags};
-use crate::generator::Sizes;
+use crate::generator::{Consume, Send, Sizes};
 use clap::Parser;
 
 #[derive(Parser)]
@@ -42,6 +42,31 @@ fn a_matrix_has_every_combination_once() {
     assert_eq!((cells[1].threads, cells[1].size, cells[1].queues, cells[1].groups), (10, 1024, 1, 2));
     let workload = flags.scene.workload(&cells[23]);
     assert_eq!((workload.threads, workload.queues, workload.sizes), (60, 16, Sizes::one(5120)));
+}
+
+#[test]
+fn any_flag_of_a_scene_can_differ_between_cells() {
+    let flags = flags(
+        "--threads 8 --tags 3 --vary send=sync,async,transaction --vary consume=pull,orderly --vary headers=binary,json",
+    );
+    let cells = cells(&flags);
+    assert_eq!(cells.len(), 12);
+    let workload = flags.scene.workload(&cells[11]);
+    assert_eq!(
+        (workload.send, workload.consume, workload.json_headers),
+        (Send::Transaction, Consume::Orderly, true)
+    );
+    assert_eq!(workload.tags, 3);
+    assert!(!cells[0].more.contains_key("send") && cells[4].more["send"] == "async", "{:?}", cells[4]);
+    for (wrong, says) in [
+        ("send=twice", "expected sync, async, oneway, transaction"),
+        ("colour=red", "expected send, consume"),
+        ("topics=0", "at least 1"),
+        ("groups", "NAME=VALUE"),
+    ] {
+        let error = wrong.parse::<crate::command::Vary>().unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
 }
 
 #[test]

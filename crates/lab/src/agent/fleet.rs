@@ -1,0 +1,146 @@
+//! The lab's end of the agents that run load with it.
+
+use super::orders::{Answer, Order};
+use super::{Asked, Hello, line_of, link, now_us};
+use crate::Error;
+use crate::generator::{Taken, Workload};
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+/// How long an agent may take to find its topics.
+const PREPARE: Duration = Duration::from_secs(60);
+
+/// How long it may take to say what it did.
+const TAKE: Duration = Duration::from_secs(5);
+
+/// How far ahead a common start lies: longer than a line takes to any agent.
+pub(crate) const LEAD: Duration = Duration::from_millis(500);
+
+/// Agents that share the load of a workload with the lab itself.
+#[derive(Debug, Default)]
+pub(crate) struct Fleet {
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    address: String,
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    writer: OwnedWriteHalf,
+    ahead_us: i64,
+}
+
+impl Fleet {
+    /// Connects to the agents and has each prepare its share; returns the lab's own.
+    ///
+    /// # Errors
+    /// An agent does not answer, runs no load, or cannot reach the cluster; or the load cannot be shared.
+    pub async fn prepare(addresses: &[String], workload: &Workload) -> Result<(Self, Workload), Error> {
+        let mut fleet = Self::default();
+        let parts = u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
+        if parts > 1 && workload.checked {
+            let why = "content is checked where it was sent; with --load-agents it cannot be".to_owned();
+            return Err(Error::Flag { flag: "--load-agents", why });
+        }
+        for (number, address) in (1..).zip(addresses) {
+            let mut member = Member::connect(address).await?;
+            let share = Workload { groups: 0, ..workload.share(number, parts) };
+            member.say(&Order::Prepare(Box::new(share), member.ahead_us)).await?;
+            fleet.members.push(member);
+        }
+        for member in &mut fleet.members {
+            member.hear(PREPARE).await?;
+        }
+        Ok((fleet, workload.share(0, parts)))
+    }
+
+    /// Has all begin at the same moment; returns how long the lab itself has to wait for it.
+    ///
+    /// # Errors
+    /// An agent is gone.
+    pub async fn start(&mut self) -> Result<Duration, Error> {
+        if self.members.is_empty() {
+            return Ok(Duration::ZERO);
+        }
+        let at_us = now_us() + LEAD.as_micros() as u64;
+        for member in &mut self.members {
+            member.say(&Order::Start(at_us.saturating_add_signed(member.ahead_us))).await?;
+        }
+        Ok(Duration::from_micros(at_us.saturating_sub(now_us())))
+    }
+
+    /// Has all stop sending.
+    ///
+    /// # Errors
+    /// An agent is gone.
+    pub async fn stop(&mut self) -> Result<(), Error> {
+        for member in &mut self.members {
+            member.say(&Order::Stop).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds what all did since asked last.
+    ///
+    /// # Errors
+    /// An agent is gone or its load failed: without its share the run would be another one.
+    pub async fn add_to(&mut self, taken: &mut Taken) -> Result<(), Error> {
+        for member in &mut self.members {
+            member.say(&Order::Take).await?;
+        }
+        for member in &mut self.members {
+            if let Answer::Did(did) = member.hear(TAKE).await? {
+                taken.add(&did.taken(taken.at_ms).map_err(|error| member.lost(error))?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    async fn connect(address: &str) -> Result<Self, Error> {
+        let failed = Error::system(format!("ask the agent at {address} to run load"));
+        let connecting = async {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let (reader, mut writer) = stream.into_split();
+            let before_us = now_us();
+            writer.write_all(&line_of(&Asked { load: true, ..Asked::default() })).await?;
+            let mut lines = BufReader::new(reader).lines();
+            let line = lines
+                .next_line()
+                .await?
+                .ok_or_else(|| io::Error::other("it runs no load; start it with vostok lab agent --load"))?;
+            let hello: Hello = serde_json::from_str(&line).map_err(io::Error::other)?;
+            let (ahead_us, _) = link::apart(before_us, hello.now_us, now_us());
+            Ok(Self { address: address.to_owned(), lines, writer, ahead_us })
+        };
+        match tokio::time::timeout(TAKE, connecting).await {
+            Ok(connected) => connected.map_err(failed),
+            Err(_) => Err(failed(io::Error::from(io::ErrorKind::TimedOut))),
+        }
+    }
+
+    async fn say(&mut self, order: &Order) -> Result<(), Error> {
+        let written = self.writer.write_all(&line_of(order)).await;
+        written.map_err(|error| self.lost(error))
+    }
+
+    async fn hear(&mut self, limit: Duration) -> Result<Answer, Error> {
+        let line = tokio::time::timeout(limit, self.lines.next_line()).await;
+        let line = line.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let line = line.and_then(|line| line.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()));
+        let line = line.map_err(|error| self.lost(error))?;
+        match serde_json::from_str(&line).map_err(|error| self.lost(error.into()))? {
+            Answer::Failed(why) => Err(self.lost(io::Error::other(why))),
+            answer => Ok(answer),
+        }
+    }
+
+    fn lost(&self, error: io::Error) -> Error {
+        Error::system(format!("run load on the agent at {}", self.address))(error)
+    }
+}

@@ -1,0 +1,91 @@
+//! Flags of a scene that differ between the cells of a matrix: `--vary groups=0,1,3`.
+
+use super::scene::Scene;
+use clap::ValueEnum;
+use std::str::FromStr;
+
+/// One flag and its values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vary(Vec<Setting>);
+
+/// One value of a flag.
+#[derive(Clone, Debug, PartialEq)]
+struct Setting {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Vary {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, values) =
+            text.split_once('=').ok_or_else(|| format!("expected NAME=VALUE,…, found {text:?}"))?;
+        let setting = |value: &str| Setting { name: name.to_owned(), value: value.to_owned() };
+        let settings: Vec<_> = values.split(',').map(setting).collect();
+        let mut probe = Scene::probe();
+        settings.iter().try_for_each(|setting| setting.apply(&mut probe))?;
+        Ok(Self(settings))
+    }
+}
+
+impl Vary {
+    /// The scene with each of the values.
+    #[must_use]
+    pub fn over(&self, scene: &Scene) -> Vec<Scene> {
+        let with = |setting: &Setting| {
+            let mut scene = scene.clone();
+            setting.apply(&mut scene).expect("checked when it was read");
+            scene
+        };
+        self.0.iter().map(with).collect()
+    }
+}
+
+impl Setting {
+    fn apply(&self, scene: &mut Scene) -> Result<(), String> {
+        match self.name.as_str() {
+            "send" => scene.send = self.one_of()?,
+            "consume" => scene.consume = self.one_of()?,
+            "headers" => {
+                scene.json_headers = match self.value.as_str() {
+                    "json" => true,
+                    "binary" => false,
+                    other => return Err(format!("headers: expected binary or json, found {other:?}")),
+                };
+            }
+            "groups" => scene.groups = self.number()?,
+            "batch" => scene.batch = self.number()?,
+            "tags" => scene.tags = self.number()?,
+            "delay" => scene.delay = self.number()?,
+            "producers" => scene.producers = self.at_least_one()?,
+            "connections" => scene.connections = self.at_least_one()?,
+            "topics" => scene.topics = self.at_least_one()?,
+            "compression" => scene.compression.clone_from(&self.value),
+            other => {
+                return Err(format!(
+                    "expected send, consume, headers, groups, batch, tags, delay, producers, connections, topics or \
+                     compression, found {other:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn one_of<T: ValueEnum>(&self) -> Result<T, String> {
+        T::from_str(&self.value, true).map_err(|_| {
+            let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let names: Vec<_> = names.map(|name| name.get_name().to_owned()).collect();
+            format!("{}: expected {}, found {:?}", self.name, names.join(", "), self.value)
+        })
+    }
+
+    fn number<T: FromStr>(&self) -> Result<T, String> {
+        self.value.parse().map_err(|_| format!("{}: expected a number, found {:?}", self.name, self.value))
+    }
+
+    fn at_least_one(&self) -> Result<u32, String> {
+        let number = self.number()?;
+        if number == 0 { Err(format!("{}: expected at least 1", self.name)) } else { Ok(number) }
+    }
+}

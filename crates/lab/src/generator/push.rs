@@ -1,0 +1,57 @@
+//! Consumers as applications have them: the push consumer of the Rust client, one per group.
+//!
+//! Each run has groups of its own. Where they begin is stored before they join, because brokers let a new group begin at
+//! the first message of a short queue, whatever it asks for (`ConsumerManageProcessor.queryConsumerOffset`).
+
+use super::mix::Mark;
+use super::reader::{self, Reading};
+use super::workload::{Consume, Workload};
+use crate::Error;
+use crate::load::Clock;
+use crate::session::Place;
+use client::{Client, MessageQueue, PushConfig, PushConsumer, Received, Verdict};
+use std::sync::Arc;
+
+/// Starts a consumer for every group.
+pub(super) async fn start(
+    client: &Client,
+    workload: &Workload,
+    places: &[Place],
+    (clock, reading): (Clock, &Arc<Reading>),
+) -> Result<Vec<PushConsumer>, Error> {
+    let mut started = Vec::new();
+    for number in 0..workload.groups {
+        let group = format!("{}_{}", workload.group(number), workload.run);
+        for place in places {
+            for queue in reader::positions(client, workload, (number, place)).await? {
+                let topic = queue.target.topic.as_deref().unwrap_or(&workload.topic);
+                let at = MessageQueue::new(topic, &queue.target.broker, queue.target.queue_id);
+                client.commit_offset(&group, &at, queue.next).await?;
+            }
+        }
+        let mut config = PushConfig::new(group, &workload.topic, "*");
+        let expression = config.subscriptions.remove(&workload.topic).unwrap_or_default();
+        config.subscriptions = workload.topics().map(|topic| (topic, expression.clone())).collect();
+        let (counted, run) = (reading.clone(), workload.run);
+        let listener = move |messages: &[Received]| {
+            count(messages, (clock, run), &counted);
+            Verdict::Done
+        };
+        started.push(match workload.consume {
+            Consume::Orderly => PushConsumer::start_orderly(client, config, listener).await?,
+            Consume::Pull | Consume::Push => PushConsumer::start(client, config, listener).await?,
+        });
+    }
+    Ok(started)
+}
+
+fn count(messages: &[Received], (clock, run): (Clock, u32), reading: &Reading) {
+    let now_us = clock.epoch_us(clock.now_ns());
+    let delay = |message: &Received| {
+        let mark = Mark::read(&message.body).filter(|mark| mark.run == run);
+        let born_us = message.born_timestamp.max(0).unsigned_abs() * 1000;
+        now_us.saturating_sub(mark.map_or(born_us, |mark| mark.since_us)).max(1)
+    };
+    let bytes = messages.iter().map(|message| message.body.len() as u64).sum();
+    reading.add(messages.len() as u64, bytes, &messages.iter().map(delay).collect::<Vec<_>>());
+}
