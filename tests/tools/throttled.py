@@ -27,7 +27,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 IS_V1 = not (CGROUPS / "cgroup.controllers").exists()
 LADDER = [15, 30, 60, 90, 120, 180, 240, 360, 480, 720, 960]
 NEAR = 0.10
-DISK_BYTES = 6_000_000
+DISK_BYTES = 5_000_000
 NETWORK_RATE = "40mbit"
 SERVER_CORES, CLIENT_CORES = 0.25, 0.15
 
@@ -150,12 +150,12 @@ class Situation:
         # The highest of many is too high by its own luck: the middle of those near it.
         return statistics.median(rate for rate in rates if rate >= max(rates) * (1 - NEAR))
 
-    def search(self, number):
+    def search(self):
         """Runs safe-tps; returns what the report names, the ceiling found and the safe rate."""
-        run = self.work / f"run-{number}"
+        run = self.work / "run"
         told = self.lab("safe-tps", "--out", run, "--size", self.size, "--warmup", 1, "--duration", 4, "--confirm", 5,
                         "--no-selftest", "--free-min", 0, *self.extra)
-        (self.work / f"run-{number}.txt").write_text(told)
+        (self.work / "run.txt").write_text(told)
         call(VOSTOK, "lab", "report", run)
         report = json.loads((run / "report.json").read_text())
         ceiling = next(float(line.split()[2].split("/")[0]) for line in told.splitlines() if line.startswith("closed loop: "))
@@ -170,7 +170,7 @@ class Situation:
 
 class Disk(Situation):
     name, size = "disk", 4096
-    # No new file is made ahead during a run: its zeros would share the throttled disk.
+    # No new file is made ahead before the middle of the first: its zeros would share the throttled disk.
     settings = ("flushDiskType=SYNC_FLUSH", f"mappedFileSizeCommitLog={2_000_000 * 1024}")
 
     def prepare(self):
@@ -236,15 +236,16 @@ class Client(Situation):
 
 
 def show(situation, runs, work):
-    """Returns the wrong runs of a situation."""
-    wrong = []
-    with ExitStack() as stack:
-        place = situation(stack, work)
-        place.start()
-        ceiling = place.ceiling()
-        for number in range(1, runs + 1):
+    """Returns the wrong runs of a situation; each has a server of its own."""
+    ceiling, wrong = None, []
+    for number in range(1, runs + 1):
+        with ExitStack() as stack:
+            place = situation(stack, work / str(number))
+            place.work.mkdir()
+            place.start()
+            ceiling = ceiling or place.ceiling()
             began = time.monotonic()
-            bottleneck, found, safe = place.search(number)
+            bottleneck, found, safe = place.search()
             off = found / ceiling - 1
             is_right = bottleneck["resource"] == place.name and abs(off) <= NEAR
             print(f"   run {number}: {bottleneck['resource']}, ceiling {found:.0f}/s ({off:+.1%} of the fine ladder's {ceiling:.0f}), safe "

@@ -40,6 +40,28 @@ fn bodies_are_what_was_asked_for() {
 }
 
 #[test]
+fn what_cannot_be_measured_is_refused() {
+    let refused = |workload: Workload| workload.check().unwrap_err().to_string();
+    let one_way = Workload { send: Send::OneWay, ..Workload::default() };
+    assert!(refused(one_way.clone()).contains("needs a rate"));
+    Workload { rate: Some(10.0), ..one_way.clone() }.check().unwrap();
+    assert!(refused(Workload { rate: Some(10.0), checked: true, ..one_way }).contains("cannot be checked"));
+    let half = Workload { send: Send::Transaction, batch: 4, ..Workload::default() };
+    assert!(refused(half).contains("batches"));
+    let pushed = Workload { consume: Consume::Orderly, checked: true, ..Workload::default() };
+    assert!(refused(pushed).contains("push consumers only count"));
+}
+
+#[test]
+fn a_load_is_shared_without_loss() {
+    let whole = Workload { threads: 8, rate: Some(900.0), ramp: Some((300.0, 5.0)), ..Workload::default() };
+    let parts: Vec<_> = (0..3).map(|number| whole.share(number, 3)).collect();
+    assert_eq!(parts.iter().map(|part| part.threads).collect::<Vec<_>>(), [3, 3, 2]);
+    assert_eq!((parts[2].rate, parts[2].ramp), (Some(300.0), Some((100.0, 5.0))));
+    assert_eq!(whole.share(0, 1), whole);
+}
+
+#[test]
 fn seconds_of_generators_add_up() {
     let mut one = Taken { at_ms: 2000, lasted_ms: 1000, sent: 10, cpu_us: 500_000, ..Taken::default() };
     one.latency.saturating_record(100);

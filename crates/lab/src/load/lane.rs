@@ -205,6 +205,10 @@ impl<W: Work> Lane<W> {
         if !state.slots.has_room() {
             state.blocked = true;
         }
+        if self.work.is_one_way() && state.is_done() {
+            // No answer will tell.
+            self.changed.notify_one();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -299,7 +303,7 @@ impl<W: Work> Service for Lane<W> {
         let mut state = self.state();
         let lost = state.slots.abandon();
         self.lost(&mut state, &lost);
-        if self.work.is_one_way() && !state.stopped {
+        if self.work.is_one_way() && !state.is_done() {
             // What was on its way is lost, and nobody knows how much.
             self.tally.unanswered(1);
         }

@@ -32,6 +32,14 @@ fn an_open_loop_sends_what_was_asked_for() {
 }
 
 #[test]
+fn what_nobody_answers_is_counted_and_has_no_latency() {
+    let address = echo();
+    let outcome = result(&format!("producer -n {address} -w 60 --rate 20000 -q 4000 --oneway"));
+    assert_eq!((&outcome["messages"], &outcome["failures"]), (&4000.into(), &0.into()));
+    assert_eq!(outcome["latency_us"]["max"], 0, "{outcome}");
+}
+
+#[test]
 fn a_cluster_that_is_not_there_is_an_error() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
