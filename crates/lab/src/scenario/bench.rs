@@ -4,7 +4,7 @@ use super::cluster::{Cluster, asked_of};
 use super::progress::Progress;
 use super::record::{Stage, epoch_ms, record};
 use crate::Error;
-use crate::agent::Link;
+use crate::agent::{Asked, Link};
 use crate::archive::{
     Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, TargetKind,
 };
@@ -68,7 +68,7 @@ impl Bench {
         if !scene.no_selftest && !root.join("run.json").exists() {
             cluster.host.roofline = Some(roofline(&cluster.store).await?);
         }
-        let (hosts, clock_skew_us) = hosts(&mut cluster, &scene.agents).await?;
+        let (hosts, clock_skew_us) = hosts(&mut cluster, scene).await?;
         let run = RunFile {
             scenario: scenario.to_owned(),
             command_line: std::env::args().collect(),
@@ -288,9 +288,12 @@ impl Bench {
 }
 
 /// This machine and those of the agents, and how far apart their clocks may be, microseconds.
-async fn hosts(cluster: &mut Cluster, agents: &[String]) -> Result<(Vec<HostFile>, u64), Error> {
+async fn hosts(cluster: &mut Cluster, scene: &Scene) -> Result<(Vec<HostFile>, u64), Error> {
     let (mut hosts, mut skew_us) = (vec![cluster.host.clone()], 0);
-    for address in agents {
+    for address in &scene.load_agents {
+        skew_us = skew_us.max(Link::connect(address, &Asked::default()).await?.skew_us);
+    }
+    for address in &scene.agents {
         let (broker, asked) = asked_of(&cluster.target, address);
         let link = Link::connect(address, &asked).await?;
         if let Some(broker) = broker {

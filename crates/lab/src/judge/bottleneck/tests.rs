@@ -70,7 +70,7 @@ fn processors_and_their_quota() {
 fn other_programs_are_no_limit_until_the_broker_waits_for_them() {
     // Both cores of a small machine are busy with something else, and the disk is what holds the broker back.
     let beside = |second: &mut HostSecond| {
-        (second.cpu_user, second.cpu_system) = (0.9, 0.1);
+        (second.cpu_user, second.cpu_system, second.cpu_core_max) = (0.9, 0.1, 1.0);
         (second.others_cores, second.process_cores, second.process_waiting) = (7.6, 0.3, 0.2);
     };
     let disk = on_broker(|second| {

@@ -135,7 +135,8 @@ fn processors(machine: &Machine<'_>) -> Vec<Use> {
             both!("CPU: a quota stopped the processes {value} of the time", "CPU：配额限流占 {value} 的时间");
         all.push(machine.uses(Resource::Cpu, (throttled / THROTTLED_HIGH).min(1.0), text));
     }
-    let core = machine.mean(|second| second.cpu_core_max);
+    // The busiest core may be that of other programs.
+    let core = machine.mean(|second| (second.cpu_core_max - second.others_cores).max(0.0));
     if core > 0.95 {
         let value = numbers::percent(core);
         let text = both!("CPU: the busiest core is {value} busy", "CPU：最忙的核 {value}");
