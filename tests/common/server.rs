@@ -12,7 +12,7 @@ use super::os;
 use super::wire_client::Connection;
 
 /// How long a start may take before the test gives up.
-const START_PATIENCE: Duration = Duration::from_secs(15);
+const START_PATIENCE: Duration = Duration::from_secs(60);
 /// First of the ports the tests use, below the range the system hands out by itself.
 const PORTS_FROM: u16 = 11_000;
 const PORTS: u16 = 20_000;

@@ -169,7 +169,7 @@ fn stage(lines: &[&str]) -> (Stage, Connection) {
     (stage, connection)
 }
 
-/// The messages that come back, all of them within ten seconds.
+/// The messages that come back.
 fn come_back(connection: &mut Connection, pop_them: &Pop<'_>, count: usize) -> Vec<Popped> {
     let mut found = Vec::new();
     eventually("messages come back", || {

@@ -81,14 +81,14 @@ pub fn property<'a>(properties: &'a str, name: &str) -> Option<&'a str> {
     wire::properties::get_str(properties.as_bytes(), name)
 }
 
-/// Tries until it gives something. Panics after ten seconds.
+/// Tries until it gives something. Panics after a minute.
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(Instant::now() < deadline, "not within ten seconds: {what}");
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
