@@ -93,7 +93,8 @@ impl Topic {
         if self.batched {
             store.add_batched_topic(self.name());
         }
-        let log = store.queue(self.name(), queue_id).ok()?;
+        let refused = |error: &_| tracing::warn!(topic = self.name(), queue_id, %error, "a queue is refused");
+        let log = store.queue(self.name(), queue_id).inspect_err(refused).ok()?;
         let delayed = self.name() == names::SCHEDULE_TOPIC;
         let timed = self.name() == names::TIMER_TOPIC;
         let revives = self.name().starts_with(names::REVIVE_PREFIX);

@@ -2,7 +2,7 @@
 //! `cargo run -p vostok-client --example pop -- 127.0.0.1:9876 Jobs`.
 
 use client::{Client, Config, Error, Message, PopConfig, PopConsumer, Producer, ProducerConfig};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 #[tokio::main(flavor = "current_thread")]
@@ -27,8 +27,8 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
     };
     let worker = PopConsumer::start(&client, config).await?;
     let mut attempts: BTreeMap<String, i32> = BTreeMap::new();
-    let mut done = 0;
-    while done < 12 {
+    let mut done = BTreeSet::new();
+    while done.len() < 12 {
         for job in worker.pop(Duration::from_secs(20)).await? {
             let text = String::from_utf8_lossy(&job.message.body).into_owned();
             let attempt = attempts.entry(text.clone()).or_default();
@@ -38,14 +38,14 @@ pub async fn run(name_server: &str, topic: &str) -> Result<(), Error> {
                 "job 0" | "job 3" | "job 6" | "job 9" if *attempt == 1 => println!("{text}: failed"),
                 "job 5" => {
                     println!("{text}: takes longer");
-                    let job = worker.keep(job, Duration::from_secs(60)).await?;
+                    let job = worker.keep(&job, Duration::from_secs(60)).await?;
                     worker.ack(&job).await?;
-                    done += 1;
+                    done.insert(text);
                 }
                 _ => {
                     println!("{text}: done at attempt {attempt}");
                     worker.ack(&job).await?;
-                    done += 1;
+                    done.insert(text);
                 }
             }
         }

@@ -9,7 +9,7 @@ use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscripti
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use wire::body::{
     ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, QueryAssignmentBody,
@@ -76,10 +76,22 @@ pub struct Popped {
     pub handle: String,
 }
 
+/// Between two such questions while there are none.
+const NO_QUEUES_PAUSE: Duration = Duration::from_millis(200);
+/// The longest a call waits, so that its end can be told.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// What a request brought, and when.
+struct Brought {
+    queue: MessageQueue,
+    at: Instant,
+    popped: Result<Vec<Popped>, Error>,
+}
+
 /// Requests that wait, and the queues they wait at.
 #[derive(Default)]
 struct Waiting {
-    requests: JoinSet<(MessageQueue, Result<Vec<Popped>, Error>)>,
+    requests: JoinSet<Brought>,
     busy: BTreeSet<MessageQueue>,
     queues: Vec<MessageQueue>,
     asked: Option<Instant>,
@@ -90,6 +102,7 @@ pub struct PopConsumer {
     client: Client,
     config: Arc<PopConfig>,
     waiting: Mutex<Waiting>,
+    ended: watch::Sender<bool>,
 }
 
 impl PopConsumer {
@@ -122,26 +135,38 @@ impl PopConsumer {
             )));
         }
         client.heartbeat().await;
-        Ok(Self { client: client.clone(), config: Arc::new(config), waiting: Mutex::default() })
+        let (ended, _) = watch::channel(false);
+        Ok(Self { client: client.clone(), config: Arc::new(config), waiting: Mutex::default(), ended })
     }
 
     /// The next messages of some queue; nothing when none came within `wait`. To be called again and again: a request waits
     /// at every queue between two calls as well.
     ///
     /// # Errors
-    /// A broker does not answer, refuses, or says nothing about the group's queues.
+    /// A broker does not answer, refuses, or says nothing about the group's queues; or the consumer has left its group.
     pub async fn pop(&self, wait: Duration) -> Result<Vec<Popped>, Error> {
-        let end = tokio::time::Instant::now() + wait;
+        let mut ended = self.ended.subscribe();
+        tokio::select! {
+            biased;
+            _ = ended.wait_for(|ended| *ended) => {
+                Err(Error::Illegal(format!("the consumer has left group {}", self.config.group)))
+            }
+            popped = self.next(tokio::time::Instant::now() + wait.min(WAIT_MAX)) => popped,
+        }
+    }
+
+    async fn next(&self, end: tokio::time::Instant) -> Result<Vec<Popped>, Error> {
         let mut waiting = self.waiting.lock().await;
         loop {
             self.ask(&mut waiting).await?;
             let next = tokio::time::timeout_at(end, waiting.requests.join_next());
             let Ok(joined) = next.await else { return Ok(Vec::new()) };
             // A request that was cancelled has nothing to say.
-            let Some(Ok((queue, popped))) = joined else { continue };
+            let Some(Ok(Brought { queue, at, popped })) = joined else { continue };
             waiting.busy.remove(&queue);
             let popped = popped?;
-            if !popped.is_empty() {
+            // What lay here for too long is handed out to somebody else (`ConsumeMessagePopConcurrentlyService`).
+            if !popped.is_empty() && at.elapsed() < self.config.invisible {
                 return Ok(popped);
             }
         }
@@ -150,15 +175,21 @@ impl PopConsumer {
     /// Has a request wait at every queue of ours.
     async fn ask(&self, waiting: &mut Waiting) -> Result<(), Error> {
         if waiting.asked.is_none_or(|asked| asked.elapsed() >= ASSIGNMENT_INTERVAL) {
-            if let Some(queues) = self.assigned().await? {
-                waiting.queues = queues;
-            }
             waiting.asked = Some(Instant::now());
+            match self.assigned().await {
+                Ok(Some(queues)) => waiting.queues = queues,
+                Ok(None) => {}
+                Err(error) if waiting.queues.is_empty() => return Err(error),
+                Err(error) => {
+                    let group = &self.config.group;
+                    tracing::warn!(group, %error, "no broker says which queues are ours; they stay as they are");
+                }
+            }
         }
         if waiting.queues.is_empty() && waiting.busy.is_empty() {
             // Of another member, or the group is new; it is asked for again.
             waiting.asked = None;
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(NO_QUEUES_PAUSE).await;
         }
         for queue in waiting.queues.clone() {
             if !waiting.busy.insert(queue.clone()) {
@@ -167,18 +198,28 @@ impl PopConsumer {
             let (client, config) = (self.client.clone(), self.config.clone());
             waiting.requests.spawn(async move {
                 let popped = request_from(&client, &config, &queue).await;
-                (queue, popped)
+                Brought { queue, at: Instant::now(), popped }
             });
         }
         Ok(())
     }
 
-    /// The queues that are ours; `None` when the broker cannot say, and we keep what we have.
+    /// The queues that are ours, as the first broker says that answers; `None` when it cannot, and we keep what we have.
     async fn assigned(&self) -> Result<Option<Vec<MessageQueue>>, Error> {
         let topic = &self.config.topic;
         let route = self.client.route(topic).await?;
-        let address = route.brokers.keys().find_map(|broker| route.reader(broker, 0));
-        let address = address.ok_or_else(|| Error::NoQueue(topic.clone()))?;
+        let mut failed = Error::NoQueue(topic.clone());
+        for address in route.brokers.keys().filter_map(|broker| route.reader(broker, 0)) {
+            match self.assigned_by(address).await {
+                Ok(queues) => return Ok(queues),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    async fn assigned_by(&self, address: &str) -> Result<Option<Vec<MessageQueue>>, Error> {
+        let topic = &self.config.topic;
         let body = json::to_vec(&QueryAssignmentBody {
             client_id: self.client.id().to_owned(),
             consumer_group: self.config.group.clone(),
@@ -207,11 +248,11 @@ impl PopConsumer {
     ///
     /// # Errors
     /// As [`PopConsumer::ack`].
-    pub async fn keep(&self, popped: Popped, invisible: Duration) -> Result<Popped, Error> {
+    pub async fn keep(&self, popped: &Popped, invisible: Duration) -> Result<Popped, Error> {
         let (client, code) = (&self.client, request::CHANGE_MESSAGE_INVISIBLETIME);
-        let reply = settle(client, &self.config, &popped, code, Some(invisible)).await?;
+        let reply = settle(client, &self.config, popped, code, Some(invisible)).await?;
         let Popped { message, handle } = popped;
-        let old = parse(&handle)?;
+        let old = parse(handle)?;
         let number = |field: &str| reply.text(field).and_then(|text| text.parse::<i64>().ok());
         let handle = Handle {
             start_offset: message.queue_offset,
@@ -223,11 +264,13 @@ impl PopConsumer {
             ..old
         };
         let handle = handle.to_string();
-        Ok(Popped { message, handle })
+        Ok(Popped { message: message.clone(), handle })
     }
 
-    /// Leaves the group. Messages that were popped and not acknowledged come again after their invisible time.
+    /// Leaves the group; calls of [`PopConsumer::pop`] end. Messages that were popped and not acknowledged come again after
+    /// their invisible time.
     pub async fn shutdown(&self) {
+        self.ended.send_replace(true);
         self.waiting.lock().await.requests.shutdown().await;
         self.client.inner.groups.remove_consumer(&self.config.group);
         self.client.unregister("consumerGroup", &self.config.group).await;
@@ -302,7 +345,9 @@ async fn request_from(
             let (wanted, others): (Vec<_>, Vec<_>) =
                 popped.into_iter().partition(|popped| tags.admit(popped.message.tag()));
             for other in others {
-                settle(client, config, &other, request::ACK_MESSAGE, None).await?;
+                if let Err(error) = settle(client, config, &other, request::ACK_MESSAGE, None).await {
+                    tracing::debug!(%error, "a message with another tag comes again");
+                }
             }
             Ok(wanted)
         }

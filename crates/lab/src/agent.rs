@@ -126,7 +126,7 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     }
 }
 
-/// The lab may send workloads for as long as it wants, so the request's limit is lifted.
+/// The lab may go on for as long as it wants, so the request's limit is lifted; each order has one of its own.
 async fn run_load(
     lines: tokio::io::Lines<BufReader<tokio::io::Take<OwnedReadHalf>>>,
     mut writer: OwnedWriteHalf,
@@ -134,7 +134,7 @@ async fn run_load(
     let mut reader = lines.into_inner();
     reader.get_mut().set_limit(u64::MAX);
     writer.write_all(&line_of(&Hello { now_us: now_us(), ..Hello::default() })).await?;
-    orders::obey(&mut reader.lines(), &mut writer).await
+    orders::obey(&mut reader, &mut writer).await
 }
 
 fn line_of(value: &impl Serialize) -> Vec<u8> {

@@ -306,8 +306,8 @@ impl<S: Service> State<S> {
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let limit = self.link.limits.idle;
         while self.idle.as_mut().poll(cx).is_ready() {
-            if self.link.peer.account.is_full() {
-                // It waits for us.
+            if self.link.peer.account.is_full() && self.sent == self.unsent.len() && self.broken.is_none() {
+                // It waits for us. One that does not take its answers waits for nobody.
                 self.last_traffic = Instant::now();
             }
             if self.last_traffic.elapsed() >= limit {

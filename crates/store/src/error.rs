@@ -92,6 +92,12 @@ pub enum PushError {
         /// The topic.
         topic: String,
     },
+    /// The topic was made again with another `queue.type`, and queues of the one before are still there.
+    #[error("topic {topic} has queues of another queue.type: delete it and make it again")]
+    Kind {
+        /// The topic.
+        topic: String,
+    },
     /// A queue cannot have this name or number: they become directories.
     #[error("topic {topic:?} with queue id {queue_id} cannot be a queue")]
     Queue {

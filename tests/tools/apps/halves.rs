@@ -233,9 +233,11 @@ pub async fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     }
     let last = Producers::start(&namesrv, &book)?;
     // Brokers ask only producers they know.
+    let asked = Instant::now();
     let half = loop {
         match last.producer.begin(&Message::new(TOPIC, book.enter(&mut random).0.to_string())).await {
             Ok(half) => break half,
+            Err(error) if asked.elapsed() > PATIENCE => return Err(error.into()),
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     };
@@ -244,6 +246,9 @@ pub async fn run(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     let (wrong, commits, rollbacks) = book.judge(&visible(&client).await?);
     if let Some(first) = wrong.first() {
         return Err(format!("{} messages are wrong, the first: {first}", wrong.len()).into());
+    }
+    if commits == 0 || rollbacks == 0 {
+        return Err(format!("{commits} messages committed and {rollbacks} rolled back show nothing").into());
     }
     Ok(format!(
         "{kills} kills of broker and producers, {commits} messages committed and visible once, {rollbacks} rolled back and never visible, the last decided after {waited:?}"

@@ -40,6 +40,9 @@ fn arguments(words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn E
     Ok(found)
 }
 
+/// How long the name server may take to know a new topic.
+const ROUTE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Creates a topic and waits until the name server routes it.
 async fn create(
     client: &client::Client,
@@ -48,7 +51,11 @@ async fn create(
     queues: u32,
 ) -> Result<(), client::Error> {
     client.create_topic(broker, topic, queues).await?;
-    while client.refresh_route(topic).await.is_err() {
+    let asked = std::time::Instant::now();
+    while let Err(error) = client.refresh_route(topic).await {
+        if asked.elapsed() > ROUTE_PATIENCE {
+            return Err(error);
+        }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     Ok(())

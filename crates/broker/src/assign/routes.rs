@@ -111,14 +111,16 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
         let queues = match broker.routes.find(&broker, topic) {
             Some(queues) => queues,
             None => match fetch(&broker, &workers, &mut peers, topic).await {
-                Some(queues) => {
+                Ok(queues) => {
                     broker.routes.down_ms.store(i64::MIN, Ordering::Relaxed);
                     broker.routes.keep(&broker, topic, queues.clone());
                     queues
                 }
                 // Nobody can say: the client keeps what it has, unless it is known from before.
-                None => {
-                    broker.routes.no_answer(&broker);
+                Err(NoRoute { is_answered }) => {
+                    if !is_answered {
+                        broker.routes.no_answer(&broker);
+                    }
                     broker.routes.find(&broker, topic).flatten()
                 }
             },
@@ -127,13 +129,20 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
     }
 }
 
-/// Asks one name server after the other; `None` when none answers.
+/// Why a route is not known.
+struct NoRoute {
+    /// A name server answered something else.
+    is_answered: bool,
+}
+
+/// Asks one name server after the other.
 async fn fetch(
     broker: &Broker,
     workers: &Workers,
     peers: &mut HashMap<String, Arc<Peer>>,
     topic: &str,
-) -> Option<Queues> {
+) -> Result<Queues, NoRoute> {
+    let mut is_answered = false;
     for name_server in broker.config.name_servers() {
         let peer = match peers.get(&name_server).filter(|peer| !peer.is_closed()) {
             Some(peer) => peer.clone(),
@@ -148,15 +157,21 @@ async fn fetch(
         let write = |writer: FrameWriter<'_>| writer.text("topic", topic).finish(b"");
         match peer.call(Encoding::Json, request::GET_ROUTEINFO_BY_TOPIC, ANSWER_TIMEOUT, write).await {
             Ok(reply) if reply.code == response::SUCCESS => {
-                let route = TopicRouteData::decode(&reply.body).ok()?;
-                return Some(Some(Arc::new(readable_queues(topic, &route))));
+                is_answered = true;
+                match TopicRouteData::decode(&reply.body) {
+                    Ok(route) => return Ok(Some(Arc::new(readable_queues(topic, &route)))),
+                    Err(error) => tracing::warn!(%name_server, topic, %error, "a route cannot be read"),
+                }
             }
-            Ok(reply) if reply.code == response::TOPIC_NOT_EXIST => return Some(None),
-            Ok(reply) => tracing::warn!(%name_server, topic, code = reply.code, "a route is refused"),
+            Ok(reply) if reply.code == response::TOPIC_NOT_EXIST => return Ok(None),
+            Ok(reply) => {
+                is_answered = true;
+                tracing::warn!(%name_server, topic, code = reply.code, "a route is refused");
+            }
             Err(error) => tracing::warn!(%name_server, topic, %error, "a route does not come"),
         }
     }
-    None
+    Err(NoRoute { is_answered })
 }
 
 /// The queues consumers read (`MQClientInstance.topicRouteData2TopicSubscribeInfo`).

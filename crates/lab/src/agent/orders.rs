@@ -6,12 +6,23 @@
 
 use super::{line_of, now_us};
 use crate::archive::{decode, encode};
-use crate::generator::{Generator, Taken, Workload};
+use crate::generator::{Generator, Payload, Taken, Workload};
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, Lines};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Most bytes of an order.
+const ORDER_BYTES_MAX: u64 = 1 << 20;
+/// A lab that asks nothing for so long while load runs is gone, whatever its connection says.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How far ahead a start may lie.
+const START_MAX: Duration = Duration::from_secs(60);
+/// Bytes of the largest body, and how many sizes and topics a workload may have.
+const BODY_BYTES_MAX: u64 = 64 << 20;
+const SIZES_MAX: usize = 100;
+const TOPICS_MAX: u32 = 100_000;
 
 /// What the lab tells an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,52 +97,106 @@ impl Did {
     }
 }
 
-/// Does what the lab says until the connection ends; then the load ends too.
+/// Does what the lab says until the connection ends or nobody asks any more; then the load ends too.
 pub(super) async fn obey(
-    lines: &mut Lines<impl AsyncBufRead + Unpin>,
+    reader: &mut (impl AsyncBufRead + Unpin),
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
-    let mut running: Option<(Generator, Workload)> = None;
-    while let Some(line) = lines.next_line().await? {
-        let order = serde_json::from_str(&line).map_err(io::Error::other)?;
-        let answer = match perform(order, &mut running).await {
+    let mut load = Load::default();
+    let mut line = String::new();
+    let ended = loop {
+        line.clear();
+        let mut limited = (&mut *reader).take(ORDER_BYTES_MAX);
+        let read = limited.read_line(&mut line);
+        let read = if load.runs { tokio::time::timeout(SILENCE_MAX, read).await } else { Ok(read.await) };
+        match read {
+            Ok(Ok(0)) => break Ok(()),
+            Ok(Ok(_)) if line.ends_with('\n') => {}
+            Ok(Ok(_)) => {
+                break Err(io::Error::other(format!("an order has more than {ORDER_BYTES_MAX} bytes")));
+            }
+            Ok(Err(error)) => break Err(error),
+            Err(_) => break Err(io::Error::other("the lab asks nothing any more; the load ends")),
+        }
+        let order = match serde_json::from_str(&line) {
+            Ok(order) => order,
+            Err(error) => break Err(io::Error::other(error)),
+        };
+        let answer = match load.perform(order).await {
             Ok(answer) => answer,
             Err(why) => Some(Answer::Failed(why)),
         };
-        if let Some(answer) = answer {
-            writer.write_all(&line_of(&answer)).await?;
+        if let Some(answer) = answer
+            && let Err(error) = writer.write_all(&line_of(&answer)).await
+        {
+            break Err(error);
         }
-    }
-    if let Some((generator, _)) = running {
+    };
+    if let Some((generator, _)) = load.prepared {
         generator.stop().await;
     }
-    Ok(())
+    ended
 }
 
-async fn perform(
-    order: Order,
-    running: &mut Option<(Generator, Workload)>,
-) -> Result<Option<Answer>, String> {
-    let told = |error: crate::Error| error.to_string();
-    match (order, running) {
-        (Order::Prepare(workload, ahead_us), running) => {
-            let generator = Generator::prepare(&workload).await.map_err(told)?.ahead(ahead_us);
-            *running = Some((generator, *workload));
-            Ok(Some(Answer::Ready))
-        }
-        (_, None) => Err("nothing was prepared".to_owned()),
-        (Order::Start(at_us), Some((generator, workload))) => {
-            tokio::time::sleep(Duration::from_micros(at_us.saturating_sub(now_us()))).await;
-            generator.start_lanes(workload).map_err(told)?;
-            Ok(None)
-        }
-        (Order::Stop, Some((generator, _))) => {
-            generator.stop_lanes();
-            Ok(None)
-        }
-        (Order::Take, Some((generator, _))) => {
-            let did = Did::of(&generator.take()).map_err(|error| error.to_string())?;
-            Ok(Some(Answer::Did(Box::new(did))))
+/// What an agent has in hand.
+#[derive(Default)]
+struct Load {
+    prepared: Option<(Generator, Workload)>,
+    runs: bool,
+}
+
+/// Refuses what an agent does for nobody: whoever reaches its port can ask.
+fn admit(workload: &Workload) -> Result<(), String> {
+    if let Payload::File(path) = &workload.payload {
+        return Err(format!(
+            "an agent reads no files, found payload {}: expected random or repeat",
+            path.display()
+        ));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let largest = workload.sizes.0.iter().map(|(size, _)| *size).max().unwrap_or(0);
+    let wrong = [
+        (u64::from(workload.cores), u64::from(cores), "cores"),
+        (largest, BODY_BYTES_MAX, "bytes of a body"),
+        (workload.sizes.0.len() as u64, SIZES_MAX as u64, "sizes"),
+        (u64::from(workload.topics), u64::from(TOPICS_MAX), "topics"),
+    ];
+    match wrong.into_iter().find(|(found, most, _)| found > most) {
+        Some((found, most, what)) => Err(format!("{found} {what}: this agent expects at most {most}")),
+        None => Ok(()),
+    }
+}
+
+impl Load {
+    async fn perform(&mut self, order: Order) -> Result<Option<Answer>, String> {
+        let told = |error: crate::Error| error.to_string();
+        match (order, &mut self.prepared) {
+            (Order::Prepare(workload, ahead_us), prepared) => {
+                admit(&workload)?;
+                let generator = Generator::prepare(&workload).await.map_err(told)?.ahead(ahead_us);
+                *prepared = Some((generator, *workload));
+                Ok(Some(Answer::Ready))
+            }
+            (_, None) => Err("nothing was prepared".to_owned()),
+            (Order::Start(at_us), Some((generator, workload))) => {
+                let wait = Duration::from_micros(at_us.saturating_sub(now_us()));
+                if wait > START_MAX {
+                    return Err(format!("a start in {wait:?}: expected one within {START_MAX:?}"));
+                }
+                tokio::time::sleep(wait).await;
+                generator.start_lanes(workload).map_err(told)?;
+                self.runs = true;
+                Ok(None)
+            }
+            (Order::Stop, Some((generator, _))) => {
+                generator.stop_lanes();
+                self.runs = false;
+                Ok(None)
+            }
+            (Order::Take, Some((generator, _))) => {
+                let did = Did::of(&generator.take()).map_err(|error| error.to_string())?;
+                Ok(Some(Answer::Did(Box::new(did))))
+            }
         }
     }
 }

@@ -162,6 +162,8 @@ fn mean_of(pairings: &[Pairing], aspect: Aspect) -> Option<Estimate> {
 
 fn pairing(factors: &Factors, (before, after): (&Figures, &Figures), seed: u64) -> Pairing {
     let aspect = match factors {
+        // One-way sends have no latency: what arrived is all there is to compare.
+        _ if before.latency.p99_us == 0.0 || after.latency.p99_us == 0.0 => Aspect::Capacity,
         factors if factors.rate.is_some() => Aspect::LatencyAtRate,
         factors if factors.threads < ROUND_TRIP_THREADS => Aspect::RoundTrip,
         _ => Aspect::Capacity,

@@ -4,7 +4,7 @@
 use super::{Checkpoint, Interrupted, Mark, forget_removed};
 use crate::queue::files::Touched;
 use crate::queue::table::{self, Journal, Rows};
-use crate::queue::{Extent, Queue};
+use crate::queue::{Extent, Queue, batched};
 use crate::store::Shared;
 use crate::wake::lock;
 use std::collections::HashSet;
@@ -99,6 +99,7 @@ impl Shared {
         for (topic, _) in &rounds.removed {
             touched.forget_below(&self.queues.directory.join(&**topic));
             touched.forget_below(&self.queues.batched_directory.join(&**topic));
+            touched.forget_below(&self.config.root.join(batched::JAVAS).join(&**topic));
             self.delete_queue_files(topic)?;
         }
         Ok(())
@@ -216,9 +217,10 @@ impl Shared {
         page.save(&*self.disk, &path).map_err(|error| self.failed("writing the checkpoint", error))
     }
 
-    /// Says that full key index files up to this time are durable.
+    /// Says that key index files up to this time are durable. Two threads may say so at once: a file whose header says more
+    /// than the page, because the older word came last, would be removed by a RocketMQ broker.
     pub(crate) fn note_indexed(&self, time_ms: i64) -> Result<(), Interrupted> {
-        self.save_page(|page| page.index_msg_timestamp = time_ms)
+        self.save_page(|page| page.index_msg_timestamp = page.index_msg_timestamp.max(time_ms))
     }
 
     /// The last page of a clean stop: a table without a journal, and the word that nobody has the store open.

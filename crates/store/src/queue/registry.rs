@@ -93,7 +93,9 @@ impl Queues {
 
     pub(crate) fn find_or_create(&self, topic: &str, queue_id: i32) -> Result<Arc<Queue>, PushError> {
         if let Some(queue) = self.find(topic, queue_id) {
-            return Ok(queue);
+            // Of a deleted topic whose queues a crash has left: a message there would have no number of its own.
+            let fits = queue.is_batched() == self.is_batched(topic);
+            return if fits { Ok(queue) } else { Err(PushError::Kind { topic: topic.to_owned() }) };
         }
         if !is_path_name(topic, queue_id) {
             return Err(PushError::Queue { topic: topic.to_owned(), queue_id });

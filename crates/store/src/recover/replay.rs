@@ -73,7 +73,7 @@ impl Shared {
         units.clear();
         let is_old = |unit: &Unit| {
             let at = unit.log_offset.get();
-            at < committed || self.queues.tombstones.covers(group.topic, at)
+            !unit.is_blank() && at < committed || self.queues.tombstones.covers(group.topic, at)
         };
         let mut first = group.first;
         for unit in group.units() {

@@ -32,21 +32,25 @@ pub(crate) struct Export {
 impl Export {
     /// Finds out how far the files go, as far as they say what the queue's own do. Files that say anything else are removed, to be
     /// written anew from the first message on.
-    fn open(shared: &Shared, queue: &Queue) -> Result<Self, ReadError> {
+    fn open(shared: &Shared, queue: &Queue, touched: &mut Touched) -> Result<Self, ReadError> {
         let directory = shared.config.root.join(JAVAS).join(queue.topic()).join(queue.queue_id().to_string());
         let (disk, file_bytes) = (shared.disk.clone(), shared.config.batch_file_bytes);
         let mut export = Self { disk, directory, file_bytes, next: queue.in_files().min, end: 0 };
-        let is_known = match Reader::of(export.disk.clone(), export.directory.clone(), file_bytes) {
-            Ok(reader) => export.take_known(queue, reader)?,
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                tracing::warn!(%error, "a file of a queue of batches has another size or name");
+        let reader = Reader::of(export.disk.clone(), export.directory.clone(), file_bytes);
+        let is_known = match reader.map_err(ReadError::Io).and_then(|reader| export.take_known(queue, reader))
+        {
+            Ok(is_known) => is_known,
+            // They are derived: what cannot be read is written anew.
+            Err(ReadError::Io(error)) => {
+                tracing::warn!(%error, ?queue, "RocketMQ's files of a queue of batches cannot be read");
                 false
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         for entry in export.disk.list(&export.directory)?.iter().filter(|entry| !entry.is_dir) {
             if !is_known || entry.name > file_name(export.end) {
                 export.disk.remove(&export.directory.join(&entry.name))?;
+                touched.add_directories([export.directory.as_path()].into_iter());
             }
         }
         Ok(export)
@@ -85,7 +89,7 @@ impl Export {
         store_time: impl Fn(LogOffset) -> Result<i64, ReadError>,
         touched: &mut Touched,
     ) -> Result<(), ReadError> {
-        let batches = group(self.next, units);
+        let (first, batches) = (self.next, group(self.next, units));
         let mut rest = batches.as_slice();
         while !rest.is_empty() {
             let (start, at) = (self.end / self.file_bytes * self.file_bytes, self.end % self.file_bytes);
@@ -101,10 +105,12 @@ impl Export {
             let file = self.file(&path, touched)?;
             file.write_at(&bytes, at)?;
             touched.add_file(path, file);
+            // At once: a file that cannot be made must not let these be written again.
             self.end += bytes.len() as u64;
+            self.next = now.last().map_or(first, BatchUnit::end);
             rest = later;
         }
-        self.next += units.len() as u64;
+        self.next = first + units.len() as u64;
         Ok(())
     }
 
@@ -137,9 +143,10 @@ impl Export {
 impl Shared {
     /// Brings RocketMQ's files of queues of batches up to what is in ours, durable; before the page speaks of it.
     pub(crate) fn export_batches(&self) -> Result<(), Interrupted> {
-        let mut touched = Touched::default();
+        // What an interrupted round has written is made durable by a later one.
+        let touched = &mut *lock(&self.touched);
         for queue in self.queues.batched() {
-            match self.export(&queue, &mut touched) {
+            match self.export(&queue, touched) {
                 // Again when its own files are whole. A clean stop in between leaves the crash mark.
                 Ok(()) | Err(ReadError::Rebuilding { .. }) => {}
                 Err(ReadError::Io(error)) => return Err(self.failed("writing a queue of batches", error)),
@@ -148,7 +155,7 @@ impl Shared {
                 }
             }
         }
-        self.sync_touched(&mut touched)
+        self.sync_touched(touched)
     }
 
     fn export(&self, queue: &Queue, touched: &mut Touched) -> Result<(), ReadError> {
@@ -156,7 +163,7 @@ impl Shared {
         let export = &mut *lock(export);
         let export = match export {
             Some(export) => export,
-            None => export.insert(Export::open(self, queue)?),
+            None => export.insert(Export::open(self, queue, touched)?),
         };
         let Extent { min, max, .. } = queue.in_files();
         export.next = export.next.max(min);
@@ -176,11 +183,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Store time of the record at a position of the log; zero where there is none any more.
+    /// Store time of the record at a position of the log; zero where there is none any more, or it cannot be read.
     fn store_time_at(&self, at: LogOffset) -> Result<i64, ReadError> {
         let mut head = Vec::with_capacity(crate::read::HEAD_BYTES);
         match self.read(at, crate::read::HEAD_BYTES, &mut head, false) {
             Err(ReadError::Range { .. }) => Ok(0),
+            Err(ReadError::Io(error)) => {
+                tracing::warn!(%at, %error, "a record's time cannot be read; RocketMQ's unit of it has none");
+                Ok(0)
+            }
             done => done.map(|_| peek_store_timestamp(&head).unwrap_or(0)),
         }
     }

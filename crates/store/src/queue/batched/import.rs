@@ -37,10 +37,7 @@ impl Shared {
             for id in ids {
                 let files = self.queues.files_of(&topic, id);
                 let directory = javas.join(id.to_string());
-                files
-                    .clear(touched)
-                    .and_then(|()| self.import(&directory, &files, touched))
-                    .map_err(OpenError::io(directory))?;
+                self.import(&directory, &files, touched).map_err(OpenError::io(directory))?;
             }
         }
         Ok(())
@@ -48,6 +45,8 @@ impl Shared {
 
     fn import(&self, directory: &Path, files: &QueueFiles, touched: &mut Touched) -> io::Result<()> {
         let mut reader = Reader::of(self.disk.clone(), directory.to_owned(), self.config.batch_file_bytes)?;
+        // Only now: without theirs, ours are all there is.
+        files.clear(touched)?;
         let mut units = Vec::new();
         let (mut first, mut from) = (None, 0);
         while let Some(batch) = reader.next()? {

@@ -17,7 +17,10 @@ const STEP_BYTES: u64 = 1024 * BATCH_UNIT_BYTES;
 /// When a file has another size or name than it must have; and the disk's.
 pub(super) fn starts(disk: &dyn Disk, directory: &Path, file_bytes: u64) -> io::Result<VecDeque<u64>> {
     let mut starts = VecDeque::new();
-    for entry in disk.list(directory)?.into_iter().filter(|entry| !entry.is_dir) {
+    let mut entries: Vec<_> = disk.list(directory)?.into_iter().filter(|entry| !entry.is_dir).collect();
+    // Made, and the power went away.
+    entries.pop_if(|last| last.length == 0);
+    for entry in entries {
         let start = entry.name.parse::<u64>().ok().filter(|start| start.is_multiple_of(file_bytes));
         let is_next = starts.back().is_none_or(|last| start == Some(last + file_bytes));
         match start.filter(|_| is_next && entry.length == file_bytes) {
