@@ -159,7 +159,7 @@ def messages():
     yield case("sendMessage -t Two -p text:hello_there -k k1 -c TagB", "^broker-a +[0-2] +SEND_OK +[0-9A-F]+")
     yield case("sendMessage -t Two -p pinned -b broker-a -i 1 -k k2", "^broker-a +1 +SEND_OK")
     yield case("queryMsgByKey -t Two -k k2", "^[0-9A-F]+ +1 ", patient=True)
-    yield case("consumeMessage -t Two", "Consume ok", "topic.*Two", patient=True, check=lines(1, "MSGID:", "queueId=1,"))
+    yield case("consumeMessage -t Two", "Consume ok", "topic.*Two", patient=True, check=lines(1, "MSGID:", "queueId=1,", "KEYS=k2,"))
     yield case("consumeMessage -t One -b broker-a -i 0 -o 2 -c 3", "Consume ok", check=lines(3, "MSGID:", "queueId=0,"))
     yield case("sendMsgStatus -b broker-a -c 3", "sendStatus=SEND_OK", check=lines(3, "SEND_OK", "topic=broker-a"))
     yield case("checkMsgSendRT -t Two -a 5", "^Avg RT: ", check=lines(5, "broker-a", "true"))
