@@ -287,7 +287,7 @@ fn check_32_a_message_stays_invisible_for_longer() {
         (answer.number("invisibleTime"), answer.number("reviveQid")),
         (5000, i64::from(old.revive_queue))
     );
-    assert!(answer.number("popTime") >= old.pop_ms);
+    assert!(answer.number("popTime") > old.pop_ms, "the old handle names another pop");
     // The old handle is worth nothing any more.
     acked(&mut connection, &popped[0]);
     let back = come_back(&mut connection, &Pop { invisible_ms: 2000, ..POP }, 1);
@@ -306,6 +306,22 @@ fn check_32_a_message_stays_invisible_for_longer() {
     let answer =
         settle(&mut connection, request::CHANGE_MESSAGE_INVISIBLETIME, &beyond, &[("invisibleTime", 1)]);
     assert_eq!(answer.code, response::NO_MESSAGE, "{answer:?}");
+}
+
+#[test]
+fn a_handle_given_in_the_millisecond_of_the_pop_names_another_pop() {
+    let (_stage, mut connection) = stage(&[]);
+    fill(&mut connection, "T", &["a"]);
+    let popped = messages(&pop(&mut connection, &POP)).remove(0);
+    let old = Handle::parse(&popped.handle).unwrap().pop_ms;
+    // As if the broker still had the millisecond of the pop, or one before.
+    let ahead = old + 500;
+    let handle = popped.handle.replacen(&old.to_string(), &ahead.to_string(), 1);
+    let popped = Popped { handle, ..popped };
+    let answer =
+        settle(&mut connection, request::CHANGE_MESSAGE_INVISIBLETIME, &popped, &[("invisibleTime", 1)]);
+    assert_eq!((answer.code, answer.number("popTime")), (0, ahead + 1), "{answer:?}");
+    assert_eq!(bodies(&come_back(&mut connection, &POP, 1)), ["a"]);
 }
 
 #[test]

@@ -127,15 +127,18 @@ pub(crate) fn change_invisible_time(
         return Ok(delay_in_order(broker, &origin, offset, invisible_ms));
     }
     let now_ms = broker.now_ms();
+    // The time of the pop is part of a checkpoint's name. In the same millisecond the new one would get the name of the
+    // old one, whose acknowledgement would then hit both: the message would never come back (as it may in Java).
+    let pop_ms = now_ms.max(origin.pop_ms.saturating_add(1).min(now_ms + 1000));
     let checkpoint = Checkpoint {
         broker_name: origin.broker_name.to_owned(),
         group: origin.group.to_owned(),
         diffs: vec![0],
         invisible_ms,
         count: 1,
-        pop_ms: now_ms,
+        pop_ms,
         queue_id,
-        revive_ms: now_ms.saturating_add(invisible_ms),
+        revive_ms: pop_ms.saturating_add(invisible_ms),
         start_offset: offset,
         topic: topic.to_owned(),
         ..Checkpoint::default()
@@ -149,7 +152,7 @@ pub(crate) fn change_invisible_time(
     let mut notes = Notes::new(&broker.store);
     acknowledge(broker, &mut notes, &origin, &[offset])?;
     notes.append(broker, now_ms).map_err(put)?;
-    Ok(invisible(now_ms, invisible_ms, origin.revive_queue))
+    Ok(invisible(pop_ms, invisible_ms, origin.revive_queue))
 }
 
 fn invisible(pop_ms: i64, invisible_ms: i64, revive_queue: i32) -> Answer {
