@@ -28,7 +28,7 @@ mod pull;
 #[path = "../../crates/client/examples/requests.rs"]
 mod requests;
 #[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
-#[path = "../../crates/client/examples/timers.rs"]
+#[path = "../../crates/client/examples/reminders.rs"]
 mod timers;
 #[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
 #[path = "../../crates/client/examples/transactions.rs"]

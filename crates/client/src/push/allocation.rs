@@ -12,7 +12,8 @@ pub enum Allocation {
     Average,
     /// One queue for each member in turn (`AllocateMessageQueueAveragelyByCircle`).
     Circle,
-    /// These queues, whoever else is in the group (`AllocateMessageQueueByConfig`).
+    /// These queues, whoever else is in the group (`AllocateMessageQueueByConfig`). A topic of which none is named, such as the
+    /// group's retry topic, is shared in blocks: RocketMQ's client would leave it to nobody.
     Config(BTreeSet<MessageQueue>),
     /// Queues of brokers named `room@broker` with one of these rooms: blocks, and the queues that are left go one each to
     /// the first members (`AllocateMessageQueueByMachineRoom`).
@@ -25,13 +26,17 @@ impl Allocation {
     pub(super) fn share(&self, queues: &[MessageQueue], members: &[String], me: &str) -> Vec<MessageQueue> {
         let Some(index) = members.iter().position(|member| member == me) else { return Vec::new() };
         match self {
-            Self::Average => {
+            Self::Config(own)
+                if queues.iter().any(|queue| own.iter().any(|one| one.topic == queue.topic)) =>
+            {
+                queues.iter().filter(|queue| own.contains(queue)).cloned().collect()
+            }
+            Self::Average | Self::Config(_) => {
                 let (each, more) = (queues.len() / members.len(), queues.len() % members.len());
                 let first = index * each + index.min(more);
                 queues[first..first + each + usize::from(index < more)].to_vec()
             }
             Self::Circle => queues.iter().skip(index).step_by(members.len()).cloned().collect(),
-            Self::Config(own) => queues.iter().filter(|queue| own.contains(queue)).cloned().collect(),
             Self::MachineRoom(rooms) => {
                 let room = |queue: &&MessageQueue| {
                     queue.broker_name.split_once('@').is_some_and(|(room, _)| rooms.contains(room))
@@ -90,6 +95,8 @@ mod tests {
         let other = MessageQueue::new("u", "b", 2);
         let config = Allocation::Config(own.into_iter().chain([other]).collect());
         assert_eq!(shares(&config, 4, 2), "1,3 | 1,3", "only queues that exist, and of this topic");
+        let retries = [0, 1].map(|id| MessageQueue::new("%RETRY%g", "b", id));
+        assert_eq!(shares_of(&config, &retries, 2), "0 | 1", "what nobody named is shared");
     }
 
     #[test]

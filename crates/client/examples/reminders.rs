@@ -1,5 +1,5 @@
 //! Messages for a point in time, one of which is taken back, and one delayed by a level; all of them traced:
-//! `cargo run -p vostok-client --example timers -- 127.0.0.1:9876 Reminders`. Taking back needs a broker with
+//! `cargo run -p vostok-client --example reminders -- 127.0.0.1:9876 Reminders`. Taking back needs a broker with
 //! `recallMessageEnable=true`, traces one with `traceTopicEnable=true` or `autoCreateTopicEnable`.
 
 use client::{
