@@ -155,7 +155,6 @@ fn several_machines_share_a_load() {
     let names = names.join(",");
     assert!(vostok(&[&run[..], &times, &["--load-agents", &names]].concat()).status().unwrap().success());
     let record = Archive::open(&out).unwrap().record().unwrap();
-    assert_eq!(record.file.lab_machines, 3);
     assert!(record.file.clock_skew_us > 0, "how far the clocks of producers and consumers may be apart");
     let repeat = &record.cells[0].repeats[0];
     let (sent, seconds) = (repeat.load.iter().map(|row| row.sent).sum::<u64>(), repeat.load.len() as u64);

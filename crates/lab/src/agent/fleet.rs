@@ -45,6 +45,13 @@ impl Fleet {
             let why = "content is checked where it was sent; with --load-agents it cannot be".to_owned();
             return Err(Error::Flag { flag: "--load-agents", why });
         }
+        if workload.threads > 0 && workload.in_flight() < parts {
+            let why = format!(
+                "{} requests in flight over {parts} machines: expected at least one for each, or its share of the rate is lost",
+                workload.in_flight()
+            );
+            return Err(Error::Flag { flag: "--load-agents", why });
+        }
         for (number, address) in (1..).zip(addresses) {
             let mut member = Member::connect(address).await?;
             let share = Workload { groups: 0, ..workload.share(number, parts) };

@@ -112,9 +112,10 @@ pub(super) async fn obey(
         match read {
             Ok(Ok(0)) => break Ok(()),
             Ok(Ok(_)) if line.ends_with('\n') => {}
-            Ok(Ok(_)) => {
+            Ok(Ok(read)) if read as u64 == ORDER_BYTES_MAX => {
                 break Err(io::Error::other(format!("an order has more than {ORDER_BYTES_MAX} bytes")));
             }
+            Ok(Ok(_)) => break Err(io::Error::other("the connection ended in the middle of an order")),
             Ok(Err(error)) => break Err(error),
             Err(_) => break Err(io::Error::other("the lab asks nothing any more; the load ends")),
         }

@@ -74,7 +74,7 @@ fn histograms_travel_exactly() {
 #[test]
 fn an_agent_runs_no_load_unless_it_was_told_to() {
     let error = session::block_on(async {
-        let workload = Workload { namesrv: "127.0.0.1:1".to_owned(), ..Workload::default() };
+        let workload = Workload { namesrv: "127.0.0.1:1".to_owned(), threads: 2, ..Workload::default() };
         Fleet::prepare(&[agent(false).await], &workload).await
     });
     let error = error.unwrap_err().to_string();
@@ -85,11 +85,19 @@ fn an_agent_runs_no_load_unless_it_was_told_to() {
 fn what_an_agent_cannot_do_is_told() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let error = session::block_on(async {
-        let workload = Workload { namesrv: free.clone(), ..Workload::default() };
+        let workload = Workload { namesrv: free.clone(), threads: 2, ..Workload::default() };
         Fleet::prepare(&[agent(true).await], &workload).await
     });
     let error = error.unwrap_err().to_string();
     assert!(error.contains("run load on the agent at 127.0.0.1:") && error.contains(&free), "{error}");
+}
+
+#[test]
+fn every_machine_needs_a_request_in_flight() {
+    let refused =
+        session::block_on(async { Fleet::prepare(&["127.0.0.1:1".to_owned()], &Workload::default()).await });
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("1 requests in flight over 2 machines"), "{error}");
 }
 
 #[test]

@@ -17,8 +17,6 @@ pub struct RunFile {
     pub lab_version: String,
     /// Threads that drive the load; 0 where it is not known.
     pub lab_threads: u32,
-    /// Machines that drive the load, agents included; 0 where it is not known, which is one.
-    pub lab_machines: u32,
     /// Cores a quota lets the lab use, where it is less than its threads.
     pub lab_cores_allowed: Option<f64>,
     /// Milliseconds since 1970.

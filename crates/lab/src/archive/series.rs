@@ -40,7 +40,7 @@ pub struct LoadSecond {
     pub end_to_end_max_us: u64,
     /// How late the generator itself was, 99 of 100; 0 in a closed loop.
     pub lag_p99_us: u64,
-    /// Cores the load generator used.
+    /// Cores the load generator used; of several machines the one that used most.
     pub lab_cores: f64,
 }
 

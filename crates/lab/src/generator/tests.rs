@@ -63,12 +63,12 @@ fn a_load_is_shared_without_loss() {
 
 #[test]
 fn seconds_of_generators_add_up() {
-    let mut one = Taken { at_ms: 2000, lasted_ms: 1000, sent: 10, cpu_us: 500_000, ..Taken::default() };
+    let mut one = Taken { at_ms: 2000, lasted_ms: 1000, sent: 10, cpu_us: 1_500_000, ..Taken::default() };
     one.latency.saturating_record(100);
     let mut other = Taken { at_ms: 2001, lasted_ms: 2000, sent: 30, cpu_us: 500_000, ..Taken::default() };
     other.latency.saturating_record(300);
     one.add(&other);
     let second = one.second();
     assert_eq!((second.at_ms, second.sent, second.mean_us, second.max_us), (2001, 20, 200.0, 300));
-    assert_eq!(second.lab_cores, 0.5);
+    assert_eq!(second.lab_cores, 0.75, "of the one that used most");
 }

@@ -10,6 +10,7 @@ pub use uses::{Resource, Use, uses};
 
 use super::figures::{mean_latency_us, series};
 use super::stats::{mean, variation};
+use super::validity::in_flight;
 use super::{Text, both, numbers};
 use crate::archive::{RunFile, Window};
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ pub fn bottleneck(file: &RunFile, windows: &[Window<'_>], saturated: bool) -> Bo
             Bottleneck { resource, node, evidence, ranked }
         }
         _ if saturated => without_use(windows, ranked),
-        _ => in_flight(windows, ranked),
+        _ => room_left(windows, ranked),
     }
 }
 
@@ -77,9 +78,9 @@ fn without_use(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
 }
 
 /// Nothing is used much and more load was not tried, or gave more.
-fn in_flight(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
+fn room_left(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
     let round_trip = mean(&windows.iter().map(|window| mean_latency_us(window.load)).collect::<Vec<_>>());
-    let threads = windows.first().and_then(|window| window.factors).map_or(0, |factors| factors.threads);
+    let threads = numbers::count(windows.first().and_then(in_flight).unwrap_or_default());
     let time = numbers::micros(round_trip);
     let evidence = both!(
         "client- or RTT-limited: RT {time} × {threads} requests in flight, and nothing above 60 %; repeat with more in \

@@ -23,8 +23,16 @@ pub const CEILING: &str = "ceiling";
 /// See [`CEILING`].
 pub const CONFIRM: &str = "confirm";
 
-/// Gain of the last step below which more load gave no more.
+/// Gain of a step below which more load gave no more.
 const GAIN_MIN: f64 = 1.05;
+
+/// Whether more load gives no more, by the rates of at least three steps of a ladder: the last one fell, or the last two
+/// gained next to nothing.
+#[must_use]
+pub fn levels_off(rates: &[f64]) -> bool {
+    let [.., first, before, last] = rates else { return false };
+    last * GAIN_MIN < *before || (*before < first * GAIN_MIN && *last < before * GAIN_MIN)
+}
 
 /// A run with all its verdicts.
 #[derive(Clone, Debug)]
@@ -214,8 +222,8 @@ fn searched_ceiling(cells: &[Case<'_>]) -> Option<(usize, bool)> {
         })
         .collect();
     let (top, _) = *rates.iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
-    let is_flat = matches!(rates.as_slice(), [.., before, last] if last.1 < before.1 * GAIN_MIN);
-    Some((top, is_flat))
+    let rates: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
+    Some((top, levels_off(&rates)))
 }
 
 fn highest(cells: &[Case<'_>], only: impl Fn(&Case<'_>) -> bool) -> Option<usize> {

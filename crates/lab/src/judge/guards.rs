@@ -158,7 +158,14 @@ fn machine(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guar
 /// Busy share of what the processes may use: a quota makes four idle cores look like room that is not there.
 #[must_use]
 pub fn cpu_busy(host: &HostFile, seconds: &[HostSecond]) -> f64 {
+    cpu_busy_beside(host, seconds, 0.0)
+}
+
+/// The same without so many cores that other programs use; of the quota they use nothing.
+#[must_use]
+pub fn cpu_busy_beside(host: &HostFile, seconds: &[HostSecond], others: f64) -> f64 {
     let all = mean(&column(seconds, |second| second.cpu_user + second.cpu_system + second.cpu_steal));
+    let all = (all - others / f64::from(host.cores.max(1))).max(0.0);
     let process = mean(&column(seconds, |second| second.process_cores));
     match host.cores_allowed {
         Some(allowed) if allowed > 0.0 => all.max(process / allowed),

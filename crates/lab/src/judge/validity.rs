@@ -106,7 +106,7 @@ fn little(windows: &[Window<'_>]) -> Option<Text> {
 }
 
 /// Requests in flight: as counted, else as configured.
-fn in_flight(window: &Window<'_>) -> Option<f64> {
+pub(super) fn in_flight(window: &Window<'_>) -> Option<f64> {
     let counted = mean(&window.load.iter().map(|second| second.in_flight as f64).collect::<Vec<_>>());
     let configured = window.factors.map_or(0.0, |factors| f64::from(factors.threads));
     Some(if counted > 0.0 { counted } else { configured }).filter(|count| *count > 0.0)
@@ -139,14 +139,14 @@ fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
     })
 }
 
-/// Share of its processors that the generator used: of the machine's, or of as many as it has threads.
+/// Share of its processors that the generator used: of the machine's, or of as many as it has threads. Every machine that
+/// sends has at least as many as the lab asks for.
 #[must_use]
 pub fn generator_share(windows: &[Window<'_>], file: &RunFile) -> Option<f64> {
     let machine = file.hosts.first().map(|host| host.cores).filter(|cores| *cores > 0)?;
     let cores = f64::from(if file.lab_threads > 0 { machine.min(file.lab_threads) } else { machine });
     let cores = file.lab_cores_allowed.map_or(cores, |allowed| cores.min(allowed));
-    let all = cores * f64::from(file.lab_machines.max(1));
-    Some(mean(&series(windows, |second| second.lab_cores).concat()) / all)
+    Some(mean(&series(windows, |second| second.lab_cores).concat()) / cores)
 }
 
 fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Text> {

@@ -14,6 +14,8 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Counts {
     /// User with nice, system with interrupts, idle, waiting for the disk, stolen: ticks of all cores.
     pub cpu: [u64; 5],
+    /// Those of them in interrupts, which are system time too.
+    pub interrupts: u64,
     /// Busy and all ticks of each core.
     pub cores: Vec<(u64, u64)>,
     /// Microseconds in which a quota stopped the watched processes.
@@ -117,11 +119,12 @@ impl Counts {
     fn read_cpu(&mut self) {
         let Ok(stat) = procfs::KernelStats::current() else { return };
         let split = |time: &procfs::CpuTime| {
-            let interrupts = time.irq.unwrap_or(0) + time.softirq.unwrap_or(0);
+            let interrupts = interrupts(time);
             let waits = (time.iowait.unwrap_or(0), time.steal.unwrap_or(0));
             [time.user + time.nice, time.system + interrupts, time.idle, waits.0, waits.1]
         };
         self.cpu = split(&stat.total);
+        self.interrupts = interrupts(&stat.total);
         let core = |time| {
             let [user, system, idle, iowait, steal] = split(time);
             (user + system + steal, user + system + idle + iowait + steal)
@@ -163,7 +166,9 @@ impl Counts {
         let process_cores = cores(self.process.cpu_ms, later.process.cpu_ms);
         // Without a watched process nobody can say which programs are others.
         let others_cores = if process_cores > 0.0 {
-            let busy = (share(0) + share(1)) * self.cores.len() as f64;
+            // The kernel serves the network of the watched process outside of its time.
+            let interrupts = since(self.interrupts, later.interrupts) as f64 / all;
+            let busy = (share(0) + share(1) - interrupts) * self.cores.len() as f64;
             (busy - process_cores - cores(self.own_ms, later.own_ms)).max(0.0)
         } else {
             0.0
@@ -194,6 +199,10 @@ impl Counts {
             ..later.now.clone()
         }
     }
+}
+
+fn interrupts(time: &procfs::CpuTime) -> u64 {
+    time.irq.unwrap_or(0) + time.softirq.unwrap_or(0)
 }
 
 fn disk(device: &str) -> DiskCounts {

@@ -36,6 +36,8 @@ fn shares_and_rates_are_those_of_the_time_between() {
         ..after.clone()
     };
     assert!((before.until(&alone).others_cores - (1.5 - 0.5 - 0.3)).abs() < 1e-9);
+    let served = Counts { interrupts: 30, ..alone };
+    assert!((before.until(&served).others_cores - (1.2 - 0.5 - 0.3)).abs() < 1e-9);
     let restarted = after.until(&at(4000));
     assert_eq!((restarted.process_cores, restarted.net_in), (0.0, 0), "counters that went back");
 }

@@ -11,16 +11,13 @@ use crate::Error;
 use crate::archive::{Factors, Record, RecordedCell};
 use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::Workload;
-use crate::judge::conclusion::{CEILING, CONFIRM};
+use crate::judge::conclusion::{CEILING, CONFIRM, levels_off};
 use crate::judge::guards::{Guard, Limits, guards, next_to_break};
 use crate::judge::{Language, Text, validity};
 use crate::session;
 
-/// Steps of the ladder of closed loops: at least, at most.
-const LADDER: (usize, usize) = (3, 6);
-
-/// Gain of a step that is still worth another one.
-const GAIN: f64 = 1.05;
+/// Most steps of the ladder of closed loops.
+const LADDER_MAX: usize = 6;
 
 /// A search ends when the interval is this share of the ceiling.
 const RESOLUTION: f64 = 0.03;
@@ -99,18 +96,11 @@ async fn ladder(bench: &mut Bench, plan: &Search, first: &Factors) -> Result<Opt
     loop {
         let Some(found) = bench.add(&step, plan).await? else { return Ok(None) };
         rates.push(mean_rate(&found));
-        if is_flat(&rates) || rates.len() >= LADDER.1 || step.threads > 32_768 {
+        if levels_off(&rates) || rates.len() >= LADDER_MAX || step.threads > 32_768 {
             return Ok(Some(rates));
         }
         step.threads *= 2;
     }
-}
-
-/// Whether the last step fell, or the last two gained next to nothing.
-pub(super) fn is_flat(rates: &[f64]) -> bool {
-    let [.., first, before, last] = rates else { return false };
-    debug_assert!(rates.len() >= LADDER.0);
-    last * GAIN < *before || (*before < first * GAIN && *last < before * GAIN)
 }
 
 /// The interval in which the highest safe rate lies.

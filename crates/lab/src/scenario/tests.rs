@@ -1,9 +1,10 @@
 use super::bench::Plan as _;
-use super::safe_tps::{Halving, is_flat};
+use super::safe_tps::Halving;
 use super::seed::Seed;
 use super::*;
 use crate::command::{MatrixFlags, SeedFlags};
 use crate::generator::{Consume, Send, Sizes};
+use crate::judge::conclusion::levels_off;
 use clap::Parser;
 
 #[derive(Parser)]
@@ -117,10 +118,10 @@ fn whole_reports_hold_their_cells() {
 
 #[test]
 fn a_ladder_ends_where_more_load_gives_no_more() {
-    assert!(!is_flat(&[100.0, 102.0]), "three steps at least");
-    assert!(!is_flat(&[50.0, 100.0, 102.0]) && !is_flat(&[100.0, 101.0, 150.0]));
-    assert!(is_flat(&[50.0, 100.0, 102.0, 104.0]) && is_flat(&[50.0, 100.0, 90.0]));
-    assert!(!is_flat(&[50.0, 100.0, 99.0]), "one step that gained nothing may be chance");
+    assert!(!levels_off(&[100.0, 102.0]), "three steps at least");
+    assert!(!levels_off(&[50.0, 100.0, 102.0]) && !levels_off(&[100.0, 101.0, 150.0]));
+    assert!(levels_off(&[50.0, 100.0, 102.0, 104.0]) && levels_off(&[50.0, 100.0, 90.0]));
+    assert!(!levels_off(&[50.0, 100.0, 99.0]), "one step that gained nothing may be chance");
 }
 
 #[test]

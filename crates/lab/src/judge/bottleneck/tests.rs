@@ -55,6 +55,15 @@ fn a_shaped_network_nobody_knows_the_speed_of() {
 #[test]
 fn processors_and_their_quota() {
     check(&on_broker(|second| second.cpu_user = 0.85), Resource::Cpu, "95.0 % of 8.00 cores busy");
+    let one_core = |used: f64, others: f64| {
+        on_broker(|second| {
+            (second.cpu_core_max, second.process_cores, second.others_cores) = (1.0, used, others);
+            second.disk_util = 0.1;
+        })
+    };
+    check(&one_core(1.0, 0.5), Resource::Cpu, "the busiest core is 100 % busy");
+    let others = one_core(0.5, 1.0);
+    assert!(!others.evidence.en.contains("busiest core"), "{}", others.evidence.en);
     let quota = judge(true, |record| {
         record.file.hosts[1].cores_allowed = Some(0.5);
         fixture::each_host_second(record, "b1", |_, second| {

@@ -2,7 +2,7 @@
 
 use crate::archive::{HostFile, HostSecond, RunFile, Window};
 use crate::judge::figures::{broker_host_names, series};
-use crate::judge::guards::{cpu_busy, network_bytes};
+use crate::judge::guards::{cpu_busy_beside, network_bytes};
 use crate::judge::stats::{mean, quantile, slope};
 use crate::judge::validity::{GENERATOR_CPU_MAX, generator_share};
 use crate::judge::{Text, both, numbers};
@@ -64,6 +64,9 @@ const RETRANSMITS_HIGH: f64 = 0.01;
 /// Bytes of a TCP segment.
 const SEGMENT: f64 = 1_448.0;
 
+/// Share of a core that counts as all of it.
+const FULL: f64 = 0.95;
+
 /// Share of a second lost to a quota that counts as all of it.
 const THROTTLED_HIGH: f64 = 0.25;
 
@@ -113,14 +116,14 @@ fn machine(host: &HostFile, seconds: &[HostSecond], windows: &[Window<'_>]) -> V
 fn processors(machine: &Machine<'_>) -> Vec<Use> {
     let whole = f64::from(machine.host.cores.max(1));
     let others = machine.mean(|second| second.others_cores);
-    let busy = (cpu_busy(machine.host, machine.seconds) - others / whole).max(0.0);
+    let busy = cpu_busy_beside(machine.host, machine.seconds, others);
     let cores = machine.host.cores_allowed.unwrap_or(whole);
     let (value, of) = (numbers::percent(busy), numbers::short(cores));
     let text = both!("CPU: {value} of {of} cores busy", "CPU：{of} 核使用 {value}");
     let mut all = vec![machine.uses(Resource::Cpu, busy, text)];
     let waiting = machine.mean(|second| second.process_waiting);
+    let used = machine.mean(|second| second.process_cores);
     if waiting > 0.0 {
-        let used = machine.mean(|second| second.process_cores);
         let [used_text, wait, rest, of] = [used, waiting, others, whole].map(numbers::short);
         let text = both!(
             "CPU: the broker used {used_text} cores and waited for {wait} more; other programs used {rest} of {of}",
@@ -135,9 +138,9 @@ fn processors(machine: &Machine<'_>) -> Vec<Use> {
             both!("CPU: a quota stopped the processes {value} of the time", "CPU：配额限流占 {value} 的时间");
         all.push(machine.uses(Resource::Cpu, (throttled / THROTTLED_HIGH).min(1.0), text));
     }
-    // The busiest core may be that of other programs.
-    let core = machine.mean(|second| (second.cpu_core_max - second.others_cores).max(0.0));
-    if core > 0.95 {
+    // It is the broker's as far as others do not use as much and the broker does.
+    let core = machine.mean(|second| second.cpu_core_max);
+    if core > FULL && used >= FULL && others < FULL {
         let value = numbers::percent(core);
         let text = both!("CPU: the busiest core is {value} busy", "CPU：最忙的核 {value}");
         // Below the whole machine's use, which says more when both are full.
