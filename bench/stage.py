@@ -96,12 +96,12 @@ class Kept:
 class Lab:
     """One tool of the lab while it runs; its flags are the long or short names without dashes."""
 
-    def __init__(self, server, tool, **flags):
+    def __init__(self, server, tool, nice=0, **flags):
         self.file = OUT / f"lab-{tool}-{id(self)}.json"
         words = [word for key, value in flags.items() for word in ((f"-{key}" if len(key) == 1 else f"--{key}"), str(value))]
         pin = ["taskset", "-c", server.load_cpus] if server.load_cpus else []
         self.log = open(OUT / "lab.log", "wb")
-        self.process = subprocess.Popen([*pin, servers.VOSTOK, "lab", tool, "-n", f"127.0.0.1:{server.namesrv_port}", *words, "--json", self.file],
+        self.process = subprocess.Popen([*pin, "nice", "-n", str(nice), servers.VOSTOK, "lab", tool, "-n", f"127.0.0.1:{server.namesrv_port}", *words, "--json", self.file],
                                         stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
 
     def stop(self):
