@@ -154,6 +154,7 @@ fn try_stage(
     let header = SendHeader::decode(command.code, &command.fields)?;
     let request = Request { peer, command, header };
     let topic = find_topic(broker, turn, &header)?;
+    topic.soon(header.queue_id);
     check::check(broker, &topic, &request)?;
     let target = if header.topic.starts_with(names::RETRY_PREFIX) && !header.batch {
         check::retry_target(broker, topic, &request)?

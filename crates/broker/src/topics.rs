@@ -4,7 +4,7 @@ pub(crate) mod attributes;
 mod change;
 mod system;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -46,6 +46,12 @@ pub struct Queue {
     pub(crate) sent: Sent,
 }
 
+/// A queue with a way to its index that does not lead through it: to ask for both at once.
+struct Place {
+    queue: Arc<Queue>,
+    log: Arc<store::Queue>,
+}
+
 /// A topic as configured now. A change makes a new value; queues are shared between the old and the new.
 pub struct Topic {
     /// Configuration.
@@ -58,20 +64,23 @@ pub struct Topic {
     pub batched: bool,
     /// Pops that wait for its messages; the same for all its configurations.
     pub(crate) waiters: Arc<Waiters>,
-    queues: Vec<Arc<OnceLock<Arc<Queue>>>>,
+    queues: Vec<OnceLock<Place>>,
+    /// Those of them somebody used, by number; the same for all its configurations.
+    used: Arc<Mutex<BTreeMap<usize, Arc<Queue>>>>,
 }
 
 impl Topic {
     pub(crate) fn new(config: TopicConfig, previous: Option<&Topic>) -> Self {
         let count = config.read_queue_nums.max(config.write_queue_nums).clamp(0, QUEUES_MAX) as usize;
-        let mut queues = previous.map(|topic| topic.queues.clone()).unwrap_or_default();
-        queues.resize_with(queues.len().max(count), Arc::default);
+        let used = previous.map(|topic| topic.used.clone()).unwrap_or_default();
+        let count = count.max(previous.map_or(0, |topic| topic.queues.len()));
+        let queues = (0..count).map(|_| OnceLock::new()).collect();
         let forbidden = names::is_forbidden_to_send(&config.topic_name);
         let compacts = config.attributes.get(attributes::CLEANUP_POLICY).is_some_and(|it| it == "COMPACTION");
         let batched =
             config.attributes.get(attributes::QUEUE_TYPE).is_some_and(|it| it == attributes::BATCHED);
         let waiters = previous.map(|topic| topic.waiters.clone()).unwrap_or_default();
-        Self { config, forbidden, compacts, batched, waiters, queues }
+        Self { config, forbidden, compacts, batched, waiters, queues, used }
     }
 
     /// Name of the topic.
@@ -86,9 +95,10 @@ impl Topic {
 
     /// A queue, made on first use; `None` outside of the topic's queues or when the store cannot name it.
     pub fn queue(&self, store: &Store, queue_id: i32) -> Option<&Arc<Queue>> {
-        let slot = self.queues.get(usize::try_from(queue_id).ok()?)?;
-        if let Some(queue) = slot.get() {
-            return Some(queue);
+        let index = usize::try_from(queue_id).ok()?;
+        let slot = self.queues.get(index)?;
+        if let Some(place) = slot.get() {
+            return Some(&place.queue);
         }
         if self.batched {
             store.add_batched_topic(self.name());
@@ -101,12 +111,29 @@ impl Topic {
         let waiters = self.waiters.clone();
         let (held, sent) = (Held::default(), Sent::default());
         let queue = || Arc::new(Queue { log, held, waiters, delayed, timed, revives, sent });
-        Some(slot.get_or_init(queue))
+        let place = || {
+            let queue = self.used().entry(index).or_insert_with(queue).clone();
+            Place { log: queue.log.clone(), queue }
+        };
+        Some(&slot.get_or_init(place).queue)
+    }
+
+    /// Says that a message for a queue comes soon.
+    pub(crate) fn soon(&self, queue_id: i32) {
+        let slot = self.queues.get(usize::try_from(queue_id).unwrap_or(usize::MAX));
+        if let Some(Place { queue, log }) = slot.and_then(OnceLock::get) {
+            store::soon(&**queue);
+            store::soon(&**log);
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, BTreeMap<usize, Arc<Queue>>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The queues somebody used, by number.
-    pub(crate) fn opened(&self) -> impl Iterator<Item = (usize, &Arc<Queue>)> {
-        self.queues.iter().enumerate().filter_map(|(queue_id, slot)| Some((queue_id, slot.get()?)))
+    pub(crate) fn opened(&self) -> Vec<(usize, Arc<Queue>)> {
+        self.used().iter().map(|(queue_id, queue)| (*queue_id, queue.clone())).collect()
     }
 
     /// May messages be read?

@@ -46,6 +46,7 @@ mod queue;
 mod read;
 mod recover;
 mod retention;
+mod soon;
 mod store;
 pub mod timer;
 mod wake;
@@ -69,4 +70,5 @@ pub use retention::{
     Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView, Unconsumed,
     Verdict, Watermark, decide, percent,
 };
+pub use soon::soon;
 pub use store::Store;

@@ -199,6 +199,7 @@ impl Batch {
         let digest = (self.digests && !self.crc_property)
             .then(|| sum::unplaced(&self.bytes[start..start + head], &self.bytes[behind..]));
         let tags = self.look_at_keys(queue, message);
+        queue.grows_soon();
         self.items.push(Item {
             queue: queue.clone(), // The record must find its queue when the batch is appended later.
             start,

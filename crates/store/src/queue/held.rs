@@ -58,6 +58,17 @@ impl Held {
         }
     }
 
+    /// Where in memory the next unit will lie, unless it needs more memory or the ring begins anew.
+    pub(super) fn next_place(&self) -> usize {
+        fn behind<T>(last: Option<&T>) -> usize {
+            last.map_or(0, |last| std::ptr::from_ref(last).addr() + size_of::<T>())
+        }
+        match self {
+            Self::Short(_, units) => behind(units.back()),
+            Self::Whole(units) => behind(units.back()),
+        }
+    }
+
     /// The units at these places.
     pub(super) fn range(&self, from: usize, end: usize) -> impl DoubleEndedIterator<Item = Unit> + '_ {
         let (short, whole) = match self {

@@ -23,12 +23,13 @@ mod trim;
 use crate::error::ReadError;
 use crate::read::Read;
 use crate::recover::is_damage;
+use crate::soon::fetch;
 use crate::wake::lock;
 use batched::export::Export;
 use files::QueueFiles;
 use held::Held;
 use registry::Queues;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::units::{LogOffset, QueueOffset};
 
@@ -94,20 +95,21 @@ impl Unit {
 
 /// The newest units. Invariants: `first + units.len()` is the queue's max; units below `written` are in the
 /// files (they may be in `units` as well); `first <= written`.
+#[repr(C)]
 struct Tail {
     first: u64,
     units: Held,
     written: u64,
+    /// Whether the queue is on the list of those with unwritten units.
+    listed: bool,
+    /// Whether it is on the list of those with units that are not in the journal.
+    fresh: bool,
     /// Units below are in the journal, or were in the files before it began.
     journaled: u64,
     /// Position of the record of the last unit below `written`.
     last: u64,
     /// What the checkpoint page speaks of.
     committed: Extent,
-    /// Whether the queue is on the list of those with unwritten units.
-    listed: bool,
-    /// Whether it is on the list of those with units that are not in the journal.
-    fresh: bool,
     /// Offsets whose units in the files are lost and being written again.
     lost: Option<(u64, u64)>,
 }
@@ -133,22 +135,27 @@ impl Tail {
 }
 
 /// A queue. Handles are shared; only the appender and recovery add units.
+///
+/// What an append touches comes first: with many queues every line of it comes from far away (`crate::soon`).
+#[repr(C)]
 pub struct Queue {
-    topic: Box<str>,
+    topic: Arc<str>,
     queue_id: i32,
-    is_schedule: bool,
-    /// Of a queue of batches: how far RocketMQ's files of it go, once that is known.
-    batches: Option<Box<Mutex<Option<Export>>>>,
     /// What the hashes of its messages' keys begin with.
     key_seed: i32,
-    min: AtomicU64,
-    max: AtomicU64,
+    /// Of a queue of batches: how far RocketMQ's files of it go, once that is known.
+    batches: Option<Box<Mutex<Option<Export>>>>,
     /// Next offset to give out; ahead of `max` only while an append is under way. Touched only under the
     /// appender's lock.
     next: AtomicU64,
-    tail: Mutex<Tail>,
-    files: QueueFiles,
+    max: AtomicU64,
+    /// Where in memory the next unit will lie, as far as is known.
+    next_unit: AtomicUsize,
+    is_schedule: bool,
     is_removed: AtomicBool,
+    tail: Mutex<Tail>,
+    min: AtomicU64,
+    files: QueueFiles,
     /// The message at `min` lies at or behind this position of the log; 0 when that is not known. Touched only by
     /// retention.
     first_at: AtomicU64,
@@ -185,7 +192,7 @@ impl Default for Extent {
 }
 
 impl Queue {
-    pub(crate) fn new(topic: &str, queue_id: i32, files: QueueFiles, extent: Extent) -> Self {
+    pub(crate) fn new(topic: &Arc<str>, queue_id: i32, files: QueueFiles, extent: Extent) -> Self {
         let Extent { min, max, last } = extent;
         let tail = Tail {
             first: max,
@@ -199,23 +206,24 @@ impl Queue {
             lost: None,
         };
         Self {
-            topic: topic.into(),
+            topic: topic.clone(),
             queue_id,
-            is_schedule: is_schedule(topic),
-            batches: None,
             key_seed: crate::index::seed_of(topic.as_bytes()),
-            min: AtomicU64::new(min),
-            max: AtomicU64::new(max),
+            batches: None,
             next: AtomicU64::new(max),
-            tail: Mutex::new(tail),
-            files,
+            max: AtomicU64::new(max),
+            next_unit: AtomicUsize::new(0),
+            is_schedule: is_schedule(topic),
             is_removed: AtomicBool::new(false),
+            tail: Mutex::new(tail),
+            min: AtomicU64::new(min),
+            files,
             first_at: AtomicU64::new(0),
         }
     }
 
     /// The same for a queue of batches.
-    pub(crate) fn of_batches(topic: &str, queue_id: i32, files: QueueFiles, extent: Extent) -> Self {
+    pub(crate) fn of_batches(topic: &Arc<str>, queue_id: i32, files: QueueFiles, extent: Extent) -> Self {
         Self { batches: Some(Box::default()), ..Self::new(topic, queue_id, files, extent) }
     }
 
@@ -350,6 +358,11 @@ impl Queue {
         QueueOffset::new(next)
     }
 
+    /// Says that a unit is added soon.
+    pub(crate) fn grows_soon(&self) {
+        fetch(self.next_unit.load(Ordering::Relaxed), size_of::<Unit>());
+    }
+
     /// Adds the unit of the offset given out first and not yet used, and of as many as its record is messages; the
     /// appender's or recovery's lock is held. Puts the queue on the list of those that wait for their files.
     pub(crate) fn push(self: &Arc<Self>, unit: Unit, count: u16, queues: &Queues) {
@@ -357,6 +370,7 @@ impl Queue {
         let max = tail.first + tail.units.len() as u64 + u64::from(count);
         // All at once: nobody sees a part of a record.
         (0..count).for_each(|_| tail.units.push(unit));
+        self.next_unit.store(tail.units.next_place(), Ordering::Relaxed);
         let waiting = max - tail.written;
         if waiting >= RIPE_UNITS && waiting - u64::from(count) < RIPE_UNITS {
             queues.ripe.fetch_add(1, Ordering::Relaxed);

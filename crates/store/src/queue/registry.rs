@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-type ByTopic = HashMap<Box<str>, BTreeMap<i32, Arc<Queue>>>;
+type ByTopic = HashMap<Arc<str>, BTreeMap<i32, Arc<Queue>>>;
 
 /// The queues, and those of them whose tails wait for their files.
 pub(crate) struct Queues {
@@ -37,6 +37,13 @@ pub(crate) struct Queues {
 fn is_path_name(topic: &str, queue_id: i32) -> bool {
     let plain = !topic.is_empty() && topic.len() <= 255 && !topic.contains(['/', '\0']);
     plain && topic != "." && topic != ".." && queue_id >= 0
+}
+
+/// The queues of a topic, and its name, which all of them share.
+fn entry<'a>(by_topic: &'a mut ByTopic, topic: &str) -> (Arc<str>, &'a mut BTreeMap<i32, Arc<Queue>>) {
+    let name = by_topic.get_key_value(topic).map_or_else(|| topic.into(), |(name, _)| name.clone());
+    let queues = by_topic.entry(name.clone()).or_default();
+    (name, queues)
 }
 
 impl Queues {
@@ -82,7 +89,7 @@ impl Queues {
     pub(crate) fn batched(&self) -> Vec<Arc<Queue>> {
         let topics = self.batched_topics();
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
-        let queues = topics.iter().filter_map(|topic| by_topic.get(topic));
+        let queues = topics.iter().filter_map(|topic| by_topic.get(&**topic));
         queues.flat_map(BTreeMap::values).cloned().collect()
     }
 
@@ -101,14 +108,12 @@ impl Queues {
             return Err(PushError::Queue { topic: topic.to_owned(), queue_id });
         }
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
-        let topics = by_topic.entry(topic.into()).or_default();
-        Ok(topics
-            .entry(queue_id)
-            .or_insert_with(|| Arc::new(self.make(topic, queue_id, Extent::default())))
-            .clone())
+        let (name, queues) = entry(&mut by_topic, topic);
+        let make = || Arc::new(self.make(&name, queue_id, Extent::default()));
+        Ok(queues.entry(queue_id).or_insert_with(make).clone())
     }
 
-    fn make(&self, topic: &str, queue_id: i32, extent: Extent) -> Queue {
+    fn make(&self, topic: &Arc<str>, queue_id: i32, extent: Extent) -> Queue {
         let make = if self.is_batched(topic) { Queue::of_batches } else { Queue::new };
         make(topic, queue_id, self.files_of(topic, queue_id), extent)
     }
@@ -127,9 +132,10 @@ impl Queues {
 
     /// Puts a loaded queue in.
     pub(crate) fn insert(&self, topic: &str, queue_id: i32, extent: Extent) -> Arc<Queue> {
-        let queue = Arc::new(self.make(topic, queue_id, extent));
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
-        by_topic.entry(topic.into()).or_default().insert(queue_id, queue.clone());
+        let (name, queues) = entry(&mut by_topic, topic);
+        let queue = Arc::new(self.make(&name, queue_id, extent));
+        queues.insert(queue_id, queue.clone());
         queue
     }
 
@@ -141,8 +147,10 @@ impl Queues {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
         by_topic.reserve(queues.size_hint().1.unwrap_or(0));
         for (topic, queues) in queues.filter(|(topic, _)| is_path_name(topic, 0)) {
-            let made = queues.iter().map(|(id, extent)| (*id, Arc::new(self.make(topic, *id, *extent))));
-            by_topic.insert(topic.clone(), made.collect());
+            let name = Arc::from(&**topic);
+            let made = queues.iter().map(|(id, extent)| (*id, Arc::new(self.make(&name, *id, *extent))));
+            let made = made.collect();
+            by_topic.insert(name, made);
         }
     }
 
