@@ -55,7 +55,8 @@ impl Shared {
             self.forget_old(&mut forgotten);
             if self.is_checkpointed() {
                 self.checkpoint_idle.store(true, Ordering::SeqCst);
-                if self.is_checkpointed() {
+                // Looked at again behind the pauses above, which may have taken the wake-up of who stops this.
+                if self.is_checkpointed() && !self.stopping.load(Ordering::Acquire) {
                     self.checkpoint.sleep(None);
                 }
                 self.checkpoint_idle.store(false, Ordering::SeqCst);
