@@ -25,6 +25,11 @@ fn consume(connection: &mut Connection, mut offset: i64) -> Vec<i64> {
             response::SUCCESS => found.extend(records(&answer).iter().map(|record| record.0)),
             response::PULL_OFFSET_MOVED | response::PULL_RETRY_IMMEDIATELY => {}
             response::PULL_NOT_FOUND => return found,
+            // A new group is written down before it is served, which a disk that is full at that moment does not allow.
+            response::SYSTEM_ERROR if answer.remark().contains("No space left on device") => {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                continue;
+            }
             _ => panic!("{answer:?}"),
         }
         offset = pull_reply(&answer).next_offset;

@@ -21,7 +21,8 @@ pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expi
 /// How often the disk is looked at.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// Pause between two pieces of space given back.
+/// Pause between two pieces of space given back, while one file waits for that. With more of them it is shorter: what a
+/// broker takes in may be more than a gigabyte a second.
 const PIECE_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the thread shares with requests.
@@ -80,7 +81,7 @@ impl Drop for RetentionThread {
 
 fn run(broker: &Broker) {
     let (mut watched, mut cleaned) = (Instant::now(), Instant::now());
-    let mut pause = WATCH;
+    let (mut pause, mut deleted) = (WATCH, false);
     loop {
         let interval = Duration::from_millis(broker.config.clean_resource_interval_ms.unsigned_abs());
         broker.retention.wait(pause.min(interval));
@@ -94,16 +95,20 @@ fn run(broker: &Broker) {
         let mut is_short = false;
         if watched.elapsed() >= WATCH || asked {
             watched = Instant::now();
-            is_short = watch(broker) >= Level::Clean;
+            // What cannot go is looked at again with the next round.
+            is_short = watch(broker) >= Level::Clean || deleted && is_over(broker);
         }
         if cleaned.elapsed() >= interval || is_short || asked {
             cleaned = Instant::now();
-            clean(broker, broker.now_ms(), store::local_hour(broker.now_ms()));
+            deleted = clean(broker, broker.now_ms(), store::local_hour(broker.now_ms()));
         }
+        let waiting = broker.store.files_to_give_back().max(1);
         pause = match broker.store.give_back() {
             Ok(GaveBack::Nothing) => WATCH,
-            Ok(GaveBack::Piece) => PIECE_PAUSE,
-            Ok(GaveBack::LastPiece) => Duration::from_millis(broker.config.delete_files_interval_ms),
+            Ok(GaveBack::Piece) => PIECE_PAUSE / waiting,
+            Ok(GaveBack::LastPiece) => {
+                Duration::from_millis(broker.config.delete_files_interval_ms) / waiting
+            }
             Err(error) => {
                 tracing::warn!(%error, "the space of a deleted file is given back when the broker stops");
                 WATCH
@@ -122,8 +127,15 @@ pub(crate) fn watch(broker: &Broker) -> Level {
     level
 }
 
-/// One round.
-pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) {
+/// Whether the log has more bytes than it may.
+fn is_over(broker: &Broker) -> bool {
+    let most = broker.config.retention.log_bytes_max;
+    let store = &broker.store;
+    most > 0 && store.appended().get() - store.min().get() > most
+}
+
+/// One round; whether files went.
+pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
     let asked = &broker.retention.asked;
     let asked =
         asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, |rounds| rounds.checked_sub(1)).is_ok();
@@ -139,11 +151,18 @@ pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) {
     let done =
         broker.store.retain(settings, &Round { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
     let lags = lags.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match done {
-        Ok(done) => report::round(broker, &done, &lags, now_ms),
-        Err(error) => tracing::error!(%error, "old messages could not be deleted; it is tried again"),
-    }
+    let deleted = match done {
+        Ok(done) => {
+            report::round(broker, &done, &lags, now_ms);
+            done.min > done.from
+        }
+        Err(error) => {
+            tracing::error!(%error, "old messages could not be deleted; it is tried again");
+            false
+        }
+    };
     topics::expire(broker, now_ms);
+    deleted
 }
 
 /// Whether messages somebody has not consumed may go now.

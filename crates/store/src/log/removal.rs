@@ -105,6 +105,11 @@ impl Log {
         Ok(GaveBack::Piece)
     }
 
+    /// Number of the removed files whose space was not given back yet.
+    pub(crate) fn uncut_files(&self) -> usize {
+        lock(&self.removed.0).len()
+    }
+
     /// The removed files whose space was not given back yet, and how many bytes each has left.
     pub(crate) fn uncut(&self) -> Vec<(PathBuf, u64)> {
         lock(&self.removed.0).iter().map(|(segment, left)| (segment.path.clone(), *left)).collect()

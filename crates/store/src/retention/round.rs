@@ -123,6 +123,12 @@ impl Store {
         self.shared.log.cut_removed()
     }
 
+    /// Deleted log files whose space was not given back yet.
+    #[must_use]
+    pub fn files_to_give_back(&self) -> u32 {
+        u32::try_from(self.shared.log.uncut_files()).unwrap_or(u32::MAX)
+    }
+
     /// Lets a queue begin at its first message stored at or after a time, but not behind `at_most`, and removes the queue
     /// files before. The messages stay in the log until its files go. Answers the queue's minimum.
     ///
