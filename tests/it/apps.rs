@@ -25,11 +25,11 @@ mod producer;
 #[path = "../../crates/client/examples/pull.rs"]
 mod pull;
 #[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
+#[path = "../../crates/client/examples/reminders.rs"]
+mod reminders;
+#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
 #[path = "../../crates/client/examples/requests.rs"]
 mod requests;
-#[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
-#[path = "../../crates/client/examples/reminders.rs"]
-mod timers;
 #[allow(dead_code, unreachable_pub, reason = "a program whose main is not called here")]
 #[path = "../../crates/client/examples/transactions.rs"]
 mod transactions;
@@ -103,7 +103,7 @@ fn the_example_of_pops_finishes_every_job() {
 #[test]
 fn the_example_of_timers_waits_and_takes_back() {
     let stage = Stage::start(&["recallMessageEnable=true", "traceTopicEnable=true"]);
-    block_on(timers::run(&namesrv(&stage, "Reminders"), "Reminders")).expect("two reminders");
+    block_on(reminders::run(&namesrv(&stage, "Reminders"), "Reminders")).expect("two reminders");
 }
 
 #[test]

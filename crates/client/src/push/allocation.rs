@@ -3,6 +3,9 @@
 use crate::MessageQueue;
 use std::collections::BTreeSet;
 
+/// What the topic of messages that are consumed again begins with.
+const RETRY: &str = "%RETRY%";
+
 /// How the queues of a topic are shared out among the members of a group. All members need the same.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Allocation {
@@ -12,8 +15,8 @@ pub enum Allocation {
     Average,
     /// One queue for each member in turn (`AllocateMessageQueueAveragelyByCircle`).
     Circle,
-    /// These queues, whoever else is in the group (`AllocateMessageQueueByConfig`). A topic of which none is named, such as the
-    /// group's retry topic, is shared in blocks: RocketMQ's client would leave it to nobody.
+    /// These queues, whoever else is in the group (`AllocateMessageQueueByConfig`). Those of retry topics, which a
+    /// RocketMQ client would leave to nobody, are always shared in blocks.
     Config(BTreeSet<MessageQueue>),
     /// Queues of brokers named `room@broker` with one of these rooms: blocks, and the queues that are left go one each to
     /// the first members (`AllocateMessageQueueByMachineRoom`).
@@ -26,9 +29,7 @@ impl Allocation {
     pub(super) fn share(&self, queues: &[MessageQueue], members: &[String], me: &str) -> Vec<MessageQueue> {
         let Some(index) = members.iter().position(|member| member == me) else { return Vec::new() };
         match self {
-            Self::Config(own)
-                if queues.iter().any(|queue| own.iter().any(|one| one.topic == queue.topic)) =>
-            {
+            Self::Config(own) if !queues.iter().all(|queue| queue.topic.starts_with(RETRY)) => {
                 queues.iter().filter(|queue| own.contains(queue)).cloned().collect()
             }
             Self::Average | Self::Config(_) => {
@@ -96,7 +97,9 @@ mod tests {
         let config = Allocation::Config(own.into_iter().chain([other]).collect());
         assert_eq!(shares(&config, 4, 2), "1,3 | 1,3", "only queues that exist, and of this topic");
         let retries = [0, 1].map(|id| MessageQueue::new("%RETRY%g", "b", id));
-        assert_eq!(shares_of(&config, &retries, 2), "0 | 1", "what nobody named is shared");
+        assert_eq!(shares_of(&config, &retries, 2), "0 | 1", "every member takes part in retries");
+        let standby = Allocation::Config(BTreeSet::new());
+        assert_eq!(shares(&standby, 4, 2), " | ", "who names nothing of a topic reads nothing of it");
     }
 
     #[test]

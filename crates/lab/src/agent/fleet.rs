@@ -41,17 +41,7 @@ impl Fleet {
     pub async fn prepare(addresses: &[String], workload: &Workload) -> Result<(Self, Workload), Error> {
         let mut fleet = Self::default();
         let parts = u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
-        if parts > 1 && workload.checked {
-            let why = "content is checked where it was sent; with --load-agents it cannot be".to_owned();
-            return Err(Error::Flag { flag: "--load-agents", why });
-        }
-        if workload.threads > 0 && workload.in_flight() < parts {
-            let why = format!(
-                "{} requests in flight over {parts} machines: expected at least one for each, or its share of the rate is lost",
-                workload.in_flight()
-            );
-            return Err(Error::Flag { flag: "--load-agents", why });
-        }
+        workload.check_over(parts)?;
         for (number, address) in (1..).zip(addresses) {
             let mut member = Member::connect(address).await?;
             let share = Workload { groups: 0, ..workload.share(number, parts) };

@@ -93,6 +93,22 @@ fn what_an_agent_cannot_do_is_told() {
 }
 
 #[test]
+fn an_order_that_is_cut_off_or_too_long_ends_the_load() {
+    let obey = |bytes: Vec<u8>| {
+        let ended = session::block_on(async {
+            Ok(orders::obey(&mut bytes.as_slice(), &mut tokio::io::sink())
+                .await
+                .map_err(|error| error.to_string()))
+        });
+        ended.unwrap()
+    };
+    assert_eq!(obey(Vec::new()), Ok(()));
+    assert_eq!(obey(b"\"stop".to_vec()).unwrap_err(), "the connection ended in the middle of an order");
+    assert_eq!(obey(vec![b' '; 1 << 20]).unwrap_err(), "an order has more than 1048576 bytes");
+    assert_eq!(obey(vec![b' '; (1 << 20) + 1]).unwrap_err(), "an order has more than 1048576 bytes");
+}
+
+#[test]
 fn every_machine_needs_a_request_in_flight() {
     let refused =
         session::block_on(async { Fleet::prepare(&["127.0.0.1:1".to_owned()], &Workload::default()).await });

@@ -17,7 +17,7 @@ pub struct RunFile {
     pub lab_version: String,
     /// Threads that drive the load; 0 where it is not known.
     pub lab_threads: u32,
-    /// Cores a quota lets the lab use, where it is less than its threads.
+    /// Cores a quota lets the lab use, where it is less than its threads; absent where several machines share the load.
     pub lab_cores_allowed: Option<f64>,
     /// Milliseconds since 1970.
     pub started_ms: u64,

@@ -63,7 +63,8 @@ impl Bench {
         cells: Vec<Factors>,
         plan: &impl Plan,
     ) -> Result<Self, Error> {
-        cells.iter().try_for_each(|cell| plan.workload(cell).check())?;
+        let machines = u32::try_from(scene.load_agents.len() + 1).unwrap_or(u32::MAX);
+        cells.iter().try_for_each(|cell| plan.workload(cell).check_over(machines))?;
         let mut cluster = Cluster::look(&scene.namesrv, scene.name.as_deref(), scene.pid).await?;
         let root = root_of(scene, scenario);
         if !scene.no_selftest && !root.join("run.json").exists() {
@@ -75,7 +76,10 @@ impl Bench {
             command_line: std::env::args().collect(),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             lab_threads: scene.cores,
-            lab_cores_allowed: cores_allowed(std::process::id().cast_signed()),
+            // The busiest machine is judged, which may be another one.
+            lab_cores_allowed: (machines == 1)
+                .then(|| cores_allowed(std::process::id().cast_signed()))
+                .flatten(),
             started_ms: epoch_ms(),
             seed: scene.seed,
             target: cluster.target.clone(),

@@ -79,7 +79,10 @@ pub fn uses(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
         let on_host = windows.iter().flat_map(|window| &window.hosts).filter(|(of, _)| of.name == host.name);
         let seconds: Vec<HostSecond> = on_host.flat_map(|(_, seconds)| seconds.iter().cloned()).collect();
         if !seconds.is_empty() {
-            all.extend(machine(host, &seconds, windows));
+            let is_lab = file.hosts.first().is_some_and(|first| first.name == host.name);
+            let lab =
+                mean(&series(windows, |second| second.lab_cores).concat()) * f64::from(u8::from(is_lab));
+            all.extend(machine(host, &seconds, windows, lab));
         }
     }
     all.extend(replicas(windows));
@@ -102,9 +105,10 @@ impl Machine<'_> {
     }
 }
 
-fn machine(host: &HostFile, seconds: &[HostSecond], windows: &[Window<'_>]) -> Vec<Use> {
+/// `lab` is what the load generator uses of this machine's cores.
+fn machine(host: &HostFile, seconds: &[HostSecond], windows: &[Window<'_>], lab: f64) -> Vec<Use> {
     let machine = Machine { host, seconds };
-    let mut all = processors(&machine);
+    let mut all = processors(&machine, lab);
     all.extend(disk(&machine));
     all.extend(flushes(&machine, windows));
     all.extend(network(&machine));
@@ -113,7 +117,7 @@ fn machine(host: &HostFile, seconds: &[HostSecond], windows: &[Window<'_>]) -> V
 
 /// What other programs use is not the broker's limit as long as the broker gets a processor when it wants one; when it
 /// waits for one, that is.
-fn processors(machine: &Machine<'_>) -> Vec<Use> {
+fn processors(machine: &Machine<'_>, lab: f64) -> Vec<Use> {
     let whole = f64::from(machine.host.cores.max(1));
     let others = machine.mean(|second| second.others_cores);
     let busy = cpu_busy_beside(machine.host, machine.seconds, others);
@@ -138,9 +142,9 @@ fn processors(machine: &Machine<'_>) -> Vec<Use> {
             both!("CPU: a quota stopped the processes {value} of the time", "CPU：配额限流占 {value} 的时间");
         all.push(machine.uses(Resource::Cpu, (throttled / THROTTLED_HIGH).min(1.0), text));
     }
-    // It is the broker's as far as others do not use as much and the broker does.
+    // A hint, because nobody says who fills it: the broker uses as much, and nobody else does.
     let core = machine.mean(|second| second.cpu_core_max);
-    if core > FULL && used >= FULL && others < FULL {
+    if core > FULL && used >= FULL && others < FULL && lab < FULL {
         let value = numbers::percent(core);
         let text = both!("CPU: the busiest core is {value} busy", "CPU：最忙的核 {value}");
         // Below the whole machine's use, which says more when both are full.
