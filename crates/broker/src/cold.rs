@@ -26,9 +26,6 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// the disk has (`maxTransferBytesOnMessageInDisk`).
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// How much a reader stands back for other threads when processors are short.
-const NICE: i32 = 5;
-
 /// Memory a reader keeps for its answers.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -145,8 +142,6 @@ pub(crate) fn too_many() -> Refusal {
 }
 
 fn read(receiver: &Mutex<Receiver<Job>>) {
-    // Behind whoever sends and reads what is new: a backlog has time. What does not work costs latency alone.
-    let _ = rustix::process::nice(NICE);
     let mut units = Vec::new();
     let mut bytes = Vec::new();
     loop {

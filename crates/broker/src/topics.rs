@@ -4,6 +4,7 @@ pub(crate) mod attributes;
 mod change;
 mod system;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,6 +101,16 @@ impl Topic {
         if let Some(place) = slot.get() {
             return Some(&place.queue);
         }
+        // Made at most once, also by two configurations of the topic.
+        let queue = match self.used().entry(index) {
+            Entry::Occupied(used) => used.get().clone(),
+            Entry::Vacant(free) => free.insert(self.open(store, queue_id)?).clone(),
+        };
+        Some(&slot.get_or_init(|| Place { log: queue.log.clone(), queue }).queue)
+    }
+
+    /// A queue nobody used before.
+    fn open(&self, store: &Store, queue_id: i32) -> Option<Arc<Queue>> {
         if self.batched {
             store.add_batched_topic(self.name());
         }
@@ -110,20 +121,15 @@ impl Topic {
         let revives = self.name().starts_with(names::REVIVE_PREFIX);
         let waiters = self.waiters.clone();
         let (held, sent) = (Held::default(), Sent::default());
-        let queue = || Arc::new(Queue { log, held, waiters, delayed, timed, revives, sent });
-        let place = || {
-            let queue = self.used().entry(index).or_insert_with(queue).clone();
-            Place { log: queue.log.clone(), queue }
-        };
-        Some(&slot.get_or_init(place).queue)
+        Some(Arc::new(Queue { log, held, waiters, delayed, timed, revives, sent }))
     }
 
     /// Says that a message for a queue comes soon.
     pub(crate) fn soon(&self, queue_id: i32) {
         let slot = self.queues.get(usize::try_from(queue_id).unwrap_or(usize::MAX));
         if let Some(Place { queue, log }) = slot.and_then(OnceLock::get) {
-            store::soon(&**queue);
-            store::soon(&**log);
+            store::soon(queue);
+            store::soon(log);
         }
     }
 

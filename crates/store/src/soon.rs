@@ -1,25 +1,29 @@
 //! Telling the processor which memory is needed soon. With ten thousand queues nothing of a queue is in a cache when a
 //! message for it comes; asked for while the message is still being read, it is there when it is stored.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 /// Bytes of a line of the processor's caches.
-const LINE: usize = 64;
+const LINE_BYTES: usize = 64;
 
-/// Counters in front of a value in an [`std::sync::Arc`].
-const COUNTERS: usize = 16;
+/// Bytes of the counters in front of a value in an [`Arc`].
+const COUNTERS_BYTES: usize = 16;
 
-/// Most bytes of a value that are asked for.
-const MOST: usize = 4 * LINE;
+/// Most bytes that are asked for.
+const BYTES_MAX: usize = 4 * LINE_BYTES;
 
-/// Says that a value in an [`std::sync::Arc`] is needed soon: its counters and its first bytes.
-pub fn soon<T>(value: &T) {
-    let at = std::ptr::from_ref(value).addr().saturating_sub(COUNTERS);
-    fetch(at, (COUNTERS + size_of::<T>()).min(MOST));
+/// Says that a value is needed soon: its counters and its first bytes.
+pub fn soon<T>(value: &Arc<T>) {
+    fetch(Arc::as_ptr(value).addr().saturating_sub(COUNTERS_BYTES), COUNTERS_BYTES + size_of::<T>());
 }
 
 /// Says that the memory at an address, whatever is there, is needed soon.
+///
+/// `unsafe` outside of the disk's module: the standard library has no safe way to ask.
 #[allow(unsafe_code)]
 pub(crate) fn fetch(address: usize, bytes: usize) {
-    for line in (address & !(LINE - 1)..address + bytes).step_by(LINE) {
+    for line in lines(address, bytes).step_by(LINE_BYTES) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -28,5 +32,26 @@ pub(crate) fn fetch(address: usize, bytes: usize) {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = line;
+    }
+}
+
+/// Addresses from the beginning of the first line on.
+fn lines(address: usize, bytes: usize) -> Range<usize> {
+    address & !(LINE_BYTES - 1)..address.saturating_add(bytes.min(BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_first_bytes_is_asked_for_and_no_address_harms() {
+        assert_eq!(lines(128, 64), 128..192);
+        assert_eq!(lines(120, 16), 64..136, "two lines");
+        assert_eq!(lines(64, 100_000), 64..64 + BYTES_MAX);
+        for (address, bytes) in [(0, 0), (0, 24), (1, 1 << 40), (usize::MAX, 24)] {
+            fetch(address, bytes);
+        }
+        soon(&Arc::new([0_u8; 1000]));
     }
 }

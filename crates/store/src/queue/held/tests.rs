@@ -13,6 +13,7 @@ fn check(units: &[Unit], is_short: bool) {
         assert_eq!(matches!(held, Held::Short(..)), is_short, "{units:?}");
         held.drop_front(dropped);
         let left = &units[dropped..];
+        assert_eq!(held.next_place() == 0, left.is_empty(), "unknown only where nothing is");
         assert_eq!((held.len(), held.is_empty()), (left.len(), left.is_empty()));
         for from in 0..=left.len() {
             assert_eq!(held.range(from, left.len()).collect::<Vec<_>>(), left[from..]);
