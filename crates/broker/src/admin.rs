@@ -80,6 +80,8 @@ pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Ans
     }
     broker.pops.forget_topic(name);
     broker.offsets.forget_topic(name);
+    // Durable before somebody makes a topic of this name: to that one they would be positions ahead of its messages.
+    broker.save();
     tracing::info!(topic = name, "topic deleted");
     Ok(Answer::success())
 }

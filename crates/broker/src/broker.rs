@@ -387,8 +387,7 @@ impl Broker {
     pub(crate) fn save(&self) {
         let now_ms = self.now_ms();
         // The end of the log first: what is on disk by then covers every copy delivered before.
-        let (appended, flushed) = (self.store.appended(), self.store.flushed());
-        self.transactions.note(self, flushed, appended);
+        self.transactions.note(self, self.store.flushed());
         self.pops.save(self);
         if let Err(error) = self.offsets.save(now_ms) {
             tracing::error!(%error, "a configuration file could not be written; it is tried again");

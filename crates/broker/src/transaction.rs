@@ -56,8 +56,13 @@ impl Transactions {
     }
 
     /// Notes progress as consumer offsets once the log is on disk behind it: a position must not outlive what it speaks of.
-    pub(crate) fn note(&self, broker: &Broker, flushed: LogOffset, appended: LogOffset) {
-        let Some((half, op)) = self.state().positions(flushed, appended) else { return };
+    pub(crate) fn note(&self, broker: &Broker, flushed: LogOffset) {
+        let positions = {
+            let mut state = self.state();
+            // Under the lock: every record the state speaks of lies before that end.
+            state.positions(flushed, broker.store.appended())
+        };
+        let Some((half, op)) = positions else { return };
         broker.offsets.commit(GROUP, names::HALF_TOPIC, 0, half);
         broker.offsets.commit(GROUP, names::OP_HALF_TOPIC, 0, op);
     }

@@ -10,6 +10,7 @@ use wire::codes::response;
 use wire::frame::Command;
 use wire::json;
 use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE};
+use wire::units::LogOffset;
 
 use super::lanes::Cell;
 use super::notes::Notes;
@@ -18,6 +19,9 @@ use crate::broker::{Broker, PutError};
 use crate::send::not_put;
 use crate::topics::Queue;
 use crate::{Answer, Refusal};
+
+/// How far ahead of the clock a new checkpoint may be for the sake of its name: a handle is what a client says.
+const AHEAD_MS_MAX: i64 = 1000;
 
 /// One pop of one queue, as its handles name it.
 struct Origin<'a> {
@@ -50,7 +54,7 @@ pub(crate) fn ack(
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         return settle_in_order(broker, &origin, offset);
     }
-    acknowledge(broker, notes, &origin, &[offset])?;
+    acknowledge(broker, notes, &origin, (&[offset], LogOffset::ZERO))?;
     Ok(Answer::success())
 }
 
@@ -106,7 +110,7 @@ fn ack_entry(
         }
         return done;
     }
-    if offsets.is_empty() { Ok(()) } else { acknowledge(broker, notes, &origin, &offsets) }
+    if offsets.is_empty() { Ok(()) } else { acknowledge(broker, notes, &origin, (&offsets, LogOffset::ZERO)) }
 }
 
 /// 200053 `CHANGE_MESSAGE_INVISIBLETIME`: the message gets a checkpoint of its own, and is acknowledged in the old one.
@@ -129,7 +133,7 @@ pub(crate) fn change_invisible_time(
     let now_ms = broker.now_ms();
     // The time of the pop is part of a checkpoint's name. In the same millisecond the new one would get the name of the
     // old one, whose acknowledgement would then hit both: the message would never come back (as it may in Java).
-    let pop_ms = now_ms.max(origin.pop_ms.saturating_add(1).min(now_ms + 1000));
+    let pop_ms = now_ms.max(origin.pop_ms.saturating_add(1).min(now_ms + AHEAD_MS_MAX));
     let checkpoint = Checkpoint {
         broker_name: origin.broker_name.to_owned(),
         group: origin.group.to_owned(),
@@ -148,9 +152,9 @@ pub(crate) fn change_invisible_time(
     let put = |error: PutError| not_put(broker, error);
     pushed.map_err(put)?;
     // First the new checkpoint: without it an acknowledged message would never come back.
-    notes.append(broker, now_ms).map_err(put)?;
+    let end = notes.append(broker, now_ms).map_err(put)?;
     let mut notes = Notes::new(&broker.store);
-    acknowledge(broker, &mut notes, &origin, &[offset])?;
+    acknowledge(broker, &mut notes, &origin, (&[offset], end))?;
     notes.append(broker, now_ms).map_err(put)?;
     Ok(invisible(pop_ms, invisible_ms, origin.revive_queue))
 }
@@ -190,17 +194,18 @@ fn origin<'a>(command: &Command<'a>, topic: &'a str, queue_id: i32) -> Result<Or
     })
 }
 
-/// Notes acknowledgements in the checkpoint in memory, or adds a record of them to `notes`.
+/// Notes acknowledgements in the checkpoint in memory, or adds a record of them to `notes`. The messages' own checkpoints, if
+/// they have any, end at `after`.
 fn acknowledge(
     broker: &Broker,
     notes: &mut Notes,
     origin: &Origin<'_>,
-    offsets: &[i64],
+    (offsets, after): (&[i64], LogOffset),
 ) -> Result<(), Refusal> {
     let now_ms = broker.now_ms();
     let name = (origin.start_offset, origin.pop_ms);
     if let Some(cell) = broker.pops.lanes.find(origin.group, origin.topic, origin.queue_id) {
-        let merged = cell.lane().ack(name, offsets, patience(broker), now_ms);
+        let merged = cell.lane().ack(name, (offsets, after), patience(broker), now_ms);
         if merged == Some(true) {
             broker.pops.lanes.held.fetch_sub(1, Ordering::Relaxed);
             broker.pops.advance(broker, &cell, now_ms);
@@ -252,14 +257,17 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
     }
     let cell = cell_of(broker, origin);
     let mut lane = cell.lane();
+    let committed = broker.offsets.committed(group, topic, queue_id);
     let acked = match lane.order.as_mut() {
         Some(state) => order::ack(state, offset, origin.pop_ms),
-        None => order::Acked::Commit(offset + 1),
+        // After a reset, or a kill before the state was written: nobody knows of the messages before it. Java passes them.
+        None if committed.is_none_or(|committed| committed == offset) => order::Acked::Commit(offset + 1),
+        None => order::Acked::Late,
     };
     match acked {
         order::Acked::Late => Ok(Answer::success()),
         order::Acked::Unknown => {
-            let old = broker.offsets.committed(group, topic, queue_id).unwrap_or(-1);
+            let old = committed.unwrap_or(-1);
             let remark = format!(
                 "offset is illegal, key:{topic}@{group}@{queue_id}, old:{old}, commit:{offset}, next:-1"
             );

@@ -63,6 +63,8 @@ pub(super) struct Held {
     pub checkpoint: Checkpoint,
     /// Queue of the revive topic.
     pub revive_queue: i32,
+    /// The group's offset may pass it when the log is on disk up to here: a message of it has a checkpoint of its own there.
+    pub after: LogOffset,
 }
 
 /// One queue as one group sees it.
@@ -114,11 +116,12 @@ impl Lane {
         self.flights.push_back(Flight { next, state: State::Held(held) });
     }
 
-    /// Acknowledges messages of a checkpoint in memory and says whether it is settled; `None` when they must go to the log.
+    /// Acknowledges messages of a checkpoint in memory, whose own checkpoints end at `after`, and says whether it is settled;
+    /// `None` when they must go to the log.
     pub(super) fn ack(
         &mut self,
         (start, pop_ms): (i64, i64),
-        offsets: &[i64],
+        (offsets, after): (&[i64], LogOffset),
         patience: Patience,
         now_ms: i64,
     ) -> Option<bool> {
@@ -131,7 +134,7 @@ impl Lane {
             _ => None,
         });
         let flight = found?;
-        let State::Held(Held { checkpoint, .. }) = &mut flight.state else { return None };
+        let State::Held(Held { checkpoint, after: passed, .. }) = &mut flight.state else { return None };
         if !patience.holds(checkpoint, now_ms) {
             return None;
         }
@@ -140,9 +143,10 @@ impl Lane {
                 checkpoint.ack(index);
             }
         }
-        let is_done = checkpoint.is_done();
+        *passed = after.max(*passed);
+        let (is_done, end) = (checkpoint.is_done(), *passed);
         if is_done {
-            flight.state = State::Settled(LogOffset::ZERO);
+            flight.state = State::Settled(end);
         }
         Some(is_done)
     }

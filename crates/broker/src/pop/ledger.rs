@@ -35,13 +35,21 @@ impl Ledger {
         self.open.len() >= OPEN_MAX
     }
 
-    /// Adds a checkpoint found at `offset`. After a crash the same one may come again; what is acknowledged stays so.
+    /// Adds a checkpoint found at `offset`. After a crash the same one may come again; what is acknowledged stays so. One of a
+    /// message of it that could not be brought back ([`put_off`](super::revive)) has the same name and stands beside it.
     pub(super) fn open(&mut self, offset: i64, mut checkpoint: Checkpoint) {
         self.next = self.next.max(offset + 1);
         let broker = checkpoint.broker_name.clone();
         let names = (checkpoint.topic.clone(), checkpoint.group.clone(), broker);
         let key = (names, (checkpoint.queue_id, checkpoint.start_offset, checkpoint.pop_ms));
-        if let Some(before) = self.offsets.insert(key, offset).and_then(|before| self.open.remove(&before)) {
+        let is_same = |before: &Checkpoint| {
+            (before.count, &before.diffs, &before.put_off)
+                == (checkpoint.count, &checkpoint.diffs, &checkpoint.put_off)
+        };
+        if let Some(before) = self.offsets.insert(key, offset)
+            && self.open.get(&before).is_some_and(is_same)
+            && let Some(before) = self.open.remove(&before)
+        {
             checkpoint.acked |= before.acked;
         }
         self.open.insert(offset, checkpoint);

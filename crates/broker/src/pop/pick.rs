@@ -12,6 +12,7 @@ use store::Numbered;
 use wire::body::Checkpoint;
 use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE, OffsetTexts};
+use wire::units::LogOffset;
 
 use super::lane::Held;
 use super::lanes::{Busy, Cell};
@@ -297,7 +298,7 @@ impl Picking<'_> {
         }
         let end = notes.append(broker, now_ms).map_err(Unpopped::NotStored)?;
         for (busy, next, checkpoint) in held {
-            let held = Held { checkpoint, revive_queue: self.popped.revive_queue };
+            let held = Held { checkpoint, revive_queue: self.popped.revive_queue, after: LogOffset::ZERO };
             broker.pops.lanes.held.fetch_add(1, Ordering::Relaxed);
             busy.lane().hold(held, next);
             broker.pops.advance(broker, &busy, now_ms);
@@ -310,7 +311,7 @@ impl Picking<'_> {
                 }
                 continue;
             }
-            busy.lane().settle(next, if is_stored { end } else { wire::units::LogOffset::ZERO });
+            busy.lane().settle(next, if is_stored { end } else { LogOffset::ZERO });
             broker.pops.advance(broker, &busy, now_ms);
         }
         Ok(self.popped)

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use store::{ReadError, Unit};
+use store::{Numbered, ReadError, Unit};
 use wire::body::{Acks, Checkpoint};
 use wire::json;
 use wire::pop::normal_topic;
@@ -191,10 +191,12 @@ impl Reviver {
             for unit in &units {
                 let offset = ledger.next;
                 self.bytes.clear();
+                let message =
+                    Numbered { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit: *unit };
                 if !unit.is_blank()
-                    && let Err(error) = store.read_units_blocking(std::slice::from_ref(unit), &mut self.bytes)
+                    && let Err(error) = store.read_messages_blocking(&queue.log, &[message], &mut self.bytes)
                 {
-                    if matches!(error, ReadError::Io(_)) {
+                    if matches!(error, ReadError::Io(_) | ReadError::Rebuilding { .. }) {
                         return Err(error);
                     }
                     tracing::error!(offset, %error, "a record of the revive topic is passed over");
@@ -245,17 +247,19 @@ impl Reviver {
     /// Reads a message into the buffer; false when it is gone or not whole.
     fn read_message(&mut self, checkpoint: &Checkpoint, offset: i64) -> Result<bool, ReadError> {
         self.bytes.clear();
-        let Some(queue) = self.broker.log_queue(&checkpoint.topic, checkpoint.queue_id) else {
+        // Of the store, because the topic may have fewer queues by now.
+        let Some(queue) = self.broker.store.find_queue(&checkpoint.topic, checkpoint.queue_id) else {
             return Ok(false);
         };
-        let at = QueueOffset::from_i64(offset).filter(|at| (queue.log.min()..queue.log.max()).contains(at));
+        let at = QueueOffset::from_i64(offset).filter(|at| (queue.min()..queue.max()).contains(at));
         let Some(at) = at else { return Ok(false) };
         let mut units: Vec<Unit> = Vec::with_capacity(1);
-        queue.log.units_blocking(at, 1, &mut units)?;
-        let Some(unit) = units.first().filter(|unit| !unit.is_blank()) else { return Ok(false) };
-        match self.broker.store.read_units_blocking(std::slice::from_ref(unit), &mut self.bytes) {
+        queue.units_blocking(at, 1, &mut units)?;
+        let Some(&unit) = units.first().filter(|unit| !unit.is_blank()) else { return Ok(false) };
+        let message = Numbered { offset: at, unit };
+        match self.broker.store.read_messages_blocking(&queue, &[message], &mut self.bytes) {
             Ok(()) => Ok(true),
-            Err(error @ ReadError::Io(_)) => Err(error),
+            Err(error @ (ReadError::Io(_) | ReadError::Rebuilding { .. })) => Err(error),
             Err(error) => {
                 tracing::error!(topic = checkpoint.topic, offset, %error, "a message is not whole any more and does not come back");
                 Ok(false)

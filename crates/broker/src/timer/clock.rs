@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use store::timer::{Agenda, Entry, Load, TimerFiles, TimerProgress, TimerUnit, units};
 use store::{Batch, Unit};
@@ -41,6 +41,8 @@ pub(super) struct Clock {
     pub(super) fetch: Fetch,
     /// Next message of the queue to add.
     pub(super) next: i64,
+    /// The message the disk does not give, and since when.
+    pub(super) unreadable: Option<(i64, Instant)>,
     /// Messages before it and in slots before `first_read_ms` were delivered in an earlier life.
     pub(super) delivered_before: i64,
     pub(super) first_read_ms: i64,
@@ -106,6 +108,7 @@ impl Clock {
         let mut clock = Self {
             agenda: Agenda::new(precision_ms, LEAD_MS, NEAR_MAX, recovered.read_ms),
             next: next.min(queue.log.max().to_i64()),
+            unreadable: None,
             delivered_before: recovered.delivered_before,
             first_read_ms: recovered.read_ms,
             pending: recovered.pending,

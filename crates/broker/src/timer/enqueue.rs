@@ -1,9 +1,10 @@
 //! From the timer queue into the wheel (`TimerMessageStore.enqueue`).
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use store::timer::{Entry, TimerUnit, magic};
-use store::{Read, Unit};
+use store::{Numbered, Read, ReadError, Unit};
 use wire::hash::java_hash;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
@@ -13,6 +14,8 @@ use super::timed::Timed;
 
 /// Messages read at once.
 const UNITS_MAX: usize = 512;
+/// A message the disk does not give for so long no longer holds up those behind it.
+const READ_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes read at once, if more than one message.
 const BYTES_MAX: u64 = 4 << 20;
 
@@ -55,7 +58,7 @@ impl Clock {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         // What was just sent is in memory.
-        let store = &self.broker.store;
+        let store = self.broker.store.clone();
         let resident = matches!(store.read_units(&units, &mut bytes), Ok(Read::Done));
         let whole = resident || store.read_units_blocking(&units, &mut bytes).is_ok();
         let mut start = 0;
@@ -65,7 +68,14 @@ impl Clock {
                 if !whole {
                     bytes.clear();
                     start = 0;
-                    if let Err(error) = self.broker.store.read_units_blocking(&[*unit], &mut bytes) {
+                    let offset = QueueOffset::from_i64(self.next).unwrap_or_default();
+                    let message = Numbered { offset, unit: *unit };
+                    if let Err(error) = store.read_messages_blocking(&self.queue.log, &[message], &mut bytes)
+                    {
+                        if self.is_tried_again(&error) {
+                            done = Err(io::Error::other(error));
+                            break;
+                        }
                         tracing::error!(at = %unit.log_offset, %error, "a timed message cannot be read and is skipped");
                         self.next += 1;
                         continue;
@@ -82,6 +92,18 @@ impl Clock {
         }
         self.bytes = bytes;
         done
+    }
+
+    /// Whether an error may pass: the disk's, for a while, and that of an index that is being written again.
+    fn is_tried_again(&mut self, error: &ReadError) -> bool {
+        if !matches!(error, ReadError::Io(_) | ReadError::Rebuilding { .. }) {
+            return false;
+        }
+        let since = match self.unreadable {
+            Some((offset, since)) if offset == self.next => since,
+            _ => self.unreadable.insert((self.next, Instant::now())).1,
+        };
+        since.elapsed() < READ_PATIENCE
     }
 
     /// Adds one message.

@@ -13,7 +13,7 @@ fn held(start: i64, pop_ms: i64, count: u8) -> Held {
         invisible_ms: 60_000,
         ..Checkpoint::default()
     };
-    Held { checkpoint, revive_queue: 3 }
+    Held { checkpoint, revive_queue: 3, after: LogOffset::ZERO }
 }
 
 #[test]
@@ -24,14 +24,14 @@ fn the_offset_passes_pops_in_their_order() {
     lane.hold(held(9, 101, 1), 10);
     lane.settle(15, LogOffset::ZERO);
     assert_eq!((lane.position(7), lane.position(20)), (15, 20));
-    assert_eq!(lane.ack((9, 101), &[9], PATIENCE, 200), Some(true));
+    assert_eq!(lane.ack((9, 101), (&[9], LogOffset::ZERO), PATIENCE, 200), Some(true));
     assert_eq!(lane.commit(ALL), None, "the first pop is still open");
-    assert_eq!(lane.ack((7, 100), &[7], PATIENCE, 200), Some(false));
+    assert_eq!(lane.ack((7, 100), (&[7], LogOffset::ZERO), PATIENCE, 200), Some(false));
     assert_eq!(lane.commit(ALL), None);
-    assert_eq!(lane.ack((7, 100), &[8], PATIENCE, 200), Some(true));
+    assert_eq!(lane.ack((7, 100), (&[8], LogOffset::ZERO), PATIENCE, 200), Some(true));
     assert_eq!(lane.commit(ALL), Some(15));
     assert!(lane.is_empty());
-    assert_eq!(lane.ack((7, 100), &[8], PATIENCE, 200), None, "no longer in memory");
+    assert_eq!(lane.ack((7, 100), (&[8], LogOffset::ZERO), PATIENCE, 200), None, "no longer in memory");
 }
 
 #[test]
@@ -54,16 +54,20 @@ fn a_checkpoint_leaves_with_what_is_acknowledged() {
     lane.hold(held(0, 1000, 2), 2);
     assert_eq!(lane.due_ms(PATIENCE, 0), Some(11_000));
     assert_eq!(
-        lane.ack((0, 1000), &[1, 77], PATIENCE, 9_500),
+        lane.ack((0, 1000), (&[1, 77], LogOffset::ZERO), PATIENCE, 9_500),
         Some(false),
         "an offset of nobody changes nothing"
     );
-    assert_eq!(lane.ack((0, 1000), &[0], PATIENCE, 9_501), None, "too close to the end");
+    assert_eq!(lane.ack((0, 1000), (&[0], LogOffset::ZERO), PATIENCE, 9_501), None, "too close to the end");
     assert_eq!(lane.leave(PATIENCE, 10_999), []);
     let left = lane.leave(PATIENCE, 11_000);
     assert_eq!(left.len(), 1);
     assert!(left[0].checkpoint.is_acked(1) && !left[0].checkpoint.is_acked(0));
-    assert_eq!(lane.ack((0, 1000), &[0], PATIENCE, 5000), None, "acknowledgements follow it to the log");
+    assert_eq!(
+        lane.ack((0, 1000), (&[0], LogOffset::ZERO), PATIENCE, 5000),
+        None,
+        "acknowledgements follow it to the log"
+    );
     assert_eq!(lane.commit(ALL), None);
     lane.left(left[0].clone(), None);
     assert_eq!(lane.leave(PATIENCE, 11_000), left, "it could not be stored and is held again");
@@ -110,4 +114,14 @@ fn a_lane_that_ended_keeps_nothing() {
     let left = lane.end();
     assert!(!lane.left(left[0].clone(), None), "nobody wants it");
     assert!(lane.is_empty() && lane.gone);
+}
+
+#[test]
+fn the_offset_waits_for_the_checkpoint_a_message_got_for_itself() {
+    let mut lane = Lane::default();
+    lane.hold(held(0, 1000, 2), 2);
+    assert_eq!(lane.ack((0, 1000), (&[0], LogOffset::new(700)), PATIENCE, 1001), Some(false));
+    assert_eq!(lane.ack((0, 1000), (&[1], LogOffset::ZERO), PATIENCE, 1002), Some(true));
+    assert_eq!(lane.commit(LogOffset::new(699)), None);
+    assert_eq!(lane.commit(LogOffset::new(700)), Some(2));
 }

@@ -70,3 +70,17 @@ fn a_checkpoint_stored_twice_is_one() {
     ledger.close(2);
     assert_eq!(ledger.done(), 3);
 }
+
+#[test]
+fn a_message_put_off_does_not_replace_the_checkpoint_it_came_from() {
+    let mut ledger = Ledger::behind(-1);
+    ledger.open(0, checkpoint(10, 100));
+    let put_off =
+        Checkpoint { count: 1, diffs: vec![0], put_off: Some("1".to_owned()), ..checkpoint(10, 100) };
+    ledger.open(1, put_off);
+    assert_eq!(ledger.due(1100).map(|(offset, first)| (offset, first.count)), Some((0, 2)));
+    ledger.close(0);
+    assert_eq!(ledger.due(1100).map(|(offset, first)| (offset, first.count)), Some((1, 1)));
+    ledger.close(1);
+    assert_eq!((ledger.due(1100), ledger.done()), (None, 1));
+}

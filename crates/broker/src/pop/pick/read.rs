@@ -35,7 +35,8 @@ impl Picking<'_> {
                     self.popped.body.truncate(start);
                     records.clear();
                     self.units = readable(&self.units, &error);
-                    self.refused = matches!(error, ReadError::Io(_));
+                    // What is damaged is passed over; everything else is asked for again, as by a pull.
+                    self.refused = !matches!(error, ReadError::Damaged(_));
                     tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "messages cannot be popped");
                 }
             }
