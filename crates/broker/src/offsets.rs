@@ -175,31 +175,6 @@ impl Offsets {
         self.forgotten(removed.into_iter());
     }
 
-    /// Takes positions back to the ends of their queues, where `end` knows one. A power cut may have taken messages whose
-    /// consumption was noted already; those that come in their place are others.
-    pub(crate) fn bound(&self, end: impl Fn(&str, i32) -> Option<i64>) {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        for (group, topics) in groups.iter() {
-            for (name, topic) in topics {
-                for (queue_id, position) in &mut lock(topic).queues {
-                    let Some(end) = end(name, *queue_id) else { continue };
-                    if let Some(ahead) = position.committed.filter(|committed| *committed > end) {
-                        tracing::warn!(
-                            group,
-                            topic = name,
-                            queue_id,
-                            ahead,
-                            end,
-                            "a position was ahead of its queue"
-                        );
-                        position.committed = Some(end);
-                        self.changed.store(true, Ordering::Release);
-                    }
-                }
-            }
-        }
-    }
-
     fn forgotten(&self, topics: impl Iterator<Item = Arc<Mutex<Topic>>>) {
         for topic in topics {
             // A commit that found the topic just before writes to what nobody reads any more.

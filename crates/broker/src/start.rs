@@ -260,8 +260,6 @@ fn load(config: Config, ip: IpAddr, port: u16) -> Result<(Arc<Broker>, Option<Ti
     };
     let broker = Broker::new(loaded, ip, port);
     broker.pops.load(&files)?;
-    let end = |topic: &str, queue_id| Some(broker.store.find_queue(topic, queue_id)?.max().to_i64());
-    broker.offsets.bound(end);
     Ok((broker, timers))
 }
 

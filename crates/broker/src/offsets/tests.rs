@@ -300,18 +300,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn positions_ahead_of_their_queues_go_back_to_the_ends() {
-    let scene = Scene::new();
-    for (topic, queue_id, offset) in [("T", 0, 12), ("T", 1, 9), ("U", 0, 50)] {
-        scene.offsets.commit("g", topic, queue_id, offset);
-    }
-    scene.offsets.save(1).unwrap();
-    let offsets = scene.reopened();
-    offsets.bound(|topic, _| (topic == "T").then_some(10));
-    let found = |topic, queue_id| offsets.committed("g", topic, queue_id);
-    assert_eq!((found("T", 0), found("T", 1), found("U", 0)), (Some(10), Some(9), Some(50)));
-    offsets.save(2).unwrap();
-    assert_eq!(scene.reopened().committed("g", "T", 0), Some(10));
-}
