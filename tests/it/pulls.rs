@@ -132,6 +132,53 @@ fn a_held_pull_is_answered_by_the_message_it_waits_for() {
 }
 
 #[test]
+fn a_held_pull_takes_the_filter_its_group_has_by_now() {
+    let stage = Stage::start(&[]);
+    let (mut producer, mut consumer, mut member) = (stage.connect(), stage.connect(), stage.connect());
+    fill(&mut producer, "Again", 1, b"TAGS\x01A\x02");
+    let wanting = |tags: &str, version| {
+        let codes = tags.split(" || ").map(|tag| java_hash(tag).to_string()).collect::<Vec<_>>().join(",");
+        heartbeat("c1", "CG", "Again", tags, &codes, version)
+    };
+    beat(&mut member, &wanting("A", 10));
+    let header = PullHeader {
+        sys_flag: pull_flag::SUSPEND,
+        suspend_timeout_ms: 15_000,
+        sub_version: 10,
+        ..pull_header("CG", "Again", 0, 1)
+    };
+    let held = consumer.ask(request::PULL_MESSAGE, |writer| header.write(writer), &[]).unwrap();
+    assert!(consumer.receive_within(Duration::from_millis(100)).is_none(), "nothing to answer yet");
+    fill(&mut producer, "Again", 1, b"TAGS\x01B\x02");
+    assert!(consumer.receive_within(Duration::from_millis(100)).is_none(), "another tag wakes nobody");
+    beat(&mut member, &wanting("A || B", 11));
+    fill(&mut producer, "Again", 1, b"TAGS\x01B\x02");
+    let answer = consumer.answer(held).unwrap();
+    let offsets: Vec<_> = records(&answer).iter().map(|record| record.0).collect();
+    assert_eq!((answer.code, offsets), (response::SUCCESS, vec![1, 2]), "from where the pull began");
+}
+
+#[test]
+fn a_held_pull_of_a_group_that_may_no_longer_consume_is_asked_again() {
+    let stage = Stage::start(&[]);
+    let (mut producer, mut consumer) = (stage.connect(), stage.connect());
+    fill(&mut producer, "Stopped", 1, b"");
+    let header = PullHeader {
+        sys_flag: pull_flag::SUBSCRIPTION | pull_flag::SUSPEND,
+        suspend_timeout_ms: 15_000,
+        ..pull_header("CG", "Stopped", 0, 1)
+    };
+    let held = consumer.ask(request::PULL_MESSAGE, |writer| header.write(writer), &[]).unwrap();
+    assert!(consumer.receive_within(Duration::from_millis(100)).is_none(), "nothing to answer yet");
+    let group = br#"{"groupName":"CG","consumeEnable":false}"#;
+    let changed = producer.call(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, |_| {}, group);
+    assert_eq!(changed.code, response::SUCCESS, "{changed:?}");
+    fill(&mut producer, "Stopped", 1, b"");
+    check(&consumer.answer(held).unwrap(), response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 1);
+    assert_eq!(consumer.pull(&header).code, response::NO_PERMISSION);
+}
+
+#[test]
 fn a_held_pull_ends_with_its_time() {
     let stage = Stage::start(&[]);
     let mut connection = stage.connect();

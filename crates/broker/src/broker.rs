@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use store::{AppendError, Batch, FlushMode, Message, PushError, ReadError, Store};
+use store::{AppendError, Batch, FlushMode, Message, PushError, Read, ReadError, Store};
 use wire::body::group::SubscriptionGroupConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::id::UniqKeys;
 use wire::properties::{self, key};
-use wire::units::LogOffset;
+use wire::units::{LogOffset, QueueOffset};
 
 use crate::asks::Asks;
 use crate::assign::{Modes, Routes};
@@ -37,8 +37,8 @@ use crate::{Refusal, names, pull, timer};
 /// Milliseconds of the longest month, the span of the time in unique keys.
 const MONTH_MS: u128 = 31 * 24 * 3_600_000;
 
-/// Log that counts as "in memory" for a group that starts without an offset. Java takes 40 % of the machine's memory;
-/// a fixed size keeps the answer the same on every machine.
+/// End of the log that counts as "in memory" for a group that starts without an offset. Java takes 40 % of the machine's
+/// memory; a fixed size keeps the answer the same on every machine.
 const YOUNG_LOG_BYTES: u64 = 8 << 30;
 
 /// Groups named in the status answer because their members want different things.
@@ -270,11 +270,23 @@ impl Broker {
         self.topic(topic)?.queue(&self.store, queue_id).cloned()
     }
 
-    /// True when a queue still has its first message, or none yet, and the log is young: a new group starts at 0.
+    /// True when a queue has no message yet, or its first one was stored not long ago: a new group starts at 0
+    /// (`DefaultMessageStore.checkInMemByConsumeOffset`).
     pub(crate) fn is_young(&self, topic: &str, queue_id: i32) -> bool {
-        self.log_queue(topic, queue_id).is_none_or(|queue| {
-            queue.log.min().get() == 0 && self.store.appended().since(self.store.min()) < YOUNG_LOG_BYTES
-        })
+        self.log_queue(topic, queue_id).is_none_or(|queue| self.begins_within(&queue, YOUNG_LOG_BYTES))
+    }
+
+    /// Whether nothing of a queue lies farther than `bytes` from the end of the log.
+    pub(crate) fn begins_within(&self, queue: &Queue, bytes: u64) -> bool {
+        let appended = self.store.appended();
+        let is_near = |at| appended.since(at) < bytes;
+        if queue.log.min().get() > 0 || queue.log.max().get() == 0 || is_near(self.store.min()) {
+            return queue.log.min().get() == 0;
+        }
+        let mut first = Vec::new();
+        // What is not in memory is not new.
+        let read = queue.log.units(QueueOffset::new(0), 1, &mut first);
+        matches!(read, Ok(Read::Done)) && first.first().is_some_and(|unit| is_near(unit.log_offset))
     }
 
     /// The topic of undecided transaction messages.

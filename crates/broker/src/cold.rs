@@ -49,36 +49,65 @@ enum Work {
     Request(Detached),
 }
 
-/// The readers' pool.
-pub(crate) struct ColdReaders {
+/// Threads that take jobs from one line.
+struct Pool {
     jobs: Mutex<Option<SyncSender<Job>>>,
-    /// Of the requests that wait.
-    waiting_bytes: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl ColdReaders {
-    /// Starts `count` readers.
-    pub(crate) fn start(count: usize) -> std::io::Result<Self> {
+impl Pool {
+    fn start(name: &str, count: usize) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
         let mut threads = Vec::new();
         for index in 0..count {
             let receiver = receiver.clone();
-            let name = format!("cold-read-{index}");
-            threads.push(std::thread::Builder::new().name(name).spawn(move || read(&receiver))?);
+            let thread = std::thread::Builder::new().name(format!("{name}-{index}"));
+            threads.push(thread.spawn(move || read(&receiver))?);
         }
+        Ok(Self { jobs: Mutex::new(Some(sender)), threads: Mutex::new(threads) })
+    }
+
+    fn send(&self, job: Job) -> Result<(), Job> {
+        let sent = match &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(jobs) => jobs.try_send(job),
+            None => Err(TrySendError::Disconnected(job)),
+        };
+        sent.map_err(|(TrySendError::Full(job) | TrySendError::Disconnected(job))| job)
+    }
+
+    fn stop(&self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a cold reader panicked");
+            }
+        }
+    }
+}
+
+/// The readers: consumers have their own, because a search by key may wait for an index file to be made durable.
+pub(crate) struct ColdReaders {
+    consumers: Pool,
+    requests: Pool,
+    /// Of the requests that wait.
+    waiting_bytes: AtomicUsize,
+}
+
+impl ColdReaders {
+    /// Starts `count` readers of either kind.
+    pub(crate) fn start(count: usize) -> std::io::Result<Self> {
         Ok(Self {
-            jobs: Mutex::new(Some(sender)),
+            consumers: Pool::start("cold-read", count)?,
+            requests: Pool::start("cold-ask", count)?,
             waiting_bytes: AtomicUsize::new(0),
-            threads: Mutex::new(threads),
         })
     }
 
     /// Answers `pull` from the disk, later.
     pub(crate) fn submit(&self, broker: &Arc<Broker>, peer: Arc<Peer>, pull: Pull) {
         let job = Job::new(broker, peer, Work::Pull(pull));
-        if let Err(Job { peer, work: Work::Pull(pull), .. }) = self.send(job) {
+        if let Err(Job { peer, work: Work::Pull(pull), .. }) = self.consumers.send(job) {
             let head = Head::response(pull.encoding, response::SYSTEM_BUSY, pull.opaque);
             // A consumer that went away needs no answer.
             let _ = peer.push(|out| head.remark(&too_many().remark).write(out, b""));
@@ -88,7 +117,7 @@ impl ColdReaders {
     /// Answers a pop from the disk, later.
     pub(crate) fn submit_pop(&self, broker: &Arc<Broker>, peer: Arc<Peer>, ask: Arc<pop::Ask>) {
         let job = Job::new(broker, peer, Work::Pop(ask));
-        if let Err(Job { peer, work: Work::Pop(ask), .. }) = self.send(job) {
+        if let Err(Job { peer, work: Work::Pop(ask), .. }) = self.consumers.send(job) {
             // A consumer that went away needs no answer.
             let _ = peer.push(|out| ask.refuse(&too_many(), out));
         }
@@ -107,7 +136,7 @@ impl ColdReaders {
             return Err(request);
         }
         let job = Job::new(broker, peer.clone(), Work::Request(request));
-        match self.send(job) {
+        match self.requests.send(job) {
             Err(Job { work: Work::Request(request), .. }) => {
                 self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 Err(request)
@@ -116,22 +145,10 @@ impl ColdReaders {
         }
     }
 
-    fn send(&self, job: Job) -> Result<(), Job> {
-        let sent = match &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(jobs) => jobs.try_send(job),
-            None => Err(TrySendError::Disconnected(job)),
-        };
-        sent.map_err(|(TrySendError::Full(job) | TrySendError::Disconnected(job))| job)
-    }
-
     /// Ends the readers after what was already submitted.
     pub(crate) fn stop(&self) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a cold reader panicked");
-            }
-        }
+        self.consumers.stop();
+        self.requests.stop();
     }
 }
 

@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 use crate::pull::Pull;
 use crate::topics::Queue;
 
-/// Pulls a broker holds at most; beyond it a pull is answered as busy (Java: `pullThreadPoolQueueCapacity`). They do not
-/// keep their connections from being read, as they wait for what may come there.
-pub const HELD_MAX: usize = 100_000;
+/// Pulls a broker holds at most, twenty groups that wait at 50,000 queues; beyond it a pull is answered as busy (Java has
+/// no bound). They do not keep their connections from being read, as they wait for what may come there.
+pub const HELD_MAX: usize = 1_000_000;
 /// Bytes of all of them at most.
-const _: () = assert!(size_of::<HeldPull>() * HELD_MAX <= 32 << 20);
+const _: () = assert!(size_of::<HeldPull>() * HELD_MAX <= 256 << 20);
 
 /// One pull that waits.
 pub struct HeldPull {
@@ -25,6 +25,10 @@ pub struct HeldPull {
     pub(crate) peer: Arc<Peer>,
     /// What to run again; its offset moves over messages that did not match.
     pub(crate) pull: Pull,
+    /// Its group.
+    pub(crate) group: Arc<str>,
+    /// It came with its filter, and does not take the group's.
+    pub(crate) brings_filter: bool,
     /// When to answer without a message, milliseconds.
     pub(crate) deadline_ms: i64,
     /// Distinguishes pulls with the same deadline.

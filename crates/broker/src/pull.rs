@@ -107,7 +107,15 @@ fn try_serve(
         } else {
             broker.config.short_polling_time_ms
         };
-        match hold(broker, peer, &pull, suspend_ms) {
+        let held = HeldPull {
+            peer: peer.clone(),
+            pull: pull.clone(),
+            group: header.consumer_group.into(),
+            brings_filter: header.sys_flag & pull_flag::SUBSCRIPTION != 0,
+            deadline_ms: broker.now_ms() + suspend_ms.min(HOLD_MAX_MS),
+            id: 0,
+        };
+        match hold(broker, held) {
             Held::Waits => return Ok(()),
             Held::Full => {
                 let remark = "[OVERLOAD]system busy, start flow control for a while: too many pulls wait";
@@ -133,21 +141,16 @@ enum Held {
     Full,
 }
 
-fn hold(broker: &Broker, peer: &Arc<Peer>, pull: &Pull, suspend_ms: i64) -> Held {
-    let held = HeldPull {
-        peer: peer.clone(),
-        pull: pull.clone(),
-        deadline_ms: broker.now_ms() + suspend_ms.min(HOLD_MAX_MS),
-        id: 0,
-    };
+fn hold(broker: &Broker, held: HeldPull) -> Held {
+    let (queue, offset) = (held.pull.queue.clone(), held.pull.offset);
     let id = match broker.deadlines.hold(held) {
         Ok(id) => id,
         Err(_) => return Held::Full,
     };
-    if broker.visible_end(&pull.queue) <= pull.offset {
+    if broker.visible_end(&queue) <= offset {
         return Held::Waits;
     }
-    match pull.queue.held.take_one(id) {
+    match queue.held.take_one(id) {
         Some(held) => {
             broker.deadlines.forget(held.deadline_ms, held.id);
             Held::Ready(held)
@@ -163,6 +166,12 @@ pub(crate) fn resume(broker: &Arc<Broker>, mut held: HeldPull, expired: bool) ->
         return None;
     }
     let mut units = Vec::new();
+    if !check::renew(broker, &mut held) {
+        // The client asks again and is told why.
+        let scan = Scan::again(broker, &held.pull);
+        let _ = held.peer.push(|out| write_empty(broker, &held.pull, &scan, out));
+        return None;
+    }
     let Some(scan) = Scan::of(broker, &held.pull, Source::Memory, &mut units) else {
         broker.cold.submit(broker, held.peer, held.pull);
         return None;

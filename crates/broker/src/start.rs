@@ -27,7 +27,7 @@ use crate::topics::{self, Topics};
 use crate::{persist, pop};
 use crate::{register, stats, transaction};
 
-/// Threads that read from disk for consumers far behind.
+/// Threads that read from disk for consumers far behind, and as many for other requests.
 const COLD_READERS: usize = 2;
 
 /// The task thread whose work may wait for the disk; the one before it holds what must be on time.
@@ -169,6 +169,8 @@ impl RunningBroker {
         let broker = self.broker.clone();
         self.tasks.spawn(0, move || housekeep(broker))?;
         let broker = self.broker.clone();
+        self.tasks.spawn(BLOCKING, move || save_regularly(broker))?;
+        let broker = self.broker.clone();
         self.tasks.spawn(0, move || pop::run(broker))?;
         let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
         self.tasks.spawn(0, move || assign::run(broker, tasks))?;
@@ -278,18 +280,20 @@ async fn answer_expired(broker: Arc<Broker>) {
     }
 }
 
-/// Saves offsets and forgets silent clients.
+/// Saves offsets.
+async fn save_regularly(broker: Arc<Broker>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(broker.config.flush_consumer_offset_interval_ms)).await;
+        broker.save();
+    }
+}
+
+/// Samples the figures and forgets silent clients.
 async fn housekeep(broker: Arc<Broker>) {
-    let save_pause = || Duration::from_millis(broker.config.flush_consumer_offset_interval_ms);
-    let mut save_at = tokio::time::Instant::now() + save_pause();
     let mut sweep = tokio::time::interval(CLIENT_SWEEP);
     let mut sample = tokio::time::interval(Duration::from_millis(stats::SAMPLE_MS.unsigned_abs()));
     loop {
         tokio::select! {
-            () = tokio::time::sleep_until(save_at) => {
-                broker.save();
-                save_at = tokio::time::Instant::now() + save_pause();
-            }
             _ = sample.tick() => stats::sample(&broker, broker.now_ms()),
             _ = sweep.tick() => {
                 broker.announce(&broker.clients.expire(broker.now_ms()));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use store::{FlushOutcome, Unit};
+use store::{FlushOutcome, Read, Unit};
 use wire::units::{LogOffset, QueueOffset};
 
 use crate::broker::Broker;
@@ -22,27 +22,13 @@ impl Broker {
             return max.to_i64();
         }
         let mut units: Vec<Unit> = Vec::new();
-        let mut on_disk = |end: u64| {
+        let on_disk = |end: u64| {
             units.clear();
-            let read = queue.log.units_blocking(QueueOffset::new(end - 1), 1, &mut units);
-            // A unit that is not on disk is in memory, where it can be read.
-            read.is_err() || units.first().is_none_or(|unit| unit.end() <= flushed)
+            // A unit whose record is not on disk is in memory; one that is not there is not waited for.
+            let read = queue.log.units(QueueOffset::new(end - 1), 1, &mut units);
+            !matches!(read, Ok(Read::Done)) || units.first().is_none_or(|unit| unit.end() <= flushed)
         };
-        let mut low = queue.log.min().get();
-        let mut high = max.get();
-        if high <= low || on_disk(high) {
-            return max.to_i64();
-        }
-        // Invariant: everything before `low` is on disk, the unit before `high` is not.
-        while low + 1 < high {
-            let middle = low + (high - low) / 2;
-            if on_disk(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low.cast_signed()
+        end_on_disk(queue.log.min().get(), max.get(), on_disk).cast_signed()
     }
 
     /// Wakes those who wait at `queues` once the log is on disk up to `end`, however long that takes.
@@ -63,6 +49,53 @@ impl Broker {
             FlushOutcome::Flushed | FlushOutcome::Failed(_) => {
                 queues.iter().for_each(|queue| self.wake(queue))
             }
+        }
+    }
+}
+
+/// The largest end from `min` to `max` for which `on_disk` holds, or `min`. What is not on disk is the newest few, so the
+/// search begins there, in steps that double.
+fn end_on_disk(min: u64, max: u64, mut on_disk: impl FnMut(u64) -> bool) -> u64 {
+    if max <= min || on_disk(max) {
+        return max;
+    }
+    // Invariant: everything before `low` is on disk, the unit before `high` is not.
+    let (mut high, mut step) = (max, 1);
+    let mut low = loop {
+        let low = high.saturating_sub(step).max(min);
+        if low == min || on_disk(low) {
+            break low;
+        }
+        (high, step) = (low, step * 2);
+    };
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if on_disk(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::end_on_disk;
+
+    proptest! {
+        #[test]
+        fn the_end_on_disk_is_found_without_looking_far_back(min in 0_u64..100, old in 0_u64..1 << 40, new in 0_u64..5000) {
+            let (durable, max) = (min + old, min + old + new);
+            let mut farthest = max;
+            let found = end_on_disk(min, max, |end| {
+                farthest = farthest.min(end);
+                end <= durable
+            });
+            prop_assert_eq!(found, durable);
+            prop_assert!(max - farthest <= 2 * new, "{} units looked back for {new}", max - farthest);
         }
     }
 }

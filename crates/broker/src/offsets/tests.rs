@@ -300,3 +300,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_new_group_begins_with_the_first_message_of_a_new_queue_however_long_the_log_is() {
+    let fixture = crate::testing::Fixture::new();
+    let begins = |topic: &str| {
+        let queue = fixture.queue(topic, 0);
+        fixture.broker.begins_within(&queue, 10_000)
+    };
+    assert!(begins("Old"), "it is empty");
+    fixture.put("Old", 0, b"x", b"");
+    assert!(begins("Old"), "the log is short");
+    fixture.queue("Other", 0);
+    (0..20).for_each(|_| fixture.put("Other", 0, &[0; 1000], b""));
+    assert!(!begins("Old"));
+    assert!(begins("New"), "it is empty");
+    fixture.put("New", 0, b"x", b"");
+    assert!(begins("New"));
+}

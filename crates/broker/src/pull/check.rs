@@ -12,6 +12,7 @@ use wire::header::{PullHeader, pull_flag};
 use super::Pull;
 use crate::broker::Broker;
 use crate::clients::Subscription;
+use crate::held::HeldPull;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal};
 
@@ -60,6 +61,27 @@ pub(super) fn check(
         asked: header.queue_offset,
         max_messages: header.max_messages,
     })
+}
+
+/// Brings a pull that was held up to date: when its group wants something else by now, it begins anew. False when it would
+/// be refused now (`PullMessageProcessor.executeRequestWhenWakeup` repeats all checks).
+pub(super) fn renew(broker: &Broker, held: &mut HeldPull) -> bool {
+    let (pull, group) = (&mut held.pull, &*held.group);
+    let topic = pull.topic.name();
+    let is_served = broker.is_readable()
+        && broker.topics.find(topic).is_some_and(|topic| topic.is_readable())
+        && broker.groups.find(group).is_some_and(|group| group.consume_enable);
+    if !is_served || held.brings_filter {
+        return is_served;
+    }
+    if broker.groups.is_read_forbidden(group, topic) {
+        return false;
+    }
+    let Some(filter) = broker.clients.subscription(group, topic) else { return false };
+    if !Arc::ptr_eq(&filter, &pull.filter) {
+        (pull.filter, pull.offset) = (filter, pull.asked);
+    }
+    !pull.filter.is_bad()
 }
 
 fn find_queue(

@@ -34,6 +34,13 @@ impl Scan {
         Self { code: response::PULL_OFFSET_MOVED, status, next, min, max, is_far_behind: false }
     }
 
+    /// Tells the client to ask the same again.
+    pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
+        let (min, max) = (pull.queue.log.min().to_i64(), broker.visible_end(&pull.queue));
+        let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
+        Self { code, status, next: pull.asked, min, max, is_far_behind: false }
+    }
+
     /// Looks for messages from the pull's offset on; `units` then holds those that match. `None` when the index is not
     /// in memory and `source` forbids to ask the disk.
     pub(crate) fn of(

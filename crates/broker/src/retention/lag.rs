@@ -30,13 +30,15 @@ pub(super) struct Lags(Vec<Lag>);
 
 impl Lags {
     /// Looks at the committed offsets of all groups, their retry topics included, and at delayed messages that are not
-    /// delivered yet. Groups that broadcast keep their offsets themselves, and groups without an offset do not count.
+    /// delivered yet. Groups that broadcast keep their offsets themselves; those without an offset, and those that were
+    /// deleted and left theirs behind, do not count.
     pub(super) fn of(broker: &Broker) -> Self {
         let mut lags = Vec::new();
         for (key, queues) in broker.offsets.table().offset_table {
             let Some((topic, group)) = key.split_once('@') else { continue };
             if broker.clients.message_model(group) == Some(MessageModel::Broadcasting)
                 || (broker.topics.find(topic).is_none() && !is_light(topic))
+                || broker.groups.find(group).is_none()
             {
                 continue;
             }

@@ -30,23 +30,28 @@ fn clean_later(fixture: &Fixture) {
     clean(&fixture.broker, LATER_MS, 4);
 }
 
+/// A group has consumed what lies before an offset.
+fn consumed(fixture: &Fixture, group: &str, topic: &str, offset: i64) {
+    fixture.broker.groups.make(group, 1).unwrap();
+    fixture.broker.offsets.commit(group, topic, 0, offset);
+}
+
 #[test]
 fn files_wait_for_the_groups_that_have_not_consumed_them() {
     let fixture = Fixture::new();
     fill(&fixture, "T", 55);
-    let offsets = &fixture.broker.offsets;
-    offsets.commit("fast", "T", 0, 40);
-    offsets.commit("slow", "T", 0, 25);
+    consumed(&fixture, "fast", "T", 40);
+    consumed(&fixture, "slow", "T", 25);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 20);
     let lags = Lags::of(&fixture.broker);
     let oldest = lags.oldest().unwrap();
     assert_eq!((oldest.group.as_str(), oldest.from, lags.first_of("T", 0).unwrap().get()), ("slow", 25, 25));
-    offsets.commit("slow", "T", 0, 55);
+    consumed(&fixture, "slow", "T", 55);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 40);
     // A group that is deleted holds up nothing.
-    offsets.forget_group("fast");
+    fixture.broker.offsets.forget_group("fast");
     clean_later(&fixture);
     assert_eq!((min(&fixture, "T"), Lags::of(&fixture.broker).first()), (50, None));
     assert_eq!(fixture.messages("T", 0).len(), 5);
@@ -57,10 +62,10 @@ fn a_groups_retries_and_delayed_messages_hold_up_files_too() {
     let fixture = Fixture::new();
     fill(&fixture, "%RETRY%g", 15);
     fill(&fixture, "T", 25);
-    fixture.broker.offsets.commit("g", "%RETRY%g", 0, 3);
+    consumed(&fixture, "g", "%RETRY%g", 3);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "%RETRY%g"), 0);
-    fixture.broker.offsets.commit("g", "%RETRY%g", 0, 15);
+    consumed(&fixture, "g", "%RETRY%g", 15);
     clean_later(&fixture);
     assert_eq!((min(&fixture, "%RETRY%g"), min(&fixture, "T")), (15, 15));
     fill(&fixture, names::SCHEDULE_TOPIC, 1);
@@ -73,9 +78,10 @@ fn a_groups_retries_and_delayed_messages_hold_up_files_too() {
 }
 
 #[test]
-fn who_has_no_offset_or_broadcasts_holds_up_nothing() {
+fn who_has_no_offset_was_deleted_or_broadcasts_holds_up_nothing() {
     let fixture = Fixture::new();
     fill(&fixture, "T", 25);
+    fixture.broker.offsets.commit("deleted", "T", 0, 3);
     let peer = Arc::new(net::Peer::detached(1, crate::testing::ADDRESS));
     let member = Member { client_id: "c".to_owned(), language: None, version: 1, peer, seen_ms: 1 };
     let data = ConsumerData {
@@ -85,9 +91,9 @@ fn who_has_no_offset_or_broadcasts_holds_up_nothing() {
     };
     let beat = Beat { fingerprint: 0, without_subscriptions: true };
     let _ = fixture.broker.clients.join_consumer(&data, member, beat);
-    fixture.broker.offsets.commit("b", "T", 0, 0);
+    consumed(&fixture, "b", "T", 0);
     // Of a topic that is gone.
-    fixture.broker.offsets.commit("g", "Gone", 0, 0);
+    consumed(&fixture, "g", "Gone", 0);
     assert_eq!(Lags::of(&fixture.broker).first(), None);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 20);
@@ -106,7 +112,7 @@ fn by_policy_files_go_all_the_same_or_not_at_all() {
             }
         });
         fill(&fixture, "T", 35);
-        fixture.broker.offsets.commit("slow", "T", 0, 2);
+        consumed(&fixture, "slow", "T", 2);
         let lags = Lags::of(&fixture.broker);
         clean_later(&fixture);
         assert_eq!(min(&fixture, "T"), expected, "{policy:?}");
@@ -127,10 +133,10 @@ fn a_topic_with_a_time_of_its_own_begins_later() {
     let now_ms = fixture.broker.now_ms();
     topics::expire(&fixture.broker, now_ms);
     assert_eq!(min(&fixture, "Short"), 0);
-    fixture.broker.offsets.commit("g", "Short", 0, 3);
+    consumed(&fixture, "g", "Short", 3);
     topics::expire(&fixture.broker, now_ms + 3_600_001);
     assert_eq!(min(&fixture, "Short"), 3);
-    fixture.broker.offsets.commit("g", "Short", 0, 5);
+    consumed(&fixture, "g", "Short", 5);
     topics::expire(&fixture.broker, now_ms + 3_600_001);
     assert_eq!((min(&fixture, "Short"), min(&fixture, "Long")), (5, 0));
 }
@@ -175,7 +181,7 @@ fn light_queues_hold_up_files_too() {
         .commit(vec![vec![TopicChange::Remove("%LMQ%light".to_owned())]], 1)
         .remove(0)
         .unwrap();
-    fixture.broker.offsets.commit("%LMQ%group", "%LMQ%light", 0, 15);
+    consumed(&fixture, "%LMQ%group", "%LMQ%light", 15);
     assert!(Lags::of(&fixture.broker).first().is_some());
     clean_later(&fixture);
     let queue = fixture.broker.store.find_queue("%LMQ%light", 0).unwrap();

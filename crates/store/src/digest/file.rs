@@ -14,12 +14,15 @@ use wire::units::LogOffset;
 /// Cursors kept for the next reader.
 const CURSORS_MAX: usize = 8;
 
-/// All digest files. Locks, in this order: `writer`, `blocks`; `cursors` alone.
+/// All digest files. Locks, in this order: `writer`, then `waiting` or `blocks`; `cursors` alone. Only `writer` is held
+/// while the disk works.
 pub(crate) struct Digests {
     pub(super) directory: PathBuf,
     pub(super) segment_bytes: u64,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) writer: Mutex<Writer>,
+    /// What the next write takes. Appends wait for who holds it.
+    waiting: Mutex<Fresh>,
     /// Number of blocks by the start of the log file.
     pub(super) blocks: Mutex<BTreeMap<u64, u64>>,
     cursors: Mutex<Vec<Cursor>>,
@@ -33,7 +36,6 @@ pub(super) struct Writer {
     pub(super) blocks: u64,
     /// The last one; empty when there is none.
     pub(super) last: Block,
-    waiting: Fresh,
     told: bool,
 }
 
@@ -54,6 +56,7 @@ impl Digests {
             segment_bytes,
             disk,
             writer: Mutex::default(),
+            waiting: Mutex::default(),
             blocks: Mutex::default(),
             cursors: Mutex::default(),
         }
@@ -76,14 +79,14 @@ impl Digests {
 
     /// Takes entries that will be written by the next [`Self::write`].
     pub(crate) fn stage(&self, fresh: Fresh) {
-        lock(&self.writer).waiting.absorb(fresh);
+        lock(&self.waiting).absorb(fresh);
     }
 
     /// Writes what was staged and makes it durable; then removes the files of log files before `log_min`. What cannot be
     /// written is forgotten: these records go without.
     pub(crate) fn write(&self, log_min: u64) {
         let mut writer = lock(&self.writer);
-        let waiting = std::mem::take(&mut writer.waiting);
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
         let written = if waiting.is_empty() { Ok(()) } else { self.write_entries(&mut writer, &waiting) };
         if let Err(error) = written.and_then(|()| self.remove_before(log_min))
             && !std::mem::replace(&mut writer.told, true)
@@ -233,4 +236,25 @@ pub(super) fn entries_of(block: &Block, base: u64) -> impl DoubleEndedIterator<I
         digest: *digest,
     };
     block.0.iter().map(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::FakeDisk;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_staged_does_not_wait_for_the_disk() {
+        let digests = Arc::new(Digests::new(Path::new("/store"), 1 << 20, Arc::new(FakeDisk::new(4096))));
+        let _writing = lock(&digests.writer);
+        let (sender, staged) = mpsc::channel();
+        let shared = digests.clone();
+        std::thread::spawn(move || {
+            shared.stage(Fresh::default());
+            sender.send(())
+        });
+        assert!(staged.recv_timeout(Duration::from_secs(10)).is_ok(), "an append would wait for a sync");
+    }
 }

@@ -1,0 +1,323 @@
+"""Runs scenarios on the native Python client (RocketMQ's C++ client inside), several at a time, each with its own topic and groups.
+
+Arguments: name server, broker address, run id, scenario names; or `list`. Results go to standard output as
+"@ok NAME SECONDS NOTE" or "@fail NAME SECONDS REASON". A scenario that needs the broker restarted or killed prints
+"@restart" or "@kill9" and goes on when a line arrives on standard input.
+"""
+import os
+import random
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+from rocketmq.client import Message, Producer, PullConsumer, PushConsumer, RecvMessage, SendStatus
+from rocketmq.exceptions import RocketMQException
+from rocketmq.ffi import MessageModel, _CConsumeStatus
+
+AT_ONCE = 6
+
+
+def check(holds, text):
+    if not holds:
+        raise AssertionError(text)
+
+
+def equal(expected, found, what):
+    check(expected == found, f"{what}: expected {expected!r:.200}, found {found!r:.200}")
+
+
+def wait_for(seconds, what, holds, progress):
+    end = time.monotonic() + seconds
+    while not holds():
+        check(time.monotonic() < end, f"waited {seconds} s for {what}; found {progress()!r:.300}")
+        time.sleep(0.02)
+
+
+class Got:
+    """One delivery; the client's own message is gone after the callback."""
+
+    def __init__(self, message):
+        self.topic, self.id, self.queue, self.offset = message.topic, message.id, message.queue_id, message.queue_offset
+        self.body, self.tags, self.keys = message.body, message.tags, message.keys
+        self.color, self.times, self.at = message.get_property("color"), message.reconsume_times, time.monotonic()
+
+
+class Inbox:
+    def __init__(self):
+        self.lock, self.messages = threading.Lock(), []
+
+    def take(self, message):
+        with self.lock:
+            self.messages.append(Got(message))
+
+    def bodies(self):
+        with self.lock:
+            return [one.body for one in self.messages]
+
+
+class Stage:
+    """What one scenario works with: its own topic and group names, and clients that are shut down at its end."""
+
+    def __init__(self, namesrv, scenario, run):
+        self.namesrv, self.topic, self.group = namesrv, f"T_{scenario}_{run}", f"G_{scenario}_{run}"
+        self.clients = []
+
+    def started(self, client, *setup):
+        client.set_namesrv_addr(self.namesrv)
+        for step in setup:
+            step(client)
+        client.start()
+        self.clients.append(client)
+        return client
+
+    def producer(self, **options):
+        return self.started(Producer(f"{self.group}_P{len(self.clients)}", **options))
+
+    def push(self, inbox, expression="*", name="c", **options):
+        """A push consumer that puts what it gets into `inbox`."""
+        return self.started(PushConsumer(self.group, **options), lambda one: one.set_instance_name(f"{self.group}-{name}"),
+                            lambda one: one.subscribe(self.topic, inbox.take, expression))
+
+    def message(self, body, tag=None, key=None, color=None, delay_level=None):
+        made = Message(self.topic)
+        made.set_body(body)
+        if tag:
+            made.set_tags(tag)
+        if key:
+            made.set_keys(key)
+        if color:
+            made.set_property("color", color)
+        if delay_level:
+            made.set_delay_time_level(delay_level)
+        return made
+
+    def send(self, producer, body, **fields):
+        sent = producer.send_sync(self.message(body, **fields))
+        equal(SendStatus.OK, sent.status, "status")
+        return sent
+
+    def receive(self, inbox, count, seconds=45):
+        wait_for(seconds, f"{count} messages", lambda: len(inbox.bodies()) >= count, lambda: Counter(inbox.bodies()))
+        time.sleep(0.3)  # one too many would come now
+        equal(count, len(inbox.bodies()), "messages")
+        return inbox.messages
+
+    def close(self):
+        for client in reversed(self.clients):
+            client.shutdown()
+
+
+def texts(count, prefix="message"):
+    return [f"{prefix} {number}".encode() for number in range(count)]
+
+
+def send_sync(stage):
+    producer, inbox = stage.producer(), Inbox()
+    sent = {body: stage.send(producer, body, tag="T", key=f"k-{body.decode()}", color="blau-蓝") for body in texts(40)}
+    stage.push(inbox)
+    for one in stage.receive(inbox, 40):
+        equal((sent[one.body].msg_id, sent[one.body].offset), (one.id, one.offset), "id and offset")
+        found = (one.topic, one.tags.decode(), one.keys.decode(), one.color.decode(), one.times)
+        equal((stage.topic, "T", f"k-{one.body.decode()}", "blau-蓝", 0), found, "fields")
+    equal(set(sent), set(inbox.bodies()), "bodies")
+    return f"40 messages in {len({one.queue for one in inbox.messages})} queues"
+
+
+def send_async(stage):
+    producer, inbox, answers, wrong = stage.producer(), Inbox(), [], []
+    stage.send(producer, b"first")
+    for body in texts(100):
+        producer.send_async(stage.message(body), answers.append, wrong.append)
+    wait_for(20, "100 answers", lambda: len(answers) + len(wrong) == 100, lambda: (len(answers), wrong))
+    equal([], wrong, "failures")
+    equal({SendStatus.OK}, {one.status for one in answers}, "status")
+    stage.push(inbox)
+    stage.receive(inbox, 101)
+    equal({b"first", *texts(100)}, set(inbox.bodies()), "bodies")
+    return "100 answers"
+
+
+def send_oneway(stage):
+    producer, inbox = stage.producer(), Inbox()
+    stage.send(producer, b"first")
+    for body in texts(50):
+        producer.send_oneway(stage.message(body))
+    stage.push(inbox)
+    stage.receive(inbox, 51)
+    equal({b"first", *texts(50)}, set(inbox.bodies()), "bodies")
+    return "50 messages"
+
+
+def send_batch(stage):
+    producer, inbox = stage.producer(), Inbox()
+    stage.send(producer, b"first")
+    equal(SendStatus.OK, producer.send_batch([stage.message(body) for body in texts(20)]).status, "status")
+    stage.push(inbox)
+    batch = [one for one in stage.receive(inbox, 21) if one.body != b"first"]
+    equal(1, len({one.queue for one in batch}), "queues")
+    equal(texts(20), [one.body for one in sorted(batch, key=lambda one: one.offset)], "order in the queue")
+    return "20 messages in one request"
+
+
+def compression(stage):
+    producer, inbox = stage.producer(compress_level=5), Inbox()
+    bodies = [(b"%d " % number) * 20_000 for number in range(5)] + [bytes(random.Random(1).choices(range(1, 256), k=100_000))]  # texts in C: no zero bytes
+    for body in bodies:
+        stage.send(producer, body)
+    stage.push(inbox)
+    stage.receive(inbox, len(bodies))
+    check(sorted(bodies) == sorted(inbox.bodies()), "a body is not what was sent")
+    return f"{sum(map(len, bodies)):,} bytes read back"
+
+
+def tags(stage):
+    producer, inbox = stage.producer(), Inbox()
+    for number in range(60):
+        stage.send(producer, b"%d" % number, tag="ABC"[number % 3])
+    stage.push(inbox, "A || C")
+    for one in stage.receive(inbox, 40):
+        check(one.tags in (b"A", b"C"), f"tag {one.tags}")
+    return "40 of 60"
+
+
+def orderly(stage):
+    producer, inbox = stage.producer(), Inbox()
+    stage.push(inbox, orderly=True)
+    for number in range(200):
+        producer.send_orderly(stage.message(b"%d %d" % (number % 8, number)), number % 8)
+    stage.receive(inbox, 200)
+    last = {}
+    for one in inbox.messages:
+        key, number = map(int, one.body.split())
+        check(last.get(key, -1) < number, f"{number} of {key} after {last.get(key)}")
+        last[key] = number
+    equal(8, len(last), "keys")
+    return "8 keys of 25 messages in order"
+
+
+def broadcast(stage):
+    producer, inboxes = stage.producer(), [Inbox(), Inbox()]
+    stage.send(producer, b"before")
+    for number, inbox in enumerate(inboxes):
+        stage.push(inbox, name=f"member{number}", message_model=MessageModel.BROADCASTING)
+    deadline = time.monotonic() + 45
+    rounds = 0
+    # Who starts takes part from some message on, and from then on gets all.
+    while not all(set(texts(10, f"round {rounds}")) <= set(inbox.bodies()) for inbox in inboxes):
+        check(time.monotonic() < deadline, f"messages at the members: {[len(inbox.bodies()) for inbox in inboxes]}")
+        rounds += 1
+        for body in texts(10, f"round {rounds}"):
+            stage.send(producer, body)
+        time.sleep(2)
+    for inbox in inboxes:
+        equal(1, max(Counter(inbox.bodies()).values()), "deliveries of a message")
+    return f"two members got the same after {rounds} rounds"
+
+
+def pull(stage):
+    producer = stage.producer()
+    for body in texts(100):
+        stage.send(producer, body)
+    puller = stage.started(PullConsumer(stage.group))
+    equal(sorted(texts(100)), sorted(one.body for one in puller.pull(stage.topic)), "bodies")
+    stage.send(producer, b"one more")
+    equal([b"one more"], [one.body for one in puller.pull(stage.topic)], "from where it was")
+    return "101 messages"
+
+
+def delay(stage):
+    producer, inbox = stage.producer(), Inbox()
+    stage.push(inbox)
+    stage.send(producer, b"now")
+    sent = {level: (time.monotonic(), stage.send(producer, b"%d" % level, delay_level=level)) for level in (1, 2)}
+    for one in stage.receive(inbox, 3):
+        if one.body != b"now":
+            level = int(one.body)
+            took = one.at - sent[level][0]
+            check(took >= {1: 1, 2: 5}[level], f"level {level} came after {took:.3f} s")
+    return "levels 1 and 2"
+
+
+def retry(stage):
+    """The client's own `subscribe` makes a success of what its callback throws, so this one answers by itself."""
+    producer, inbox = stage.producer(), Inbox()
+
+    def refuse_once(_, handle):
+        message = RecvMessage(handle)
+        inbox.take(message)
+        done = message.reconsume_times > 0
+        return (_CConsumeStatus.CONSUME_SUCCESS if done else _CConsumeStatus.RECONSUME_LATER).value
+
+    stage.started(PushConsumer(stage.group), lambda one: one.set_instance_name(stage.group),
+                  lambda one: one.subscribe(stage.topic, inbox.take), lambda one: one._register_callback(refuse_once))
+    for body in texts(5):
+        stage.send(producer, body, key="again")
+    stage.receive(inbox, 10, 60)
+    for body in texts(5):
+        first, second = [one for one in inbox.messages if one.body == body]
+        equal((0, 1, b"again"), (first.times, second.times, second.keys), "deliveries before this one, and keys")
+        check(second.at - first.at >= 9.9, f"again after {second.at - first.at:.2f} s")
+    return "5 messages refused once"
+
+
+def ask(request):
+    """Has the runner do something with the broker and waits until it is done."""
+    print(f"@{request}", flush=True)
+    sys.stdin.readline()
+
+
+def go_on(stage, request):
+    producer, inbox, sent = stage.producer(), Inbox(), []
+    stage.push(inbox)
+
+    def send(count):
+        for _ in range(count):
+            body = b"%d" % len(sent)
+            stage.send(producer, body)
+            sent.append(body)
+
+    send(50)
+    wait_for(45, "50 messages", lambda: set(sent) <= set(inbox.bodies()), lambda: len(inbox.bodies()))
+    ask(request)
+    end = time.monotonic() + 60
+    while len(sent) < 100:
+        try:
+            send(10)
+        except RocketMQException as error:
+            check(time.monotonic() < end, f"sends fail: {error}")
+            time.sleep(0.5)
+    wait_for(60, "all messages", lambda: set(sent) <= set(inbox.bodies()), lambda: len(set(inbox.bodies())))
+    twice = len(inbox.bodies()) - len(set(inbox.bodies()))
+    return f"100 messages, {twice} of them twice"
+
+
+SCENARIOS = {
+    "retry": retry, "broadcast": broadcast, "delay": delay, "send-sync": send_sync, "send-async": send_async,
+    "send-oneway": send_oneway, "send-batch": send_batch, "compression": compression, "tags": tags, "orderly": orderly,
+    "pull": pull, "restart": lambda stage: go_on(stage, "restart"), "kill9": lambda stage: go_on(stage, "kill9"),
+}
+
+
+def perform(name):
+    begun = time.monotonic()
+    stage = Stage(sys.argv[1], name, sys.argv[3])
+    try:
+        outcome, text = "ok", SCENARIOS[name](stage)
+    except Exception as error:  # whatever it is, the others go on
+        traceback.print_exc()
+        outcome, text = "fail", f"{type(error).__name__}: {' '.join(str(error).split())}"
+    print(f"@{outcome} {name} {time.monotonic() - begun:.1f} {text}", flush=True)
+    stage.close()
+
+
+if sys.argv[1:] == ["list"]:
+    print("\n".join(SCENARIOS))
+else:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(perform, sys.argv[4:]))
+    # The client's own threads do not always end.
+    sys.stdout.flush()
+    os._exit(0)
