@@ -9,7 +9,8 @@
 //!    removed: were it left, an old record could come to lie exactly behind a new one and rise from the dead.
 //!
 //! Without a checkpoint that helps, the queue files of a cleanly stopped store are believed, and after a crash
-//! nothing is: then, and when the queues' newest record is not in the log, everything is rebuilt.
+//! nothing is: then, and when the queues' newest record is not in the log, everything is rebuilt. Units of records before
+//! the log's start are kept even then: they alone tell where a queue goes on whose messages are all gone.
 
 mod heal;
 mod known;
@@ -187,20 +188,17 @@ impl Shared {
     fn load_believed_queues(&self, after_crash: bool) -> Result<Option<Unit>, OpenError> {
         let held = self.log.capacity_end();
         let claimed = u64::try_from(lock(&self.page).logics_physical_offset).unwrap_or(0);
-        let limit = match (claimed, after_crash) {
-            (0, true) => 0,
-            (0, false) => held,
-            (claimed, _) => claimed.min(held),
-        };
-        let newest = self.load_queues_below(limit, after_crash)?;
-        let Some(unit) = newest else { return Ok(None) };
+        // Whoever stopped cleanly left the queues whole; the position may be an old one that RocketMQ up to 5.4 left as it
+        // was.
+        let limit = if after_crash { claimed.min(held) } else { held };
+        let Some(unit) = self.load_queues_below(limit, after_crash)? else { return Ok(None) };
         if !self.is_record(unit)? {
             tracing::warn!(at = %unit.log_offset, "the queues' newest record is not in the log; rebuilding all queues");
             self.take_back(0)?;
             return self.load_queues_below(0, true);
         }
         if self.is_plausible_start(unit.end().get())? {
-            return Ok(newest);
+            return Ok(Some(unit));
         }
         // Either the next record is torn, or that is not where one begins: a look at the whole file tells.
         let base = unit.log_offset.get() / self.log.segment_bytes * self.log.segment_bytes;
@@ -225,12 +223,21 @@ impl Shared {
         page.save(&*self.disk, &path).map_err(OpenError::io(path))
     }
 
+    /// Loads the units of records before a position, and always those of records before the log's start: nothing else
+    /// tells where a queue goes on whose messages are all gone. Answers the newest unit of a record the log holds.
     fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
+        let limit = limit.max(self.log.min());
         self.queues.forget_all();
         self.import_batches()?;
         let ordinary = self.load_queues_of(&self.queues.directory, (limit, wipe))?;
         let batched = self.load_queues_of(&self.queues.batched_directory, (limit, wipe))?;
-        Ok([ordinary, batched].into_iter().flatten().max_by_key(Unit::end))
+        let newest = [ordinary, batched].into_iter().flatten().max_by_key(Unit::end);
+        let newest = newest.filter(|unit| unit.log_offset.get() >= self.log.min());
+        if newest.is_none() && lock(&self.page).logics_physical_offset > 0 {
+            // All is made from the log. Cut short by a crash, it must not be believed as far as the page says.
+            self.take_back(0)?;
+        }
+        Ok(newest)
     }
 
     fn load_queues_of(
@@ -269,10 +276,7 @@ impl Shared {
 
     /// Whether the log holds the record a unit speaks of.
     fn is_record(&self, unit: Unit) -> Result<bool, OpenError> {
-        let Some(segment) = self.log.segment_of(unit.log_offset.get()) else {
-            // Older than the log: the queues know nothing of what it holds.
-            return Ok(false);
-        };
+        let Some(segment) = self.log.segment_of(unit.log_offset.get()) else { return Ok(false) };
         let at = unit.log_offset.get() - segment.base;
         if at + u64::from(unit.size) > self.log.segment_bytes {
             return Ok(false);

@@ -9,14 +9,14 @@ use store::{
 };
 use wire::units::{LogOffset, QueueOffset};
 
-const HOUR_MS: i64 = 3_600_000;
+pub const HOUR_MS: i64 = 3_600_000;
 
-fn settings() -> RetentionSettings {
+pub fn settings() -> RetentionSettings {
     RetentionSettings { reserved_ms: HOUR_MS, ..RetentionSettings::default() }
 }
 
 /// A round at four o'clock.
-fn round(store: &Store, settings: &RetentionSettings, now_ms: i64) -> Retained {
+pub fn round(store: &Store, settings: &RetentionSettings, now_ms: i64) -> Retained {
     store.retain(settings, &Round { now_ms, hour: 4, asked: false, unconsumed_from: &|| None }).unwrap()
 }
 
@@ -29,7 +29,7 @@ fn log_files(disk: &FakeDisk) -> Vec<u64> {
 }
 
 /// Fills so many files of the log, 14 messages each, and begins the next. A file of a queue holds eight units.
-fn fill(store: &Store, disk: &FakeDisk, queue: &Arc<Queue>, files: u64, now_ms: i64) {
+pub fn fill(store: &Store, disk: &FakeDisk, queue: &Arc<Queue>, files: u64, now_ms: i64) {
     disk.faults(|faults| faults.now_ms = now_ms);
     for _ in 0..=files * 14 {
         append(store, queue, &[7; 180], now_ms);
