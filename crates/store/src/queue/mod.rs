@@ -550,7 +550,8 @@ impl Queue {
         Ok(hole.or(bad))
     }
 
-    fn in_files(&self) -> Extent {
+    /// What the files should hold.
+    pub(crate) fn in_files(&self) -> Extent {
         let tail = lock(&self.tail);
         Extent { min: self.min().get(), max: tail.written, last: tail.last }
     }
