@@ -19,7 +19,7 @@ mod scan;
 pub(crate) mod window;
 
 use crate::checkpoint::{Checkpoint, Mark};
-use crate::disk::Space;
+use crate::disk::{Entry, Space};
 use crate::error::OpenError;
 use crate::queue::files::file_name;
 use crate::queue::{Extent, Unit};
@@ -249,8 +249,9 @@ impl Shared {
         let log_min = LogOffset::new(self.log.min());
         let touched = &mut *lock(&self.touched);
         let mut newest: Option<Unit> = None;
-        let topics = self.disk.list(directory).map_err(OpenError::io(directory))?;
-        for topic in topics.iter().filter(|topic| self.queues.is_batched(&topic.name) == is_batched) {
+        let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
+        let is_ours = |entry: &&Entry| entry.is_dir && self.queues.is_batched(&entry.name) == is_batched;
+        for topic in entries.iter().filter(is_ours) {
             let directory = directory.join(&topic.name);
             for entry in self.disk.list(&directory).map_err(OpenError::io(&directory))? {
                 let Some(queue_id) = entry.name.parse::<i32>().ok().filter(|id| *id >= 0 && entry.is_dir)

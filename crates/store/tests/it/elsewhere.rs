@@ -5,7 +5,7 @@ use crate::retention::{HOUR_MS, fill, round, settings};
 use crate::tool::{append, bodies, open, small_config};
 use std::path::Path;
 use std::sync::Arc;
-use store::{Config, Disk, FakeDisk, Space, Store};
+use store::{Config, Disk, FakeDisk, RealDisk, Space, Store};
 use wire::units::QueueOffset;
 
 /// Position of `logicsPhysicalOffset` in the checkpoint.
@@ -191,4 +191,26 @@ fn a_rebuild_of_all_queues_that_was_cut_short_begins_again() {
         killed_after += 1;
     }
     assert!(killed_after > 20, "{killed_after}");
+}
+
+#[test]
+fn a_file_among_the_topics_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("store");
+    let open = || {
+        let config = Config { commit_log: root.join("commitlog"), root: root.clone(), ..small_config() };
+        Store::open(config, Arc::new(RealDisk)).unwrap()
+    };
+    let store = open();
+    append(&store, &store.queue("T", 0).unwrap(), b"body", 0);
+    store.close().unwrap();
+    drop(store);
+    let strays = [root.join("consumequeue/.DS_Store"), root.join("consumequeue/T/notes.txt")];
+    strays.iter().for_each(|stray| std::fs::write(stray, b"kept").unwrap());
+    // Nothing says what queues there are.
+    std::fs::remove_dir_all(root.join("vostok")).unwrap();
+    let store = open();
+    assert_eq!(append(&store, &store.find_queue("T", 0).unwrap(), b"next", 0), 1);
+    store.close().unwrap();
+    strays.iter().for_each(|stray| assert_eq!(std::fs::read(stray).unwrap(), b"kept"));
 }
