@@ -113,15 +113,23 @@ impl RunningBroker {
         let ip: IpAddr = config.broker_ip1.parse().map_err(|_| {
             StartError::Config(format!("brokerIP1 is {:?}, expected an IP address", config.broker_ip1))
         })?;
-        let port = config.listen_port;
-        let (broker, timers) = load(config, ip, port)?;
-        let started = Self::serve(broker.clone(), timers, workers);
-        if started.is_err() {
-            // Nothing was stored; the next start need not look for what a crash left.
-            broker.cold.stop();
-            if let Err(error) = broker.store.close() {
-                tracing::error!(%error, "the store could not be closed cleanly");
+        let files = config.store.root.join("config");
+        persist::refuse_rocks(&files)?;
+        let topics = Topics::load(files.join("topics.json"))?;
+        let in_store = store::Config { batched_topics: topics.batched(), ..config.store.clone() };
+        let store = Arc::new(Store::open(in_store, Arc::new(RealDisk))?);
+        let started = load(config, topics, store.clone(), ip).and_then(|(broker, timers)| {
+            let started = Self::serve(broker.clone(), timers, workers);
+            if started.is_err() {
+                broker.cold.stop();
             }
+            started
+        });
+        // Nothing was stored; the next start, of RocketMQ as well, need not look for what a crash left.
+        if started.is_err()
+            && let Err(error) = store.close()
+        {
+            tracing::error!(%error, "the store could not be closed cleanly");
         }
         started
     }
@@ -236,12 +244,15 @@ fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::Io { what, source }
 }
 
-fn load(config: Config, ip: IpAddr, port: u16) -> Result<(Arc<Broker>, Option<TimerFiles>), StartError> {
+/// Reads everything beside the store.
+fn load(
+    config: Config,
+    topics: Topics,
+    store: Arc<Store>,
+    ip: IpAddr,
+) -> Result<(Arc<Broker>, Option<TimerFiles>), StartError> {
     let files = config.store.root.join("config");
-    persist::refuse_rocks(&files)?;
-    let topics = Topics::load(files.join("topics.json"))?;
-    let in_store = store::Config { batched_topics: topics.batched(), ..config.store.clone() };
-    let store = Arc::new(Store::open(in_store, Arc::new(RealDisk))?);
+    let port = config.listen_port;
     let timers = config.timers.files(&config.store, config.retention.reserved_ms);
     let timers = config.timers.enabled.then(|| TimerFiles::open(timers, Arc::new(RealDisk))).transpose()?;
     let cold = ColdReaders::start(COLD_READERS).map_err(io_error("cold readers cannot be started"))?;
@@ -310,3 +321,6 @@ pub fn reachable_ip() -> IpAddr {
     });
     probe.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
 }
+
+#[cfg(test)]
+mod tests;

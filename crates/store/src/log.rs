@@ -134,7 +134,9 @@ impl Log {
             // The directory is a file system of its own.
             Err(error) if error.kind() == ErrorKind::CrossesDevices => {
                 self.disk.remove(&beside)?;
-                self.disk.create(path, self.segment_bytes, Space::Reserved)?
+                let file = self.disk.create(path, self.segment_bytes, Space::Reserved)?;
+                file.sync()?;
+                file
             }
             done => done.map(|()| file)?,
         };

@@ -287,9 +287,10 @@ impl Shared {
     pub(crate) fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
         let mut unit = Vec::with_capacity(1);
         queue.units_blocking(offset, 1, &mut unit)?;
-        let Some(unit) = unit.first().filter(|unit| !unit.is_blank()) else {
-            return Ok(None);
-        };
+        unit.first().filter(|unit| !unit.is_blank()).map_or(Ok(None), |unit| self.store_time_of(*unit))
+    }
+
+    fn store_time_of(&self, unit: Unit) -> Result<Option<i64>, ReadError> {
         if unit.log_offset.get() < self.log.min() {
             return Ok(None);
         }
@@ -306,19 +307,25 @@ impl Shared {
     ) -> Result<QueueOffset, ReadError> {
         let (min, max) = (queue.min().get(), queue.max().get());
         let (mut low, mut high) = (min, max);
-        // The first offset whose store time is at or after (upper: after) the time; expired messages count
+        // The first message whose store time is at or after (upper: after) the time; expired messages count
         // as earlier.
+        let mut first = max;
         while low < high {
             let middle = low + (high - low) / 2;
-            let before = match self.store_time(queue, QueueOffset::new(middle))? {
+            let next = queue.next_message(QueueOffset::new(middle), QueueOffset::new(high))?;
+            let Some((at, unit)) = next else {
+                high = middle;
+                continue;
+            };
+            let before = match self.store_time_of(unit)? {
                 None => true,
                 Some(stored) if boundary == Boundary::Lower => stored < time_ms,
                 Some(stored) => stored <= time_ms,
             };
-            if before { low = middle + 1 } else { high = middle }
+            if before { low = at.get() + 1 } else { (high, first) = (middle, at.get()) }
         }
         let found = match boundary {
-            Boundary::Lower => low,
+            Boundary::Lower => first,
             Boundary::Upper => low.saturating_sub(1).max(min),
         };
         if queue.is_batched() && min < max {

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use store::Unit;
 use wire::body::MessageModel;
 use wire::units::{LogOffset, QueueOffset};
 
@@ -91,12 +90,8 @@ impl Lags {
 fn lag(broker: &Broker, group: &str, topic: &str, queue_id: i32, offset: i64) -> Option<Lag> {
     let queue = broker.store.find_queue(topic, queue_id)?;
     let from = QueueOffset::from_i64(offset)?.max(queue.min());
-    if from >= queue.max() {
-        return None;
-    }
-    let mut unit: Vec<Unit> = Vec::with_capacity(1);
-    let at = match queue.units_blocking(from, 1, &mut unit) {
-        Ok(()) => unit.first()?.log_offset,
+    let at = match queue.next_message(from, queue.max()) {
+        Ok(next) => next?.1.log_offset,
         Err(error) => {
             // Without knowing nothing of the log may go on account of this queue.
             tracing::error!(group, topic, queue_id, %error, "it cannot be told what a group has not consumed");

@@ -175,6 +175,9 @@ impl Disk for FakeDisk {
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         let state = lock(&self.state);
+        if state.names.contains_key(path) {
+            return Err(ErrorKind::NotADirectory.into());
+        }
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let inside = |entry: &Path| entry.parent() == Some(path);
         let directories = state.directories.iter().filter(|entry| inside(entry));

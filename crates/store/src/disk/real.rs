@@ -56,6 +56,8 @@ impl Disk for RealDisk {
 
     fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        // Before its space: that comes piece by piece, and the length with it, and a power cut may leave some of both.
+        file.set_len(length)?;
         if space == Space::Reserved {
             match fallocate(&file, FallocateFlags::empty(), 0, length) {
                 // Some file systems cannot reserve; they get a hole and may run full while writing.
@@ -68,7 +70,6 @@ impl Disk for RealDisk {
                 }
             }
         }
-        file.set_len(length)?;
         Ok(Arc::new(RealFile(file)))
     }
 

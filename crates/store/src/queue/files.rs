@@ -497,29 +497,49 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// How many units from the start of a file on lie before `limit`.
+    /// How many units from the start of a file on lie before `limit`, blank ones among them and right behind them
+    /// included.
     fn count_units(&self, file: &dyn DiskFile, limit: LogOffset) -> io::Result<u64> {
-        // Searched by blocks: the first read finds the end of most queues.
-        const BLOCK_UNITS: u64 = 204;
-        let mut block = [0; (BLOCK_UNITS * UNIT_BYTES) as usize];
         let (mut low, mut high) = (0, self.file_units());
+        // From `high` up to here all are blank.
+        let mut end = high;
         let mut from = 0;
         while low < high {
-            let count = BLOCK_UNITS.min(self.file_units() - from);
-            let block = &mut block[..usize::try_from(count * UNIT_BYTES).expect("a block")];
-            file.read_at(block, from * UNIT_BYTES)?;
-            let is_before =
-                |bytes: &[u8]| Unit::from_bytes(bytes).is_some_and(|unit| unit.log_offset < limit);
-            let found = block.as_chunks::<20>().0.partition_point(|bytes| is_before(bytes)) as u64;
-            if found > 0 {
-                low = from + found;
-            }
-            if found < count {
-                high = from + found;
+            let run = self.run_before(file, from, high, limit)?;
+            if run.has_message {
+                low = run.end;
+                if run.is_over {
+                    return Ok(low);
+                }
+            } else {
+                (high, end) = (from, if run.is_over { run.end } else { end });
             }
             from = low + (high - low) / 2;
         }
-        Ok(low)
+        Ok(if low == 0 { 0 } else { end })
+    }
+
+    /// Reads units from one number on, up to the first that is missing or does not lie before `limit`, or to the end of
+    /// the block in which there was one that does: blank ones lie where those behind them do.
+    fn run_before(&self, file: &dyn DiskFile, from: u64, until: u64, limit: LogOffset) -> io::Result<Run> {
+        // Searched by blocks: the first read finds the end of most queues.
+        const BLOCK_UNITS: u64 = 204;
+        let mut block = [0; (BLOCK_UNITS * UNIT_BYTES) as usize];
+        let mut run = Run { end: from, has_message: false, is_over: false };
+        while run.end < until && !run.has_message {
+            let count = BLOCK_UNITS.min(until - run.end);
+            let block = &mut block[..usize::try_from(count * UNIT_BYTES).expect("a block")];
+            file.read_at(block, run.end * UNIT_BYTES)?;
+            for bytes in block.as_chunks::<20>().0 {
+                match Unit::from_bytes(bytes) {
+                    Some(unit) if unit.is_blank() => {}
+                    Some(unit) if unit.log_offset < limit => run.has_message = true,
+                    _ => return Ok(Run { is_over: true, ..run }),
+                }
+                run.end += 1;
+            }
+        }
+        Ok(run)
     }
 
     /// Start positions of the files, ascending. A last file of length zero was never used and is removed, as
@@ -552,4 +572,12 @@ pub(crate) struct Loaded {
     pub(crate) first: Option<Unit>,
     /// The last unit kept, unless it is blank.
     pub(crate) last: Option<Unit>,
+}
+
+/// Units one behind the other, see [`QueueFiles::run_before`].
+struct Run {
+    end: u64,
+    has_message: bool,
+    /// The next one is missing or does not lie before the limit.
+    is_over: bool,
 }

@@ -342,6 +342,35 @@ impl Queue {
         }
     }
 
+    /// The first place in a range that is not blank, and its unit. Waits for the disk. Blank places tell nothing about where
+    /// in the log they would lie: whoever searches a queue by position or time goes by what comes behind them.
+    ///
+    /// # Errors
+    /// When a queue file cannot be read.
+    pub fn next_message(
+        &self,
+        from: QueueOffset,
+        end: QueueOffset,
+    ) -> Result<Option<(QueueOffset, Unit)>, ReadError> {
+        // Most places are not blank; where one is, there may be many.
+        const STEP_UNITS: usize = 4096;
+        let mut units = Vec::with_capacity(1);
+        let (mut next, mut step) = (from, 1);
+        while next < end {
+            units.clear();
+            let left = usize::try_from(end.get() - next.get()).unwrap_or(usize::MAX);
+            self.units_blocking(next, left.min(step), &mut units)?;
+            if units.is_empty() {
+                break;
+            }
+            if let Some(index) = units.iter().position(|unit| !unit.is_blank()) {
+                return Ok(Some((next + index as u64, units[index])));
+            }
+            (next, step) = (next + units.len() as u64, STEP_UNITS);
+        }
+        Ok(None)
+    }
+
     pub(crate) fn rebuilding(&self) -> ReadError {
         ReadError::Rebuilding { topic: self.topic.to_string(), queue_id: self.queue_id }
     }
@@ -484,20 +513,18 @@ impl Queue {
     /// [listed](Self::relist) when it moved, so that the next checkpoint takes note.
     pub(crate) fn correct_min(&self, log_min: LogOffset) -> Result<(), ReadError> {
         let (mut low, mut high) = (self.min().get(), self.max().get());
-        let mut unit = Vec::with_capacity(1);
+        let mut first = high;
         // The first unit is right almost always.
         let mut probe = low;
         while low < high {
-            unit.clear();
-            self.units_blocking(QueueOffset::new(probe), 1, &mut unit)?;
-            if unit.first().is_some_and(|unit| unit.is_blank() || unit.log_offset < log_min) {
-                low = probe + 1;
-            } else {
-                high = probe;
+            match self.next_message(QueueOffset::new(probe), QueueOffset::new(high))? {
+                Some((at, unit)) if unit.log_offset < log_min => low = at.get() + 1,
+                Some((at, _)) => (high, first) = (probe, at.get()),
+                None => high = probe,
             }
             probe = low + (high - low) / 2;
         }
-        self.min.fetch_max(low, Ordering::AcqRel);
+        self.min.fetch_max(first, Ordering::AcqRel);
         Ok(())
     }
 
@@ -523,7 +550,8 @@ impl Queue {
         Ok(hole.or(bad))
     }
 
-    fn in_files(&self) -> Extent {
+    /// What the files should hold.
+    pub(crate) fn in_files(&self) -> Extent {
         let tail = lock(&self.tail);
         Extent { min: self.min().get(), max: tail.written, last: tail.last }
     }

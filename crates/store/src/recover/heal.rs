@@ -13,7 +13,7 @@ use super::scan::Place;
 use super::window::{Found, Window, find, next_whole};
 use crate::digest::{Numbered, leads_to_it};
 use crate::error::OpenError;
-use crate::queue::{Queue, Unit};
+use crate::queue::{Extent, Queue, Unit};
 use crate::store::Shared;
 use crate::wake::{Wake, lock};
 use std::collections::{BTreeMap, HashMap};
@@ -81,14 +81,30 @@ struct Job {
     /// Where in the log its messages begin at the earliest, and end at the latest.
     start: u64,
     end: u64,
-    /// The unit of a range of one: kept when the log holds nothing better, so that its message is missed and not silently
-    /// passed over.
+    /// The unit of the newest message found, or of the one before the range.
+    newest: Option<Unit>,
+    /// The unit of the last place: kept when the log holds nothing better, see [`Shared::suspect_of`].
     suspect: Option<Unit>,
 }
 
 impl Job {
     fn next(&self) -> u64 {
         self.written + self.units.len() as u64
+    }
+
+    /// Fills the places of messages that were not found.
+    fn fill(&mut self) {
+        let missing = self.until - self.next();
+        let Some(blanks) = missing.checked_sub(1) else { return };
+        let is_same = |unit: &Unit| self.queue.is_batched() && self.newest == Some(*unit);
+        let is_behind = |unit: &Unit| self.newest.is_none_or(|newest| unit.log_offset >= newest.end());
+        let last = self.suspect.filter(|unit| is_behind(unit) || is_same(unit));
+        if blanks > 0 || last.is_none() {
+            tracing::error!(queue = ?self.queue, missing, "messages of a queue are not in the log any more");
+        }
+        let blanks = usize::try_from(blanks).unwrap_or(0);
+        self.units.resize(self.units.len() + blanks, Unit::PRE_BLANK);
+        self.units.push(last.unwrap_or(Unit::PRE_BLANK));
     }
 }
 
@@ -223,14 +239,7 @@ impl Shared {
             return Ok(());
         }
         for job in jobs.values_mut().flat_map(BTreeMap::values_mut) {
-            let missing = job.until - job.next();
-            if let Some(suspect) = job.suspect.filter(|_| missing > 0) {
-                job.units.push(suspect);
-            } else if missing > 0 {
-                tracing::error!(queue = ?job.queue, missing, "messages of a queue are not in the log any more");
-            }
-            let missing = usize::try_from(job.until - job.next()).unwrap_or(0);
-            job.units.resize(job.units.len() + missing, Unit::PRE_BLANK);
+            job.fill();
         }
         self.write_jobs(&mut jobs)?;
         // Now, and not with the next checkpoint: without the queue table the files would be believed as a crash leaves them.
@@ -263,11 +272,11 @@ impl Shared {
         }
         let before = from.checked_sub(1).filter(|place| *place >= queue.min().get());
         // The records beside it are read as well: they may be several messages, some of them in the range.
-        let start = before.and_then(|place| self.true_unit(queue, place));
-        let start = start.map_or(0, |unit| unit.log_offset.get());
-        let behind = self.true_unit(queue, until).map_or(u64::MAX, |unit| unit.end().get());
-        let end = if behind > start { behind } else { u64::MAX };
-        let suspect = if until == from + 1 { queue.unit_in_files(from) } else { None };
+        let newest = before.and_then(|place| self.true_unit(queue, place));
+        let start = newest.map_or(0, |unit| unit.log_offset.get());
+        let end = self.true_unit(queue, until).map_or(u64::MAX, |unit| unit.end().get());
+        let end = if end > start { end } else { u64::MAX };
+        let suspect = self.suspect_of(queue, from, until).map_err(failed())?;
         queue.empty(from, until, &mut lock(&self.touched)).map_err(failed())?;
         Ok(Some(Job {
             queue: queue.clone(),
@@ -277,8 +286,33 @@ impl Shared {
             until,
             start,
             end,
+            newest,
             suspect,
         }))
+    }
+
+    /// The unit for the last place of a lost range, should its message not be found. That of a range of one is as it was,
+    /// so that its message is missed and not silently passed over. At the queue's end it leads to where the record was:
+    /// RocketMQ takes the unit there for how far the log is indexed, a blank one for 2 GiB, and gives no unit to new messages
+    /// before that.
+    fn suspect_of(&self, queue: &Queue, from: u64, until: u64) -> io::Result<Option<Unit>> {
+        let kept = if until == from + 1 { queue.unit_in_files(from) } else { None };
+        let Extent { max, last, .. } = queue.in_files();
+        if until != max || kept.is_some_and(|unit| unit.log_offset.get() == last) {
+            return Ok(kept);
+        }
+        let Some(segment) = self.log.segment_of(last) else { return Ok(kept) };
+        let at = last - segment.base;
+        let end = self.appended.load(Ordering::Acquire).saturating_sub(segment.base);
+        let limit = end.min(self.log.segment_bytes);
+        let mut window = Window::new(segment, self.log.segment_bytes);
+        let size = match find(&mut window, at)? {
+            Found::Record(size) => size as u64,
+            _ => next_whole(&mut window, at, limit)?.unwrap_or(limit).saturating_sub(at),
+        };
+        let size = u32::try_from(size.min(self.config.record_bytes_max as u64)).unwrap_or(0);
+        let unit = Unit { log_offset: LogOffset::new(last), size, tags_code: 0 };
+        Ok((size > 0).then_some(unit))
     }
 
     /// The unit at an offset if it leads to its message: one that does not would send the search to a wrong part of the
@@ -384,6 +418,7 @@ fn take_place(jobs: &mut Jobs, view: &RecordView<'_>, at: u64, place: Place<'_>)
     let tags_code = place.tags.at(view.store_timestamp());
     let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
     let unit = Unit { log_offset: LogOffset::new(at), size, tags_code };
+    job.newest = Some(unit);
     let count = usize::try_from(end - wanted).expect("as many as a record is messages");
     job.units.resize(before + gap + count, unit);
     gap + count

@@ -9,7 +9,8 @@
 //!    removed: were it left, an old record could come to lie exactly behind a new one and rise from the dead.
 //!
 //! Without a checkpoint that helps, the queue files of a cleanly stopped store are believed, and after a crash
-//! nothing is: then, and when the queues' newest record is not in the log, everything is rebuilt.
+//! nothing is: then, and when the queues' newest record is not in the log, everything is rebuilt. Units of records before
+//! the log's start are kept even then: they alone tell where a queue goes on whose messages are all gone.
 
 mod heal;
 mod known;
@@ -18,7 +19,7 @@ mod scan;
 pub(crate) mod window;
 
 use crate::checkpoint::{Checkpoint, Mark};
-use crate::disk::Space;
+use crate::disk::{Entry, Space};
 use crate::error::OpenError;
 use crate::queue::files::file_name;
 use crate::queue::{Extent, Unit};
@@ -187,20 +188,17 @@ impl Shared {
     fn load_believed_queues(&self, after_crash: bool) -> Result<Option<Unit>, OpenError> {
         let held = self.log.capacity_end();
         let claimed = u64::try_from(lock(&self.page).logics_physical_offset).unwrap_or(0);
-        let limit = match (claimed, after_crash) {
-            (0, true) => 0,
-            (0, false) => held,
-            (claimed, _) => claimed.min(held),
-        };
-        let newest = self.load_queues_below(limit, after_crash)?;
-        let Some(unit) = newest else { return Ok(None) };
+        // Whoever stopped cleanly left the queues whole; the position may be an old one that RocketMQ up to 5.4 left as it
+        // was.
+        let limit = if after_crash { claimed.min(held) } else { held };
+        let Some(unit) = self.load_queues_below(limit, after_crash)? else { return Ok(None) };
         if !self.is_record(unit)? {
             tracing::warn!(at = %unit.log_offset, "the queues' newest record is not in the log; rebuilding all queues");
             self.take_back(0)?;
             return self.load_queues_below(0, true);
         }
         if self.is_plausible_start(unit.end().get())? {
-            return Ok(newest);
+            return Ok(Some(unit));
         }
         // Either the next record is torn, or that is not where one begins: a look at the whole file tells.
         let base = unit.log_offset.get() / self.log.segment_bytes * self.log.segment_bytes;
@@ -225,12 +223,21 @@ impl Shared {
         page.save(&*self.disk, &path).map_err(OpenError::io(path))
     }
 
+    /// Loads the units of records before a position, and always those of records before the log's start: nothing else
+    /// tells where a queue goes on whose messages are all gone. Answers the newest unit of a record the log holds.
     fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
+        let limit = limit.max(self.log.min());
         self.queues.forget_all();
         self.import_batches()?;
         let ordinary = self.load_queues_of(&self.queues.directory, (limit, wipe))?;
         let batched = self.load_queues_of(&self.queues.batched_directory, (limit, wipe))?;
-        Ok([ordinary, batched].into_iter().flatten().max_by_key(Unit::end))
+        let newest = [ordinary, batched].into_iter().flatten().max_by_key(Unit::end);
+        let newest = newest.filter(|unit| unit.log_offset.get() >= self.log.min());
+        if newest.is_none() && lock(&self.page).logics_physical_offset > 0 {
+            // All is made from the log. Cut short by a crash, it must not be believed as far as the page says.
+            self.take_back(0)?;
+        }
+        Ok(newest)
     }
 
     fn load_queues_of(
@@ -242,8 +249,9 @@ impl Shared {
         let log_min = LogOffset::new(self.log.min());
         let touched = &mut *lock(&self.touched);
         let mut newest: Option<Unit> = None;
-        let topics = self.disk.list(directory).map_err(OpenError::io(directory))?;
-        for topic in topics.iter().filter(|topic| self.queues.is_batched(&topic.name) == is_batched) {
+        let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
+        let is_ours = |entry: &&Entry| entry.is_dir && self.queues.is_batched(&entry.name) == is_batched;
+        for topic in entries.iter().filter(is_ours) {
             let directory = directory.join(&topic.name);
             for entry in self.disk.list(&directory).map_err(OpenError::io(&directory))? {
                 let Some(queue_id) = entry.name.parse::<i32>().ok().filter(|id| *id >= 0 && entry.is_dir)
@@ -269,10 +277,7 @@ impl Shared {
 
     /// Whether the log holds the record a unit speaks of.
     fn is_record(&self, unit: Unit) -> Result<bool, OpenError> {
-        let Some(segment) = self.log.segment_of(unit.log_offset.get()) else {
-            // Older than the log: the queues know nothing of what it holds.
-            return Ok(false);
-        };
+        let Some(segment) = self.log.segment_of(unit.log_offset.get()) else { return Ok(false) };
         let at = unit.log_offset.get() - segment.base;
         if at + u64::from(unit.size) > self.log.segment_bytes {
             return Ok(false);

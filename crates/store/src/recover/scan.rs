@@ -19,6 +19,8 @@ use wire::units::LogOffset;
 /// Places a queue may miss, besides those that damaged parts of the log may have held, before a record's queue offset is
 /// taken for damaged.
 const GAP_MAX: u64 = 1 << 16;
+/// How many messages a record of a queue of batches can be. How small they are says nothing: they may be compressed.
+const BATCH_COUNT_MAX: u64 = i16::MAX as u64;
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
 /// How often the log says how far reading is.
@@ -308,9 +310,10 @@ impl Shared {
             return;
         }
         if wanted > next {
-            // Every message before it took its part of the log.
+            // Every record before it took its part of the log.
             let is_empty = queue.min() == queue.max();
-            let room = if is_empty { offset } else { gap_bytes } / RECORD_BYTES_MIN as u64;
+            let records = if is_empty { offset } else { gap_bytes } / RECORD_BYTES_MIN as u64;
+            let room = records.saturating_mul(if queue.is_batched() { BATCH_COUNT_MAX } else { 1 });
             if wanted - next > room.saturating_add(GAP_MAX) {
                 tracing::error!(
                     offset,

@@ -422,3 +422,33 @@ fn a_dump_shows_the_units_as_rocketmq_has_them() {
     assert!(rows[0].contains("batch-unit") && rows[0].contains("storeTime"), "{}", rows[0]);
     assert!(rows[0].contains("offset=4") || rows[0].contains("\"offset\":4"), "{}", rows[0]);
 }
+
+/// Thousands of messages that are compressed take no more room in the log than one.
+#[test]
+fn a_queue_of_large_batches_is_rebuilt_from_a_log_that_begins_later() {
+    let config = || Config { queue_file_bytes: 1 << 20, ..config() };
+    let disk = FakeDisk::new(512);
+    let store = Store::open(config(), Arc::new(disk.clone())).unwrap();
+    let queue = store.queue("Batches", 0).unwrap();
+    let append = |store: &Store, queue: &Arc<Queue>| {
+        let sent = store::Message { sys_flag: INNER, ..message(&[7; 200], b"INNER_NUM\x0130000\x02") };
+        let mut batch = store.batch();
+        let index = batch.push(queue, &sent).unwrap();
+        store.append(&mut batch, 0).unwrap();
+        batch.placed(index).queue_offset.get() / 30_000
+    };
+    (0..15).for_each(|number| assert_eq!(append(&store, &queue), number));
+    store.close().unwrap();
+    drop(store);
+    disk.remove("/store/commitlog/00000000000000000000".as_ref()).unwrap();
+    disk.remove("/store/checkpoint".as_ref()).unwrap();
+    for directory in ["/store/vostok", "/store/batchconsumequeue"] {
+        remove_all(&disk, directory.as_ref());
+    }
+    let store = Store::open(config(), Arc::new(disk.clone())).unwrap();
+    let queue = store.find_queue("Batches", 0).unwrap();
+    let first = queue.min().get() / 30_000;
+    assert!(first > 5 && first < 15, "{queue:?}");
+    assert_eq!((queue.min().get(), queue.max().get()), (first * 30_000, 15 * 30_000));
+    assert_eq!(append(&store, &queue), 15);
+}

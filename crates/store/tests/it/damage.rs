@@ -3,6 +3,7 @@
 use crate::tool::{append, bodies, message, open, small_config};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use store::inspect::{Repair, Survey, verify};
 use store::{Config, Disk, FakeDisk, Gap, Numbered, ReadError, Space, Store};
 use wire::units::QueueOffset;
 
@@ -302,5 +303,48 @@ fn a_unit_that_leads_elsewhere_is_told_and_rebuilt() {
         store.wait_healed();
         store.read_messages_blocking(&queue, &messages(), &mut Vec::new()).unwrap();
         assert_eq!(content(&disk, path), before, "{what}");
+    }
+}
+
+/// RocketMQ reads from the last unit of a queue how far the log is indexed: a blank one says 2 GiB, and hides what follows.
+#[test]
+fn a_queue_rebuilt_without_its_last_message_ends_where_that_was() {
+    for is_filled in [false, true] {
+        let (disk, starts) = closed(30);
+        let lost = starts[29 * 3 + 1];
+        let path = format!("/store/commitlog/{:020}", lost / 4096 * 4096);
+        disk.open(path.as_ref()).unwrap().write_at(b"!", lost % 4096 + 100).unwrap();
+        if is_filled {
+            let survey = Survey::of(Arc::new(disk.clone()), "/store".as_ref(), &[]).unwrap();
+            Repair::of(&survey, &verify(&survey, 1, &|_| {}).unwrap()).apply("/kept".as_ref()).unwrap();
+        }
+        remove_all(&disk, QUEUES[1]);
+        let store = open(&disk);
+        store.wait_healed();
+        let queue = store.find_queue("Topic", 1).unwrap();
+        let mut units = Vec::new();
+        queue.units_blocking(QueueOffset::ZERO, 30, &mut units).unwrap();
+        assert_eq!((queue.max().get(), units.len()), (30, 30));
+        let size = starts[29 * 3 + 2] - lost;
+        assert_eq!((units[29].log_offset.get(), u64::from(units[29].size)), (lost, size), "{is_filled}");
+        // It is missed, and all others are served.
+        let messages = |range: std::ops::Range<usize>| -> Vec<Numbered> {
+            let number = |at| QueueOffset::new(at as u64);
+            range.map(|at| Numbered { offset: number(at), unit: units[at] }).collect()
+        };
+        store.read_messages_blocking(&queue, &messages(0..29), &mut Vec::new()).unwrap();
+        for _ in 0..2 {
+            let read = store.read_messages_blocking(&queue, &messages(29..30), &mut Vec::new());
+            assert!(matches!(read, Err(ReadError::Damaged(_) | ReadError::Rebuilding { .. })), "{read:?}");
+            store.wait_healed();
+        }
+        assert_eq!(append(&store, &queue, b"next", 0), 30);
+        store.close().unwrap();
+        as_from_elsewhere(&disk, &[]);
+        let store = open(&disk);
+        let queue = store.find_queue("Topic", 1).unwrap();
+        let mut again = Vec::new();
+        queue.units_blocking(QueueOffset::ZERO, 40, &mut again).unwrap();
+        assert_eq!((&again[..30], again.len()), (&units[..], 31));
     }
 }

@@ -7,6 +7,7 @@ mod batched;
 mod conformance;
 mod damage;
 mod digest;
+mod elsewhere;
 mod faults;
 mod flips;
 mod index;

@@ -9,14 +9,14 @@ use store::{
 };
 use wire::units::{LogOffset, QueueOffset};
 
-const HOUR_MS: i64 = 3_600_000;
+pub const HOUR_MS: i64 = 3_600_000;
 
-fn settings() -> RetentionSettings {
+pub fn settings() -> RetentionSettings {
     RetentionSettings { reserved_ms: HOUR_MS, ..RetentionSettings::default() }
 }
 
 /// A round at four o'clock.
-fn round(store: &Store, settings: &RetentionSettings, now_ms: i64) -> Retained {
+pub fn round(store: &Store, settings: &RetentionSettings, now_ms: i64) -> Retained {
     store.retain(settings, &Round { now_ms, hour: 4, asked: false, unconsumed_from: &|| None }).unwrap()
 }
 
@@ -29,7 +29,7 @@ fn log_files(disk: &FakeDisk) -> Vec<u64> {
 }
 
 /// Fills so many files of the log, 14 messages each, and begins the next. A file of a queue holds eight units.
-fn fill(store: &Store, disk: &FakeDisk, queue: &Arc<Queue>, files: u64, now_ms: i64) {
+pub fn fill(store: &Store, disk: &FakeDisk, queue: &Arc<Queue>, files: u64, now_ms: i64) {
     disk.faults(|faults| faults.now_ms = now_ms);
     for _ in 0..=files * 14 {
         append(store, queue, &[7; 180], now_ms);
@@ -96,6 +96,49 @@ fn expired_files_go_oldest_first_and_minima_follow() {
     let store = open(&disk);
     let (busy, quiet) = (store.find_queue("Busy", 0).unwrap(), store.find_queue("Quiet", 3).unwrap());
     assert_eq!((busy.min(), busy.max(), quiet.min().get(), quiet.max().get()), (min, max, 1, 2));
+}
+
+/// Makes places of a queue's first file blank, as a rebuild does when the log has nothing for them.
+fn make_blank(disk: &FakeDisk, path: &str, places: std::ops::Range<u64>) {
+    let file = disk.open(path.as_ref()).unwrap();
+    for place in places {
+        file.write_at(b"\0\0\0\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0\0\0\0\0", place * 20).unwrap();
+    }
+}
+
+#[test]
+fn blank_places_in_a_queue_mislead_no_search() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let (queue, busy) = (store.queue("A", 0).unwrap(), store.queue("Busy", 0).unwrap());
+    append(&store, &queue, b"old", 0);
+    fill(&store, &disk, &busy, 2, 0);
+    disk.faults(|faults| faults.now_ms = 9 * HOUR_MS);
+    for number in 1..10 {
+        append(&store, &queue, b"new", 9 * HOUR_MS + number);
+    }
+    store.close().unwrap();
+    drop(store);
+    make_blank(&disk, "/store/consumequeue/A/0/00000000000000000000", 4..7);
+    let store = open(&disk);
+    store.wait_healed();
+    assert_eq!(round(&store, &settings(), 9 * HOUR_MS + 10).min.get(), 2 * 4096);
+    let queue = store.find_queue("A", 0).unwrap();
+    assert_eq!(queue.min().get(), 1);
+    let find = |time, boundary| store.offset_by_time(&queue, 9 * HOUR_MS + time, boundary).unwrap().get();
+    for (time, lower, upper) in
+        [(0, 1, 1), (1, 1, 1), (2, 2, 2), (3, 3, 3), (5, 7, 3), (7, 7, 7), (9, 9, 9), (10, 10, 9)]
+    {
+        assert_eq!((find(time, Boundary::Lower), find(time, Boundary::Upper)), (lower, upper), "{time}");
+    }
+    // As from a store of another broker, where the ends are found in the files.
+    store.close().unwrap();
+    drop(store);
+    for entry in disk.list("/store/vostok".as_ref()).unwrap().iter().filter(|entry| !entry.is_dir) {
+        disk.remove(&Path::new("/store/vostok").join(&entry.name)).unwrap();
+    }
+    let queue = open(&disk).find_queue("A", 0).unwrap();
+    assert_eq!((queue.min().get(), queue.max().get()), (1, 10));
 }
 
 #[test]
