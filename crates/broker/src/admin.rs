@@ -67,22 +67,18 @@ fn check_topic(config: &TopicConfig) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten and its queues are removed; its messages age out with
-/// the log.
+/// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten with the positions of its groups, and its queues are removed; its
+/// messages age out with the log.
 pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let name = command.fields.need("topic")?;
     if names::is_system_topic(name) {
         let remark = format!("The topic[{name}] is conflict with system topic.");
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
-    if broker.topics.find(name).is_some() {
+    // Positions without a topic are what a crash left of an earlier deletion.
+    if broker.topics.find(name).is_some() || !broker.offsets.groups_of(name).is_empty() {
         return Err(Refusal::after(TopicChange::Remove(name.to_owned())));
     }
-    broker.pops.forget_topic(name);
-    broker.offsets.forget_topic(name);
-    // Durable before somebody makes a topic of this name: to that one they would be positions ahead of its messages.
-    broker.save();
-    tracing::info!(topic = name, "topic deleted");
     Ok(Answer::success())
 }
 

@@ -178,6 +178,26 @@ fn a_topic_is_deleted_with_its_offsets() {
 }
 
 #[test]
+fn the_positions_of_a_deleted_topic_are_off_the_disk_before_its_connection_goes_on() {
+    let fixture = Fixture::new();
+    fixture.queue("T", 0);
+    fixture.broker.offsets.commit("g", "T", 0, 7);
+    fixture.broker.save();
+    let change = Change::from(TopicChange::Remove("T".to_owned()));
+    fixture.broker.store_changes(std::iter::once(change)).remove(0).unwrap();
+    let fixture = fixture.killed();
+    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+}
+
+#[test]
+fn what_a_crash_left_of_a_deleted_topic_goes_when_it_is_deleted_again() {
+    let fixture = Fixture::new();
+    fixture.broker.offsets.commit("g", "T", 0, 7);
+    assert_eq!(fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
+    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+}
+
+#[test]
 fn the_thread_writes_what_waits_before_it_ends() {
     let fixture = Fixture::new();
     let peer = peer(1);
