@@ -10,8 +10,10 @@ use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
 use wire::frame::Command;
 use wire::json;
+use wire::pop::Kind;
 
 use crate::broker::Broker;
+use crate::changes::Change;
 use crate::register::TopicsBody;
 use crate::topics::{QUEUES_MAX, TopicChange, attributes};
 use crate::{Answer, FAQ, Refusal, names, retention, stats};
@@ -67,19 +69,31 @@ fn check_topic(config: &TopicConfig) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten with the positions of its groups, and its queues are removed; its
-/// messages age out with the log.
+/// 215 `DELETE_TOPIC_IN_BROKER`: the topic and what its groups popped and did not acknowledge are forgotten with the
+/// positions of the groups, and the queues are removed; the messages age out with the log.
 pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let name = command.fields.need("topic")?;
     if names::is_system_topic(name) {
         let remark = format!("The topic[{name}] is conflict with system topic.");
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
     }
+    let groups = broker.offsets.groups_of(name);
     // Positions without a topic are what a crash left of an earlier deletion.
-    if broker.topics.find(name).is_some() || !broker.offsets.groups_of(name).is_empty() {
-        return Err(Refusal::after(TopicChange::Remove(name.to_owned())));
+    if broker.topics.find(name).is_none() && groups.is_empty() {
+        return Ok(Answer::success());
     }
-    Ok(Answer::success())
+    let retries = groups.iter().flat_map(|group| pop_retry_topics(broker, name, group));
+    let names = std::iter::once(name.to_owned()).chain(retries);
+    Err(Refusal::after(Change { topics: names.map(TopicChange::Remove).collect(), groups: Vec::new() }))
+}
+
+/// The topics that what a group popped of a topic comes back through. The older kind of name may also be that of the
+/// retry topic of a group `<group>_<topic>`; one that exists keeps it, other than in Java.
+fn pop_retry_topics(broker: &Broker, topic: &str, group: &str) -> impl Iterator<Item = String> {
+    let is_shared = broker.groups.find(&format!("{group}_{topic}")).is_some();
+    let older = (!is_shared).then(|| Kind::RetryV1.topic(topic, group));
+    let names = [Some(Kind::RetryV2.topic(topic, group)), older];
+    names.into_iter().flatten().filter(move |name| broker.topics.find(name).is_some())
 }
 
 /// 21 `GET_ALL_TOPIC_CONFIG`: all of them, or a page when the request names its size.
