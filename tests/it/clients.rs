@@ -213,3 +213,13 @@ fn the_broker_is_in_the_cluster_soon_after_its_start() {
     });
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
 }
+
+#[test]
+fn a_topic_that_only_the_name_server_lost_comes_back() {
+    let stage = Stage::start(&["registerNameServerPeriod=1000"]);
+    let mut name_server = stage.name_server();
+    let mut call = |code| name_server.call(code, |writer| writer.text("topic", "TBW102"), &[]).code;
+    eventually("the topic has a route", || (call(request::GET_ROUTEINFO_BY_TOPIC) == 0).then_some(()));
+    assert_eq!(call(request::DELETE_TOPIC_IN_NAMESRV), 0);
+    eventually("it has one again", || (call(request::GET_ROUTEINFO_BY_TOPIC) == 0).then_some(()));
+}

@@ -10,6 +10,18 @@ fn every_part_says_another_version_and_the_last_one_the_true_one() {
 }
 
 #[test]
+fn a_name_server_is_reminded_of_a_small_table_every_time_and_of_a_large_one_in_turns() {
+    let mut reminder = Reminder::default();
+    assert_eq!([20, 20, 21].map(|count| reminder.take(count)), [0..20, 0..20, 0..21]);
+    let mut reminder = Reminder::default();
+    let large = [12_000, 12_000, 12_000, 12_000, 4_000];
+    assert_eq!(
+        large.map(|count| reminder.take(count)),
+        [0..5_000, 5_000..10_000, 10_000..12_000, 0..5_000, 0..4_000]
+    );
+}
+
+#[test]
 fn a_broker_that_may_not_be_written_registers_topics_without_that_permission() {
     let config = TopicConfig::new("T", 4, PERM_READ | PERM_WRITE);
     assert_eq!(*masked(6, &config), config);
