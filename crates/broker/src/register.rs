@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use net::{Peer, Service, Workers};
 use serde::Serialize;
+use wire::body::KvTable;
 use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::{request, response};
@@ -23,7 +24,7 @@ use wire::frame::{Command, Encoding, FrameWriter};
 use wire::{hash, json};
 
 use crate::broker::Broker;
-use crate::topics::Topic;
+use crate::topics::{Topic, TopicChange};
 
 /// Topics in one registration unless `enableSplitRegistration` asks for fewer, and in one period's reminder; about a
 /// megabyte.
@@ -254,10 +255,32 @@ async fn register_part(
             .finish(&body);
     };
     let reply = peer.call(Encoding::Json, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?;
-    if reply.code == response::SUCCESS {
-        return Ok(());
+    if reply.code != response::SUCCESS {
+        return Err(RegisterError::Refused(reply.code, reply.remark.unwrap_or_default()));
     }
-    Err(RegisterError::Refused(reply.code, reply.remark.unwrap_or_default()))
+    if !reply.body.is_empty() {
+        take_order(broker, &reply.body);
+    }
+    Ok(())
+}
+
+/// Marks the topics that a name server has an order configuration for (`TopicConfigManager.updateOrderTopicConfig`).
+fn take_order(broker: &Broker, body: &[u8]) {
+    let KvTable { table } = match json::from_slice(body) {
+        Ok(table) => table,
+        Err(error) => {
+            return tracing::warn!(%error, "the order configuration of a name server cannot be read");
+        }
+    };
+    let is_new = |name: &String| broker.topics.find(name).is_some_and(|topic| !topic.config.order);
+    let changes: Vec<_> = table.into_keys().filter(is_new).map(TopicChange::Order).collect();
+    if changes.is_empty() {
+        return;
+    }
+    tracing::info!(?changes, "topics are ordered from now on");
+    if let Err(error) = broker.topics.commit(vec![changes], broker.now_ms()).remove(0) {
+        tracing::error!(%error, "the order of topics could not be stored; it is tried again");
+    }
 }
 
 /// The fields that name the broker in every request to a name server.
