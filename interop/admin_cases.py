@@ -92,6 +92,7 @@ def topics():
     yield case("updateTopic -b {b} -t One -a +no.such=1", "CODE: 1  DESC: .*unsupported key: no.such", fails=True)
     yield case("updateTopic -b {b} -t One -a +message.type=MIXED", "CODE: 29 .*MIXED message type is not supported", fails=True)
     yield case("updateTopic -b {b} -t TBW102", "CODE: 29  DESC: The topic.TBW102. is conflict with system topic", fails=True)
+    yield case("updateTopic -b {b} -t broker-a", "CODE: 29  DESC: The topic.broker-a. is conflict with system topic", fails=True)
     yield case("updateTopic -b {b} -t bad^name", "illegal characters", fails=True)
     yield case("topicList", "^One$", "^Two$", "^TBW102$", patient=True)
     yield case("topicRoute -t One", '"brokerName":"broker-a"', '0:"{b}"', '"readQueueNums":4')

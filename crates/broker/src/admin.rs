@@ -15,7 +15,7 @@ use wire::pop::Kind;
 use crate::broker::Broker;
 use crate::changes::Change;
 use crate::register::TopicsBody;
-use crate::topics::{QUEUES_MAX, TopicChange, attributes};
+use crate::topics::{QUEUES_MAX, TopicChange, attributes, is_system_topic};
 use crate::{Answer, FAQ, Refusal, names, retention, stats};
 
 pub(crate) use lists::{put_groups, put_topics};
@@ -28,7 +28,7 @@ pub(crate) use tables::{
 const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
 
 /// 17 `UPDATE_AND_CREATE_TOPIC`.
-pub(crate) fn put_topic(command: &Command<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let name = fields.need("topic")?;
     let alterations = attributes::parse(fields.text("attributes").unwrap_or_default())?;
@@ -42,19 +42,17 @@ pub(crate) fn put_topic(command: &Command<'_>) -> Result<Answer, Refusal> {
         order: fields.flag_or("order", false),
         ..TopicConfig::default()
     };
-    check_topic(&config)?;
+    check_topic(broker, &config)?;
     tracing::info!(topic = name, "topic created or changed");
     Err(Refusal::answer_after(TopicChange::Put(config, alterations), Answer::success()))
 }
 
 /// Whether a topic may be made or changed to this.
-fn check_topic(config: &TopicConfig) -> Result<(), Refusal> {
+fn check_topic(broker: &Broker, config: &TopicConfig) -> Result<(), Refusal> {
     let name = &config.topic_name;
     let invalid = |remark| Err(Refusal::new(response::INVALID_PARAMETER, remark));
     names::check_topic(name)?;
-    if names::is_system_topic(name) {
-        return invalid(format!("The topic[{name}] is conflict with system topic."));
-    }
+    refuse_system_topic(broker, name)?;
     for (key, count) in
         [("readQueueNums", config.read_queue_nums), ("writeQueueNums", config.write_queue_nums)]
     {
@@ -69,14 +67,19 @@ fn check_topic(config: &TopicConfig) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn refuse_system_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
+    if !is_system_topic(broker, name) {
+        return Ok(());
+    }
+    let remark = format!("The topic[{name}] is conflict with system topic.");
+    Err(Refusal::new(response::INVALID_PARAMETER, remark))
+}
+
 /// 215 `DELETE_TOPIC_IN_BROKER`: the topic and what its groups popped and did not acknowledge are forgotten with the
 /// positions of the groups, and the queues are removed; the messages age out with the log.
 pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let name = command.fields.need("topic")?;
-    if names::is_system_topic(name) {
-        let remark = format!("The topic[{name}] is conflict with system topic.");
-        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
-    }
+    refuse_system_topic(broker, name)?;
     let groups = broker.offsets.groups_of(name);
     // Positions without a topic are what a crash left of an earlier deletion.
     if broker.topics.find(name).is_none() && groups.is_empty() {
@@ -130,3 +133,6 @@ pub(crate) fn runtime(broker: &Broker) -> Result<Answer, Refusal> {
     let body = serde_json::json!({ "table": table });
     Ok(Answer::success().body(body.to_string().into_bytes()))
 }
+
+#[cfg(test)]
+mod tests;
