@@ -27,6 +27,9 @@ pub(crate) use tables::{
 /// All permission bits: read, write, inherit.
 const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
 
+/// Names of `TopicFilterType`.
+const FILTER_TYPES: [&str; 2] = ["SINGLE_TAG", "MULTI_TAG"];
+
 /// 17 `UPDATE_AND_CREATE_TOPIC`.
 pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
@@ -63,6 +66,12 @@ fn check_topic(broker: &Broker, config: &TopicConfig) -> Result<(), Refusal> {
     let perm = config.perm;
     if !(0..=PERM_MAX).contains(&perm) {
         return invalid(format!("perm is {perm}, expected 0 to {PERM_MAX} (4 read, 2 write, 1 inherit)"));
+    }
+    let filter_type = config.topic_filter_type.as_str();
+    if !FILTER_TYPES.contains(&filter_type) {
+        // Code 1: Java fails to decode it (`CreateTopicRequestHeader.getTopicFilterTypeEnum`).
+        let expected = FILTER_TYPES.join(" or ");
+        return Err(Refusal::error(format!("topicFilterType is {filter_type:?}, expected {expected}")));
     }
     Ok(())
 }

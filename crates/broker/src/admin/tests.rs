@@ -39,3 +39,18 @@ fn topics_with_the_names_of_cluster_and_broker_are_the_brokers_own() {
     assert_eq!(fixture.broker.topics.version(), version);
     assert_eq!(put_topic(&fixture, "C_", "SINGLE_TAG").0, 0);
 }
+
+#[test]
+fn a_filter_type_java_does_not_know_is_refused() {
+    let fixture = Fixture::new();
+    let refused = |text: &str| (1, format!("topicFilterType is {text:?}, expected SINGLE_TAG or MULTI_TAG"));
+    for text in ["", "single_tag", "ANY\"}"] {
+        assert_eq!(put_topic(&fixture, "T", text), refused(text));
+    }
+    let list = br#"{"topicConfigList":[{"topicName":"T"},{"topicName":"U","topicFilterType":"X"}]}"#;
+    let (code, remark, _) = fixture.ask(request::UPDATE_AND_CREATE_TOPIC_LIST, &[], list);
+    assert_eq!((code, remark), refused("X"));
+    assert!(fixture.broker.topics.find("T").is_none());
+    assert_eq!(put_topic(&fixture, "T", "MULTI_TAG").0, 0);
+    assert_eq!(fixture.broker.topics.find("T").unwrap().config.topic_filter_type, "MULTI_TAG");
+}
