@@ -1,5 +1,6 @@
 //! Topics and configuration as administrators see them: requests 17, 18, 21, 25, 26, 28, 215, 225 and 351.
 
+mod cold;
 mod lists;
 mod settings;
 mod tables;
@@ -18,6 +19,7 @@ use crate::register::TopicsBody;
 use crate::topics::{QUEUES_MAX, TopicChange, attributes, is_system_topic};
 use crate::{Answer, FAQ, Refusal, names, retention, stats};
 
+pub(crate) use cold::{bounds, put_bounds, set_read_ahead};
 pub(crate) use lists::{put_groups, put_topics};
 pub(crate) use settings::{config, update_config};
 pub(crate) use tables::{

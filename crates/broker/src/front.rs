@@ -215,6 +215,12 @@ fn serve_figures(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         request::GET_BROKER_HA_STATUS => admin::replication(broker),
         request::GET_BROKER_EPOCH_CACHE => admin::epochs(),
         request::RESET_MASTER_FLUSH_OFFSET => admin::reset_master_flush(command),
+        request::UPDATE_COLD_DATA_FLOW_CTR_CONFIG | request::REMOVE_COLD_DATA_FLOW_CTR_CONFIG => {
+            admin::put_bounds()
+        }
+        request::GET_COLD_DATA_FLOW_CTR_INFO => admin::bounds(broker),
+        request::SET_COMMITLOG_READ_MODE => admin::set_read_ahead(command),
+        request::GET_ALL_MESSAGE_REQUEST_MODE => assign::all_modes(broker),
         request::VIEW_BROKER_STATS_DATA => stats::view(broker, command),
         request::GET_ALL_PRODUCER_INFO => clients::all_producers(&broker.clients),
         request::QUERY_SUBSCRIPTION_BY_CONSUMER => clients::subscription(&broker.clients, command),
