@@ -92,6 +92,7 @@ def topics():
     yield case("updateTopic -b {b} -t One -a +no.such=1", "CODE: 1  DESC: .*unsupported key: no.such", fails=True)
     yield case("updateTopic -b {b} -t One -a +message.type=MIXED", "CODE: 29 .*MIXED message type is not supported", fails=True)
     yield case("updateTopic -b {b} -t TBW102", "CODE: 29  DESC: The topic.TBW102. is conflict with system topic", fails=True)
+    yield case("updateTopic -b {b} -t broker-a", "CODE: 29  DESC: The topic.broker-a. is conflict with system topic", fails=True)
     yield case("updateTopic -b {b} -t bad^name", "illegal characters", fails=True)
     yield case("topicList", "^One$", "^Two$", "^TBW102$", patient=True)
     yield case("topicRoute -t One", '"brokerName":"broker-a"', '0:"{b}"', '"readQueueNums":4')
@@ -220,6 +221,10 @@ def brokers():
     yield case("cleanExpiredCQ -b {b}", "^success")
     yield case("cleanUnusedTopic -b {b}", "^success")
     yield case("resetMasterFlushOffset -b {b} -o 10", "reset master flush offset to 10 success|success")
+    yield case("updateColdDataFlowCtrGroupConfig -b {b} -g G -v 1000", "^updateColdDataFlowCtrGroupConfig success, {b}")
+    yield case("removeColdDataFlowCtrGroupConfig -b {b} -g G", "^remove broker cold read threshold success, {b}")
+    yield case("getColdDataFlowCtrInfo -b {b}", r'"runtimeTable":\{', r'"configTable":\{', '"cgColdReadThreshold":3145728', '"globalColdReadThreshold":104857600')
+    yield case("setCommitLogReadAheadMode -b {b} -m 1", "set commitlog readahead mode success, mode: 1")
     yield case("haStatus -b {b}", "#MasterAddr\t{b}", "#MasterCommitLogMaxOffset\t[0-9]+", "#SlaveNum\t0", "#InSyncSlaveNum\t0")
 
 
@@ -253,7 +258,7 @@ def later():
     """Of what Vostok does not serve yet, the answer says what and why."""
     more = {"fails": True, "only": "vostok"}
     yield case("getSyncStateSet -a 127.0.0.1:1 -b broker-a", "Exception", **more)
-    for words in ("listUser -b {b}", "getUser -b {b} -u someone", "listAcl -b {b}", "getColdDataFlowCtrInfo -b {b}", "switchTimerEngine -b {b} -e R",
+    for words in ("listUser -b {b}", "getUser -b {b} -u someone", "listAcl -b {b}", "switchTimerEngine -b {b} -e R",
                   "checkRocksdbCqWriteProgress -c DefaultCluster -t One", "getBrokerLiteInfo -b {b}"):
         yield case(words, "CODE: 3  DESC:  request type [0-9]+ not supported", **more)
 

@@ -213,3 +213,32 @@ fn the_broker_is_in_the_cluster_soon_after_its_start() {
     });
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
 }
+
+#[test]
+fn a_topic_that_only_the_name_server_lost_comes_back() {
+    let stage = Stage::start(&["registerNameServerPeriod=1000"]);
+    let mut name_server = stage.name_server();
+    let mut call = |code| name_server.call(code, |writer| writer.text("topic", "TBW102"), &[]).code;
+    eventually("the topic has a route", || (call(request::GET_ROUTEINFO_BY_TOPIC) == 0).then_some(()));
+    assert_eq!(call(request::DELETE_TOPIC_IN_NAMESRV), 0);
+    eventually("it has one again", || (call(request::GET_ROUTEINFO_BY_TOPIC) == 0).then_some(()));
+}
+
+#[test]
+fn an_order_configuration_reaches_the_broker() {
+    let stage = Stage::start(&["registerNameServerPeriod=1000"]);
+    let answer = stage.name_server().call(
+        request::PUT_KV_CONFIG,
+        |writer| {
+            writer.text("namespace", "ORDER_TOPIC_CONFIG").text("key", "TBW102").text("value", "broker-a:4")
+        },
+        &[],
+    );
+    assert_eq!(answer.code, 0);
+    let mut broker = stage.connect();
+    eventually("the topic is ordered", || {
+        let answer = broker.call(request::GET_TOPIC_CONFIG, |writer| writer.text("topic", "TBW102"), &[]);
+        let config: Value = serde_json::from_slice(&answer.body).expect("a topic is JSON");
+        (config["order"] == true).then_some(())
+    });
+}

@@ -1,5 +1,6 @@
 //! Topics and configuration as administrators see them: requests 17, 18, 21, 25, 26, 28, 215, 225 and 351.
 
+mod cold;
 mod lists;
 mod settings;
 mod tables;
@@ -10,12 +11,15 @@ use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
 use wire::frame::Command;
 use wire::json;
+use wire::pop::Kind;
 
 use crate::broker::Broker;
+use crate::changes::Change;
 use crate::register::TopicsBody;
-use crate::topics::{QUEUES_MAX, TopicChange, attributes};
+use crate::topics::{QUEUES_MAX, TopicChange, attributes, is_system_topic};
 use crate::{Answer, FAQ, Refusal, names, retention, stats};
 
+pub(crate) use cold::{bounds, put_bounds, set_read_ahead};
 pub(crate) use lists::{put_groups, put_topics};
 pub(crate) use settings::{config, update_config};
 pub(crate) use tables::{
@@ -25,8 +29,11 @@ pub(crate) use tables::{
 /// All permission bits: read, write, inherit.
 const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
 
+/// Names of `TopicFilterType`.
+const FILTER_TYPES: [&str; 2] = ["SINGLE_TAG", "MULTI_TAG"];
+
 /// 17 `UPDATE_AND_CREATE_TOPIC`.
-pub(crate) fn put_topic(command: &Command<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let name = fields.need("topic")?;
     let alterations = attributes::parse(fields.text("attributes").unwrap_or_default())?;
@@ -40,19 +47,17 @@ pub(crate) fn put_topic(command: &Command<'_>) -> Result<Answer, Refusal> {
         order: fields.flag_or("order", false),
         ..TopicConfig::default()
     };
-    check_topic(&config)?;
+    check_topic(broker, &config)?;
     tracing::info!(topic = name, "topic created or changed");
     Err(Refusal::answer_after(TopicChange::Put(config, alterations), Answer::success()))
 }
 
 /// Whether a topic may be made or changed to this.
-fn check_topic(config: &TopicConfig) -> Result<(), Refusal> {
+fn check_topic(broker: &Broker, config: &TopicConfig) -> Result<(), Refusal> {
     let name = &config.topic_name;
     let invalid = |remark| Err(Refusal::new(response::INVALID_PARAMETER, remark));
     names::check_topic(name)?;
-    if names::is_system_topic(name) {
-        return invalid(format!("The topic[{name}] is conflict with system topic."));
-    }
+    refuse_system_topic(broker, name)?;
     for (key, count) in
         [("readQueueNums", config.read_queue_nums), ("writeQueueNums", config.write_queue_nums)]
     {
@@ -64,26 +69,45 @@ fn check_topic(config: &TopicConfig) -> Result<(), Refusal> {
     if !(0..=PERM_MAX).contains(&perm) {
         return invalid(format!("perm is {perm}, expected 0 to {PERM_MAX} (4 read, 2 write, 1 inherit)"));
     }
+    let filter_type = config.topic_filter_type.as_str();
+    if !FILTER_TYPES.contains(&filter_type) {
+        // Code 1: Java fails to decode it (`CreateTopicRequestHeader.getTopicFilterTypeEnum`).
+        let expected = FILTER_TYPES.join(" or ");
+        return Err(Refusal::error(format!("topicFilterType is {filter_type:?}, expected {expected}")));
+    }
     Ok(())
 }
 
-/// 215 `DELETE_TOPIC_IN_BROKER`: the topic is forgotten and its queues are removed; its messages age out with
-/// the log.
+fn refuse_system_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
+    if !is_system_topic(broker, name) {
+        return Ok(());
+    }
+    let remark = format!("The topic[{name}] is conflict with system topic.");
+    Err(Refusal::new(response::INVALID_PARAMETER, remark))
+}
+
+/// 215 `DELETE_TOPIC_IN_BROKER`: the topic and what its groups popped and did not acknowledge are forgotten with the
+/// positions of the groups, and the queues are removed; the messages age out with the log.
 pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let name = command.fields.need("topic")?;
-    if names::is_system_topic(name) {
-        let remark = format!("The topic[{name}] is conflict with system topic.");
-        return Err(Refusal::new(response::INVALID_PARAMETER, remark));
+    refuse_system_topic(broker, name)?;
+    let groups = broker.offsets.groups_of(name);
+    // Positions without a topic are what a crash left of an earlier deletion.
+    if broker.topics.find(name).is_none() && groups.is_empty() {
+        return Ok(Answer::success());
     }
-    if broker.topics.find(name).is_some() {
-        return Err(Refusal::after(TopicChange::Remove(name.to_owned())));
-    }
-    broker.pops.forget_topic(name);
-    broker.offsets.forget_topic(name);
-    // Durable before somebody makes a topic of this name: to that one they would be positions ahead of its messages.
-    broker.save();
-    tracing::info!(topic = name, "topic deleted");
-    Ok(Answer::success())
+    let retries = groups.iter().flat_map(|group| pop_retry_topics(broker, name, group));
+    let names = std::iter::once(name.to_owned()).chain(retries);
+    Err(Refusal::after(Change { topics: names.map(TopicChange::Remove).collect(), groups: Vec::new() }))
+}
+
+/// The topics that what a group popped of a topic comes back through. The older kind of name may also be that of the
+/// retry topic of a group `<group>_<topic>`; one that exists keeps it, other than in Java.
+fn pop_retry_topics(broker: &Broker, topic: &str, group: &str) -> impl Iterator<Item = String> {
+    let is_shared = broker.groups.find(&format!("{group}_{topic}")).is_some();
+    let older = (!is_shared).then(|| Kind::RetryV1.topic(topic, group));
+    let names = [Some(Kind::RetryV2.topic(topic, group)), older];
+    names.into_iter().flatten().filter(move |name| broker.topics.find(name).is_some())
 }
 
 /// 21 `GET_ALL_TOPIC_CONFIG`: all of them, or a page when the request names its size.
@@ -120,3 +144,6 @@ pub(crate) fn runtime(broker: &Broker) -> Result<Answer, Refusal> {
     let body = serde_json::json!({ "table": table });
     Ok(Answer::success().body(body.to_string().into_bytes()))
 }
+
+#[cfg(test)]
+mod tests;

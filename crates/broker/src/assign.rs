@@ -1,5 +1,5 @@
-//! Queues shared out by the broker: 400 `QUERY_ASSIGNMENT` and 401 `SET_MESSAGE_REQUEST_MODE`
-//! (`QueryAssignmentProcessor`).
+//! Queues shared out by the broker: 400 `QUERY_ASSIGNMENT`, 401 `SET_MESSAGE_REQUEST_MODE` and
+//! 402 `GET_ALL_MESSAGE_REQUEST_MODE` (`QueryAssignmentProcessor`).
 //!
 //! A client that does not balance by itself asks any broker of a topic for its queues on all of them. What brokers have
 //! which queues the name servers say; their answers are kept for a while ([`routes`]).
@@ -75,6 +75,11 @@ pub(crate) fn query(
     let answer = assignments(broker, &body, known.as_deref());
     Answer::success().body(json::to_vec(&answer)).write(command, out);
     Ok(())
+}
+
+/// 402 `GET_ALL_MESSAGE_REQUEST_MODE`: the modes of all groups, as slaves read them.
+pub(crate) fn all_modes(broker: &Broker) -> Result<Answer, Refusal> {
+    Ok(Answer::success().body(broker.modes.text()))
 }
 
 /// Serves 401; the mode is on disk before it is answered.

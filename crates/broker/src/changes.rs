@@ -286,14 +286,28 @@ impl Broker {
         let (topics, groups): (Vec<_>, Vec<_>) = changes.map(|change| (change.topics, change.groups)).unzip();
         let removed: Vec<String> = topics.iter().flatten().filter_map(TopicChange::removed).collect();
         let topics = self.topics.commit(topics, now_ms);
-        // After the topic is gone from the disk: otherwise a crash in between would leave a topic without its messages.
-        for name in removed.iter().filter(|name| self.topics.find(name).is_none()) {
+        self.clear_away(removed.iter().filter(|name| self.topics.find(name).is_none()));
+        let groups = self.groups.commit(groups, now_ms);
+        topics.into_iter().zip(groups).map(|(topics, groups)| topics.and(groups)).collect()
+    }
+
+    /// Removes what is left of deleted topics: after they are gone from the disk, as otherwise a crash in between would leave
+    /// a topic without its messages.
+    fn clear_away<'n>(&self, gone: impl Iterator<Item = &'n String>) {
+        let mut is_any = false;
+        for name in gone {
+            is_any = true;
             if let Err(error) = self.store.remove_topic(name) {
                 tracing::error!(topic = name, %error, "the queues of a deleted topic are removed later");
             }
+            self.pops.forget_topic(name);
+            self.offsets.forget_topic(name);
+            tracing::info!(topic = name, "topic deleted");
         }
-        let groups = self.groups.commit(groups, now_ms);
-        topics.into_iter().zip(groups).map(|(topics, groups)| topics.and(groups)).collect()
+        if is_any {
+            // Durable before somebody makes a topic of such a name: to that one they would be positions ahead of its messages.
+            self.save();
+        }
     }
 
     /// Writes what waits, for tests without the thread.

@@ -137,6 +137,8 @@ pub struct Config {
     pub register_name_server_period_ms: u64,
     /// `slaveReadEnable`: consumers far behind are told to read from a slave.
     pub slave_read_enable: bool,
+    /// `forceRegister`: name servers are reminded of topics they have been told of.
+    pub force_register: bool,
     /// `enableSplitRegistration`: registrations have at most `split_registration_size` topics.
     pub split_registration: bool,
     /// `splitRegistrationSize`.
@@ -297,6 +299,7 @@ impl Config {
             server_side_reset: true,
             flush_consumer_offset_interval_ms: 5000,
             register_name_server_period_ms: 30_000,
+            force_register: true,
             split_registration: false,
             split_registration_size: 800,
             light: LightQueues { lmq: false, multi_dispatch: false, quota: false, queues_max: 20_000 },

@@ -184,7 +184,7 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
         request::VIEW_MESSAGE_BY_ID => lookup::view(broker, command),
         request::QUERY_CONSUME_TIME_SPAN => lookup::consume_time_span(broker, command),
         request::QUERY_CONSUME_QUEUE => lookup::consume_queue(broker, command),
-        request::UPDATE_AND_CREATE_TOPIC => admin::put_topic(command),
+        request::UPDATE_AND_CREATE_TOPIC => admin::put_topic(broker, command),
         request::DELETE_TOPIC_IN_BROKER => admin::delete_topic(broker, command),
         request::GET_ALL_TOPIC_CONFIG => admin::all_topics(broker, command),
         request::GET_TOPIC_CONFIG => admin::topic(broker, command),
@@ -207,7 +207,7 @@ fn serve_figures(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         request::QUERY_TOPICS_BY_CONSUMER => progress::topics_of_group(broker, command),
         request::QUERY_CORRECTION_OFFSET => progress::correction(broker, command),
         request::CLONE_GROUP_OFFSET => progress::clone_offsets(broker, command),
-        request::UPDATE_AND_CREATE_TOPIC_LIST => admin::put_topics(command),
+        request::UPDATE_AND_CREATE_TOPIC_LIST => admin::put_topics(broker, command),
         request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST => admin::put_groups(command),
         request::GET_ALL_CONSUMER_OFFSET => admin::consumer_offsets(broker),
         request::GET_ALL_DELAY_OFFSET => admin::delay_offsets(broker),
@@ -215,6 +215,12 @@ fn serve_figures(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         request::GET_BROKER_HA_STATUS => admin::replication(broker),
         request::GET_BROKER_EPOCH_CACHE => admin::epochs(),
         request::RESET_MASTER_FLUSH_OFFSET => admin::reset_master_flush(command),
+        request::UPDATE_COLD_DATA_FLOW_CTR_CONFIG | request::REMOVE_COLD_DATA_FLOW_CTR_CONFIG => {
+            admin::put_bounds()
+        }
+        request::GET_COLD_DATA_FLOW_CTR_INFO => admin::bounds(broker),
+        request::SET_COMMITLOG_READ_MODE => admin::set_read_ahead(command),
+        request::GET_ALL_MESSAGE_REQUEST_MODE => assign::all_modes(broker),
         request::VIEW_BROKER_STATS_DATA => stats::view(broker, command),
         request::GET_ALL_PRODUCER_INFO => clients::all_producers(&broker.clients),
         request::QUERY_SUBSCRIPTION_BY_CONSUMER => clients::subscription(&broker.clients, command),

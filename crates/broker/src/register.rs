@@ -1,6 +1,8 @@
 //! Registration with name servers (`BrokerOuterAPI.registerBrokerAll`): in full after a reconnection, at once for topics
 //! that changed, and every period a question whether the name server still has this version of the table; when it has
-//! not, in full again. So a broker with 60,000 topics at rest sends a few bytes per period.
+//! not, in full again. When it has, it is reminded of some thousands of topics, the next ones each period: of one version
+//! it takes over only what it lacks, so a topic that was removed there alone comes back. That is the whole table of most
+//! brokers, and a few percent of one with 60,000 topics.
 //!
 //! A table larger than a request may be is sent in parts, which name servers merge. A name server takes changed topics
 //! over only when the version differs from the one it knows, so each part but the last says another version: the true
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use net::{Peer, Service, Workers};
 use serde::Serialize;
+use wire::body::KvTable;
 use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::{request, response};
@@ -21,9 +24,10 @@ use wire::frame::{Command, Encoding, FrameWriter};
 use wire::{hash, json};
 
 use crate::broker::Broker;
-use crate::topics::Topic;
+use crate::topics::{Topic, TopicChange};
 
-/// Topics in one registration unless `enableSplitRegistration` asks for fewer; about a megabyte.
+/// Topics in one registration unless `enableSplitRegistration` asks for fewer, and in one period's reminder; about a
+/// megabyte.
 const TOPICS_PER_REQUEST: usize = 5_000;
 
 /// How long a name server may take to answer (Java: `registerBrokerTimeoutMills`).
@@ -73,6 +77,7 @@ pub(crate) async fn connect(workers: &Workers, name_server: &str) -> std::io::Re
 async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
     let mut changes = broker.topics.watch();
     let mut registered = None;
+    let mut reminder = Reminder::default();
     let mut due = tokio::time::Instant::now();
     while !peer.is_closed() {
         let generation = *changes.borrow_and_update();
@@ -81,7 +86,8 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
         if is_due {
             due = now + Duration::from_millis(broker.config.register_name_server_period_ms);
         }
-        if let Err(error) = bring_up_to_date(broker, peer, registered, is_due).await {
+        let reminder = is_due.then_some(&mut reminder);
+        if let Err(error) = bring_up_to_date(broker, peer, registered, reminder).await {
             tracing::warn!(%name_server, %error, "the registration failed; it is repeated");
             return peer.close();
         }
@@ -95,12 +101,13 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
     }
 }
 
-/// Tells a name server what changed since `registered`, the generation it was told last on this connection.
+/// Tells a name server what changed since `registered`, the generation it was told last on this connection; once a period
+/// also what it may have lost.
 async fn bring_up_to_date(
     broker: &Broker,
     peer: &Peer,
     registered: Option<u64>,
-    is_due: bool,
+    reminder: Option<&mut Reminder>,
 ) -> Result<(), RegisterError> {
     if let Some((version, topics)) = registered.and_then(|known| broker.topics.changed_after(known)) {
         let told = topics.is_empty() && registered == Some(broker.topics.generation());
@@ -108,12 +115,47 @@ async fn bring_up_to_date(
             // Also when topics were only removed: the version is another.
             register(broker, peer, version, &topics).await?;
         }
-        if !is_due || has_version(broker, peer, version).await? {
-            return Ok(());
+        let Some(reminder) = reminder else { return Ok(()) };
+        if has_version(broker, peer, version).await? {
+            return remind(broker, peer, version, reminder).await;
         }
     }
     let (version, topics) = broker.topics.snapshot();
     register(broker, peer, version, &topics).await
+}
+
+/// How far in its table a broker has reminded a name server.
+#[derive(Default)]
+struct Reminder {
+    next: usize,
+}
+
+impl Reminder {
+    /// The next of `count` topics; from the beginning again behind the last one.
+    fn take(&mut self, count: usize) -> std::ops::Range<usize> {
+        let first = if self.next < count { self.next } else { 0 };
+        let end = count.min(first + TOPICS_PER_REQUEST);
+        self.next = if end < count { end } else { 0 };
+        first..end
+    }
+}
+
+/// Registers topics once more with a name server that has `version`.
+async fn remind(
+    broker: &Broker,
+    peer: &Peer,
+    version: DataVersion,
+    reminder: &mut Reminder,
+) -> Result<(), RegisterError> {
+    let (now, topics) = broker.topics.snapshot();
+    // Under a version it does not have it would take these for all that changed.
+    if !broker.config.force_register || now != version {
+        return Ok(());
+    }
+    for part in topics[reminder.take(topics.len())].chunks(part_size(broker)) {
+        register_part(broker, peer, version, part).await?;
+    }
+    Ok(())
 }
 
 /// `QUERY_DATA_VERSION` (322): whether a name server has this version of the table, which also counts as a sign of life.
@@ -140,8 +182,7 @@ async fn register(
     version: DataVersion,
     topics: &[Arc<Topic>],
 ) -> Result<(), RegisterError> {
-    let config = &broker.config;
-    let size = if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST };
+    let size = part_size(broker);
     // An empty table is registered as well.
     let count = topics.len().div_ceil(size).max(1);
     for (index, part_version) in part_versions(version, count).enumerate() {
@@ -150,6 +191,12 @@ async fn register(
         register_part(broker, peer, part_version, part).await?;
     }
     Ok(())
+}
+
+/// Most topics in one request.
+fn part_size(broker: &Broker) -> usize {
+    let config = &broker.config;
+    if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST }
 }
 
 /// The version each part says: all differ, and the last one is the table's.
@@ -208,10 +255,32 @@ async fn register_part(
             .finish(&body);
     };
     let reply = peer.call(Encoding::Json, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?;
-    if reply.code == response::SUCCESS {
-        return Ok(());
+    if reply.code != response::SUCCESS {
+        return Err(RegisterError::Refused(reply.code, reply.remark.unwrap_or_default()));
     }
-    Err(RegisterError::Refused(reply.code, reply.remark.unwrap_or_default()))
+    if !reply.body.is_empty() {
+        take_order(broker, &reply.body);
+    }
+    Ok(())
+}
+
+/// Marks the topics that a name server has an order configuration for (`TopicConfigManager.updateOrderTopicConfig`).
+fn take_order(broker: &Broker, body: &[u8]) {
+    let KvTable { table } = match json::from_slice(body) {
+        Ok(table) => table,
+        Err(error) => {
+            return tracing::warn!(%error, "the order configuration of a name server cannot be read");
+        }
+    };
+    let is_new = |name: &String| broker.topics.find(name).is_some_and(|topic| !topic.config.order);
+    let changes: Vec<_> = table.into_keys().filter(is_new).map(TopicChange::Order).collect();
+    if changes.is_empty() {
+        return;
+    }
+    tracing::info!(?changes, "topics are ordered from now on");
+    if let Err(error) = broker.topics.commit(vec![changes], broker.now_ms()).remove(0) {
+        tracing::error!(%error, "the order of topics could not be stored; it is tried again");
+    }
 }
 
 /// The fields that name the broker in every request to a name server.

@@ -7,6 +7,7 @@ use wire::frame::Command;
 use wire::json;
 
 use super::check_topic;
+use crate::broker::Broker;
 use crate::changes::Change;
 use crate::groups::{GroupChange, check_group};
 use crate::topics::{TopicChange, attributes};
@@ -25,11 +26,11 @@ struct Groups {
 }
 
 /// 18 `UPDATE_AND_CREATE_TOPIC_LIST`.
-pub(crate) fn put_topics(command: &Command<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn put_topics(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let Topics { topic_config_list } = json::from_slice(command.body)?;
     let mut topics = Vec::new();
     for mut config in topic_config_list {
-        check_topic(&config)?;
+        check_topic(broker, &config)?;
         // The members carry the sign that an alteration begins with.
         let text = |(name, value): (&String, &String)| match name.strip_prefix('-') {
             Some(_) => name.clone(),

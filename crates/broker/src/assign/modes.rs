@@ -28,6 +28,11 @@ impl Modes {
         self.table().message_request_mode_map.get(topic)?.get(group).cloned()
     }
 
+    /// The table as the file holds it.
+    pub(super) fn text(&self) -> Vec<u8> {
+        json::to_vec_as(&*self.table(), Dialect::Standard)
+    }
+
     /// Sets the mode of a topic and a group; waits for the disk.
     pub(super) fn set(&self, mode: RequestMode) -> Result<(), persist::Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);

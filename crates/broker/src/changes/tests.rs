@@ -178,6 +178,53 @@ fn a_topic_is_deleted_with_its_offsets() {
 }
 
 #[test]
+fn the_positions_of_a_deleted_topic_are_off_the_disk_before_its_connection_goes_on() {
+    let fixture = Fixture::new();
+    fixture.queue("T", 0);
+    fixture.broker.offsets.commit("g", "T", 0, 7);
+    fixture.broker.save();
+    let change = Change::from(TopicChange::Remove("T".to_owned()));
+    fixture.broker.store_changes(std::iter::once(change)).remove(0).unwrap();
+    let fixture = fixture.killed();
+    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+}
+
+#[test]
+fn a_topic_is_deleted_with_what_its_groups_popped_of_it() {
+    let fixture = Fixture::new();
+    for group in ["g", "h_T"] {
+        fixture.broker.groups.make(group, 1).unwrap();
+    }
+    let retries = ["%RETRY%g_T", "%RETRY%g+T", "%RETRY%g", "%RETRY%g_U", "%RETRY%h_T"];
+    for topic in ["T"].into_iter().chain(retries) {
+        fixture.put(topic, 0, b"m", b"");
+        fixture.broker.offsets.commit("g", topic, 0, 1);
+    }
+    // `%RETRY%h_T` is the retry topic of the group of that name.
+    fixture.broker.offsets.commit("h", "T", 0, 1);
+    assert_eq!(fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
+    let broker = &fixture.broker;
+    for topic in ["T", "%RETRY%g_T", "%RETRY%g+T"] {
+        assert!(broker.topics.find(topic).is_none(), "{topic}");
+        assert!(broker.store.find_queue(topic, 0).is_none(), "{topic}");
+        assert_eq!(broker.offsets.committed("g", topic, 0), None, "{topic}");
+    }
+    for topic in ["%RETRY%g", "%RETRY%g_U", "%RETRY%h_T"] {
+        assert!(broker.topics.find(topic).is_some(), "{topic}");
+        assert!(broker.store.find_queue(topic, 0).is_some(), "{topic}");
+        assert_eq!(broker.offsets.committed("g", topic, 0), Some(1), "{topic}");
+    }
+}
+
+#[test]
+fn what_a_crash_left_of_a_deleted_topic_goes_when_it_is_deleted_again() {
+    let fixture = Fixture::new();
+    fixture.broker.offsets.commit("g", "T", 0, 7);
+    assert_eq!(fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
+    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+}
+
+#[test]
 fn the_thread_writes_what_waits_before_it_ends() {
     let fixture = Fixture::new();
     let peer = peer(1);

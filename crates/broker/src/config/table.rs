@@ -108,6 +108,9 @@ properties! {
     "maxLmqConsumeQueueNum" Live "most light queues with enableLmqQuota" {
         light.queues_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
+    "forceRegister" Live "name servers are told again of 5000 topics every period, so that one they lost comes back" {
+        force_register = flag, show
+    }
     "enableSplitRegistration" Live "registrations have at most splitRegistrationSize topics instead of 5000" {
         split_registration = flag, show
     }

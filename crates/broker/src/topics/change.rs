@@ -20,6 +20,8 @@ pub(crate) enum TopicChange {
     Ensure(TopicConfig),
     /// Makes or replaces the topic; the attributes of the one there now are altered and its unknown members kept.
     Put(TopicConfig, Alterations),
+    /// Marks the topic as one whose messages have an order across brokers, if it exists.
+    Order(String),
     /// Removes the topic if it exists.
     Remove(String),
 }
@@ -28,7 +30,7 @@ impl TopicChange {
     fn name(&self) -> &str {
         match self {
             Self::Ensure(config) | Self::Put(config, _) => &config.topic_name,
-            Self::Remove(name) => name,
+            Self::Order(name) | Self::Remove(name) => name,
         }
     }
 
@@ -36,7 +38,7 @@ impl TopicChange {
     pub(crate) fn removed(&self) -> Option<String> {
         match self {
             Self::Remove(name) => Some(name.clone()),
-            Self::Ensure(_) | Self::Put(..) => None,
+            Self::Ensure(_) | Self::Put(..) | Self::Order(_) => None,
         }
     }
 }
@@ -147,6 +149,10 @@ fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<
         TopicChange::Ensure(_) if now.is_some() => return Ok(None),
         TopicChange::Ensure(config) => config,
         TopicChange::Remove(_) => return Ok(now.map(|_| None)),
+        TopicChange::Order(_) => match now.map(|topic| &topic.config) {
+            Some(config) if !config.order => TopicConfig { order: true, ..config.clone() },
+            _ => return Ok(None),
+        },
         TopicChange::Put(config, alterations) => {
             let known = now.map(|topic| &topic.config);
             let attributes = altered(known.map(|known| &known.attributes), &alterations)?;

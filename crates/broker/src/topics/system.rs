@@ -40,6 +40,12 @@ pub(crate) fn system_topic_names(broker: &Broker) -> Vec<String> {
     system_topics(broker).into_iter().map(|(name, ..)| name).collect()
 }
 
+/// Whether the broker keeps a topic for itself or for tools; some have the names of cluster and broker
+/// (`TopicConfigManager.init`, `TopicValidator.isSystemTopic`).
+pub(crate) fn is_system_topic(broker: &Broker, name: &str) -> bool {
+    names::is_system_topic(name) || system_topics(broker).iter().any(|(system, ..)| system == name)
+}
+
 /// Makes those that are missing.
 pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
     let missing =
