@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use client::{
-    Client, Config, Message, Producer, ProducerConfig, PushConfig, PushConsumer, TRACE_TOPIC, Verdict,
+    Client, Config, Message, PopConfig, PopConsumer, Producer, ProducerConfig, PushConfig, PushConsumer,
+    TRACE_TOPIC, Verdict,
 };
 use wire::codes::request;
 
@@ -98,6 +99,52 @@ fn the_example_of_pulling_finds_what_its_condition_asks_for() {
 fn the_example_of_pops_finishes_every_job() {
     let stage = Stage::start(&[]);
     block_on(pop::run(&namesrv(&stage, "Jobs"), "Jobs")).expect("twelve jobs");
+}
+
+#[test]
+fn two_members_share_what_they_pop_and_one_goes_on_for_the_other() {
+    let stage = Stage::start(&[]);
+    let namesrv = namesrv(&stage, "Shared");
+    let join = async |client: &Client| {
+        let config = PopConfig { from_first: true, batch: 4, ..PopConfig::new("G", "Shared", "*") };
+        PopConsumer::start(client, config).await.expect("a member")
+    };
+    let work = async |member: &PopConsumer| {
+        let mut bodies = Vec::new();
+        loop {
+            let popped = member.pop(Duration::from_secs(2)).await.expect("an answer");
+            if popped.is_empty() {
+                return bodies;
+            }
+            for one in popped {
+                member.ack(&one).await.expect("acknowledged");
+                bodies.push(String::from_utf8(one.message.body).expect("text"));
+            }
+        }
+    };
+    block_on(async {
+        let clients = [(); 2].map(|()| Client::start(Config::new(&namesrv)).expect("a client"));
+        let producer = Producer::new(&clients[0], ProducerConfig::new("P"));
+        let send = async |from: u32, until: u32| {
+            for number in from..until {
+                producer.send(&Message::new("Shared", number.to_string())).await.expect("stored");
+            }
+        };
+        let members = [join(&clients[0]).await, join(&clients[1]).await];
+        send(0, 400).await;
+        let (mut all, other) = tokio::join!(work(&members[0]), work(&members[1]));
+        assert!(!all.is_empty() && !other.is_empty(), "{} and {}", all.len(), other.len());
+        all.extend(other);
+        members[1].shutdown().await;
+        send(400, 500).await;
+        all.extend(work(&members[0]).await);
+        all.sort_unstable_by_key(|text| text.parse::<u32>().expect("a number"));
+        let sent: Vec<_> = (0..500).map(|number| number.to_string()).collect();
+        assert_eq!(all, sent, "each once");
+        members[0].shutdown().await;
+        producer.shutdown().await;
+        clients.iter().for_each(Client::shutdown);
+    });
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn a_held_pull_of_a_group_that_may_no_longer_consume_is_asked_again() {
     let held = consumer.ask(request::PULL_MESSAGE, |writer| header.write(writer), &[]).unwrap();
     assert!(consumer.receive_within(Duration::from_millis(100)).is_none(), "nothing to answer yet");
     let group = br#"{"groupName":"CG","consumeEnable":false}"#;
-    let changed = producer.call(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, |_| {}, group);
+    let changed = producer.call(request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, |writer| writer, group);
     assert_eq!(changed.code, response::SUCCESS, "{changed:?}");
     fill(&mut producer, "Stopped", 1, b"");
     check(&consumer.answer(held).unwrap(), response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 1);

@@ -61,7 +61,7 @@ fn files_wait_for_the_groups_that_have_not_consumed_them() {
 fn a_message_that_is_missed_holds_up_no_more_than_the_next_one() {
     let fixture = Fixture::new();
     fill(&fixture, "T", 25);
-    fixture.broker.offsets.commit("slow", "T", 0, 12);
+    consumed(&fixture, "slow", "T", 12);
     let root = fixture.config_path("..");
     let file = std::fs::File::options().write(true).open(root.join("consumequeue/T/0/00000000000000000000"));
     let blank = b"\0\0\0\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0\0\0\0\0".repeat(2);
