@@ -88,6 +88,7 @@ fn bounds_of_cold_reads_are_accepted_without_effect() {
 fn the_modes_of_groups_are_read_whole() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
+    fixture.broker.groups.make("g", 1).unwrap();
     let mode = r#"{"consumerGroup":"g","mode":"POP","popShareQueueNum":1,"topic":"T"}"#;
     assert_eq!(fixture.ask(request::SET_MESSAGE_REQUEST_MODE, &[], mode.as_bytes()).0, 0);
     let (code, _, body) = fixture.ask(request::GET_ALL_MESSAGE_REQUEST_MODE, &[], b"");
