@@ -106,6 +106,12 @@ fn seconds_to_duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX / 4)
 }
 
+/// A number above zero.
+pub(super) fn above_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("expected a number above 0, found {text:?}"))
+}
+
 pub(super) fn namesrv_default() -> String {
     std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
 }
@@ -153,7 +159,7 @@ pub struct Sending {
     #[arg(long)]
     pub json_headers: bool,
     /// Sends this many messages per second whatever the answers do; latency counts from the intended send time.
-    #[arg(long, value_name = "PER_SECOND")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = above_zero)]
     pub rate: Option<f64>,
 }
 

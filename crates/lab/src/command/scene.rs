@@ -1,5 +1,6 @@
 //! Flags of the scenarios.
 
+use super::flags::above_zero;
 use super::vary::Vary;
 use crate::generator::{Consume, Payload, Send, Sizes};
 use crate::judge::guards::Slo;
@@ -25,15 +26,15 @@ pub struct Scene {
     /// Topics that share the load.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub topics: u32,
-    /// Seconds of load before it counts.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
-    pub warmup: u32,
-    /// Seconds that count.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
-    pub duration: u32,
-    /// Times each cell is run.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repeats: u32,
+    /// Seconds of load before it counts; 5, or what the scale of a seed says.
+    #[arg(long, value_name = "SECONDS")]
+    pub warmup: Option<u32>,
+    /// Seconds that count; 30, or what the scale of a seed says.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub duration: Option<u32>,
+    /// Times each cell is run; 3. Soaks are run once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: Option<u32>,
     /// Producers; they share the threads.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub producers: u32,
@@ -57,10 +58,10 @@ pub struct Scene {
     pub groups: u32,
     /// Messages per second whatever the answers do; latency counts from the intended time. Without, every thread
     /// waits for its answer.
-    #[arg(long, value_name = "PER_SECOND")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = above_zero)]
     pub rate: Option<f64>,
     /// Seconds within which the rate grows from nothing.
-    #[arg(long, value_name = "SECONDS", requires = "rate")]
+    #[arg(long, value_name = "SECONDS", requires = "rate", value_parser = above_zero)]
     pub ramp: Option<f64>,
     /// Bodies: `random`, `repeat:BYTES` (repeating, so that compression has something to do), or `file:PATH`.
     #[arg(long, value_name = "KIND", default_value = "random", value_parser = payload)]
@@ -109,6 +110,24 @@ impl Scene {
             scene: Scene,
         }
         <Line as clap::Parser>::parse_from(["probe"]).scene
+    }
+
+    /// Seconds of load before it counts.
+    #[must_use]
+    pub fn warmup(&self) -> u32 {
+        self.warmup.unwrap_or(5)
+    }
+
+    /// Seconds that count.
+    #[must_use]
+    pub fn duration(&self) -> u32 {
+        self.duration.unwrap_or(30)
+    }
+
+    /// Times each cell is run.
+    #[must_use]
+    pub fn repeats(&self) -> u32 {
+        self.repeats.unwrap_or(3)
     }
 
     /// What bodies hold.

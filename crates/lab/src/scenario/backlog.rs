@@ -65,10 +65,10 @@ pub(super) fn stages(scene: &Scene, fill: u64, (filling, draining): (u32, u32)) 
     let stage = |name, seconds, action, until| Stage { name, seconds, action, until };
     vec![
         stage("start", 0, Action::StartReaders, Until::Time),
-        stage("warmup", scene.warmup.max(1), Action::StartLanes, Until::Time),
-        Stage::new("before", scene.duration),
+        stage("warmup", scene.warmup().max(1), Action::StartLanes, Until::Time),
+        Stage::new("before", scene.duration()),
         stage("during", filling, Action::StopReaders, Until::Sent(fill)),
         stage("drain", draining, Action::StartReaders, Until::Drained),
-        Stage::new("after", scene.duration),
+        Stage::new("after", scene.duration()),
     ]
 }

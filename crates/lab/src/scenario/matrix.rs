@@ -67,7 +67,7 @@ impl Plan for Plain {
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        Stage::plain(self.scene.warmup, self.scene.duration)
+        Stage::plain(self.scene.warmup(), self.scene.duration())
     }
 }
 
