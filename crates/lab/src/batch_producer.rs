@@ -69,10 +69,10 @@ async fn send(flags: &BatchProducerFlags, message: Message) -> Result<(), Error>
     };
     let lanes = plan.lanes(&places, (&tally, clock), work);
     let workers = session::workers(sending.cores, usize::MAX)?;
-    let periodic = |now, rates: &_| line::batch_producer(now, rates, messages_each);
+    let periodic = |now, rates: &_| line::batch_producer(now, rates, messages_each, run.format);
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {
-        println!("[Complete] {}", periodic(clock.epoch_ms(clock.now_ns()), rates));
+        println!("[Complete] {}", periodic(finished.ended_ms, rates));
     }
     session::tell(run, &finished)?;
     workers.shutdown();

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::command::ConsumerFlags;
 use crate::load::Clock;
 use crate::producer::refuse_unserved;
+use crate::report::line::zone_ms;
 use crate::report::{Latency, Outcome, Snapshot};
 use crate::session;
 use client::{Client, Config, Expression, PushConfig, PushConsumer, Received, TRACE_TOPIC, Verdict};
@@ -122,6 +123,8 @@ async fn watch(
     let signalled = session::signalled();
     tokio::pin!(warm, limit, signalled);
     let mut warming = !run.warm().is_zero();
+    let zone_ms = zone_ms();
+    let wall_ms = || clock.epoch_ms(clock.now_ns()).saturating_add_signed(zone_ms);
     // Messages delivered while the consumer started count too.
     let mut first = Snapshot { at_ms: clock.now_ns() / 1_000_000, ..Snapshot::default() };
     loop {
@@ -137,7 +140,7 @@ async fn watch(
             () = &mut signalled => return (first, counts()),
             _ = samples.tick() => window.push(figures.sample(clock.now_ns() / 1_000_000)),
             _ = reports.tick() => {
-                if let Some(line) = window.line(clock.epoch_ms(clock.now_ns()), figures) {
+                if let Some(line) = window.line((wall_ms(), run.format), figures) {
                     println!("{line}");
                 }
             }

@@ -1,7 +1,7 @@
 //! What is to be sent and read.
 
 use crate::Error;
-use crate::load::{Message, Pace, body};
+use crate::load::{Message, Pace, Spread, body};
 use crate::session::Wanted;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -215,11 +215,9 @@ impl Workload {
         format!("lab_{}_{number}", self.topic)
     }
 
-    /// Connections over all brokers: none without requests, and none that would have no request in flight.
-    pub(crate) fn lanes(&self, brokers: usize) -> u32 {
-        let wanted =
-            u32::try_from(brokers).unwrap_or(u32::MAX).saturating_mul(self.connections * self.producers);
-        wanted.min(self.in_flight())
+    /// Connections over all brokers, and what is in flight on each.
+    pub(crate) fn spread(&self, brokers: usize) -> Spread {
+        Spread::new(brokers, self.connections * self.producers, self.in_flight(), self.rate.is_some())
     }
 
     /// Refuses what cannot work.
@@ -236,6 +234,13 @@ impl Workload {
             return refused(format!(
                 "content can be checked in single messages of {least} bytes or more without compression"
             ));
+        }
+        let is_rate = |number: f64| number.is_finite() && number > 0.0;
+        if self.rate.is_some_and(|rate| !is_rate(rate)) {
+            return refused(format!("a rate of {}: expected one above 0", self.rate.unwrap_or_default()));
+        }
+        if self.ramp.is_some_and(|(first, seconds)| !(first == 0.0 || is_rate(first)) || !is_rate(seconds)) {
+            return refused(format!("a ramp of {:?}: expected a rate and seconds above 0", self.ramp));
         }
         if self.send == Send::OneWay && (self.rate.is_none() || self.checked) {
             return refused(

@@ -29,7 +29,7 @@ pub struct Target {
 pub struct Stamp {
     /// Request id.
     pub opaque: i32,
-    /// Client clock, milliseconds since 1970.
+    /// Client clock, milliseconds since 1970, when the request leaves.
     pub epoch_ms: u64,
     /// The moving part of a unique key: milliseconds of the month, then a counter that never repeats within one.
     pub month_ms: u32,
@@ -39,7 +39,8 @@ pub struct Stamp {
     pub sequence: u64,
     /// Requests with a smaller number are settled: stored, refused or given up.
     pub floor: u64,
-    /// When latency begins to count, microseconds since 1970.
+    /// When latency begins to count, microseconds since 1970: messages are born then, so that consumers count a delay of
+    /// this process too.
     pub since_us: u64,
 }
 
@@ -141,7 +142,7 @@ impl Template {
             }
             Encoding::Json => digits(&mut bytes[front.opaque_at..front.opaque_at + 10], stamp.opaque as u64),
         }
-        digits(&mut bytes[front.born_at..front.born_at + BORN_MS.len()], stamp.epoch_ms);
+        digits(&mut bytes[front.born_at..front.born_at + BORN_MS.len()], stamp.since_us / 1000);
         let next = front.places.patch(bytes, stamp, stamp.counter);
         let start = out.len();
         out.extend_from_slice(&self.body);
