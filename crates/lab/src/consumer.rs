@@ -5,7 +5,6 @@ mod figures;
 use crate::Error;
 use crate::command::ConsumerFlags;
 use crate::load::Clock;
-use crate::producer::refuse_unserved;
 use crate::report::line::zone_ms;
 use crate::report::{Latency, Outcome, Snapshot};
 use crate::session;
@@ -18,9 +17,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Consumes until the duration or a signal is reached.
 ///
 /// # Errors
-/// A flag cannot be served, the expression's file cannot be read, or the cluster cannot be reached at the start.
+/// The filter is not understood, the expression's file cannot be read, or the cluster cannot be reached at the start.
 pub fn run(flags: &ConsumerFlags) -> Result<(), Error> {
-    refuse_unserved(flags.run.acl.0, false)?;
     let expression = expression(flags)?;
     let group = group(flags, now_ms());
     println!("{}", opening(flags, &group, expression.as_ref()));
@@ -65,7 +63,7 @@ fn expression(flags: &ConsumerFlags) -> Result<Option<Expression>, Error> {
 
 async fn consume(flags: &ConsumerFlags, group: String, expression: Option<Expression>) -> Result<(), Error> {
     let run = &flags.run;
-    let client = Client::start(Config::new(&run.namesrv))?;
+    let client = Client::start(Config { credentials: run.credentials(), ..Config::new(&run.namesrv) })?;
     let figures = Arc::new(Figures::default());
     if let Some(expression) = &expression {
         println!("Expression: {}", expression.text());

@@ -9,7 +9,7 @@ pub(crate) use ending::Ending;
 use crate::Error;
 use crate::command::{Bool, LineFormat, Sending, TransactionProducerFlags};
 use crate::load::Clock;
-use crate::producer::{encoding, key_prefix, message, refuse_unserved};
+use crate::producer::{encoding, key_prefix, message, refuse_trace};
 use crate::report::{Rates, Tally};
 use crate::session::{self, Plan};
 use half::{Checks, Half};
@@ -25,7 +25,7 @@ const GROUP: &str = "benchmark_transaction_producer";
 /// # Errors
 /// A flag cannot be served, or the cluster cannot be reached at the start.
 pub fn run(flags: &TransactionProducerFlags) -> Result<(), Error> {
-    refuse_unserved(flags.run.acl.0, flags.run.trace.0)?;
+    refuse_trace(&flags.run)?;
     if flags.message_size < verdict::BYTES {
         let why = format!("messages of {} bytes, at least {} are needed", flags.message_size, verdict::BYTES);
         return Err(Error::Flag { flag: "-s", why });
@@ -65,6 +65,7 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
     let checks = Arc::new(Checks::default());
     let mut half = message(GROUP, &run.topic, &sending)?;
     half.is_half = true;
+    half.credentials = run.credentials();
     half.sys_flag |= wire::record::sys_flag::TRANSACTION_PREPARED;
     let meta = |lane| Meta {
         batch: flags.batch.unwrap_or_else(|| clock.epoch_ms(0)).cast_signed(),
@@ -77,7 +78,7 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
         let message =
             crate::load::Message { key_prefix: key_prefix(client.ip(), clock, index), ..half.clone() };
         let template = crate::load::Template::single(&message, targets, encoding(&sending));
-        let ending = Ending::new(encoding(&sending), GROUP, client.id());
+        let ending = Ending::new(encoding(&sending), GROUP, client.id()).signed_by(run.credentials());
         Half::new(template, meta(index), ending, checks.clone())
     };
     let lanes = plan.lanes(&places, (&tally, clock), work);

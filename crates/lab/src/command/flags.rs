@@ -74,10 +74,10 @@ pub struct Run {
     /// Milliseconds between two lines.
     #[arg(long = "ri", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub report_interval: u64,
-    /// Message trace, on or off.
+    /// Message trace, on or off: producer and consumer write one.
     #[arg(short = 'm', value_name = "BOOL", default_value_t = Bool(false))]
     pub trace: Bool,
-    /// Access control, on or off.
+    /// Access control, on or off: requests are signed with the keys.
     #[arg(short = 'a', value_name = "BOOL", default_value_t = Bool(false))]
     pub acl: Bool,
     /// Access key.
@@ -93,6 +93,12 @@ impl Run {
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
         self.duration.map(|seconds| seconds_to_duration(seconds) + self.warm())
+    }
+
+    /// Who signs requests, with -a true.
+    #[must_use]
+    pub fn credentials(&self) -> Option<client::Credentials> {
+        self.acl.0.then(|| client::Credentials::new(&self.access_key, &self.secret_key))
     }
 
     /// How long results are not counted.

@@ -15,6 +15,9 @@ pub(crate) const PRODUCER_GROUP: &str = "lab_producer";
 /// Bytes of one-way requests that may wait for a socket before its connection is given up.
 pub(crate) const ONE_WAY_BYTES_MAX: usize = 256 << 20;
 
+/// Bytes of further properties: with those of every message they fit into what a message has room for, 32,767.
+const PROPERTIES_BYTES_MAX: u32 = 32_000;
+
 /// Everything a generator needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -242,6 +245,10 @@ impl Workload {
         if self.ramp.is_some_and(|(first, seconds)| !(first == 0.0 || is_rate(first)) || !is_rate(seconds)) {
             return refused(format!("a ramp of {:?}: expected a rate and seconds above 0", self.ramp));
         }
+        if self.property_size > PROPERTIES_BYTES_MAX {
+            let found = self.property_size;
+            return refused(format!("{found} bytes of properties: expected at most {PROPERTIES_BYTES_MAX}"));
+        }
         if self.send == Send::OneWay && (self.rate.is_none() || self.checked) {
             return refused(
                 "what is sent one way needs a rate, and cannot be checked: nobody says what is stored"
@@ -365,6 +372,7 @@ impl Workload {
             batch: if self.batch > 1 { self.batch } else { 0 },
             is_half: self.send == Send::Transaction,
             is_one_way: self.send == Send::OneWay,
+            credentials: None,
         })
     }
 

@@ -23,6 +23,7 @@ fn message() -> Message {
         batch: 0,
         is_half: false,
         is_one_way: false,
+        credentials: None,
     }
 }
 
@@ -95,6 +96,26 @@ fn batches_have_a_key_per_message() {
         let ends: Vec<_> = (0..4).map(|index| &get(index, "UNIQ_KEY")[28..]).collect();
         assert_eq!(ends, ["FFFE", "FFFF", "0000", "0001"]);
         assert_eq!((get(0, "TAGS"), get(3, "TAGS"), get(3, "KEYS")), ("tag0", "tag0", "1700000000"));
+    }
+}
+
+#[test]
+fn every_request_is_signed_as_it_is_sent() {
+    let credentials = client::Credentials::new("user", "secret");
+    let message = Message { credentials: Some(credentials.clone()), ..message() };
+    for encoding in [Encoding::Json, Encoding::Binary] {
+        let single = Template::single(&message, &targets(), encoding);
+        let batch = Template::batch(&Message { batch: 4, ..message.clone() }, 4, &targets(), encoding);
+        for template in [single, batch] {
+            let mut out = b"the request before".to_vec();
+            let begin = out.len();
+            template.append_filled(&mut out, 11, &STAMP, |body| body[50] = b'#');
+            let command = Command::decode(&mut out[begin..]).unwrap();
+            assert_eq!((command.body[50], command.fields.text("AccessKey")), (b'#', Some("user")));
+            let values = client::signed_fields(&command.fields).into_iter().map(|(_, value)| value);
+            let expected = credentials.sign(values.chain([command.body]));
+            assert_eq!(command.fields.bytes("Signature"), Some(&expected[..]), "{encoding:?}");
+        }
     }
 }
 
