@@ -192,3 +192,35 @@ fn what_becomes_of_a_message_is_written_down() {
     let sent = records.iter().find(|record| record.starts_with("Pub|")).expect("counted above");
     assert!(sent.contains("|DefaultRegion|P|Traced|") && sent.ends_with("|true"), "{sent}");
 }
+
+#[test]
+fn the_lab_writes_traces_of_what_it_sends() {
+    let stage = Stage::start(&["traceTopicEnable=true"]);
+    let namesrv = namesrv(&stage, "Traced");
+    let line = format!("producer -n {namesrv} -t Traced -w 2 -s 33 -q 7 -l 3 -k true -m true");
+    lab::run(lab::command::Lab::new(line.split(' ').map(str::to_owned))).expect("seven messages");
+    let records = block_on(async {
+        let client = Client::start(Config::new(&namesrv)).expect("a client");
+        let reader = client::PullConsumer::new(&client, "R", "*");
+        reader.assign(&reader.queues(TRACE_TOPIC).await.expect("a route")).await.expect("queues");
+        let mut records = Vec::new();
+        while records.len() < 7 {
+            let messages = reader.poll(Duration::from_secs(5)).await.expect("traces");
+            assert!(!messages.is_empty(), "{records:?}");
+            for message in messages {
+                let text = String::from_utf8(message.body).expect("text");
+                records.extend(text.split_terminator('\u{2}').map(|record| record.replace('\u{1}', "|")));
+            }
+        }
+        client.shutdown();
+        records
+    });
+    assert_eq!(records.len(), 7, "{records:?}");
+    for record in records {
+        let fields: Vec<_> = record.split('|').collect();
+        assert_eq!((fields[0], fields[3], fields[4]), ("Pub", "benchmark_producer", "Traced"), "{record}");
+        assert!(fields[6].starts_with("tag") && fields[9] == "33" && fields[13] == "true", "{record}");
+        // Keys are seconds since 1970.
+        assert!(fields[7].parse::<u64>().is_ok_and(|seconds| seconds > 1_700_000_000), "{record}");
+    }
+}

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 /// Numbers of the signals on Linux.
 const STOP: i32 = 19;
 const CONTINUE: i32 = 18;
+const INTERRUPT: i32 = 2;
 
 /// How long the server stops.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -127,6 +128,38 @@ fn every_way_to_send_and_consume_reaches_the_consumers() {
         let is_one_way = factors.more.get("send").is_some_and(|send| send == "oneway");
         assert_eq!(sum(|row| row.max_us) == 0, is_one_way, "nobody answers what is sent one way");
     }
+}
+
+#[test]
+fn brokers_flush_again_as_they_did() {
+    let stage = Stage::start(&[]);
+    let address = stage.server.setup().namesrv().to_string();
+    let modes = |name: &str| {
+        let out = stage.home.path().join(name);
+        let fixed = ["lab", "modes", "-n", &address, "--threads", "2", "--out", out.to_str().unwrap()];
+        let times =
+            ["--warmup", "0", "--duration", "2", "--repeats", "1", "--no-selftest", "--free-min", "0"];
+        (vostok(&[&fixed[..], &times].concat()), out)
+    };
+    // What the next run finds is what the one before left.
+    let flushed = |out: &Path| {
+        let run = Archive::open(out).unwrap().run().unwrap();
+        run.target.brokers[0].settings["flushDiskType"].clone()
+    };
+    let (mut whole, first) = modes("whole");
+    assert!(whole.status().unwrap().success());
+    let (mut ended, second) = modes("ended");
+    let mut run = Process(ended.spawn().unwrap());
+    let begin = Instant::now();
+    while !second.join("cells/002-w2-s2048-q8-sync/1/load.csv").exists() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no second cell after a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    signal(run.0.id(), INTERRUPT).unwrap();
+    assert!(run.0.wait().unwrap().success());
+    let (mut last, third) = modes("last");
+    assert!(last.status().unwrap().success());
+    assert_eq!([&first, &second, &third].map(|out| flushed(out)), ["ASYNC_FLUSH"; 3]);
 }
 
 #[test]

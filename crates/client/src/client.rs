@@ -2,7 +2,7 @@
 
 use crate::heartbeat::{self, Groups};
 use crate::remote::{Remote, accept};
-use crate::{Error, Route, clock};
+use crate::{Credentials, Error, Route, clock};
 use net::tls::Security;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -29,6 +29,8 @@ pub struct Config {
     pub encoding: Encoding,
     /// Whether connections are encrypted.
     pub security: Security,
+    /// Who signs requests; without, they are not signed.
+    pub credentials: Option<Credentials>,
 }
 
 impl Config {
@@ -43,6 +45,7 @@ impl Config {
             workers: 1,
             encoding: Encoding::Json,
             security: Security::default(),
+            credentials: None,
         }
     }
 }

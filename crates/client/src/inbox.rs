@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc::SyncSender};
 use tokio::sync::{Notify, mpsc, oneshot};
 use wire::body::{ConsumerStatus, MessageQueue, ResetOffsetBody};
 use wire::codes::{request, response};
-use wire::frame::{Command, Encoding, FrameWriter, Head};
+use wire::frame::{Command, Encoding, Head};
 use wire::json;
 use wire::properties::key;
 
@@ -238,10 +238,4 @@ impl Service for Inbox {
             _ => {}
         }
     }
-}
-
-/// Begins a one-way request on a connection.
-pub(crate) fn tell(peer: &Peer, code: i32, write: impl FnOnce(FrameWriter<'_>)) -> Result<(), net::Gone> {
-    let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
-    peer.push(|out| write(FrameWriter::begin(out, head)))
 }

@@ -1,8 +1,8 @@
 //! Connections to name servers and brokers, made on first use, and calls over them.
 
-use crate::Error;
 use crate::client::Config;
-use crate::inbox::{self, Inbox};
+use crate::inbox::Inbox;
+use crate::{Credentials, Error, Signed};
 use net::{Limits, Peer, Reply, Workers};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::codes::response;
-use wire::frame::{Encoding, FrameWriter};
+use wire::frame::{Encoding, FrameWriter, Head};
 
 /// One connection that may be under way; whoever wants it waits for the same attempt.
 type Link = Arc<tokio::sync::Mutex<Option<Arc<Peer>>>>;
@@ -20,6 +20,7 @@ pub(crate) struct Remote {
     pub workers: Workers,
     pub inbox: Arc<Inbox>,
     encoding: Encoding,
+    pub credentials: Option<Credentials>,
     links: Mutex<HashMap<String, Link>>,
     name_servers: Vec<String>,
     /// Told when a connection was made: brokers must learn who we are, also after they were restarted.
@@ -44,6 +45,7 @@ impl Remote {
             )?,
             inbox: Arc::default(),
             encoding: config.encoding,
+            credentials: config.credentials.clone(),
             links: Mutex::default(),
             name_servers,
             dialed: Arc::default(),
@@ -75,7 +77,11 @@ impl Remote {
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<Reply, Error> {
         let peer = self.peer(address).await?;
-        Ok(peer.call(self.encoding, code, timeout, write).await?)
+        let Some(credentials) = &self.credentials else {
+            return Ok(peer.call(self.encoding, code, timeout, write).await?);
+        };
+        let signed = Signed::new(credentials, write);
+        Ok(peer.call(self.encoding, code, timeout, |frame| signed.write(frame)).await?)
     }
 
     /// As [`Remote::ask`]; every code but success is an error.
@@ -97,7 +103,8 @@ impl Remote {
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<(), Error> {
         let peer = self.peer(address).await?;
-        inbox::tell(&peer, code, write).map_err(|gone| Error::Call(net::CallError::Closed(gone.0)))
+        tell(&peer, self.credentials.as_ref(), code, write)
+            .map_err(|gone| Error::Call(net::CallError::Closed(gone.0)))
     }
 
     /// Asks the chosen name server, and the others in turn when it does not answer.
@@ -122,6 +129,23 @@ impl Remote {
         }
         Err(failure)
     }
+}
+
+/// Begins a one-way request on a connection.
+pub(crate) fn tell(
+    peer: &Peer,
+    credentials: Option<&Credentials>,
+    code: i32,
+    write: impl FnOnce(FrameWriter<'_>),
+) -> Result<(), net::Gone> {
+    let head = Head::one_way(Encoding::Json, code, peer.next_opaque());
+    peer.push(|out| {
+        let frame = FrameWriter::begin(out, head);
+        match credentials {
+            None => write(frame),
+            Some(credentials) => Signed::new(credentials, write).write(frame),
+        }
+    })
 }
 
 /// Turns every code but success into an error.

@@ -9,7 +9,8 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use record::{Consumed, Ending, Published};
+pub use record::Published;
+pub(crate) use record::{Consumed, Ending};
 
 use crate::{Client, Message, Producer, ProducerConfig, Received, clock};
 use record::Record;
@@ -35,7 +36,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 
 /// Writes traces of one producer or consumer. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Tracer {
+pub struct Tracer {
     group: Arc<str>,
     records: mpsc::Sender<Record>,
     /// Ends collecting; tells when everything was sent.
@@ -43,7 +44,8 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// Begins to send traces to `topic`; `None` when the client's threads have ended.
+    /// Begins to send traces of a group to `topic`; `None` when the client's threads have ended.
+    #[must_use]
     pub fn start(client: &Client, group: &str, topic: &str) -> Option<Self> {
         let (records, waiting) = mpsc::channel(WAITING_MAX);
         let (end, ended) = oneshot::channel();
@@ -75,19 +77,19 @@ impl Tracer {
     }
 
     /// A transaction was decided.
-    pub fn ended(&self, ending: &Ending<'_>) {
+    pub(crate) fn ended(&self, ending: &Ending<'_>) {
         self.put(ending.record(&self.group, clock::now_ms()));
     }
 
     /// Messages are given to the listener; the returned value tells how it went.
-    pub fn consuming(&self, messages: &[Received]) -> Consumed {
+    pub(crate) fn consuming(&self, messages: &[Received]) -> Consumed {
         let consumed = Consumed::new(messages, clock::now_ms());
         self.put(consumed.before(&self.group, messages));
         consumed
     }
 
     /// The listener is done with messages.
-    pub fn consumed(&self, consumed: &Consumed, messages: &[Received], is_done: bool) {
+    pub(crate) fn consumed(&self, consumed: &Consumed, messages: &[Received], is_done: bool) {
         self.put(consumed.after(&self.group, messages, (clock::now_ms(), is_done)));
     }
 

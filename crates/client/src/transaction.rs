@@ -3,17 +3,19 @@
 //! A message is stored as a *half* one that nobody sees. What becomes of it is told when the application knows; when
 //! that word gets lost, or the producer with it, the broker asks any producer of the group.
 
-use crate::inbox::tell;
 use crate::message::decode_one;
+use crate::remote::tell;
 use crate::trace::{Ending, Tracer};
-use crate::{Client, Error, Message, Producer, ProducerConfig, Received, SendOutcome, SendStatus};
+use crate::{
+    Client, Credentials, Error, Message, Producer, ProducerConfig, Received, SendOutcome, SendStatus,
+};
 use net::Peer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use wire::codes::request;
-use wire::frame::Command;
+use wire::frame::{Command, FrameWriter};
 pub use wire::header::Decision;
 use wire::header::EndTransaction;
 use wire::id::OffsetId;
@@ -78,7 +80,9 @@ impl TransactionProducer {
         let producer = Producer::new(client, config);
         let tracer = producer.tracer().cloned();
         let thread = std::thread::Builder::new().name("transaction-check".to_owned());
-        let checks = thread.spawn(move || answer(&group, &receiver, &check, tracer.as_ref()))?;
+        let credentials = client.inner.remote.credentials.clone();
+        let checks = thread
+            .spawn(move || answer((&group, credentials.as_ref()), &receiver, &check, tracer.as_ref()))?;
         Ok(Self { client: client.clone(), producer, checks: Mutex::new(Some(checks)) })
     }
 
@@ -182,7 +186,7 @@ impl Half<'_> {
 
 /// Answers check-backs until the inbox lets go of the other end.
 fn answer(
-    group: &str,
+    (group, credentials): (&str, Option<&Credentials>),
     checks: &Receiver<Check>,
     check: &dyn Fn(&Received) -> Decision,
     tracer: Option<&Tracer>,
@@ -207,7 +211,8 @@ fn answer(
             transaction_id: &asked.transaction_id,
         };
         // A broker that went away asks again.
-        let told = tell(&asked.peer, request::END_TRANSACTION, |frame| end.write(frame).finish(b""));
+        let write = |frame: FrameWriter<'_>| end.write(frame).finish(b"");
+        let told = tell(&asked.peer, credentials, request::END_TRANSACTION, write);
         if let (Ok(()), Some(tracer)) = (told, tracer) {
             let store_host = asked.message.store_host.to_string();
             tracer.ended(&Ending {

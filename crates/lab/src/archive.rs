@@ -26,6 +26,7 @@ mod series;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use directory::plain;
 pub use directory::{Archive, CellDirectory, RepeatDirectory};
 pub use histograms::{Histograms, Interval, LATENCY, corrected, empty_histogram, read_histograms};
 pub(crate) use histograms::{decode, encode};

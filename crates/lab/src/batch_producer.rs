@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::command::BatchProducerFlags;
 use crate::load::{Clock, Message, Template};
-use crate::producer::{encoding, key_prefix, message, opening_compression, refuse_unserved};
+use crate::producer::{encoding, key_prefix, message, opening_compression, refuse_trace};
 use crate::report::{Tally, line};
 use crate::session::{self, Plan};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const BODY_BYTES_MAX: usize = 4 << 20;
 /// # Errors
 /// A flag cannot be served, or the cluster cannot be reached at the start.
 pub fn run(flags: &BatchProducerFlags) -> Result<(), Error> {
-    refuse_unserved(flags.run.acl.0, flags.run.trace.0)?;
+    refuse_trace(&flags.run)?;
     let message = batched(flags)?;
     println!("{}", opening(flags));
     session::block_on(send(flags, message))
@@ -47,7 +47,8 @@ fn opening(flags: &BatchProducerFlags) -> String {
 fn batched(flags: &BatchProducerFlags) -> Result<Message, Error> {
     let mut sending = flags.sending.clone();
     sending.compress = crate::command::Bool(false);
-    let message = Message { batch: flags.batch, ..message(GROUP, &flags.run.topic, &sending)? };
+    let message = message(GROUP, &flags.run.topic, &sending)?;
+    let message = Message { batch: flags.batch, credentials: flags.run.credentials(), ..message };
     let bytes = message.batch_bytes();
     if bytes <= BODY_BYTES_MAX {
         return Ok(message);
@@ -69,10 +70,10 @@ async fn send(flags: &BatchProducerFlags, message: Message) -> Result<(), Error>
     };
     let lanes = plan.lanes(&places, (&tally, clock), work);
     let workers = session::workers(sending.cores, usize::MAX)?;
-    let periodic = |now, rates: &_| line::batch_producer(now, rates, messages_each);
+    let periodic = |now, rates: &_| line::batch_producer(now, rates, messages_each, run.format);
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {
-        println!("[Complete] {}", periodic(clock.epoch_ms(clock.now_ns()), rates));
+        println!("[Complete] {}", periodic(finished.ended_ms, rates));
     }
     session::tell(run, &finished)?;
     workers.shutdown();

@@ -5,7 +5,7 @@ mod figures;
 use crate::Error;
 use crate::command::ConsumerFlags;
 use crate::load::Clock;
-use crate::producer::refuse_unserved;
+use crate::report::line::zone_ms;
 use crate::report::{Latency, Outcome, Snapshot};
 use crate::session;
 use client::{Client, Config, Expression, PushConfig, PushConsumer, Received, TRACE_TOPIC, Verdict};
@@ -17,9 +17,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Consumes until the duration or a signal is reached.
 ///
 /// # Errors
-/// A flag cannot be served, the expression's file cannot be read, or the cluster cannot be reached at the start.
+/// The filter is not understood, the expression's file cannot be read, or the cluster cannot be reached at the start.
 pub fn run(flags: &ConsumerFlags) -> Result<(), Error> {
-    refuse_unserved(flags.run.acl.0, false)?;
     let expression = expression(flags)?;
     let group = group(flags, now_ms());
     println!("{}", opening(flags, &group, expression.as_ref()));
@@ -64,7 +63,7 @@ fn expression(flags: &ConsumerFlags) -> Result<Option<Expression>, Error> {
 
 async fn consume(flags: &ConsumerFlags, group: String, expression: Option<Expression>) -> Result<(), Error> {
     let run = &flags.run;
-    let client = Client::start(Config::new(&run.namesrv))?;
+    let client = Client::start(Config { credentials: run.credentials(), ..Config::new(&run.namesrv) })?;
     let figures = Arc::new(Figures::default());
     if let Some(expression) = &expression {
         println!("Expression: {}", expression.text());
@@ -122,6 +121,8 @@ async fn watch(
     let signalled = session::signalled();
     tokio::pin!(warm, limit, signalled);
     let mut warming = !run.warm().is_zero();
+    let zone_ms = zone_ms();
+    let wall_ms = || clock.epoch_ms(clock.now_ns()).saturating_add_signed(zone_ms);
     // Messages delivered while the consumer started count too.
     let mut first = Snapshot { at_ms: clock.now_ns() / 1_000_000, ..Snapshot::default() };
     loop {
@@ -137,7 +138,7 @@ async fn watch(
             () = &mut signalled => return (first, counts()),
             _ = samples.tick() => window.push(figures.sample(clock.now_ns() / 1_000_000)),
             _ = reports.tick() => {
-                if let Some(line) = window.line(clock.epoch_ms(clock.now_ns()), figures) {
+                if let Some(line) = window.line((wall_ms(), run.format), figures) {
                     println!("{line}");
                 }
             }

@@ -76,7 +76,7 @@ impl Generator {
         workload.check()?;
         let client = Client::start(Config::new(&workload.namesrv))?;
         let places = session::places(&client, &workload.wanted()).await?;
-        let lanes = workload.lanes(places.len());
+        let lanes = workload.spread(places.len()).lanes();
         let ledger =
             workload.checked.then(|| Arc::new(Ledger::new(lanes as usize, workload.groups as usize)));
         Ok(Self {
@@ -109,18 +109,17 @@ impl Generator {
     /// # Errors
     /// The payload's file cannot be read, or there are too many queues and sizes.
     pub fn start_lanes(&mut self, workload: &Workload) -> Result<(), Error> {
-        let count = workload.lanes(self.places.len());
+        let spread = workload.spread(self.places.len());
+        let count = spread.lanes();
         let messages = workload.messages()?;
         let origin_ns = self.clock.now_ns() + LEAD_NS;
         for index in 0..count {
             let place = &self.places[index as usize % self.places.len()];
-            let whole = workload.in_flight();
-            let share = whole / count + u32::from(index < whole % count);
             let ending = (workload.send == Send::Transaction)
                 .then(|| Ending::new(workload.encoding(), workload::PRODUCER_GROUP, self.client.id()));
             let prefix = crate::producer::key_prefix(self.client.ip(), self.clock, index);
             let options = LaneOptions {
-                in_flight: share,
+                in_flight: spread.share(index),
                 work: Mix::new(workload, &messages, (&place.targets, index, prefix))?
                     .noted_in(self.ledger.clone())
                     .ended_by(ending),
@@ -132,6 +131,7 @@ impl Generator {
                     pace.starting(origin_ns + apart_ns as u64)
                 }),
                 messages_each: workload.batch.max(1).into(),
+                turn: spread.turn(index),
             };
             let lane = Arc::new(Lane::new(options, self.clock, self.tally.clone()));
             self.lanes.push(lane.clone());

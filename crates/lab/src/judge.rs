@@ -16,6 +16,7 @@ pub(crate) mod fixture;
 pub mod guards;
 mod judged;
 pub mod numbers;
+pub mod omission;
 pub mod scale;
 pub mod soak;
 pub mod stability;

@@ -10,6 +10,7 @@ mod lane;
 mod message;
 mod pace;
 mod slots;
+mod spread;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -21,5 +22,6 @@ pub use lane::{Lane, LaneOptions};
 pub use message::{Message, body};
 pub use pace::Pace;
 pub use slots::{Flight, Slots, WAIT_NS};
+pub use spread::{Spread, Turn};
 pub use template::{Stamp, Target, Template};
 pub use work::{Fate, Work};

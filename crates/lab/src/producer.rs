@@ -1,13 +1,17 @@
 //! `vostok lab producer`: producer.sh with one thread per core instead of one per request in flight.
 
+mod traced;
+
 use crate::Error;
-use crate::command::{Compression, ProducerFlags, Sending};
+use crate::command::{Compression, ProducerFlags, Run, Sending};
 use crate::generator::ONE_WAY_BYTES_MAX;
 use crate::load::{Clock, Message, Template, body};
 use crate::report::{Tally, line};
 use crate::session::{self, Plan};
+use client::{TRACE_TOPIC, Tracer};
 use std::net::IpAddr;
 use std::sync::Arc;
+use traced::Traced;
 use wire::frame::Encoding;
 use wire::record::sys_flag;
 
@@ -25,7 +29,6 @@ const FRONTS_MAX: usize = 1 << 18;
 /// # Errors
 /// A flag cannot be served, or the cluster cannot be reached at the start.
 pub fn run(flags: &ProducerFlags) -> Result<(), Error> {
-    refuse_unserved(flags.run.acl.0, flags.run.trace.0)?;
     println!("{}", opening(flags));
     session::block_on(send(flags))
 }
@@ -59,14 +62,13 @@ pub(crate) fn opening_compression(sending: &Sending, report_interval: u64) -> St
     format!("{line}\ncompressType: {kind} compressLevel: {}", sending.compress_level)
 }
 
-/// Flags that are understood but not served end the run instead of measuring something else.
-pub(crate) fn refuse_unserved(acl: bool, trace: bool) -> Result<(), Error> {
-    let unserved = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
-    match (acl, trace) {
-        (true, _) => unserved("-a true", "access control is not served by this version of the lab"),
-        (_, true) => unserved("-m true", "message trace is not served by this version of the lab"),
-        _ => Ok(()),
+/// What is understood but not served ends the run instead of measuring something else.
+pub(crate) fn refuse_trace(run: &Run) -> Result<(), Error> {
+    if !run.trace.0 {
+        return Ok(());
     }
+    let why = "message traces are written by lab producer and lab consumer alone".to_owned();
+    Err(Error::Flag { flag: "-m true", why })
 }
 
 async fn send(flags: &ProducerFlags) -> Result<(), Error> {
@@ -78,6 +80,7 @@ async fn send(flags: &ProducerFlags) -> Result<(), Error> {
     let mut message = message(GROUP, &run.topic, sending)?;
     message.delay_level = if flags.delay.0 { flags.delay_level } else { 0 };
     message.is_one_way = flags.oneway;
+    message.credentials = run.credentials();
     let plan = Plan {
         sending,
         in_flight: if flags.asynchronous.0 { ASYNCHRONOUS_IN_FLIGHT } else { sending.threads },
@@ -85,17 +88,22 @@ async fn send(flags: &ProducerFlags) -> Result<(), Error> {
         messages_each: 1,
     };
     let encoding = encoding(sending);
-    let template = |targets: &[_], index| {
+    let tracer = if run.trace.0 { Tracer::start(&client, GROUP, TRACE_TOPIC) } else { None };
+    let work = |targets: &[_], index| {
         let message = Message { key_prefix: key_prefix(client.ip(), clock, index), ..message.clone() };
-        Template::single(&message, targets, encoding)
+        let template = Template::single(&message, targets, encoding);
+        Traced { template, tracer: tracer.clone(), message, clock }
     };
-    let lanes = plan.lanes(&places, (&tally, clock), template);
+    let lanes = plan.lanes(&places, (&tally, clock), work);
     let workers = session::workers(sending.cores, if flags.oneway { ONE_WAY_BYTES_MAX } else { usize::MAX })?;
     let periodic = |now, rates: &_| line::producer(now, rates, run.format);
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     println!("{}", line::producer_complete(&finished.total, finished.rates.as_ref(), run.format));
     session::tell(run, &finished)?;
     workers.shutdown();
+    if let Some(tracer) = &tracer {
+        tracer.finish().await;
+    }
     client.shutdown();
     Ok(())
 }
@@ -132,6 +140,7 @@ pub(crate) fn message(group: &str, topic: &str, sending: &Sending) -> Result<Mes
         batch: 0,
         is_half: false,
         is_one_way: false,
+        credentials: None,
     })
 }
 

@@ -10,6 +10,7 @@ mod matrix;
 mod modes;
 mod progress;
 mod record;
+mod resume;
 mod safe_tps;
 mod seed;
 mod sizes;

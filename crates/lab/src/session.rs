@@ -9,6 +9,7 @@ pub(crate) use topic::{Place, Wanted, find, places};
 use crate::Error;
 use crate::command::Run;
 use crate::load::{Clock, Lane, Work, keep};
+use crate::report::line::zone_ms;
 use crate::report::{Outcome, Rates, Snapshot, Tally, Window};
 use net::{Limits, Workers};
 use std::future::Future;
@@ -30,6 +31,8 @@ pub(crate) struct Finished {
     pub rates: Option<Rates>,
     /// Result without the warm-up.
     pub outcome: Outcome,
+    /// When it ended, as lines show it.
+    pub ended_ms: u64,
 }
 
 /// Runs a future on a runtime of its own; lanes have theirs.
@@ -60,6 +63,9 @@ pub(crate) async fn drive<W: Work>(
     }
     let ended = async { while keepers.join_next().await.is_some() {} };
     let mut window = Window::default();
+    let zone_ms = zone_ms();
+    let wall_ms = || clock.epoch_ms(clock.now_ns()).saturating_add_signed(zone_ms);
+    let line = |rates: &Rates| line(wall_ms(), rates);
     tokio::select! {
         () = observe(run, (tally, clock), &mut window, line) => {}
         () = ended => {}
@@ -80,7 +86,7 @@ pub(crate) async fn drive<W: Work>(
     let first = tally.measured_from().unwrap_or_default();
     let elapsed = Duration::from_millis(total.at_ms.saturating_sub(first.at_ms));
     let outcome = Outcome { series, ..Outcome::new(&first, &total, elapsed, &tally.latency()) };
-    Ok(Finished { total, rates: window.partial(), outcome })
+    Ok(Finished { total, rates: window.partial(), outcome, ended_ms: wall_ms() })
 }
 
 /// Samples and prints until the time limit, and ends the warm-up in between.
@@ -88,7 +94,7 @@ async fn observe(
     run: &Run,
     (tally, clock): (&Tally, Clock),
     window: &mut Window,
-    line: impl Fn(u64, &Rates) -> String,
+    line: impl Fn(&Rates) -> String,
 ) {
     let snapshot = || tally.snapshot(clock.now_ns() / 1_000_000);
     let mut samples = tokio::time::interval(SAMPLE);
@@ -110,7 +116,7 @@ async fn observe(
             _ = samples.tick() => window.push(snapshot()),
             _ = reports.tick() => {
                 if let Some(rates) = window.full() {
-                    println!("{}", line(clock.epoch_ms(clock.now_ns()), &rates));
+                    println!("{}", line(&rates));
                 }
             }
         }
@@ -135,4 +141,49 @@ pub(crate) async fn signalled() {
 pub(crate) fn tell(run: &Run, finished: &Finished) -> Result<(), Error> {
     println!("{}", finished.outcome.latency_us);
     run.json.as_deref().map_or(Ok(()), |path| finished.outcome.write(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{EchoFlags, ProducerFlags};
+    use crate::echo::Echo;
+    use crate::load::{Target, Template};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: ProducerFlags,
+    }
+
+    fn echo(broker: &str) -> Place {
+        let flags = EchoFlags { port: 0, host: [127, 0, 0, 1].into(), log: None, queues: 1 };
+        let echo = Echo::bind(&flags).unwrap();
+        let address = echo.address().unwrap();
+        std::thread::spawn(move || echo.serve());
+        Place { address, targets: vec![Target { broker: broker.to_owned(), topic: None, queue_id: 0 }] }
+    }
+
+    #[test]
+    fn one_request_in_flight_goes_round_all_brokers() {
+        let ProducerFlags { run, sending, .. } = Line::parse_from(["x", "-w", "1"]).flags;
+        let places = ["a", "b", "c"].map(echo);
+        let finished = block_on(async {
+            let (tally, clock) = (Arc::new(Tally::default()), Clock::start());
+            let plan = Plan { sending: &sending, in_flight: 1, quantity: Some(1000), messages_each: 1 };
+            let message = crate::producer::message("g", "t", &sending)?;
+            let work =
+                |targets: &[Target], _| Template::single(&message, targets, wire::frame::Encoding::Binary);
+            let lanes = plan.lanes(&places, (&tally, clock), work);
+            assert_eq!(lanes.len(), 3, "a connection to every broker");
+            let workers = workers(1, usize::MAX)?;
+            let begun = std::time::Instant::now();
+            let finished = drive(&run, &workers, lanes, (&tally, clock), |_, _| String::new()).await?;
+            // Were a turn only noticed by looking from time to time, it would be twenty seconds.
+            assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+            Ok(finished)
+        });
+        assert_eq!(finished.unwrap().outcome.messages, 1000);
+    }
 }

@@ -7,9 +7,9 @@ mod verdict;
 pub(crate) use ending::Ending;
 
 use crate::Error;
-use crate::command::{Bool, Sending, TransactionProducerFlags};
+use crate::command::{Bool, LineFormat, Sending, TransactionProducerFlags};
 use crate::load::Clock;
-use crate::producer::{encoding, key_prefix, message, refuse_unserved};
+use crate::producer::{encoding, key_prefix, message, refuse_trace};
 use crate::report::{Rates, Tally};
 use crate::session::{self, Plan};
 use half::{Checks, Half};
@@ -25,7 +25,7 @@ const GROUP: &str = "benchmark_transaction_producer";
 /// # Errors
 /// A flag cannot be served, or the cluster cannot be reached at the start.
 pub fn run(flags: &TransactionProducerFlags) -> Result<(), Error> {
-    refuse_unserved(flags.run.acl.0, flags.run.trace.0)?;
+    refuse_trace(&flags.run)?;
     if flags.message_size < verdict::BYTES {
         let why = format!("messages of {} bytes, at least {} are needed", flags.message_size, verdict::BYTES);
         return Err(Error::Flag { flag: "-s", why });
@@ -65,10 +65,11 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
     let checks = Arc::new(Checks::default());
     let mut half = message(GROUP, &run.topic, &sending)?;
     half.is_half = true;
+    half.credentials = run.credentials();
     half.sys_flag |= wire::record::sys_flag::TRANSACTION_PREPARED;
-    let meta = Meta {
+    let meta = |lane| Meta {
         batch: flags.batch.unwrap_or_else(|| clock.epoch_ms(0)).cast_signed(),
-        start: clock.epoch_ms(0) << 32,
+        start: verdict::start(clock.epoch_ms(0), lane),
         send_shares: (flags.send_rollback, flags.send_unknown),
         check_shares: (flags.check_rollback, flags.check_unknown),
     };
@@ -77,16 +78,16 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
         let message =
             crate::load::Message { key_prefix: key_prefix(client.ip(), clock, index), ..half.clone() };
         let template = crate::load::Template::single(&message, targets, encoding(&sending));
-        let ending = Ending::new(encoding(&sending), GROUP, client.id());
-        Half::new(template, meta, ending, checks.clone())
+        let ending = Ending::new(encoding(&sending), GROUP, client.id()).signed_by(run.credentials());
+        Half::new(template, meta(index), ending, checks.clone())
     };
     let lanes = plan.lanes(&places, (&tally, clock), work);
     let workers = session::workers(sending.cores, usize::MAX)?;
     let window = CheckWindow::default();
-    let periodic = |now, rates: &Rates| window.line(now, rates, (&checks, tally.take_max()));
+    let periodic = |now, rates: &Rates| window.line((now, run.format), rates, (&checks, tally.take_max()));
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {
-        println!("[Complete] {}", periodic(clock.epoch_ms(clock.now_ns()), rates));
+        println!("[Complete] {}", periodic(finished.ended_ms, rates));
     }
     session::tell(run, &finished)?;
     workers.shutdown();
@@ -104,20 +105,32 @@ struct CheckWindow {
 }
 
 impl CheckWindow {
-    fn line(&self, now: u64, rates: &Rates, (checks, max_micros): (&Checks, u64)) -> String {
+    fn line(
+        &self,
+        (now, format): (u64, LineFormat),
+        rates: &Rates,
+        (checks, max_micros): (&Checks, u64),
+    ) -> String {
         let since = |before: &AtomicU64, total: u64| total - before.swap(total, Relaxed);
-        format!(
-            "Current Time: {} | Send TPS: {:5} | Max RT(ms): {:5} | AVG RT(ms): {:3.1} | Send Failed: {} | \
-             Check: {} | UnexpectedCheck: {} | DuplicatedCheck: {}",
-            crate::report::line::clock(now),
-            rates.tps,
-            max_micros / 1000,
-            rates.average_ms,
-            since(&self.failed, rates.send_failed + rates.response_failed),
-            since(&self.checked, checks.checked.load(Relaxed)),
-            since(&self.unexpected, checks.unexpected.load(Relaxed)),
-            since(&self.duplicated, checks.duplicated.load(Relaxed)),
-        )
+        let (now, tps, max, average) =
+            (crate::report::line::clock(now), rates.tps, max_micros / 1000, rates.average_ms);
+        let failed = since(&self.failed, rates.send_failed + rates.response_failed);
+        let checked = since(&self.checked, checks.checked.load(Relaxed));
+        let unexpected = since(&self.unexpected, checks.unexpected.load(Relaxed));
+        let duplicated = since(&self.duplicated, checks.duplicated.load(Relaxed));
+        match format {
+            LineFormat::V5 => format!(
+                "Current Time: {now} | Send TPS: {tps:5} | Max RT(ms): {max:5} | AVG RT(ms): {average:3.1} | \
+                 Send Failed: {failed} | Check: {checked} | UnexpectedCheck: {unexpected} | \
+                 DuplicatedCheck: {duplicated}"
+            ),
+            // The blank at the end is the script's.
+            LineFormat::V4 => format!(
+                "Current Time: {now} Send TPS:{tps:5} Max RT(ms):{max:5} AVG RT(ms):{average:3.1} \
+                 Send Failed: {failed} check: {checked} unexpectedCheck: {unexpected} \
+                 duplicatedCheck: {duplicated} "
+            ),
+        }
     }
 }
 

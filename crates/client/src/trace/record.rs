@@ -33,16 +33,23 @@ fn text<'a>(properties: &'a BTreeMap<String, String>, name: &str) -> &'a str {
 }
 
 /// An answered or failed send.
-pub(crate) struct Published<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Published<'a> {
+    /// Topic.
     pub topic: &'a str,
+    /// Of the message: those that traces tell of.
     pub properties: &'a BTreeMap<String, String>,
+    /// As the broker said, `null` when it did not.
     pub region: &'a str,
+    /// Unique key.
     pub message_id: &'a str,
     /// Empty when it failed.
     pub offset_id: &'a str,
     /// Address of the broker.
     pub store_host: &'a str,
+    /// Bytes of the body as sent.
     pub body_bytes: usize,
+    /// From sending to the answer, milliseconds.
     pub cost_ms: i64,
 }
 

@@ -12,6 +12,9 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 /// How long an agent may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// An agent that says nothing for so long is gone: a machine that stops does not close its connections.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+
 /// A connection to an agent.
 #[derive(Debug)]
 pub struct Link {
@@ -41,7 +44,7 @@ impl Link {
 
     /// The next second, with its time by our clock; `None` when the agent is gone.
     pub async fn next(&mut self) -> Option<HostSecond> {
-        let line = self.lines.next_line().await.ok()??;
+        let line = tokio::time::timeout(SILENCE_MAX, self.lines.next_line()).await.ok()?.ok()??;
         let second: HostSecond = serde_json::from_str(&line).ok()?;
         let at_ms = second.at_ms.saturating_add_signed(-self.ahead_us / 1000);
         Some(HostSecond { at_ms, ..second })

@@ -336,7 +336,7 @@ impl RepeatDirectory {
 }
 
 /// A name without what does not belong into a file's.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     name.chars()
         .map(|letter| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '_' })
         .collect()

@@ -35,6 +35,8 @@ pub struct RunFile {
     pub cells: Vec<Factors>,
     /// Times each cell is run.
     pub repeats: u32,
+    /// What holds for every cell, by flag: a run goes on only with the same. Empty where an older lab began the run.
+    pub held: BTreeMap<String, String>,
 }
 
 /// The cluster under load.
@@ -150,7 +152,7 @@ pub struct Factors {
     pub groups: u32,
     /// Messages per second (open loop); absent in a closed loop.
     pub rate: Option<f64>,
-    /// `async` or `sync`; empty when as the broker has it.
+    /// `async` or `sync`; empty when as the broker had it when the run began.
     pub flush: String,
     /// `none`, `async`, `sync`, `quorum`; empty when as the cluster has it.
     pub replication: String,

@@ -74,10 +74,10 @@ pub struct Run {
     /// Milliseconds between two lines.
     #[arg(long = "ri", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub report_interval: u64,
-    /// Message trace, on or off.
+    /// Message trace, on or off: producer and consumer write one.
     #[arg(short = 'm', value_name = "BOOL", default_value_t = Bool(false))]
     pub trace: Bool,
-    /// Access control, on or off.
+    /// Access control, on or off: requests are signed with the keys.
     #[arg(short = 'a', value_name = "BOOL", default_value_t = Bool(false))]
     pub acl: Bool,
     /// Access key.
@@ -95,6 +95,12 @@ impl Run {
         self.duration.map(|seconds| seconds_to_duration(seconds) + self.warm())
     }
 
+    /// Who signs requests, with -a true.
+    #[must_use]
+    pub fn credentials(&self) -> Option<client::Credentials> {
+        self.acl.0.then(|| client::Credentials::new(&self.access_key, &self.secret_key))
+    }
+
     /// How long results are not counted.
     #[must_use]
     pub fn warm(&self) -> Duration {
@@ -104,6 +110,12 @@ impl Run {
 
 fn seconds_to_duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX / 4)
+}
+
+/// A number above zero.
+pub(super) fn above_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("expected a number above 0, found {text:?}"))
 }
 
 pub(super) fn namesrv_default() -> String {
@@ -153,7 +165,7 @@ pub struct Sending {
     #[arg(long)]
     pub json_headers: bool,
     /// Sends this many messages per second whatever the answers do; latency counts from the intended send time.
-    #[arg(long, value_name = "PER_SECOND")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = above_zero)]
     pub rate: Option<f64>,
 }
 

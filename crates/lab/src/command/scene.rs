@@ -1,5 +1,6 @@
 //! Flags of the scenarios.
 
+use super::flags::above_zero;
 use super::vary::Vary;
 use crate::generator::{Consume, Payload, Send, Sizes};
 use crate::judge::guards::Slo;
@@ -25,15 +26,15 @@ pub struct Scene {
     /// Topics that share the load.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub topics: u32,
-    /// Seconds of load before it counts.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
-    pub warmup: u32,
-    /// Seconds that count.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
-    pub duration: u32,
-    /// Times each cell is run.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repeats: u32,
+    /// Seconds of load before it counts; 5, or what the scale of a seed says.
+    #[arg(long, value_name = "SECONDS")]
+    pub warmup: Option<u32>,
+    /// Seconds that count; 30, or what the scale of a seed says.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub duration: Option<u32>,
+    /// Times each cell is run; 3. Soaks are run once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: Option<u32>,
     /// Producers; they share the threads.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub producers: u32,
@@ -57,10 +58,10 @@ pub struct Scene {
     pub groups: u32,
     /// Messages per second whatever the answers do; latency counts from the intended time. Without, every thread
     /// waits for its answer.
-    #[arg(long, value_name = "PER_SECOND")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = above_zero)]
     pub rate: Option<f64>,
     /// Seconds within which the rate grows from nothing.
-    #[arg(long, value_name = "SECONDS", requires = "rate")]
+    #[arg(long, value_name = "SECONDS", requires = "rate", value_parser = above_zero)]
     pub ramp: Option<f64>,
     /// Bodies: `random`, `repeat:BYTES` (repeating, so that compression has something to do), or `file:PATH`.
     #[arg(long, value_name = "KIND", default_value = "random", value_parser = payload)]
@@ -74,6 +75,12 @@ pub struct Scene {
     /// Different tags.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub tags: u32,
+    /// Sets KEYS to the seconds since 1970.
+    #[arg(long)]
+    pub keys: bool,
+    /// Bytes of further properties per message.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub property_size: u32,
     /// Delay level of the messages.
     #[arg(long, value_name = "LEVEL", default_value_t = 0)]
     pub delay: i32,
@@ -109,6 +116,24 @@ impl Scene {
             scene: Scene,
         }
         <Line as clap::Parser>::parse_from(["probe"]).scene
+    }
+
+    /// Seconds of load before it counts.
+    #[must_use]
+    pub fn warmup(&self) -> u32 {
+        self.warmup.unwrap_or(5)
+    }
+
+    /// Seconds that count.
+    #[must_use]
+    pub fn duration(&self) -> u32 {
+        self.duration.unwrap_or(30)
+    }
+
+    /// Times each cell is run.
+    #[must_use]
+    pub fn repeats(&self) -> u32 {
+        self.repeats.unwrap_or(3)
     }
 
     /// What bodies hold.
@@ -156,7 +181,8 @@ pub struct MatrixFlags {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8")]
     pub queues: Vec<u32>,
     /// Another flag that differs between cells, e.g. `send=sync,async`, `groups=0,1,3`, `consume=pull,push,orderly`,
-    /// `headers=binary,json`; also `batch`, `tags`, `delay`, `producers`, `connections`, `topics`, `compression`.
+    /// `headers=binary,json`; also `batch`, `tags`, `keys`, `property-size`, `delay`, `producers`, `connections`,
+    /// `topics`, `compression`.
     #[arg(long, value_name = "NAME=V,…")]
     pub vary: Vec<Vary>,
 }
@@ -216,6 +242,10 @@ pub struct BacklogFlags {
     /// Longest time in which they are read.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub drain_seconds: u32,
+    /// Producers go on while they are read.
+    #[arg(long, value_name = "BOOL", default_value = "true", default_missing_value = "true", num_args = 0..=1,
+        action = clap::ArgAction::Set)]
+    pub keep_producing: bool,
     /// Requests in flight.
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub threads: u32,

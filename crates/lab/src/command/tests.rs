@@ -50,6 +50,14 @@ fn mistakes_are_named() {
     let lab = Lab::new(["producer", "-w", "0"].map(str::to_owned));
     let text = lab.tool().unwrap_err().to_string();
     assert!(text.contains("1..=65536"), "{text}");
+    for line in ["producer --rate 0", "producer --rate=-1", "matrix --rate nan", "matrix --rate 9 --ramp 0"] {
+        let text = Lab::new(line.split(' ').map(str::to_owned)).tool().unwrap_err().to_string();
+        assert!(text.contains("expected a number above 0"), "{line}: {text}");
+    }
+    let lab = Lab::new(["soak", "--duration", "60"].map(str::to_owned));
+    assert!(run(lab).unwrap_err().to_string().contains("--hours"));
+    let lab = Lab::new(["soak", "--repeats", "3"].map(str::to_owned));
+    assert!(run(lab).unwrap_err().to_string().contains("run once"));
     let lab = Lab::new(["nothing"].map(str::to_owned));
     assert!(matches!(run(lab), Err(Error::Usage(_))));
 }

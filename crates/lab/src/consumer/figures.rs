@@ -1,6 +1,7 @@
 //! What the consumer script counts (`org.apache.rocketmq.example.benchmark.Consumer`).
 
 use super::record;
+use crate::command::LineFormat;
 use crate::report::line::clock;
 use crate::report::{Latency, Snapshot};
 use std::collections::VecDeque;
@@ -101,7 +102,7 @@ impl Window {
     }
 
     /// The periodic line, once there are ten samples; resets the maxima.
-    pub fn line(&self, epoch_ms: u64, figures: &Figures) -> Option<String> {
+    pub fn line(&self, (epoch_ms, format): (u64, LineFormat), figures: &Figures) -> Option<String> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         if self.samples.len() < SAMPLES {
             return None;
@@ -109,15 +110,21 @@ impl Window {
         let received = last.received - first.received;
         let tps = received * 1000 / (last.at_ms - first.at_ms).max(1);
         let average = |sum: u64| sum as f64 / received as f64;
-        Some(format!(
-            "Current Time: {} | Consume TPS: {tps} | AVG(B2C) RT(ms): {:7.3} | AVG(S2C) RT(ms): {:7.3} | \
-             MAX(B2C) RT(ms): {} | MAX(S2C) RT(ms): {} | Consume Fail: {}",
-            clock(epoch_ms),
-            average(last.born_ms - first.born_ms),
-            average(last.store_ms - first.store_ms),
-            figures.born_ms_max.swap(0, Relaxed),
-            figures.store_ms_max.swap(0, Relaxed),
-            last.failed - first.failed,
-        ))
+        let now = clock(epoch_ms);
+        let (born, store) = (average(last.born_ms - first.born_ms), average(last.store_ms - first.store_ms));
+        let (born_max, store_max) =
+            (figures.born_ms_max.swap(0, Relaxed), figures.store_ms_max.swap(0, Relaxed));
+        let failed = last.failed - first.failed;
+        Some(match format {
+            LineFormat::V5 => format!(
+                "Current Time: {now} | Consume TPS: {tps} | AVG(B2C) RT(ms): {born:7.3} | \
+                 AVG(S2C) RT(ms): {store:7.3} | MAX(B2C) RT(ms): {born_max} | MAX(S2C) RT(ms): {store_max} | \
+                 Consume Fail: {failed}"
+            ),
+            LineFormat::V4 => format!(
+                "Current Time: {now} TPS: {tps} FAIL: {failed} AVG(B2C) RT(ms): {born:7.3} \
+                 AVG(S2C) RT(ms): {store:7.3} MAX(B2C) RT(ms): {born_max} MAX(S2C) RT(ms): {store_max}"
+            ),
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Lines and flags of the consumer.
 
 use super::*;
+use crate::command::LineFormat;
 use clap::Parser;
 
 #[derive(Parser)]
@@ -63,9 +64,14 @@ fn the_periodic_line_is_that_of_the_script() {
     }
     figures.failed();
     assert_eq!(
-        window.line(0, &figures).unwrap(),
+        window.line((0, LineFormat::V5), &figures).unwrap(),
         "Current Time: 1970-01-01 00:00:00,000 | Consume TPS: 2 | AVG(B2C) RT(ms):   5.000 | \
          AVG(S2C) RT(ms):   1.500 | MAX(B2C) RT(ms): 6 | MAX(S2C) RT(ms): 2 | Consume Fail: 0"
     );
-    assert!(window.line(0, &figures).unwrap().contains("MAX(B2C) RT(ms): 0"), "maxima are per line");
+    assert_eq!(
+        window.line((0, LineFormat::V4), &figures).unwrap(),
+        "Current Time: 1970-01-01 00:00:00,000 TPS: 2 FAIL: 0 AVG(B2C) RT(ms):   5.000 \
+         AVG(S2C) RT(ms):   1.500 MAX(B2C) RT(ms): 0 MAX(S2C) RT(ms): 0",
+        "maxima are per line"
+    );
 }

@@ -106,6 +106,8 @@ pub(super) struct Queue {
     heard: bool,
     /// When the pull that waits was sent; absent when there is none.
     asked_ns: Option<u64>,
+    /// How many pulls were sent: only the last one's answer counts, or what was asked for again would come twice.
+    asks: u32,
     /// For every producing connection: messages below this number were settled before one that was received.
     floors: Vec<u64>,
 }
@@ -135,7 +137,15 @@ pub(super) async fn positions(
                 };
                 Ok::<_, client::Error>((
                     index,
-                    Queue { target, next, end: next, heard: false, asked_ns: None, floors: Vec::new() },
+                    Queue {
+                        target,
+                        next,
+                        end: next,
+                        heard: false,
+                        asked_ns: None,
+                        asks: 0,
+                        floors: Vec::new(),
+                    },
                 ))
             });
         }
@@ -213,7 +223,7 @@ impl Reader {
         self.state().stopped
     }
 
-    fn pull(&self, index: usize, queue: &mut Queue, now_ns: u64, out: &mut Vec<u8>) {
+    fn pull(&self, (index, count): (usize, usize), queue: &mut Queue, now_ns: u64, out: &mut Vec<u8>) {
         let header = PullHeader {
             consumer_group: &self.group,
             topic: queue.target.topic.as_deref().unwrap_or(&self.topic),
@@ -228,9 +238,8 @@ impl Reader {
             expression_type: "TAG",
             max_bytes: None,
         };
-        // The id of a request is its queue's place, so an answer finds it without a map.
-        let opaque = i32::try_from(index).expect("fewer than 2^31 queues");
-        let head = Head::request(Encoding::Binary, request::PULL_MESSAGE, opaque);
+        queue.asks = queue.asks.wrapping_add(1);
+        let head = Head::request(Encoding::Binary, request::PULL_MESSAGE, id(index, count, queue.asks));
         header.write(FrameWriter::begin(out, head)).text("bname", &queue.target.broker).finish(b"");
         queue.asked_ns = Some(now_ns);
     }
@@ -242,10 +251,11 @@ impl Reader {
         if state.stopped {
             return;
         }
+        let count = state.queues.len();
         for (index, queue) in state.queues.iter_mut().enumerate() {
             let waits = queue.asked_ns.is_some_and(|asked_ns| now_ns.saturating_sub(asked_ns) < LOST_NS);
             if !waits {
-                self.pull(index, queue, now_ns, out);
+                self.pull((index, count), queue, now_ns, out);
             }
         }
     }
@@ -253,6 +263,12 @@ impl Reader {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics while it is held")
     }
+}
+
+/// Id of a queue's pull number `asks`: an answer finds its queue without a map, and pulls of a queue differ.
+fn id(index: usize, count: usize, asks: u32) -> i32 {
+    let rounds = i32::MAX as usize / count - 1;
+    i32::try_from(asks as usize % rounds.max(1) * count + index).expect("fewer than 2^30 queues")
 }
 
 /// What one wake-up brought.
@@ -312,8 +328,12 @@ impl Service for Reader {
         let now_ns = self.clock.now_ns();
         let mut state = self.state();
         let stopped = state.stopped;
-        let index = usize::try_from(command.opaque).unwrap_or(usize::MAX);
+        let count = state.queues.len().max(1);
+        let index = usize::try_from(command.opaque).unwrap_or(usize::MAX) % count;
         let Some(queue) = state.queues.get_mut(index) else { return };
+        if command.opaque != id(index, count, queue.asks) {
+            return;
+        }
         let goes_on = matches!(
             command.code,
             response::SUCCESS
@@ -333,7 +353,7 @@ impl Service for Reader {
         (queue.next, queue.end, queue.heard) = (reply.next_offset, reply.max_offset, true);
         queue.asked_ns = None;
         if !stopped {
-            self.pull(index, queue, now_ns, out);
+            self.pull((index, count), queue, now_ns, out);
         }
     }
 
@@ -367,5 +387,70 @@ pub(super) async fn keep(workers: &Workers, index: usize, reader: Arc<Reader>) {
         if !reader.is_stopped() {
             tokio::time::sleep(TICK).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::frame::FrameWriter;
+
+    /// A peer that leads nowhere, and a reader of two queues.
+    fn reader() -> (Arc<Peer>, Reader) {
+        let queue = |queue_id| Queue {
+            target: Target { broker: "b".to_owned(), topic: None, queue_id },
+            next: 0,
+            end: 0,
+            heard: false,
+            asked_ns: None,
+            asks: 0,
+            floors: Vec::new(),
+        };
+        let address = "127.0.0.1:1".parse().unwrap();
+        let counted = (Clock::start(), Arc::default(), None);
+        let reader = Reader::new(&Workload::default(), 0, (address, vec![queue(0), queue(1)]), counted);
+        (Arc::new(Peer::detached(1, address)), reader)
+    }
+
+    /// The ids of the frames in a buffer.
+    fn ids(mut bytes: Vec<u8>) -> Vec<i32> {
+        let mut ids = Vec::new();
+        while let Ok(Some(length)) = wire::frame::frame_length(&bytes) {
+            let rest = bytes.split_off(length);
+            ids.push(Command::decode(&mut bytes).unwrap().opaque);
+            bytes = rest;
+        }
+        ids
+    }
+
+    #[test]
+    fn the_answer_to_a_pull_that_was_made_again_counts_once() {
+        let (peer, reader) = reader();
+        let ask = || {
+            let mut out = Vec::new();
+            reader.state().queues.iter_mut().for_each(|queue| queue.asked_ns = None);
+            reader.pull_all(&mut out);
+            ids(out)
+        };
+        let (first, second) = (ask(), ask());
+        assert!(first.iter().all(|id| !second.contains(id)), "{first:?} {second:?}");
+        let answer = |opaque, next_offset| {
+            let reply = PullReply {
+                suggest_broker_id: 0,
+                next_offset,
+                min_offset: 0,
+                max_offset: 9,
+                topic_sys_flag: 0,
+                group_sys_flag: 0,
+            };
+            let (mut frame, mut out) = (Vec::new(), Vec::new());
+            let head = Head::response(Encoding::Binary, response::SUCCESS, opaque);
+            reply.write(FrameWriter::begin(&mut frame, head)).finish(b"");
+            reader.frame(&mut Batch::default(), &peer, Command::decode(&mut frame).unwrap(), &mut out);
+            (reader.state().queues[1].next, ids(out).len())
+        };
+        assert_eq!(answer(first[1], 5), (0, 0), "it came too late");
+        assert_eq!(answer(second[1], 5), (5, 1));
+        assert_eq!(answer(second[1], 7), (5, 0), "only once");
     }
 }

@@ -46,6 +46,13 @@ fn what_cannot_be_measured_is_refused() {
     assert!(refused(one_way.clone()).contains("needs a rate"));
     Workload { rate: Some(10.0), ..one_way.clone() }.check().unwrap();
     assert!(refused(Workload { rate: Some(10.0), checked: true, ..one_way }).contains("cannot be checked"));
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(refused(Workload { rate: Some(rate), ..Workload::default() }).contains("above 0"), "{rate}");
+    }
+    let ramp = |ramp| Workload { rate: Some(10.0), ramp: Some(ramp), ..Workload::default() };
+    ramp((0.0, 1.0)).check().unwrap();
+    assert!(refused(ramp((0.0, 0.0))).contains("seconds above 0"));
+    assert!(refused(ramp((-1.0, 1.0))).contains("seconds above 0"));
     let half = Workload { send: Send::Transaction, batch: 4, ..Workload::default() };
     assert!(refused(half).contains("batches"));
     let pushed = Workload { consume: Consume::Orderly, checked: true, ..Workload::default() };

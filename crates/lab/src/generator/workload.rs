@@ -1,7 +1,7 @@
 //! What is to be sent and read.
 
 use crate::Error;
-use crate::load::{Message, Pace, body};
+use crate::load::{Message, Pace, Spread, body};
 use crate::session::Wanted;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,9 @@ pub(crate) const PRODUCER_GROUP: &str = "lab_producer";
 
 /// Bytes of one-way requests that may wait for a socket before its connection is given up.
 pub(crate) const ONE_WAY_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes of further properties: with those of every message they fit into what a message has room for, 32,767.
+const PROPERTIES_BYTES_MAX: u32 = 32_000;
 
 /// Everything a generator needs to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -215,11 +218,9 @@ impl Workload {
         format!("lab_{}_{number}", self.topic)
     }
 
-    /// Connections over all brokers: none without requests, and none that would have no request in flight.
-    pub(crate) fn lanes(&self, brokers: usize) -> u32 {
-        let wanted =
-            u32::try_from(brokers).unwrap_or(u32::MAX).saturating_mul(self.connections * self.producers);
-        wanted.min(self.in_flight())
+    /// Connections over all brokers, and what is in flight on each.
+    pub(crate) fn spread(&self, brokers: usize) -> Spread {
+        Spread::new(brokers, self.connections * self.producers, self.in_flight(), self.rate.is_some())
     }
 
     /// Refuses what cannot work.
@@ -236,6 +237,17 @@ impl Workload {
             return refused(format!(
                 "content can be checked in single messages of {least} bytes or more without compression"
             ));
+        }
+        let is_rate = |number: f64| number.is_finite() && number > 0.0;
+        if self.rate.is_some_and(|rate| !is_rate(rate)) {
+            return refused(format!("a rate of {}: expected one above 0", self.rate.unwrap_or_default()));
+        }
+        if self.ramp.is_some_and(|(first, seconds)| !(first == 0.0 || is_rate(first)) || !is_rate(seconds)) {
+            return refused(format!("a ramp of {:?}: expected a rate and seconds above 0", self.ramp));
+        }
+        if self.property_size > PROPERTIES_BYTES_MAX {
+            let found = self.property_size;
+            return refused(format!("{found} bytes of properties: expected at most {PROPERTIES_BYTES_MAX}"));
         }
         if self.send == Send::OneWay && (self.rate.is_none() || self.checked) {
             return refused(
@@ -360,6 +372,7 @@ impl Workload {
             batch: if self.batch > 1 { self.batch } else { 0 },
             is_half: self.send == Send::Transaction,
             is_one_way: self.send == Send::OneWay,
+            credentials: None,
         })
     }
 

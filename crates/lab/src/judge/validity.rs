@@ -28,6 +28,9 @@ const SLOPE_MAX: f64 = 0.02;
 /// Most of its processors that the generator may use.
 pub const GENERATOR_CPU_MAX: f64 = 0.7;
 
+/// Seconds of a window in which a machine need not have been looked at.
+const UNSEEN_MAX: usize = 2;
+
 /// Latest that the generator may be itself, microseconds.
 const LAG_US_MAX: f64 = 1_000.0;
 
@@ -50,6 +53,7 @@ pub fn reasons(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     let rules =
         [missing_seconds(windows), little(windows), unsteady(windows), busy(windows, file), late(windows)];
     reasons.extend(rules.into_iter().flatten());
+    reasons.extend(file.hosts.iter().filter_map(|host| unseen(windows, &host.name)));
     reasons
 }
 
@@ -77,6 +81,22 @@ fn missing_seconds(windows: &[Window<'_>]) -> Option<Text> {
     };
     let missing: u64 = windows.iter().flat_map(|window| window.load.windows(2)).map(gap).sum();
     (missing > 0).then(|| both!("{missing} seconds of the series are missing", "序列缺少 {missing} 秒"))
+}
+
+/// A machine of the run that was not looked at all the time: nobody knows what it did then.
+fn unseen(windows: &[Window<'_>], name: &str) -> Option<Text> {
+    let missing = |window: &Window<'_>| {
+        let seen = window.hosts.iter().find(|(host, _)| host.name == name).map_or(0, |(_, rows)| rows.len());
+        // Its seconds begin at other moments, and its first one may end after the window's.
+        Some(window.load.len().saturating_sub(seen)).filter(|missing| *missing > UNSEEN_MAX)
+    };
+    let missing: usize = windows.iter().filter_map(missing).sum();
+    (missing > 0).then(|| {
+        both!(
+            "{missing} seconds of the machine {name} were not observed",
+            "主机 {name} 有 {missing} 秒未被观测"
+        )
+    })
 }
 
 fn little(windows: &[Window<'_>]) -> Option<Text> {

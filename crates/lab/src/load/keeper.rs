@@ -59,7 +59,7 @@ async fn tick<W: Work>(lane: Arc<Lane<W>>, peer: Arc<Peer>) {
                     tokio::time::sleep(TICK).await;
                 }
             }
-            _ => tokio::time::sleep(TICK).await,
+            _ => lane.rest(TICK).await,
         }
         lane.tick(&peer);
     }

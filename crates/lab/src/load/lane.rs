@@ -6,10 +6,11 @@
 
 use super::clock::Clock;
 use super::work::{Fate, Work};
-use super::{Pace, Slots, Stamp};
+use super::{Flight, Pace, Slots, Stamp, Turn};
 use crate::report::Tally;
 use net::{Peer, Service};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tokio::sync::Notify;
 use wire::codes::response;
 use wire::frame::Command;
@@ -30,12 +31,14 @@ pub struct LaneOptions<W> {
     pub work: W,
     /// Queue to begin with, so that connections do not move in step.
     pub first_queue: usize,
-    /// Successful requests after which the lane is done.
+    /// Requests after which the lane is done, whatever becomes of them.
     pub quantity: Option<u64>,
     /// Schedule of an open loop.
     pub pace: Option<Pace>,
     /// Messages per request.
     pub messages_each: u64,
+    /// A turn shared with lanes to other brokers.
+    pub turn: Option<Turn>,
 }
 
 /// A connection that keeps a number of requests in flight, or sends them on schedule.
@@ -45,6 +48,7 @@ pub struct Lane<W> {
     tally: Arc<Tally>,
     messages_each: u64,
     work: W,
+    turn: Option<Turn>,
     state: Mutex<State>,
     /// Wakes the keeper: the connection ended, or the lane is done.
     changed: Notify,
@@ -55,7 +59,6 @@ struct State {
     slots: Slots,
     /// Requests still to issue.
     left: u64,
-    stopped: bool,
     pace: Option<Pace>,
     /// An open loop is late because no place is free, and not because this process is.
     blocked: bool,
@@ -81,7 +84,6 @@ impl<W: Work> Lane<W> {
         let state = State {
             slots: Slots::new(options.in_flight),
             left: options.quantity.unwrap_or(u64::MAX),
-            stopped: false,
             pace: options.pace,
             blocked: false,
             look_ns: 0,
@@ -89,15 +91,14 @@ impl<W: Work> Lane<W> {
             counter: 0,
             sequence: 0,
         };
-        let LaneOptions { work, messages_each, .. } = options;
-        Self { clock, tally, messages_each, work, state: Mutex::new(state), changed: Notify::new() }
+        let LaneOptions { work, messages_each, turn, .. } = options;
+        Self { clock, tally, messages_each, work, turn, state: Mutex::new(state), changed: Notify::new() }
     }
 
     /// Issues no further requests.
     pub fn stop(&self) {
         let mut state = self.state();
         state.left = 0;
-        state.stopped = true;
         if state.is_done() {
             self.changed.notify_one();
         }
@@ -113,9 +114,24 @@ impl<W: Work> Lane<W> {
         self.changed.notified().await;
     }
 
-    /// Counts an attempt to connect that failed.
+    /// Counts an attempt to connect that failed, as the request it is for.
     pub fn unreachable(&self) {
-        self.tally.unanswered(1);
+        if self.has_turn() {
+            self.tally.unanswered(1);
+            let mut state = self.state();
+            state.left = state.left.saturating_sub(1);
+            drop(state);
+            self.pass();
+        }
+    }
+
+    /// Waits a moment, or until it is this lane's turn.
+    pub async fn rest(&self, moment: Duration) {
+        match &self.turn {
+            None => tokio::time::sleep(moment).await,
+            // Whether it came or not, the lane looks.
+            Some(turn) => drop(tokio::time::timeout(moment, turn.comes()).await),
+        }
     }
 
     /// When the next request of an open loop is due, nanoseconds of the run; `None` when there is none left.
@@ -141,7 +157,11 @@ impl<W: Work> Lane<W> {
         if now_ns >= state.look_ns {
             state.look_ns = now_ns + LOOK_NS;
             let lost = state.slots.expire(now_ns);
-            self.lost(&mut state, &lost);
+            // Whoever waited for these waited at least so long: without them a stall would look shorter than it was.
+            let micros: Vec<u64> =
+                lost.iter().map(|flight| now_ns.saturating_sub(flight.since_ns) / 1000).collect();
+            self.tally.expired(&micros);
+            self.lost(&lost);
         }
         state.slots.wake(now_ns);
         if state.is_done() {
@@ -162,10 +182,12 @@ impl<W: Work> Lane<W> {
         self.state().slots.in_flight()
     }
 
-    fn lost(&self, state: &mut State, lost: &[u64]) {
+    fn lost(&self, lost: &[Flight]) {
         self.tally.unanswered(lost.len() as u64);
-        state.again(lost.len() as u64);
-        lost.iter().for_each(|sequence| self.work.settled(*sequence, Fate::Unknown));
+        if !lost.is_empty() {
+            self.pass();
+        }
+        lost.iter().for_each(|flight| self.work.settled(flight.sequence, Fate::Unknown));
     }
 
     /// Sends as much as free places, quantity and schedule admit.
@@ -174,7 +196,7 @@ impl<W: Work> Lane<W> {
         let month_ms = self.clock.month_ms(now_ns);
         let oldest = if self.work.is_checked() { state.slots.oldest() } else { None };
         let floor = oldest.unwrap_or(state.sequence);
-        while state.left > 0 && state.slots.has_room() {
+        while state.left > 0 && state.slots.has_room() && self.has_turn() {
             let since_ns = match &mut state.pace {
                 None => now_ns,
                 Some(pace) => match pace.take(now_ns) {
@@ -211,6 +233,17 @@ impl<W: Work> Lane<W> {
         }
     }
 
+    fn has_turn(&self) -> bool {
+        self.turn.as_ref().is_none_or(Turn::is_mine)
+    }
+
+    /// The lane's request is settled: the next lane sends.
+    fn pass(&self) {
+        if let Some(turn) = &self.turn {
+            turn.pass();
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics while it is held")
     }
@@ -219,13 +252,6 @@ impl<W: Work> Lane<W> {
 impl State {
     fn is_done(&self) -> bool {
         self.left == 0 && self.slots.in_flight() == 0
-    }
-
-    /// Counts a request that did not succeed as still to be made, unless the run is ending.
-    fn again(&mut self, count: u64) {
-        if !self.stopped {
-            self.left = self.left.saturating_add(count);
-        }
     }
 }
 
@@ -277,7 +303,9 @@ impl<W: Work> Service for Lane<W> {
                 self.work.settled(flight.sequence, Fate::Stored);
             }
         }
-        state.again(refused);
+        if refused > 0 || !turn.micros.is_empty() {
+            self.pass();
+        }
         self.issue(&mut state, now_ns, (out, &mut turn.late));
         // Counted before anybody can see the lane as done.
         self.tally.answered(&turn.micros, self.messages_each);
@@ -302,7 +330,7 @@ impl<W: Work> Service for Lane<W> {
     fn closed(&self, _peer: &Arc<Peer>) {
         let mut state = self.state();
         let lost = state.slots.abandon();
-        self.lost(&mut state, &lost);
+        self.lost(&lost);
         if self.work.is_one_way() && !state.is_done() {
             // What was on its way is lost, and nobody knows how much.
             self.tally.unanswered(1);

@@ -1,5 +1,6 @@
 //! The message a tool sends over and over.
 
+use client::Credentials;
 use wire::properties::{self, key};
 
 /// Stands for the born timestamp in templates: milliseconds since 1970 have thirteen digits until the year 2286.
@@ -38,6 +39,8 @@ pub struct Message {
     pub is_half: bool,
     /// Nobody answers.
     pub is_one_way: bool,
+    /// Who signs the requests.
+    pub credentials: Option<Credentials>,
 }
 
 impl Message {

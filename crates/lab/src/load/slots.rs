@@ -98,13 +98,13 @@ impl Slots {
         }
     }
 
-    /// Gives up every request sent [`WAIT_NS`] ago or earlier; returns their numbers.
-    pub fn expire(&mut self, now_ns: u64) -> Vec<u64> {
+    /// Gives up every request sent [`WAIT_NS`] ago or earlier.
+    pub fn expire(&mut self, now_ns: u64) -> Vec<Flight> {
         self.give_up(|slot| now_ns.saturating_sub(slot.sent_ns) >= WAIT_NS)
     }
 
-    /// Gives up everything in flight, after the connection ended; returns their numbers.
-    pub fn abandon(&mut self) -> Vec<u64> {
+    /// Gives up everything in flight, after the connection ended.
+    pub fn abandon(&mut self) -> Vec<Flight> {
         self.give_up(|_| true)
     }
 
@@ -126,13 +126,13 @@ impl Slots {
         self.slots.iter().filter(|slot| slot.busy).map(|slot| slot.sequence).min()
     }
 
-    fn give_up(&mut self, is_lost: impl Fn(&Slot) -> bool) -> Vec<u64> {
+    fn give_up(&mut self, is_lost: impl Fn(&Slot) -> bool) -> Vec<Flight> {
         let mut lost = Vec::new();
         for (place, slot) in (0_u32..).zip(&mut self.slots) {
             if slot.busy && is_lost(slot) {
                 slot.busy = false;
                 self.free.push(place);
-                lost.push(slot.sequence);
+                lost.push(Flight { since_ns: slot.since_ns, sequence: slot.sequence });
             }
         }
         self.busy -= lost.len();

@@ -2,9 +2,10 @@
 //! lengths never change.
 
 use super::message::{BORN_MS, EPOCH_SECONDS, KEY_DIGITS, Message};
+use client::{ACCESS_KEY, Credentials, SIGNATURE, SIGNATURE_BYTES, signed_fields};
 use std::sync::Arc;
 use wire::codes::request;
-use wire::frame::{Encoding, FrameWriter, Head};
+use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::header::SendHeader;
 
 /// Id put into templates, as wide as every id of [`super::Slots`].
@@ -29,7 +30,7 @@ pub struct Target {
 pub struct Stamp {
     /// Request id.
     pub opaque: i32,
-    /// Client clock, milliseconds since 1970.
+    /// Client clock, milliseconds since 1970, when the request leaves.
     pub epoch_ms: u64,
     /// The moving part of a unique key: milliseconds of the month, then a counter that never repeats within one.
     pub month_ms: u32,
@@ -39,7 +40,8 @@ pub struct Stamp {
     pub sequence: u64,
     /// Requests with a smaller number are settled: stored, refused or given up.
     pub floor: u64,
-    /// When latency begins to count, microseconds since 1970.
+    /// When latency begins to count, microseconds since 1970: messages are born then, so that consumers count a delay of
+    /// this process too.
     pub since_us: u64,
 }
 
@@ -57,6 +59,19 @@ struct Places {
 struct Front {
     bytes: Vec<u8>,
     opaque_at: usize,
+    born_at: usize,
+    places: Places,
+    signing: Option<Signing>,
+}
+
+/// What is signed of a header, with the same places.
+#[derive(Clone, Debug)]
+struct Signing {
+    credentials: Credentials,
+    /// Where the signature is.
+    signature_at: usize,
+    /// The values in the order of their names.
+    text: Vec<u8>,
     born_at: usize,
     places: Places,
 }
@@ -130,6 +145,17 @@ impl Template {
 
     /// Appends a request to queue number `queue` of the targets.
     pub fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
+        self.append_filled(out, queue, stamp, |_body| ());
+    }
+
+    /// The same with something written into the body before it is signed.
+    pub fn append_filled(
+        &self,
+        out: &mut Vec<u8>,
+        queue: usize,
+        stamp: &Stamp,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
         let tag = if self.tags == 1 { 0 } else { (stamp.epoch_ms % self.tags as u64) as usize };
         let front = &self.fronts[queue * self.tags + tag];
         let start = out.len();
@@ -141,11 +167,47 @@ impl Template {
             }
             Encoding::Json => digits(&mut bytes[front.opaque_at..front.opaque_at + 10], stamp.opaque as u64),
         }
-        digits(&mut bytes[front.born_at..front.born_at + BORN_MS.len()], stamp.epoch_ms);
+        digits(&mut bytes[front.born_at..front.born_at + BORN_MS.len()], stamp.since_us / 1000);
         let next = front.places.patch(bytes, stamp, stamp.counter);
-        let start = out.len();
+        let body_at = out.len();
         out.extend_from_slice(&self.body);
-        self.body_places.patch(&mut out[start..], stamp, next);
+        self.body_places.patch(&mut out[body_at..], stamp, next);
+        fill(&mut out[body_at..]);
+        if let Some(signing) = &front.signing {
+            let (header, body) = out.split_at_mut(body_at);
+            let place = &mut header[start + signing.signature_at..][..SIGNATURE_BYTES];
+            place.copy_from_slice(&signing.signature(stamp, body));
+        }
+    }
+}
+
+impl Signing {
+    /// What is signed of a header; the signature itself is in `bytes` already, as wide as it will be.
+    fn new(credentials: &Credentials, header: &SendHeader<'_>, bytes: &[u8], encoding: Encoding) -> Self {
+        let mut frame = Vec::new();
+        let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Binary, 0, OPAQUE));
+        header.write(writer.text(ACCESS_KEY, credentials.access_key())).finish(b"");
+        let command = Command::decode(&mut frame).expect("it was just written");
+        let (mut text, mut born_at) = (Vec::new(), 0);
+        for (name, value) in signed_fields(&command.fields) {
+            if name == b"g" {
+                born_at = text.len();
+            }
+            text.extend_from_slice(value);
+        }
+        let field: &[u8] = match encoding {
+            Encoding::Binary => b"\0\x09Signature\0\0\0\x1c",
+            Encoding::Json => b"\"Signature\":\"",
+        };
+        let places = Places::find(&text, Encoding::Binary);
+        Self { credentials: credentials.clone(), signature_at: after(bytes, field), text, born_at, places }
+    }
+
+    fn signature(&self, stamp: &Stamp, body: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        let mut text = self.text.clone();
+        digits(&mut text[self.born_at..self.born_at + BORN_MS.len()], stamp.since_us / 1000);
+        self.places.patch(&mut text, stamp, stamp.counter);
+        self.credentials.sign([&text[..], body])
     }
 }
 
@@ -168,13 +230,22 @@ fn front(message: &Message, target: &Target, code: i32, properties: &[u8], encod
     let writer = FrameWriter::begin(&mut bytes, head(encoding, code, OPAQUE));
     let body_bytes =
         if code == request::SEND_BATCH_MESSAGE { message.batch_bytes() } else { message.body.len() };
-    header.write(writer).finish_header(body_bytes);
+    let writer = header.write(writer);
+    match &message.credentials {
+        None => writer.finish_header(body_bytes),
+        Some(credentials) => writer
+            .text(ACCESS_KEY, credentials.access_key())
+            .bytes(SIGNATURE, &[b'A'; SIGNATURE_BYTES])
+            .finish_header(body_bytes),
+    }
+    let signing = message.credentials.as_ref();
+    let signing = signing.map(|credentials| Signing::new(credentials, &header, &bytes, encoding));
     let (opaque_at, born_at) = match encoding {
         Encoding::Binary => (BINARY_OPAQUE_AT, after(&bytes, b"\0\x01g\0\0\0\x0d")),
         Encoding::Json => (after(&bytes, b"\"opaque\":"), after(&bytes, b"\"g\":\"")),
     };
     let places = Places::find(&bytes, encoding);
-    Front { bytes, opaque_at, born_at, places }
+    Front { bytes, opaque_at, born_at, places, signing }
 }
 
 impl Places {

@@ -1,7 +1,10 @@
 //! Templates, slots and schedules.
 
 use super::*;
-use wire::codes::request;
+use crate::report::Tally;
+use net::{Peer, Service};
+use std::sync::Arc;
+use wire::codes::{request, response};
 use wire::frame::{Command, Encoding};
 use wire::header::SendHeader;
 use wire::properties;
@@ -20,6 +23,7 @@ fn message() -> Message {
         batch: 0,
         is_half: false,
         is_one_way: false,
+        credentials: None,
     }
 }
 
@@ -34,7 +38,7 @@ const STAMP: Stamp = Stamp {
     counter: 0xfffe,
     sequence: 0,
     floor: 0,
-    since_us: 0,
+    since_us: 1_699_999_999_000_777,
 };
 
 #[test]
@@ -52,7 +56,8 @@ fn patched_requests_decode() {
             assert!(!command.is_one_way());
             let header = SendHeader::decode(command.code, &command.fields).unwrap();
             assert_eq!((header.queue_id, header.broker_name), (queue as i32, "broker-a"));
-            assert_eq!((header.born_timestamp, header.sys_flag), (1_700_000_000_123, 0x301));
+            // An open loop that is late: the message was to be sent a second before.
+            assert_eq!((header.born_timestamp, header.sys_flag), (1_699_999_999_000, 0x301));
             let get = |name| properties::get_str(header.properties, name).unwrap();
             assert_eq!(get("UNIQ_KEY"), "7F00000101020304050601020304FFFE");
             assert_eq!((get("KEYS"), get("TAGS")), ("1700000000", "tag2"));
@@ -91,6 +96,26 @@ fn batches_have_a_key_per_message() {
         let ends: Vec<_> = (0..4).map(|index| &get(index, "UNIQ_KEY")[28..]).collect();
         assert_eq!(ends, ["FFFE", "FFFF", "0000", "0001"]);
         assert_eq!((get(0, "TAGS"), get(3, "TAGS"), get(3, "KEYS")), ("tag0", "tag0", "1700000000"));
+    }
+}
+
+#[test]
+fn every_request_is_signed_as_it_is_sent() {
+    let credentials = client::Credentials::new("user", "secret");
+    let message = Message { credentials: Some(credentials.clone()), ..message() };
+    for encoding in [Encoding::Json, Encoding::Binary] {
+        let single = Template::single(&message, &targets(), encoding);
+        let batch = Template::batch(&Message { batch: 4, ..message.clone() }, 4, &targets(), encoding);
+        for template in [single, batch] {
+            let mut out = b"the request before".to_vec();
+            let begin = out.len();
+            template.append_filled(&mut out, 11, &STAMP, |body| body[50] = b'#');
+            let command = Command::decode(&mut out[begin..]).unwrap();
+            assert_eq!((command.body[50], command.fields.text("AccessKey")), (b'#', Some("user")));
+            let values = client::signed_fields(&command.fields).into_iter().map(|(_, value)| value);
+            let expected = credentials.sign(values.chain([command.body]));
+            assert_eq!(command.fields.bytes("Signature"), Some(&expected[..]), "{encoding:?}");
+        }
     }
 }
 
@@ -178,4 +203,66 @@ fn a_ramp_ends_at_its_last_rate() {
     let mut falling = Pace::ramp(1000.0, 500.0, 10.0);
     assert_eq!(std::iter::from_fn(|| falling.take(9_999_000_000)).count(), 7500);
     assert!(falling.due_ns().abs_diff(10_000_000_000) < 1_000_000);
+}
+
+/// A lane of three requests that goes nowhere, and what it sends at first.
+fn lane(turn: Option<Turn>) -> (Lane<Template>, Arc<Tally>, Arc<Peer>, Vec<u8>) {
+    let options = LaneOptions {
+        in_flight: 3,
+        work: Template::single(&message(), &targets(), Encoding::Binary),
+        first_queue: 0,
+        quantity: Some(3),
+        pace: None,
+        messages_each: 1,
+        turn,
+    };
+    let tally = Arc::new(Tally::default());
+    let lane = Lane::new(options, Clock::start(), tally.clone());
+    let peer = Arc::new(Peer::detached(1, "127.0.0.1:1".parse().unwrap()));
+    let mut out = Vec::new();
+    lane.opened(&peer, &mut out);
+    (lane, tally, peer, out)
+}
+
+#[test]
+fn a_quantity_counts_attempts() {
+    let (lane, tally, peer, mut sent) = lane(None);
+    let (mut turn, mut out) = (lane.turn(), Vec::new());
+    while !sent.is_empty() {
+        let length = wire::frame::frame_length(&sent).unwrap().unwrap();
+        let rest = sent.split_off(length);
+        let head = Command::decode(&mut sent).unwrap().reply(response::TOPIC_NOT_EXIST);
+        let mut answer = Vec::new();
+        head.write(&mut answer, b"");
+        lane.frame(&mut turn, &peer, Command::decode(&mut answer).unwrap(), &mut out);
+        sent = rest;
+    }
+    lane.end(&mut turn, &peer, &mut out);
+    assert_eq!(tally.snapshot(0).response_failed, 3);
+    assert!(lane.is_done() && out.is_empty(), "a topic that refuses everything ends the run too");
+}
+
+#[test]
+fn a_broker_that_is_not_there_uses_a_quantity_up() {
+    let turn = || Spread::new(2, 1, 1, false).turn(1);
+    let (waiting, tally, _, sent) = lane(turn());
+    waiting.unreachable();
+    assert_eq!((sent.len(), tally.snapshot(0).send_failed), (0, 0), "it is another one's turn");
+    let (lane, tally, peer, _) = lane(None);
+    lane.closed(&peer);
+    assert_eq!(tally.snapshot(0).send_failed, 3);
+    assert!(lane.is_done());
+}
+
+#[test]
+fn requests_that_were_given_up_have_a_latency() {
+    let tally = Tally::default();
+    tally.answered(&[1000], 1);
+    tally.expired(&[3_000_000]);
+    let snapshot = tally.snapshot(0);
+    assert_eq!((snapshot.succeeded, snapshot.micros_max), (1, 1000), "the scripts know successes only");
+    assert!(tally.latency().percentiles().p9999.abs_diff(3_000_000) < 3000);
+    let mut slots = Slots::new(1);
+    slots.take(5, WAIT_NS, 7).unwrap();
+    assert_eq!(slots.expire(2 * WAIT_NS), [Flight { since_ns: 5, sequence: 7 }]);
 }

@@ -2,10 +2,10 @@
 
 use super::chart::{Chart, Scale};
 use super::figure::{Figure, sources};
-use super::words::words;
+use super::words::{says, words};
 use crate::judge::conclusion::{Conclusion, Ladder};
 use crate::judge::figures::histogram;
-use crate::judge::{Text, both, numbers};
+use crate::judge::{Text, both, numbers, omission};
 use hdrhistogram::Histogram;
 use maud::{Markup, html};
 
@@ -73,7 +73,33 @@ pub fn percentiles(run: &Conclusion<'_>) -> Markup {
     };
     let legend = names.map(Text::same).collect();
     let title = both!("Send latency by percentile, all repeats", "发送时延百分位分布（全部重复）");
-    Figure { title, legend, files: &files, chart }.markup()
+    let closed = omission(run);
+    html! {
+        (Figure { title, legend, files: &files, chart }.markup())
+        @if !closed.is_empty() { p { (says(&omission_says())) } ul { @for cell in &closed { li { (says(cell)) } } } }
+    }
+}
+
+/// What closed loops hide: for every one its 99th percentile as measured, and had it gone on sending while it waited.
+#[must_use]
+pub fn omission(run: &Conclusion<'_>) -> Vec<Text> {
+    let cells = run.cells.iter().filter_map(|case| {
+        let figures = case.judged.figures()?;
+        let shown = numbers::micros(omission::corrected_p99_us(&case.judged.windows)? as f64);
+        let (name, seen) = (&case.judged.cell.cell.name, numbers::micros(figures.latency.p99_us));
+        Some(both!("{name}: p99 {seen}, corrected {shown}", "{name}：p99 {seen}，修正后 {shown}"))
+    });
+    cells.collect()
+}
+
+/// What [`omission`] lists.
+#[must_use]
+pub fn omission_says() -> Text {
+    both!(
+        "A closed loop sends nothing while a server pauses, so its percentiles leave out what would have waited. \
+         Corrected for that:",
+        "闭环压测在服务端停顿时不再发送，其百分位数遗漏了本应等待的请求。修正后："
+    )
 }
 
 fn quantiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {

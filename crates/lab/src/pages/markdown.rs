@@ -1,6 +1,6 @@
 //! `report.md`: the verdict, the table and where to look further, for chats and repositories.
 
-use super::{environment, table, verdict};
+use super::{environment, latency, table, verdict};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Language, Text, both, numbers};
 use std::fmt::Write as _;
@@ -31,6 +31,13 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     rows(&mut text, &table::SEED_COLUMNS.map(|_| "---".to_owned()));
     for row in table::rows(run) {
         rows(&mut text, &row[..table::SEED_COLUMNS.len()]);
+    }
+    let closed = latency::omission(run);
+    if !closed.is_empty() {
+        let _ = writeln!(text, "\n{}\n", latency::omission_says().get(language));
+    }
+    for says in closed {
+        let _ = writeln!(text, "- {}", says.get(language));
     }
     heading(&mut text, both!("What each factor does", "各因素的影响"));
     let effects = run.effects.iter().map(|effect| &effect.says);

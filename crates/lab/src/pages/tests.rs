@@ -121,7 +121,14 @@ fn the_table_begins_with_the_columns_of_seed_003() {
 fn markdown_has_the_verdict_and_how_to_repeat_it() {
     let record = record();
     let text = super::markdown::markdown(&Conclusion::new(&record, &Limits::default()), Language::Zh);
-    for part in ["## 结论", "最高安全 TPS", "| case | disk |", "vostok lab matrix --threads 1,10"] {
+    for part in [
+        "## 结论",
+        "最高安全 TPS",
+        "| case | disk |",
+        "vostok lab matrix --threads 1,10",
+        "修正后",
+        "001-w1-s1024-q8：p99",
+    ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
 }

@@ -13,6 +13,11 @@ fn flags(line: &str) -> ProducerFlags {
     Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags
 }
 
+/// The message of a command line.
+pub(super) fn message_of(line: &str) -> Message {
+    message("g", "t", &flags(line).sending).unwrap()
+}
+
 #[test]
 fn the_first_lines_are_those_of_the_script() {
     assert_eq!(
@@ -42,8 +47,8 @@ fn bodies_are_compressed_from_the_limit_on() {
 
 #[test]
 fn flags_that_are_not_served_are_refused() {
-    assert!(refuse_unserved(true, false).unwrap_err().to_string().starts_with("-a true: "));
-    assert!(refuse_unserved(false, true).is_err());
+    assert!(refuse_trace(&flags("-m true").run).unwrap_err().to_string().starts_with("-m true: "));
+    refuse_trace(&flags("-a true").run).unwrap();
     assert!(check_fronts(&flags("-l 100000").sending, 8).is_err());
 }
 

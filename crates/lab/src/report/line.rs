@@ -5,7 +5,8 @@ use crate::command::LineFormat;
 use client::calendar::civil;
 use std::time::Duration;
 
-/// `2024-01-01 00:00:00,000` in UTC, from milliseconds since 1970.
+/// `2024-01-01 00:00:00,000`, from milliseconds since 1970 as clocks on the wall show them (`UtilAll.timeMillisToHumanString2`
+/// takes the zone of the machine). So do all lines.
 #[must_use]
 pub fn clock(epoch_ms: u64) -> String {
     let (year, month, day) = civil(epoch_ms / 86_400_000);
@@ -31,22 +32,24 @@ pub fn producer(epoch_ms: u64, rates: &Rates, format: LineFormat) -> String {
     }
 }
 
-/// The last line of the producer; `rates` are absent when the run was shorter than two samples.
+/// The last line of the producer; `rates` are absent when the run was shorter than two samples. The total counts sends
+/// without an answer too, and not those that were refused (`Producer.doPrintStats`).
 #[must_use]
 pub fn producer_complete(total: &Snapshot, rates: Option<&Rates>, format: LineFormat) -> String {
     let Snapshot { succeeded, send_failed, response_failed, .. } = total;
+    let all = succeeded + send_failed;
     let Some(Rates { tps, max_ms, average_ms, .. }) = rates else {
         return format!(
-            "[Complete] Send Total: {succeeded} Send Failed: {send_failed} Response Failed: {response_failed}"
+            "[Complete] Send Total: {all} Send Failed: {send_failed} Response Failed: {response_failed}"
         );
     };
     match format {
         LineFormat::V5 => format!(
-            "[Complete] Send Total: {succeeded} | Send TPS: {tps} | Max RT(ms): {max_ms} | \
+            "[Complete] Send Total: {all} | Send TPS: {tps} | Max RT(ms): {max_ms} | \
              Average RT(ms): {average_ms:7.3} | Send Failed: {send_failed} | Response Failed: {response_failed}"
         ),
         LineFormat::V4 => format!(
-            "[Complete] Send Total: {succeeded} Send TPS: {tps} Max RT(ms): {max_ms} \
+            "[Complete] Send Total: {all} Send TPS: {tps} Max RT(ms): {max_ms} \
              Average RT(ms): {average_ms:7.3} Send Failed: {send_failed} Response Failed: {response_failed}"
         ),
     }
@@ -54,16 +57,36 @@ pub fn producer_complete(total: &Snapshot, rates: Option<&Rates>, format: LineFo
 
 /// The periodic line of the batch producer.
 #[must_use]
-pub fn batch_producer(epoch_ms: u64, rates: &Rates, batch: u64) -> String {
+pub fn batch_producer(epoch_ms: u64, rates: &Rates, batch: u64, format: LineFormat) -> String {
     let now = clock(epoch_ms);
     let Rates { tps, mps, max_ms, average_ms, average_message_ms, .. } = rates;
     let failed = rates.send_failed + rates.response_failed;
-    format!(
-        "Current Time: {now} | Send TPS: {tps} | Send MPS: {mps} | Max RT(ms): {max_ms} | \
-         Average RT(ms): {average_ms:7.3} | Average Message RT(ms): {average_message_ms:7.3} | \
-         Send Failed: {failed} | Send Message Failed: {}",
-        failed * batch
-    )
+    let messages = failed * batch;
+    match format {
+        LineFormat::V5 => format!(
+            "Current Time: {now} | Send TPS: {tps} | Send MPS: {mps} | Max RT(ms): {max_ms} | \
+             Average RT(ms): {average_ms:7.3} | Average Message RT(ms): {average_message_ms:7.3} | \
+             Send Failed: {failed} | Send Message Failed: {messages}"
+        ),
+        LineFormat::V4 => format!(
+            "Current Time: {now} Send TPS: {tps} Send MPS: {mps} Max RT(ms): {max_ms} \
+             Average RT(ms): {average_ms:7.3} Average Message RT(ms): {average_message_ms:7.3} \
+             Send Failed: {failed} Send Message Failed: {messages}"
+        ),
+    }
+}
+
+/// What clocks on the wall show more than UTC, milliseconds, as the system's `date` says; 0 where there is none.
+#[must_use]
+pub fn zone_ms() -> i64 {
+    let said = std::process::Command::new("date").arg("+%z").output();
+    said.ok().and_then(|said| offset_ms(str::from_utf8(&said.stdout).ok()?)).unwrap_or(0)
+}
+
+/// Reads `+0530`.
+pub(super) fn offset_ms(text: &str) -> Option<i64> {
+    let number: i64 = text.trim().parse().ok()?;
+    Some((number / 100 * 60 + number % 100) * 60_000)
 }
 
 /// Messages per second over a whole run.

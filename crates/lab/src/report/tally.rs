@@ -38,6 +38,15 @@ impl Tally {
         self.micros_max.fetch_max(max, Relaxed);
     }
 
+    /// Adds how long requests waited, microseconds, that were given up without an answer: to the distribution alone, not to
+    /// the means and maxima of the scripts, which know successes only.
+    pub fn expired(&self, micros: &[u64]) {
+        if !micros.is_empty() {
+            let mut latency = self.latency.lock().expect("recording does not panic");
+            micros.iter().for_each(|micros| latency.record(*micros));
+        }
+    }
+
     /// Counts a request of so many messages and bytes of bodies that nobody answers: it has no latency.
     pub fn went(&self, messages: u64, bytes: u64) {
         self.succeeded.fetch_add(1, Relaxed);

@@ -34,6 +34,9 @@ fn a_report_needs_ten_samples() {
 
 #[test]
 fn times_are_printed_as_java_does() {
+    let zones = ["+0000\n", "+0800\n", "-0330\n", "UTC", ""].map(line::offset_ms);
+    assert_eq!(zones, [Some(0), Some(28_800_000), Some(-12_600_000), None, None]);
+    assert!(line::zone_ms().abs() <= 14 * 3_600_000);
     let check = |ms, expected: &str| assert_eq!(line::clock(ms), expected);
     check(0, "1970-01-01 00:00:00,000");
     check(1_704_067_200_000, "2024-01-01 00:00:00,000");
@@ -57,17 +60,22 @@ fn producer_lines() {
     let last = window.last().unwrap();
     assert_eq!(
         line::producer_complete(last, Some(&rates), LineFormat::V5),
-        "[Complete] Send Total: 900 | Send TPS: 100 | Max RT(ms): 200 | Average RT(ms):   1.349 | \
+        "[Complete] Send Total: 901 | Send TPS: 100 | Max RT(ms): 200 | Average RT(ms):   1.349 | \
          Send Failed: 1 | Response Failed: 0"
     );
     assert_eq!(
         line::producer_complete(last, None, LineFormat::V5),
-        "[Complete] Send Total: 900 Send Failed: 1 Response Failed: 0"
+        "[Complete] Send Total: 901 Send Failed: 1 Response Failed: 0"
     );
     assert_eq!(
-        line::batch_producer(0, &rates, 16),
+        line::batch_producer(0, &rates, 16, LineFormat::V5),
         "Current Time: 1970-01-01 00:00:00,000 | Send TPS: 100 | Send MPS: 1600 | Max RT(ms): 200 | \
          Average RT(ms):   1.349 | Average Message RT(ms):   0.084 | Send Failed: 1 | Send Message Failed: 16"
+    );
+    assert_eq!(
+        line::batch_producer(0, &rates, 16, LineFormat::V4),
+        "Current Time: 1970-01-01 00:00:00,000 Send TPS: 100 Send MPS: 1600 Max RT(ms): 200 \
+         Average RT(ms):   1.349 Average Message RT(ms):   0.084 Send Failed: 1 Send Message Failed: 16"
     );
 }
 

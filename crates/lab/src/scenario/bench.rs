@@ -1,12 +1,14 @@
 //! What all scenarios share: the cluster, the archive, repeats, interruption and resuming.
 
-use super::cluster::{Cluster, asked_of};
+use super::cluster::{Cluster, Machine, asked_of};
+use super::modes::set_flush;
 use super::progress::Progress;
 use super::record::{Stage, epoch_ms, record};
+use super::resume::{begin_or_resume, held};
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{
-    Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, TargetKind,
+    Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, TargetKind, plain,
 };
 use crate::command::Scene;
 use crate::generator::Workload;
@@ -29,8 +31,19 @@ pub struct Bench {
     interrupt: watch::Receiver<bool>,
     free_bytes_min: u64,
     gc_log: Option<PathBuf>,
-    agents: Vec<String>,
+    watched: Vec<Watched>,
     load_agents: Vec<String>,
+}
+
+/// Another machine that an agent watches.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    /// Where the agent answers.
+    pub address: String,
+    /// What it is to look at.
+    pub asked: Asked,
+    /// Name of the machine's series.
+    pub name: String,
 }
 
 /// How cells become load.
@@ -44,6 +57,11 @@ pub trait Plan {
     /// Times a cell is run; the run's own number when absent.
     fn repeats(&self, _cell: &Factors) -> Option<u32> {
         None
+    }
+
+    /// What cells are run with beside the flags of every scenario and their stages, by flag.
+    fn held(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
 
     /// Prepares the cluster for a cell.
@@ -70,7 +88,7 @@ impl Bench {
         if !scene.no_selftest && !root.join("run.json").exists() {
             cluster.host.roofline = Some(roofline(&cluster.store).await?);
         }
-        let (hosts, clock_skew_us) = hosts(&mut cluster, scene).await?;
+        let (hosts, watched, clock_skew_us) = hosts(&mut cluster, scene).await?;
         let run = RunFile {
             scenario: scenario.to_owned(),
             command_line: std::env::args().collect(),
@@ -85,11 +103,14 @@ impl Bench {
             target: cluster.target.clone(),
             hosts,
             clock_skew_us,
+            held: held(scene, plan, &cells),
             cells,
-            repeats: scene.repeats,
+            repeats: scene.repeats(),
             ..RunFile::default()
         };
         let (archive, run) = begin_or_resume(&root, run)?;
+        // A run that was killed may have left settings changed: what counts is how it found them.
+        cluster.target.clone_from(&run.target);
         let each: Vec<u64> = run.cells.iter().map(|cell| seconds_of(plan, cell, run.repeats)).collect();
         let finished = (1..).zip(&run.cells).zip(&each);
         let done = finished.filter(|((number, cell), _)| archive.cell(*number, cell).is_finished());
@@ -117,7 +138,7 @@ impl Bench {
             interrupt,
             free_bytes_min: scene.free_min,
             gc_log: scene.gc_log.clone(),
-            agents: scene.agents.clone(),
+            watched,
             load_agents: scene.load_agents.clone(),
         })
     }
@@ -134,10 +155,9 @@ impl Bench {
         &self.archive
     }
 
-    /// Agents on other machines.
-    #[must_use]
-    pub fn agents(&self) -> &[String] {
-        &self.agents
+    /// Machines that agents watch.
+    pub(super) fn watched(&self) -> &[Watched] {
+        &self.watched
     }
 
     /// Agents that run load with this machine.
@@ -189,6 +209,14 @@ impl Bench {
     /// # Errors
     /// The cluster is lost at the beginning of a repeat, or files cannot be written.
     pub async fn run(&mut self, plan: &impl Plan) -> Result<(), Error> {
+        let ran = self.cells(plan).await;
+        // Whatever ended it, the brokers are left as they were found.
+        let put_back = self.put_back().await;
+        ran.and(put_back)?;
+        self.end()
+    }
+
+    async fn cells(&self, plan: &impl Plan) -> Result<(), Error> {
         let cells: Vec<_> = (1..).zip(self.run.cells.clone()).collect();
         for (number, factors) in cells {
             if !self.archive.cell(number, &factors).is_finished()
@@ -197,7 +225,15 @@ impl Bench {
                 break;
             }
         }
-        self.end()
+        Ok(())
+    }
+
+    /// Has brokers flush as they did before cells changed that.
+    async fn put_back(&self) -> Result<(), Error> {
+        if self.run.cells.iter().all(|cell| cell.flush.is_empty()) {
+            return Ok(());
+        }
+        set_flush(&self.cluster, "").await
     }
 
     /// Runs one more cell than the run began with, unless it is finished already; `None` when it was interrupted.
@@ -291,24 +327,40 @@ impl Bench {
     }
 }
 
-/// This machine and those of the agents, and how far apart their clocks may be, microseconds.
-async fn hosts(cluster: &mut Cluster, scene: &Scene) -> Result<(Vec<HostFile>, u64), Error> {
-    let (mut hosts, mut skew_us) = (vec![cluster.host.clone()], 0);
+/// This machine and those of the agents, those to be watched, and how far apart their clocks may be, microseconds.
+pub(super) async fn hosts(
+    cluster: &mut Cluster,
+    scene: &Scene,
+) -> Result<(Vec<HostFile>, Vec<Watched>, u64), Error> {
+    let (mut hosts, mut watched, mut skew_us) = (vec![cluster.host.clone()], Vec::new(), 0);
     for address in &scene.load_agents {
         skew_us = skew_us.max(Link::connect(address, &Asked::default()).await?.skew_us);
     }
     for address in &scene.agents {
-        let (broker, asked) = asked_of(&cluster.target, address);
+        let (brokers, asked) = asked_of(&cluster.target, address).await;
         let link = Link::connect(address, &asked).await?;
-        if let Some(broker) = broker {
-            cluster.target.brokers[broker].host = Some(link.hello.host.name.clone());
-        }
         skew_us = skew_us.max(link.skew_us);
-        if hosts.iter().all(|host| host.name != link.hello.host.name) {
-            hosts.push(link.hello.host);
+        let found = plain(&link.hello.host.name);
+        let is_watched_here = found == hosts[0].name && Machine::of(address).await.is_here();
+        let name = if is_watched_here { found } else { own_name(&hosts, &found, address) };
+        for broker in brokers {
+            cluster.target.brokers[broker].host = Some(name.clone());
+        }
+        if !is_watched_here {
+            hosts.push(HostFile { name: name.clone(), ..link.hello.host });
+            watched.push(Watched { address: address.clone(), asked, name });
         }
     }
-    Ok((hosts, skew_us))
+    Ok((hosts, watched, skew_us))
+}
+
+/// A name that no other machine of the run has: many are called `localhost`.
+fn own_name(hosts: &[HostFile], found: &str, address: &str) -> String {
+    if hosts.iter().any(|host| host.name == found) {
+        plain(&format!("{found}-{address}"))
+    } else {
+        found.to_owned()
+    }
 }
 
 /// The directory of the run.
@@ -328,30 +380,6 @@ async fn roofline(store: &Path) -> Result<Roofline, Error> {
 fn seconds_of(plan: &impl Plan, cell: &Factors, repeats: u32) -> u64 {
     let once: u64 = plan.stages(cell).iter().map(|stage| u64::from(stage.seconds)).sum();
     once * u64::from(plan.repeats(cell).unwrap_or(repeats))
-}
-
-fn begin_or_resume(root: &Path, mut run: RunFile) -> Result<(Archive, RunFile), Error> {
-    run.id = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if !root.join("run.json").exists() {
-        return Ok((Archive::create(root, &run)?, run));
-    }
-    let archive = Archive::open(root)?;
-    let before = archive.run()?;
-    // A search adds cells to those it began with.
-    let is_same = before.cells.starts_with(&run.cells) && before.repeats == run.repeats;
-    if !is_same || before.scenario != run.scenario {
-        let why = format!(
-            "{} holds a run of {} with {} cells and {} repeats, this one has {} and {}; name another directory",
-            root.display(),
-            before.scenario,
-            before.cells.len(),
-            before.repeats,
-            run.cells.len(),
-            run.repeats
-        );
-        return Err(Error::Flag { flag: "--out", why });
-    }
-    Ok((archive, RunFile { ended_ms: None, ..before }))
 }
 
 /// A line about a repeat.

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::agent::Asked;
-use crate::archive::{BrokerFile, HostFile, Target, TargetKind};
+use crate::archive::{BrokerFile, HostFile, Target, TargetKind, plain};
 use crate::measure::{self, listener_of};
 use client::{Client, Config};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -53,7 +53,7 @@ impl Cluster {
             let port = brokers[local?].address.rsplit_once(':')?.1.parse().ok()?;
             listener_of(port)
         });
-        let hostname = measure::hostname();
+        let hostname = plain(&measure::hostname());
         let store = local.and_then(|index| store_of(&brokers[index]));
         let store = store.unwrap_or_else(|| std::env::current_dir().unwrap_or_else(|_| "/".into()));
         for broker in brokers.iter_mut().filter(|broker| is_here(&broker.address)) {
@@ -94,19 +94,46 @@ async fn registered(client: &Client) -> Result<Vec<BrokerFile>, Error> {
     Err(Error::Broken("no broker is registered with the name server; start one first".to_owned()))
 }
 
-/// What an agent is to look at: the broker whose address is the agent's machine, else just the machine.
-#[must_use]
-pub fn asked_of(target: &Target, agent: &str) -> (Option<usize>, Asked) {
-    let machine = |address: &str| address.rsplit_once(':').map(|(machine, _)| machine.to_owned());
-    let index = target.brokers.iter().position(|broker| machine(&broker.address) == machine(agent));
-    let broker = index.map(|index| &target.brokers[index]);
+/// What an agent is to look at: the brokers on its machine, by their places in the target, and what to ask it. It watches
+/// the process and the disk of one of them, a master if there is one.
+pub(super) async fn asked_of(target: &Target, agent: &str) -> (Vec<usize>, Asked) {
+    let machine = Machine::of(agent).await;
+    let mut there = Vec::new();
+    for (index, broker) in target.brokers.iter().enumerate() {
+        if machine.is_same(&Machine::of(&broker.address).await) {
+            there.push(index);
+        }
+    }
+    let master = there.iter().find(|index| target.brokers[**index].id == 0);
+    let broker = master.or(there.first()).map(|index| &target.brokers[*index]);
     let port = broker.and_then(|broker| broker.address.rsplit_once(':')?.1.parse().ok());
     let path = |key: &str| broker.and_then(|broker| broker.settings.get(key)).cloned();
     let store = path("storePathCommitLog").or_else(|| path("storePathRootDir"));
     let is_java = target.kind == TargetKind::Rocketmq;
-    let ip = machine(agent).and_then(|machine| machine.parse::<IpAddr>().ok());
-    let loopback = ip.is_some_and(|ip| ip.is_loopback());
-    (index, Asked { port, store: store.map(PathBuf::from), is_java, load: false, loopback })
+    let loopback = machine.is_here();
+    (there, Asked { port, store: store.map(PathBuf::from), is_java, load: false, loopback })
+}
+
+/// A machine by the addresses that one of its names has.
+#[derive(Debug)]
+pub(super) struct Machine(Vec<IpAddr>);
+
+impl Machine {
+    /// The machine of `host:port`; one without addresses when the name is not known.
+    pub async fn of(address: &str) -> Self {
+        let found = tokio::net::lookup_host(address).await;
+        Self(found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default())
+    }
+
+    /// True for this machine, whichever of its addresses was given.
+    pub fn is_here(&self) -> bool {
+        // Only to an address of this machine a socket can be bound.
+        self.0.iter().any(|ip| UdpSocket::bind((*ip, 0)).is_ok())
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.0.iter().any(|ip| other.0.contains(ip)) || (self.is_here() && other.is_here())
+    }
 }
 
 fn own_name(target: &Target) -> String {

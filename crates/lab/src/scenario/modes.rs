@@ -12,6 +12,9 @@ use crate::command::{ModesFlags, Scene};
 use crate::generator::Workload;
 use crate::session;
 
+/// The setting that says how a broker flushes, which a run changes and puts back.
+pub(super) const FLUSH: &str = "flushDiskType";
+
 /// Runs the scenario.
 ///
 /// # Errors
@@ -49,7 +52,7 @@ impl Plan for Modes {
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        Stage::plain(self.scene.warmup, self.scene.duration)
+        Stage::plain(self.scene.warmup(), self.scene.duration())
     }
 
     async fn prepare(&self, cluster: &Cluster, cell: &Factors) -> Result<(), Error> {
@@ -65,30 +68,33 @@ impl Plan for Modes {
     }
 }
 
-/// Brings every master to flush this way, or says how to.
+/// Brings every master to flush this way, or says how to; the empty way is the one it had when the run began.
 pub(super) async fn set_flush(cluster: &Cluster, wanted: &str) -> Result<(), Error> {
-    let value = match wanted {
-        "" => return Ok(()),
-        "sync" => "SYNC_FLUSH",
-        "async" => "ASYNC_FLUSH",
-        other => {
-            let why = format!("expected async or sync, found {other}");
-            return Err(Error::Flag { flag: "--flush", why });
-        }
-    };
     for broker in cluster.target.brokers.iter().filter(|broker| broker.id == 0) {
+        let value = match wanted {
+            "" => match broker.settings.get(FLUSH) {
+                Some(began_with) => began_with,
+                None => continue,
+            },
+            "sync" => "SYNC_FLUSH",
+            "async" => "ASYNC_FLUSH",
+            other => {
+                let why = format!("expected async or sync, found {other}");
+                return Err(Error::Flag { flag: "--flush", why });
+            }
+        };
         let settings = cluster.client.broker_config(&broker.address).await?;
-        let found = settings.get("flushDiskType").map_or("", String::as_str);
+        let found = settings.get(FLUSH).map_or("", String::as_str);
         if found == value {
             continue;
         }
         if cluster.target.kind == TargetKind::Rocketmq {
             return Err(Error::Broken(format!(
-                "{} runs with flushDiskType={found} and cannot change while it runs; start it with {value}",
+                "{} runs with {FLUSH}={found} and cannot change while it runs; start it with {value}",
                 broker.name
             )));
         }
-        cluster.client.set_broker_config(&broker.address, "flushDiskType", value).await?;
+        cluster.client.set_broker_config(&broker.address, FLUSH, value).await?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! One repeat: stages of load, every second of them on disk.
 
-use super::bench::Bench;
-use super::cluster::asked_of;
+use super::bench::{Bench, Watched};
 use super::progress::Progress;
 use crate::Error;
 use crate::agent::{Fleet, Link};
@@ -137,7 +136,13 @@ pub(super) async fn record(
                 files.broker(&name, &second)?;
             }
             while let Ok((name, second)) = afar.try_recv() {
-                files.other_host(&name, &second)?;
+                match second {
+                    Some(second) => files.other_host(&name, &second)?,
+                    None => {
+                        bench.line(&format!("the agent on {name} is gone; its machine is not seen any more"));
+                        files.write(Event { at_ms: last_ms, ..agent_lost(name) })?;
+                    }
+                }
             }
             bench.check_space()?;
             let knows = second > 0 && generator.knows_positions();
@@ -241,7 +246,11 @@ impl Files {
         let kind = kind.to_owned();
         let lasted_ms =
             if ["flow-control", "no-answer", "steal"].contains(&kind.as_str()) { 1000 } else { 0 };
-        self.events.append(&Event { at_ms, kind, detail, lasted_ms, ..Event::default() })
+        self.write(Event { at_ms, kind, detail, lasted_ms, ..Event::default() })
+    }
+
+    fn write(&mut self, event: Event) -> Result<(), Error> {
+        self.events.append(&event)
     }
 
     fn other_host(&mut self, name: &str, second: &HostSecond) -> Result<(), Error> {
@@ -259,29 +268,37 @@ impl Files {
     }
 }
 
-/// Tasks that take what agents on other machines see. They end when they are dropped.
+fn agent_lost(node: String) -> Event {
+    let (kind, detail) = ("agent-lost".to_owned(), "nothing more is seen of this machine".to_owned());
+    Event { node, kind, detail, ..Event::default() }
+}
+
+/// Tasks that take what agents on other machines see: a second each, and nothing once an agent is gone. They end when
+/// they are dropped.
 async fn watch_agents(
     bench: &Bench,
-    sender: &mpsc::UnboundedSender<(String, HostSecond)>,
+    sender: &mpsc::UnboundedSender<(String, Option<HostSecond>)>,
 ) -> Result<tokio::task::JoinSet<()>, Error> {
     let mut watchers = tokio::task::JoinSet::new();
-    for address in bench.agents() {
-        let (_, asked) = asked_of(&bench.cluster().target, address);
-        let mut link = Link::connect(address, &asked).await?;
-        // This machine is watched already.
-        if link.hello.host.name == bench.cluster().host.name {
-            continue;
-        }
-        let sender = sender.clone();
-        watchers.spawn(async move {
-            while let Some(second) = link.next().await {
-                if sender.send((link.hello.host.name.clone(), second)).is_err() {
-                    return;
-                }
-            }
-        });
+    for Watched { address, asked, name } in bench.watched() {
+        let (link, name, sender) = (Link::connect(address, asked).await?, name.clone(), sender.clone());
+        watchers.spawn(watch(link, name, sender));
     }
     Ok(watchers)
+}
+
+pub(super) async fn watch(
+    mut link: Link,
+    name: String,
+    sender: mpsc::UnboundedSender<(String, Option<HostSecond>)>,
+) {
+    loop {
+        let second = link.next().await;
+        let is_gone = second.is_none();
+        if sender.send((name.clone(), second)).is_err() || is_gone {
+            return;
+        }
+    }
 }
 
 /// Tasks that ask every broker once a second; a slow answer delays only itself. They end when they are dropped.

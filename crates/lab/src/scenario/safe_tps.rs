@@ -205,8 +205,12 @@ impl Plan for Search {
     }
 
     fn stages(&self, cell: &Factors) -> Vec<Stage> {
-        let steady = if Self::is_for(cell, CONFIRM) { self.confirm } else { self.scene.duration };
-        Stage::plain(self.scene.warmup, steady)
+        let steady = if Self::is_for(cell, CONFIRM) { self.confirm } else { self.scene.duration() };
+        Stage::plain(self.scene.warmup(), steady)
+    }
+
+    fn held(&self) -> Vec<(&'static str, String)> {
+        vec![("--confirm", self.confirm.to_string())]
     }
 
     fn repeats(&self, cell: &Factors) -> Option<u32> {

@@ -53,7 +53,9 @@ impl Seed {
     /// There is no such report.
     pub fn new(flags: &SeedFlags) -> Result<Self, Error> {
         let (warmup, duration, fill, soak) = sizes_of(flags.scale);
-        let scene = Scene { warmup, duration, ..flags.scene.clone() };
+        let given = &flags.scene;
+        let warmup = given.warmup.or(Some(warmup));
+        let scene = Scene { warmup, duration: given.duration.or(Some(duration)), ..given.clone() };
         let fill = (bytes(fill).expect("a constant"), soak.max(60), soak.max(60));
         let mut seed = Self { scene, cells: Vec::new(), fill };
         let is_small = flags.scale == Scale::Small;
@@ -117,7 +119,7 @@ impl Seed {
             self.add(20, "2k", 8, &[read, ("producers", "2"), ("flush", flush)]);
         }
         let seconds = soak.to_string();
-        self.add(20, "2k", 8, &[read, ("producers", "2"), ("soak", &seconds)]);
+        self.add(20, "2k", 8, &[read, ("producers", "2"), ("flush", "async"), ("soak", &seconds)]);
     }
 
     /// 002: two producers of 80 threads, 500 bytes, two consumers' groups.
@@ -208,7 +210,7 @@ impl Plan for Seed {
             return backlog::stages(&self.scene, fill, (filling, draining));
         }
         let soak = cell.more.get("soak").and_then(|seconds| seconds.parse().ok());
-        let mut stages = Stage::plain(self.scene.warmup, soak.unwrap_or(self.scene.duration));
+        let mut stages = Stage::plain(self.scene.warmup(), soak.unwrap_or(self.scene.duration()));
         if soak.is_some() {
             let until = Until::Drained;
             stages.push(Stage { name: "rest", seconds: 60, action: Action::StopLanes, until });

@@ -16,10 +16,16 @@ const LAST_SECONDS: u32 = 120;
 /// # Errors
 /// As [`super::matrix`].
 pub fn run(flags: &SoakFlags) -> Result<(), Error> {
+    let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
+    match (flags.scene.duration, flags.scene.repeats) {
+        (Some(_), _) => return refused("--duration", "a soak lasts as long as --hours says"),
+        (_, Some(2..)) => return refused("--repeats", "a soak is run once"),
+        _ => {}
+    }
     session::block_on(async {
         let seconds = (flags.hours * 3600.0).max(1.0) as u32;
         let groups = flags.scene.groups.max(1);
-        let scene = Scene { groups, duration: seconds, repeats: 1, ..flags.scene.clone() };
+        let scene = Scene { groups, duration: Some(seconds), repeats: Some(1), ..flags.scene.clone() };
         let mut cell = scene.factors(flags.threads, &flags.size, flags.queues);
         cell.more.insert("soak".to_owned(), seconds.to_string());
         let plan = Soak { scene };
@@ -40,7 +46,7 @@ impl Plan for Soak {
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        let mut stages = Stage::plain(self.scene.warmup, self.scene.duration);
+        let mut stages = Stage::plain(self.scene.warmup(), self.scene.duration());
         stages.push(Stage {
             name: "rest",
             seconds: LAST_SECONDS,

@@ -1,10 +1,15 @@
-use super::bench::Plan as _;
+use super::bench::{self, Plan as _};
+use super::cluster::asked_of;
+use super::record::watch;
 use super::safe_tps::Halving;
 use super::seed::Seed;
 use super::*;
-use crate::command::{MatrixFlags, SeedFlags};
+use crate::agent::{self, Asked, Link};
+use crate::archive::{BrokerFile, HostFile, Target};
+use crate::command::{AgentFlags, MatrixFlags, Scene, SeedFlags};
 use crate::generator::{Consume, Send, Sizes};
 use crate::judge::conclusion::levels_off;
+use crate::session;
 use clap::Parser;
 
 #[derive(Parser)]
@@ -58,6 +63,11 @@ fn any_flag_of_a_scene_can_differ_between_cells() {
         (Send::Transaction, Consume::Orderly, true)
     );
     assert_eq!(workload.tags, 3);
+    let properties = self::flags("--threads 8 --keys --vary property-size=0,300 --vary keys=false,true");
+    let cells = self::cells(&properties);
+    let found: Vec<_> = cells.iter().map(|cell| properties.scene.workload(cell)).collect();
+    let found: Vec<_> = found.iter().map(|workload| (workload.property_size, workload.keys)).collect();
+    assert_eq!(found, [(0, false), (0, true), (300, false), (300, true)]);
     assert!(!cells[0].more.contains_key("send") && cells[4].more["send"] == "async", "{:?}", cells[4]);
     for (wrong, says) in [
         ("send=twice", "expected sync, async, oneway, transaction"),
@@ -106,6 +116,16 @@ fn small_reports_end_within_twenty_minutes() {
 }
 
 #[test]
+fn what_is_typed_counts_more_than_the_scale() {
+    let steady = |line: &str| {
+        let seed = seed(line);
+        seed.stages(&seed.cells[0]).iter().map(|stage| stage.seconds).collect::<Vec<_>>()
+    };
+    assert_eq!(steady("000"), [0, 2, 8]);
+    assert_eq!(steady("000 --warmup 0 --duration 3"), [0, 0, 3]);
+}
+
+#[test]
 fn whole_reports_hold_their_cells() {
     assert_eq!(seed("000 --scale full").cells.len(), 6 * 5 * 3);
     let queues: Vec<_> = seed("003 --scale full").cells.iter().map(|cell| cell.queues).collect();
@@ -136,4 +156,114 @@ fn a_search_finds_the_highest_safe_rate() {
         assert!(tried <= 9 && halving.safe <= truth, "{truth}");
         assert!(halving.safe >= truth.min(110_000.0) - 3500.0, "{truth}: {}", halving.safe);
     }
+}
+
+/// An agent on a free port, and its address.
+async fn agent(name: &str) -> (tokio::task::JoinHandle<Result<(), crate::Error>>, String) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listen = listener.local_addr().unwrap().to_string();
+    let flags = AgentFlags {
+        listen: listen.clone(),
+        name: Some(name.to_owned()),
+        load: false,
+        pid: None,
+        gc_log: None,
+    };
+    (tokio::spawn(async move { agent::serve(listener, &flags).await }), listen)
+}
+
+fn brokers(addresses: &[(u64, &str)]) -> Target {
+    let broker = |(id, address): &(u64, &str)| BrokerFile {
+        id: *id,
+        address: (*address).to_owned(),
+        settings: [("storePathRootDir".to_owned(), format!("/store{id}"))].into(),
+        ..BrokerFile::default()
+    };
+    Target { brokers: addresses.iter().map(broker).collect(), ..Target::default() }
+}
+
+#[test]
+fn an_agent_knows_the_brokers_of_its_machine_by_any_of_its_names() {
+    session::block_on(async {
+        let target = brokers(&[
+            (1, "127.0.0.1:10921"),
+            (0, "192.0.2.7:10911"),
+            (0, "127.0.0.1:10911"),
+            (0, "nowhere.invalid:1"),
+        ]);
+        let (there, asked) = asked_of(&target, "localhost:9870").await;
+        assert_eq!(there, [0, 2], "all brokers of the machine");
+        assert_eq!((asked.port, asked.loopback), (Some(10_911), true), "the master is watched");
+        assert_eq!(asked.store.unwrap().to_str(), Some("/store0"));
+        let (there, asked) = asked_of(&target, "192.0.2.8:9870").await;
+        assert_eq!((there.len(), asked.port, asked.store, asked.loopback), (0, None, None, false));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn every_machine_has_a_name_that_files_can_have() {
+    session::block_on(async {
+        let agents = [agent("db 1").await.1, agent("db 1").await.1];
+        let scene = Scene { agents: agents.to_vec(), ..flags("").scene };
+        let host = HostFile { name: "lab".to_owned(), ..HostFile::default() };
+        let client = client::Client::start(client::Config::new("127.0.0.1:1"))?;
+        let target = brokers(&[(0, "127.0.0.1:10911")]);
+        let mut cluster = Cluster { client, target, host, pid: None, store: "/".into() };
+        let (hosts, watched, _) = bench::hosts(&mut cluster, &scene).await?;
+        let second = format!("db_1-{}", agents[1].replace(':', "_"));
+        let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
+        assert_eq!(names, ["lab", "db_1", &second]);
+        let names: Vec<_> = watched.iter().map(|watched| watched.name.as_str()).collect();
+        assert_eq!(names, ["db_1", &second]);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_agent_that_ends_is_noticed() {
+    session::block_on(async {
+        let (running, address) = agent("far").await;
+        let link = Link::connect(&address, &Asked::default()).await?;
+        let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let watching = tokio::spawn(watch(link, "far".to_owned(), sender));
+        assert!(matches!(seen.recv().await, Some((name, Some(_))) if name == "far"));
+        running.abort();
+        while let Some((_, second)) = seen.recv().await {
+            if second.is_none() {
+                watching.await.unwrap();
+                return Ok(());
+            }
+        }
+        panic!("nobody told that the agent is gone");
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_backlog_can_be_drained_without_producers() {
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: crate::command::BacklogFlags,
+    }
+    let steps = |line: &str| {
+        let flags = Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags;
+        let plan = super::backlog::Backlog::new(&flags);
+        let cell = &plan.cells(&flags)[0];
+        plan.stages(cell).iter().map(|stage| (stage.name, stage.action)).collect::<Vec<_>>()
+    };
+    let goes_on = steps("");
+    assert_eq!(goes_on, steps("--keep-producing"));
+    assert_eq!(goes_on[4], ("drain", Action::StartReaders));
+    let rests = steps("--keep-producing false");
+    let between = [
+        ("rest", Action::StopLanes),
+        ("drain", Action::StartReaders),
+        ("restart", Action::StartLanes),
+        ("after", Action::None),
+    ];
+    assert_eq!(rests[4..], between);
 }

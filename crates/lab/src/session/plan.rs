@@ -2,7 +2,7 @@
 
 use super::topic::Place;
 use crate::command::Sending;
-use crate::load::{Clock, Lane, LaneOptions, Pace, Target, Work};
+use crate::load::{Clock, Lane, LaneOptions, Pace, Spread, Target, Work};
 use crate::report::Tally;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) struct Plan<'a> {
     pub sending: &'a Sending,
     /// Requests in flight over all connections.
     pub in_flight: u32,
-    /// Successful requests after which the run ends.
+    /// Requests after which the run ends, whatever becomes of them (`Producer.msgNums` of the benchmark scripts).
     pub quantity: Option<u64>,
     /// Messages per request.
     pub messages_each: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Plan<'a> {
 
 impl Plan<'_> {
     /// Makes the lanes: `--connections` to every broker, sharing flight, rate and quantity evenly; the first ones
-    /// get the remainder, and connections without a share are not made.
+    /// get the remainder.
     pub fn lanes<W: Work>(
         &self,
         places: &[Place],
@@ -29,20 +29,23 @@ impl Plan<'_> {
         work: impl Fn(&[Target], u32) -> W,
     ) -> Vec<(SocketAddr, Arc<Lane<W>>)> {
         let (tally, clock) = watch;
-        let count = places.len() as u32 * self.sending.connections;
-        let count = count.min(self.in_flight);
+        let Sending { connections, rate, .. } = self.sending;
+        let spread = Spread::new(places.len(), *connections, self.in_flight, rate.is_some());
+        let count = spread.lanes();
+        let requests = |rate: f64| rate / f64::from(count) / self.messages_each as f64;
         let lane = |index: u32| {
             let place = &places[index as usize % places.len()];
             let share = |whole: u64| {
                 whole / u64::from(count) + u64::from(u64::from(index) < whole % u64::from(count))
             };
             let options = LaneOptions {
-                in_flight: u32::try_from(share(self.in_flight.into())).expect("no more than the whole"),
+                in_flight: spread.share(index),
                 work: work(&place.targets, index),
                 first_queue: index as usize / places.len(),
                 quantity: self.quantity.map(share),
-                pace: self.sending.rate.map(|rate| Pace::new(rate / f64::from(count))),
+                pace: rate.map(|rate| Pace::new(requests(rate))),
                 messages_each: self.messages_each,
+                turn: spread.turn(index),
             };
             (place.address, Arc::new(Lane::new(options, clock, tally.clone())))
         };

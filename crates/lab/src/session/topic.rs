@@ -36,7 +36,7 @@ pub(crate) struct Wanted {
 
 /// Starts a client and finds the queues of the topic.
 pub(crate) async fn find(run: &Run) -> Result<(Client, Vec<Place>), Error> {
-    let client = Client::start(Config::new(&run.namesrv))?;
+    let client = Client::start(Config { credentials: run.credentials(), ..Config::new(&run.namesrv) })?;
     let wanted = Wanted { topic: run.topic.clone(), topics: run.topics, queues: run.queues };
     let places = places(&client, &wanted).await?;
     Ok((client, places))

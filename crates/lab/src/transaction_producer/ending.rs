@@ -1,5 +1,6 @@
 //! The second half of a transaction: heartbeats that tell brokers where check-backs go, and the request that ends it.
 
+use client::{Credentials, Signed};
 use net::Peer;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::body::{HeartbeatData, ProducerData};
@@ -20,6 +21,7 @@ pub(crate) struct Ending {
     group: String,
     heartbeat: Vec<u8>,
     heartbeat_ns: AtomicU64,
+    credentials: Option<Credentials>,
 }
 
 /// Where a half message is, as its end names it.
@@ -38,13 +40,21 @@ impl Ending {
             ..HeartbeatData::default()
         };
         let heartbeat = wire::json::to_vec(&data);
-        Self { encoding, group: group.to_owned(), heartbeat, heartbeat_ns: AtomicU64::new(0) }
+        let group = group.to_owned();
+        Self { encoding, group, heartbeat, heartbeat_ns: AtomicU64::new(0), credentials: None }
+    }
+
+    /// The same, with requests signed.
+    #[must_use]
+    pub fn signed_by(self, credentials: Option<Credentials>) -> Self {
+        Self { credentials, ..self }
     }
 
     /// The connection stands, or some time has passed.
     pub fn beat(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
         self.heartbeat_ns.store(now_ns, Relaxed);
-        Head::request(self.encoding, request::HEART_BEAT, peer.next_opaque()).write(out, &self.heartbeat);
+        let head = Head::request(self.encoding, request::HEART_BEAT, peer.next_opaque());
+        self.put(head, out, |frame| frame.finish(&self.heartbeat));
     }
 
     /// As [`Ending::beat`], when it is time.
@@ -83,7 +93,6 @@ impl Ending {
     }
 
     fn end(&self, decision: Decision, place: &Place<'_>, from_check: bool, out: &mut Vec<u8>) {
-        let writer = FrameWriter::begin(out, Head::one_way(self.encoding, request::END_TRANSACTION, 0));
         let end = EndTransaction {
             producer_group: &self.group,
             topic: "",
@@ -94,6 +103,15 @@ impl Ending {
             message_id: place.message_id,
             transaction_id: place.transaction_id,
         };
-        end.write(writer).finish(b"");
+        let head = Head::one_way(self.encoding, request::END_TRANSACTION, 0);
+        self.put(head, out, |frame| end.write(frame).finish(b""));
+    }
+
+    fn put(&self, head: Head<'_>, out: &mut Vec<u8>, write: impl FnOnce(FrameWriter<'_>)) {
+        let frame = FrameWriter::begin(out, head);
+        match &self.credentials {
+            None => write(frame),
+            Some(credentials) => Signed::new(credentials, write).write(frame),
+        }
     }
 }

@@ -86,9 +86,8 @@ impl Work for Half {
     }
 
     fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
-        self.template.append(out, queue, stamp);
-        let body_at = out.len() - self.template.body_bytes();
-        self.meta.write(&mut out[body_at..], stamp.opaque.cast_unsigned());
+        let fill = |body: &mut [u8]| self.meta.write(body, stamp.opaque.cast_unsigned());
+        self.template.append_filled(out, queue, stamp, fill);
     }
 
     fn opened(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {

@@ -1,6 +1,7 @@
 //! Bodies that say what shall become of them.
 
-use super::verdict::{BYTES, Meta};
+use super::verdict::{BYTES, Meta, start};
+use super::*;
 use wire::header::Decision;
 
 fn meta(send: (f64, f64), check: (f64, f64)) -> Meta {
@@ -19,6 +20,15 @@ fn the_layout_is_that_of_the_script() {
     assert_eq!(body[..8], 77_i64.to_be_bytes());
     assert_eq!(body[8..16], (5_u64 << 32 | 3).to_be_bytes());
     assert_eq!((body[16], &body[17..37], &body[37..]), (2, &[1; 20][..], &[9; 3][..]));
+}
+
+#[test]
+fn messages_of_several_connections_differ() {
+    let id = |lane| {
+        let meta = Meta { start: start(1_700_000_000_000, lane), ..meta((0.0, 0.0), (0.0, 0.0)) };
+        body(&meta, 1_000_000_001)[8..16].to_vec()
+    };
+    assert_ne!(id(0), id(1), "check-backs of equal numbers are no duplicates");
 }
 
 #[test]
@@ -46,4 +56,21 @@ fn check_backs_are_judged() {
     let other = Meta { batch: 78, ..never };
     assert_eq!(other.check(&body(&never, 1), 1), None);
     assert_eq!(never.check(b"short", 1), None);
+}
+
+#[test]
+fn lines_are_those_of_the_script() {
+    let mut rates = Rates::between(&Default::default(), &Default::default());
+    (rates.tps, rates.average_ms, rates.send_failed) = (12, 1.26, 3);
+    let line = |format| CheckWindow::default().line((0, format), &rates, (&Checks::default(), 7_999));
+    assert_eq!(
+        line(LineFormat::V5),
+        "Current Time: 1970-01-01 00:00:00,000 | Send TPS:    12 | Max RT(ms):     7 | AVG RT(ms): 1.3 | \
+         Send Failed: 3 | Check: 0 | UnexpectedCheck: 0 | DuplicatedCheck: 0"
+    );
+    assert_eq!(
+        line(LineFormat::V4),
+        "Current Time: 1970-01-01 00:00:00,000 Send TPS:   12 Max RT(ms):    7 AVG RT(ms):1.3 \
+         Send Failed: 3 check: 0 unexpectedCheck: 0 duplicatedCheck: 0 "
+    );
 }

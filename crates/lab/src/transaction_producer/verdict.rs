@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 0   8  batch: check-backs of other batches are rolled back
-//! 8   8  message: start of the run in milliseconds, shifted by 32, plus a number
+//! 8   8  message: start of the run in milliseconds plus the connection, shifted by 32, plus a number
 //! 16  1  what the sender answers
 //! 17 20  what the check-backs answer, one byte each
 //! ```
@@ -42,11 +42,16 @@ fn draw(number: u64, (rollback, unknown): (f64, f64)) -> Decision {
     }
 }
 
-/// What all messages of a run have in common.
+/// Where the messages of a connection begin: request numbers repeat on every connection.
+pub(super) fn start(run_ms: u64, lane: u32) -> u64 {
+    (run_ms + u64::from(lane)) << 32
+}
+
+/// What all messages of a connection have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meta {
     pub batch: i64,
-    /// Start of the run, already shifted.
+    /// [`start`] of the connection.
     pub start: u64,
     /// Shares of rollback and unknown when sending.
     pub send_shares: (f64, f64),

@@ -12,6 +12,14 @@ fn batches_count_as_their_messages() {
 }
 
 #[test]
+fn the_rate_of_batches_counts_their_messages() {
+    let address = echo();
+    let outcome = result(&format!("batchproducer -n {address} -w 8 -b 10 --rate 2000 --duration 1"));
+    let messages = outcome["messages"].as_u64().unwrap();
+    assert!((1000..=2100).contains(&messages), "{messages} in a second");
+}
+
+#[test]
 fn transactions_are_sent() {
     let address = echo();
     let outcome = result(&format!("tproducer -n {address} -w 8 -sr 0.2 -su 0.1 --duration 0.2"));

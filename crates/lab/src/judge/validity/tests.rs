@@ -77,6 +77,8 @@ fn a_soak_is_run_once() {
     let cell = &mut record.cells[0];
     cell.cell.phases = vec![phase];
     cell.repeats = vec![Repeat { load: (1..=900).map(second).collect(), ..Repeat::default() }];
+    // No machine is looked at here.
+    record.file.hosts.clear();
     assert!(reasons(&record).starts_with("1 repeats"), "one long run does not show how much another differs");
     record.cells[0].cell.factors.more.insert("soak".to_owned(), "900".to_owned());
     assert_eq!(reasons(&record), "");
@@ -114,4 +116,16 @@ fn an_open_loop_may_have_any_number_in_flight() {
 fn clocks_must_agree_better_than_what_they_measure() {
     assert!(validity::clock_is_good_enough(100, 1_300_000.0));
     assert!(!validity::clock_is_good_enough(500, 3_000.0));
+}
+
+#[test]
+fn a_machine_that_was_not_seen_all_the_time() {
+    let mut record = clean();
+    let seconds = record.cells[0].repeats[1].hosts.get_mut("b1").unwrap();
+    seconds.truncate(58);
+    assert_eq!(reasons(&record), "", "its seconds begin at other moments");
+    record.cells[0].repeats[1].hosts.get_mut("b1").unwrap().truncate(40);
+    assert_eq!(reasons(&record), "20 seconds of the machine b1 were not observed");
+    record.cells[0].repeats[1].hosts.remove("b1");
+    assert_eq!(reasons(&record), "60 seconds of the machine b1 were not observed");
 }

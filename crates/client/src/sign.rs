@@ -1,0 +1,143 @@
+//! Requests that say who makes them (`AclClientRPCHook`): a user's key, and a signature made with the user's secret over the
+//! values of all fields in the order of their names, and then the body (`AclUtils.combineRequestContent`).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
+use wire::fields::Fields;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+
+/// Characters of every signature: twenty bytes in Base64.
+pub const SIGNATURE_BYTES: usize = 28;
+
+/// The fields of a signed request.
+pub const ACCESS_KEY: &str = "AccessKey";
+/// See [`ACCESS_KEY`].
+pub const SIGNATURE: &str = "Signature";
+
+/// A user and a secret (`SessionCredentials`).
+#[derive(Clone)]
+pub struct Credentials {
+    access_key: String,
+    key: hmac::Key,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("access_key", &self.access_key).finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// The credentials of a user.
+    #[must_use]
+    pub fn new(access_key: &str, secret_key: &str) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret_key.as_bytes());
+        Self { access_key: access_key.to_owned(), key }
+    }
+
+    /// The user's key.
+    #[must_use]
+    pub fn access_key(&self) -> &str {
+        &self.access_key
+    }
+
+    /// Signs what parts say one after the other: values, then the body.
+    #[must_use]
+    pub fn sign<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; SIGNATURE_BYTES] {
+        let mut context = hmac::Context::with_key(&self.key);
+        parts.into_iter().for_each(|part| context.update(part));
+        let mut signature = [0; SIGNATURE_BYTES];
+        let written = STANDARD.encode_slice(context.sign(), &mut signature);
+        assert_eq!(written, Ok(SIGNATURE_BYTES), "twenty bytes make 28 characters");
+        signature
+    }
+}
+
+/// The fields that are signed, in the order of their names.
+#[must_use]
+pub fn signed_fields<'a>(fields: &Fields<'a>) -> Vec<(&'a [u8], &'a [u8])> {
+    let mut signed: Vec<_> = fields.iter().filter(|(name, _)| *name != SIGNATURE.as_bytes()).collect();
+    signed.sort_unstable();
+    signed
+}
+
+/// A request that was written once to see what is to be signed.
+#[derive(Debug)]
+pub struct Signed {
+    frame: Vec<u8>,
+    signature: [u8; SIGNATURE_BYTES],
+}
+
+impl Signed {
+    /// Signs what `write` writes.
+    pub fn new(credentials: &Credentials, write: impl FnOnce(FrameWriter<'_>)) -> Self {
+        let mut frame = Vec::new();
+        let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Binary, 0, 0));
+        write(writer.text(ACCESS_KEY, credentials.access_key()));
+        let signature = {
+            let command = decode(&mut frame);
+            let values = signed_fields(&command.fields).into_iter().map(|(_, value)| value);
+            credentials.sign(values.chain([command.body]))
+        };
+        Self { frame, signature }
+    }
+
+    /// Writes it with its signature.
+    pub fn write(mut self, writer: FrameWriter<'_>) {
+        let command = decode(&mut self.frame);
+        let name = |name| str::from_utf8(name).expect("names are ours");
+        let writer =
+            command.fields.iter().fold(writer, |writer, (key, value)| writer.bytes(name(key), value));
+        writer.bytes(SIGNATURE, &self.signature).finish(command.body);
+    }
+}
+
+fn decode(frame: &mut [u8]) -> Command<'_> {
+    Command::decode(frame).expect("it was written here")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The signature of a request by Java's client, made with its own default key and secret.
+    fn check(write: impl FnOnce(FrameWriter<'_>), body: &[u8], expected: &str) {
+        let signed = Signed::new(&Credentials::new("rocketmq2", "12345678"), write);
+        let mut frame = Vec::new();
+        signed.write(FrameWriter::begin(&mut frame, Head::request(Encoding::Json, 310, 7)));
+        let command = Command::decode(&mut frame).unwrap();
+        assert_eq!(command.fields.text(SIGNATURE), Some(expected));
+        assert_eq!((command.fields.text(ACCESS_KEY), command.body), (Some("rocketmq2"), body));
+    }
+
+    #[test]
+    fn requests_are_signed_as_by_javas_client() {
+        check(|frame| frame.text("topic", "TopicTest").finish(b""), b"", "GeeGoP9mRvDhoVp4PD5omX0prgE=");
+        let fields = [
+            ("m", "false"),
+            ("a", "PG"),
+            ("b", "TopicTest"),
+            ("c", "TBW102"),
+            ("d", "4"),
+            ("e", "0"),
+            ("f", "0"),
+            ("g", "1700000000000"),
+            ("h", "0"),
+            ("i", "TAGS\u{1}TagA\u{2}"),
+            ("j", "0"),
+            ("k", "false"),
+        ];
+        let write = |frame: FrameWriter<'_>| {
+            let frame = fields.iter().fold(frame, |frame, (name, value)| frame.text(name, value));
+            frame.finish(b"Hello");
+        };
+        check(write, b"Hello", "9AVnQ9zPlCcdYZLijlEWv0haWbo=");
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let shown = format!("{:?}", Credentials::new("user", "hidden"));
+        assert!(shown.contains("user") && !shown.contains("hidden"), "{shown}");
+    }
+}

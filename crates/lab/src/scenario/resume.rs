@@ -1,0 +1,195 @@
+//! Going on with a run that was interrupted: only against the same target, with the same load, seen by the same agents.
+//! Cells of different clusters or durations in one run would be compared as if they differed in their factors alone.
+
+use super::bench::Plan;
+use super::modes::FLUSH;
+use crate::Error;
+use crate::archive::{Archive, BrokerFile, Factors, HostFile, RunFile};
+use crate::command::Scene;
+use crate::generator::Payload;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Differences that are told; more of them tell nothing more.
+const TOLD_MAX: usize = 5;
+
+/// Begins a run, or goes on with the one in the directory.
+///
+/// # Errors
+/// The directory cannot be written, or what it holds is another run.
+pub(super) fn begin_or_resume(root: &Path, mut run: RunFile) -> Result<(Archive, RunFile), Error> {
+    run.id = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !root.join("run.json").exists() {
+        return Ok((Archive::create(root, &run)?, run));
+    }
+    let archive = Archive::open(root)?;
+    let before = archive.run()?;
+    let mut different = differences(&before, &run);
+    if different.is_empty() {
+        return Ok((archive, RunFile { ended_ms: None, ..before }));
+    }
+    different.truncate(TOLD_MAX);
+    let why =
+        format!("{} holds another run, name another directory; {}", root.display(), different.join("; "));
+    Err(Error::Flag { flag: "--out", why })
+}
+
+/// What holds for every cell of a run beside its factors, by flag.
+pub(super) fn held(scene: &Scene, plan: &impl Plan, cells: &[Factors]) -> BTreeMap<String, String> {
+    let stages = |cell: &Factors| {
+        let stages = plan.stages(cell).into_iter().filter(|stage| stage.seconds > 0);
+        stages.map(|stage| format!("{} {} s", stage.name, stage.seconds)).collect::<Vec<_>>().join(" + ")
+    };
+    let mut all: Vec<String> = cells.iter().map(stages).collect();
+    all.dedup();
+    let mut held: BTreeMap<String, String> = [
+        ("stages", all.join(", ")),
+        ("--seed", scene.seed.to_string()),
+        ("--cores", scene.cores.to_string()),
+        ("-t", scene.topic.clone()),
+        ("--ramp", scene.ramp.map(|seconds| seconds.to_string()).unwrap_or_default()),
+        ("--payload", payload(&scene.payload)),
+        ("--agents", scene.agents.join(",")),
+        ("--load-agents", scene.load_agents.join(",")),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    held.extend(plan.held().into_iter().map(|(name, value)| (name.to_owned(), value)));
+    held
+}
+
+/// Bodies by what is in them: a file may have changed.
+fn payload(payload: &Payload) -> String {
+    match payload {
+        Payload::Random => "random".to_owned(),
+        Payload::Repeat(period) => format!("repeat:{period}"),
+        // One that cannot be read ends the run before its first cell.
+        Payload::File(path) => {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            let sum = crc32fast::hash(&bytes);
+            format!("file:{} of {} bytes with CRC {sum:08x}", path.display(), bytes.len())
+        }
+    }
+}
+
+/// In what two runs differ that makes their cells incomparable.
+fn differences(before: &RunFile, now: &RunFile) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut differ = |what: &str, was: String, is: String| {
+        if was != is {
+            found.push(format!("{what} was {}, is {}", or_nothing(&was), or_nothing(&is)));
+        }
+    };
+    differ("scenario", before.scenario.clone(), now.scenario.clone());
+    differ("--repeats", before.repeats.to_string(), now.repeats.to_string());
+    // A search adds cells to those it began with.
+    if !before.cells.starts_with(&now.cells) {
+        let (was, is) = (before.cells.len(), now.cells.len());
+        differ("the list of cells", format!("one of {was}"), format!("another one of {is}"));
+    }
+    let target = |run: &RunFile| format!("{:?} {}", run.target.kind, run.target.version);
+    differ("the target", target(before), target(now));
+    differ("-n", before.target.namesrv.clone(), now.target.namesrv.clone());
+    differ("the list of brokers", brokers(before), brokers(now));
+    let changes_flush = now.cells.iter().any(|cell| !cell.flush.is_empty());
+    for (one, other) in before.target.brokers.iter().zip(&now.target.brokers) {
+        for key in changed(one, other).into_iter().filter(|key| !(changes_flush && key == FLUSH)) {
+            let of = |broker: &BrokerFile| broker.settings.get(&key).cloned().unwrap_or_default();
+            differ(&format!("{key} of {}", one.name), of(one), of(other));
+        }
+    }
+    let names =
+        |hosts: &[HostFile]| hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
+    differ("the machines", names(&before.hosts), names(&now.hosts));
+    if !before.held.is_empty() {
+        for (name, is) in &now.held {
+            differ(name, before.held.get(name).cloned().unwrap_or_default(), is.clone());
+        }
+    }
+    found
+}
+
+fn or_nothing(text: &str) -> &str {
+    if text.is_empty() { "nothing" } else { text }
+}
+
+fn brokers(run: &RunFile) -> String {
+    let brokers = run.target.brokers.iter();
+    brokers
+        .map(|broker| format!("{} {} at {}", broker.name, broker.id, broker.address))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Settings with other values; none where a broker did not tell its own.
+fn changed(one: &BrokerFile, other: &BrokerFile) -> Vec<String> {
+    if one.settings.is_empty() || other.settings.is_empty() {
+        return Vec::new();
+    }
+    let keys: std::collections::BTreeSet<_> = one.settings.keys().chain(other.settings.keys()).collect();
+    let differ = |key: &&&String| one.settings.get(**key) != other.settings.get(**key);
+    keys.iter().filter(differ).map(|key| (*key).clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::fixture;
+
+    fn run() -> RunFile {
+        let held = [("stages".to_owned(), "warmup 5 s + steady 30 s".to_owned())].into();
+        RunFile { id: String::new(), cells: vec![fixture::factors(1)], held, ..fixture::file() }
+    }
+
+    /// What is said when a run is gone on with after a change; nothing when it is.
+    fn resumed(change: impl Fn(&mut RunFile)) -> String {
+        let place = tempfile::tempdir().unwrap();
+        let began = run();
+        begin_or_resume(place.path(), began.clone()).unwrap();
+        let mut again = began;
+        change(&mut again);
+        begin_or_resume(place.path(), again).map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    fn check(change: impl Fn(&mut RunFile), says: &str) {
+        let said = resumed(change);
+        assert!(said.starts_with("--out: ") && said.contains(says), "{said:?} should hold {says:?}");
+    }
+
+    #[test]
+    fn a_run_goes_on_with_what_it_began_with_alone() {
+        assert_eq!(resumed(|_| ()), "");
+        assert_eq!(resumed(|run| run.started_ms += 1), "");
+        check(
+            |run| run.target.version = "V5_3_1".to_owned(),
+            "the target was Rocketmq V5_5_0, is Rocketmq V5_3_1",
+        );
+        check(|run| run.target.namesrv = "h:1".to_owned(), "-n was 10.0.0.1:9876, is h:1");
+        check(
+            |run| run.target.brokers[0].address = "10.0.0.2:10911".to_owned(),
+            "broker-a 0 at 10.0.0.2:10911",
+        );
+        check(
+            |run| drop(run.held.insert("stages".to_owned(), "warmup 5 s + steady 60 s".to_owned())),
+            "stages was warmup 5 s + steady 30 s, is warmup 5 s + steady 60 s",
+        );
+        check(|run| drop(run.hosts.pop()), "the machines was lab, b1, is lab");
+        check(|run| run.repeats = 9, "--repeats was 3, is 9");
+        check(|run| run.cells[0].threads = 2, "the list of cells");
+        let sync = |run: &mut RunFile| {
+            drop(run.target.brokers[0].settings.insert(FLUSH.to_owned(), "SYNC".to_owned()))
+        };
+        check(sync, "flushDiskType of broker-a was ASYNC_FLUSH, is SYNC");
+    }
+
+    #[test]
+    fn modes_that_a_killed_run_left_behind_are_no_difference() {
+        let place = tempfile::tempdir().unwrap();
+        let mut began = run();
+        began.cells[0].flush = "sync".to_owned();
+        begin_or_resume(place.path(), began.clone()).unwrap();
+        began.target.brokers[0].settings.insert(FLUSH.to_owned(), "SYNC_FLUSH".to_owned());
+        let (_, went_on) = begin_or_resume(place.path(), began).unwrap();
+        assert_eq!(went_on.target.brokers[0].settings[FLUSH], "ASYNC_FLUSH", "as it was found first");
+    }
+}
