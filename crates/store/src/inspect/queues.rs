@@ -65,6 +65,18 @@ impl QueueDir {
         Ok(found)
     }
 
+    /// Whether no unit leads into the log. Then nothing but these files tells where the queue goes on.
+    pub(super) fn is_idle(&self, survey: &Survey) -> io::Result<bool> {
+        for start in self.files.keys().rev() {
+            let units = self.units(survey, *start, survey.queue_file_bytes / UNIT_BYTES)?;
+            let mut held = units.iter().flatten().filter(|unit| !unit.is_blank());
+            if held.any(|unit| unit.log_offset.get() >= survey.log_min()) {
+                return Ok(false);
+            }
+        }
+        Ok(!self.files.is_empty())
+    }
+
     /// The file and position of a unit.
     fn place(&self, survey: &Survey, number: u64) -> (std::path::PathBuf, u64) {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;

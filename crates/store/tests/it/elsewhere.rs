@@ -5,6 +5,7 @@ use crate::retention::{HOUR_MS, fill, round, settings};
 use crate::tool::{append, bodies, open, small_config};
 use std::path::Path;
 use std::sync::Arc;
+use store::inspect::{Repair, Step, Survey, verify};
 use store::{Config, Disk, FakeDisk, RealDisk, Space, Store};
 use wire::units::QueueOffset;
 
@@ -85,6 +86,25 @@ fn a_queue_without_messages_keeps_its_end_when_all_queues_are_rebuilt() {
     assert!(store.appended().get() <= base && busy.max().get() < ends.1);
     assert_eq!(bodies(&store, &busy, ends.0).len() as u64, busy.max().get() - ends.0);
     assert_eq!(append(&store, &idle, b"next", 0), 10);
+}
+
+#[test]
+fn a_queue_without_messages_keeps_its_end_when_a_repair_has_the_others_made_again() {
+    let (disk, _, ends) = with_idle_queue();
+    from_elsewhere(&disk, 0, false);
+    let directory = Path::new("/store/consumequeue/Busy/0");
+    let last = directory.join(&disk.list(directory).unwrap().last().unwrap().name);
+    disk.open(&last).unwrap().write_at(b"!", 11).unwrap();
+    let survey = Survey::of(Arc::new(disk.clone()), "/store".as_ref(), &[]).unwrap();
+    let verified = verify(&survey, 1, &|_| {}).unwrap();
+    let repair = Repair::of(&survey, &verified);
+    assert!(matches!(repair.steps(), [Step::RebuildAllQueues(_)]), "{:?}", repair.steps());
+    repair.apply("/kept".as_ref()).unwrap();
+    let store = open(&disk);
+    let (idle, busy) = (store.find_queue("Idle", 0).unwrap(), store.find_queue("Busy", 0).unwrap());
+    assert_eq!((idle.min().get(), idle.max().get()), (10, 10));
+    assert_eq!((busy.min().get(), busy.max().get()), ends);
+    assert_eq!(bodies(&store, &busy, ends.0).len() as u64, ends.1 - ends.0);
 }
 
 #[test]
