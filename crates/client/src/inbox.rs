@@ -32,7 +32,8 @@ pub(crate) struct Inbox {
 pub(crate) struct Door {
     /// Woken when the membership of its group changed.
     pub members_changed: Arc<Notify>,
-    pub asked: mpsc::Sender<Asked>,
+    /// Absent where it cannot be asked anything.
+    pub asked: Option<mpsc::Sender<Asked>>,
 }
 
 /// What a consumer can be asked.
@@ -124,7 +125,7 @@ impl Inbox {
 
     /// Passes a request on to a consumer; false when there is no such group or too much waits for it.
     fn pass(&self, group: &str, asked: Asked) -> Result<(), Asked> {
-        let sender = self.consumers().get(group).map(|door| door.asked.clone());
+        let sender = self.consumers().get(group).and_then(|door| door.asked.clone());
         let Some(sender) = sender else { return Err(asked) };
         sender.try_send(asked).map_err(|refused| {
             tracing::warn!(group, "a request of a broker is refused, too many wait");

@@ -4,12 +4,13 @@
 //! Which queues a member pops the brokers say (`QUERY_ASSIGNMENT`), with id -1 for all queues of a broker. One request waits
 //! at each of them; what one of them brings is the application's.
 
+use crate::inbox::Door;
 use crate::message::decode_one;
 use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscription};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinSet;
 use wire::body::{
     ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, QueryAssignmentBody,
@@ -102,6 +103,8 @@ pub struct PopConsumer {
     client: Client,
     config: Arc<PopConfig>,
     waiting: Mutex<Waiting>,
+    /// Woken when the membership of the group changed.
+    members_changed: Arc<Notify>,
     ended: watch::Sender<bool>,
 }
 
@@ -134,9 +137,12 @@ impl PopConsumer {
                 config.group
             )));
         }
+        let members_changed = Arc::<Notify>::default();
+        let door = Door { members_changed: members_changed.clone(), asked: None };
+        client.inner.remote.inbox.open(&config.group, door);
         client.heartbeat().await;
-        let (ended, _) = watch::channel(false);
-        Ok(Self { client: client.clone(), config: Arc::new(config), waiting: Mutex::default(), ended })
+        let (client, config, (ended, _)) = (client.clone(), Arc::new(config), watch::channel(false));
+        Ok(Self { client, config, waiting: Mutex::default(), members_changed, ended })
     }
 
     /// The next messages of some queue; nothing when none came within `wait`. To be called again and again: a request waits
@@ -159,8 +165,14 @@ impl PopConsumer {
         let mut waiting = self.waiting.lock().await;
         loop {
             self.ask(&mut waiting).await?;
-            let next = tokio::time::timeout_at(end, waiting.requests.join_next());
-            let Ok(joined) = next.await else { return Ok(Vec::new()) };
+            let joined = tokio::select! {
+                joined = waiting.requests.join_next() => joined,
+                () = tokio::time::sleep_until(end) => return Ok(Vec::new()),
+                () = self.members_changed.notified() => {
+                    waiting.asked = None;
+                    continue;
+                }
+            };
             // A request that was cancelled has nothing to say.
             let Some(Ok(Brought { queue, at, popped })) = joined else { continue };
             waiting.busy.remove(&queue);
@@ -272,6 +284,7 @@ impl PopConsumer {
     pub async fn shutdown(&self) {
         self.ended.send_replace(true);
         self.waiting.lock().await.requests.shutdown().await;
+        self.client.inner.remote.inbox.close(&self.config.group);
         self.client.inner.groups.remove_consumer(&self.config.group);
         self.client.unregister("consumerGroup", &self.config.group).await;
     }

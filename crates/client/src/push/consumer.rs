@@ -107,7 +107,7 @@ impl PushConsumer {
         let state = Arc::new(State::new(shared.clone(), local));
         let Shared { client, config, .. } = &*shared;
         let (asked, questions) = mpsc::channel(WAITING_MAX);
-        let door = Door { members_changed: state.members_changed.clone(), asked };
+        let door = Door { members_changed: state.members_changed.clone(), asked: Some(asked) };
         client.inner.remote.inbox.open(&config.group, door);
         let workers = &client.inner.remote.workers;
         let back = (client.clone(), config.group.clone(), shared.back());
