@@ -75,6 +75,12 @@ pub struct Scene {
     /// Different tags.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub tags: u32,
+    /// Sets KEYS to the seconds since 1970.
+    #[arg(long)]
+    pub keys: bool,
+    /// Bytes of further properties per message.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub property_size: u32,
     /// Delay level of the messages.
     #[arg(long, value_name = "LEVEL", default_value_t = 0)]
     pub delay: i32,
@@ -175,7 +181,8 @@ pub struct MatrixFlags {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8")]
     pub queues: Vec<u32>,
     /// Another flag that differs between cells, e.g. `send=sync,async`, `groups=0,1,3`, `consume=pull,push,orderly`,
-    /// `headers=binary,json`; also `batch`, `tags`, `delay`, `producers`, `connections`, `topics`, `compression`.
+    /// `headers=binary,json`; also `batch`, `tags`, `keys`, `property-size`, `delay`, `producers`, `connections`,
+    /// `topics`, `compression`.
     #[arg(long, value_name = "NAME=V,…")]
     pub vary: Vec<Vary>,
 }
@@ -235,6 +242,10 @@ pub struct BacklogFlags {
     /// Longest time in which they are read.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub drain_seconds: u32,
+    /// Producers go on while they are read.
+    #[arg(long, value_name = "BOOL", default_value = "true", default_missing_value = "true", num_args = 0..=1,
+        action = clap::ArgAction::Set)]
+    pub keep_producing: bool,
     /// Requests in flight.
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub threads: u32,

@@ -54,6 +54,8 @@ impl Setting {
                     other => return Err(format!("headers: expected binary or json, found {other:?}")),
                 };
             }
+            "keys" => scene.keys = self.parsed("true or false")?,
+            "property-size" => scene.property_size = self.number()?,
             "groups" => scene.groups = self.number()?,
             "batch" => scene.batch = self.number()?,
             "tags" => scene.tags = self.number()?,
@@ -64,8 +66,8 @@ impl Setting {
             "compression" => scene.compression.clone_from(&self.value),
             other => {
                 return Err(format!(
-                    "expected send, consume, headers, groups, batch, tags, delay, producers, connections, topics or \
-                     compression, found {other:?}"
+                    "expected send, consume, headers, groups, batch, tags, keys, property-size, delay, producers, \
+                     connections, topics or compression, found {other:?}"
                 ));
             }
         }
@@ -81,7 +83,11 @@ impl Setting {
     }
 
     fn number<T: FromStr>(&self) -> Result<T, String> {
-        self.value.parse().map_err(|_| format!("{}: expected a number, found {:?}", self.name, self.value))
+        self.parsed("a number")
+    }
+
+    fn parsed<T: FromStr>(&self, what: &str) -> Result<T, String> {
+        self.value.parse().map_err(|_| format!("{}: expected {what}, found {:?}", self.name, self.value))
     }
 
     fn at_least_one(&self) -> Result<u32, String> {

@@ -1,7 +1,8 @@
 //! `vostok lab backlog`: what messages that wait cost producers, and how fast consumers catch up.
 //!
 //! Producers and consumers run together (`before`), then consumers stop while producers fill the brokers (`during`),
-//! then consumers come back and producers go on (`drain`), until nothing waits, and a while longer (`after`).
+//! then consumers come back and producers go on (`drain`), until nothing waits, and a while longer (`after`). With
+//! `--keep-producing false` producers rest while consumers catch up, which shows how fast that can be.
 
 use super::bench::{Bench, Plan};
 use super::record::{Action, Stage, Until};
@@ -22,8 +23,7 @@ pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
         return Err(Error::Flag { flag: "--consume", why });
     }
     session::block_on(async {
-        let scene = Scene { groups: flags.scene.groups.max(1), ..flags.scene.clone() };
-        let plan = Backlog { fill: flags.fill, seconds: (flags.fill_seconds, flags.drain_seconds), scene };
+        let plan = Backlog::new(flags);
         let cells = plan.cells(flags);
         let mut bench = Bench::open(&plan.scene, "backlog", cells, &plan).await?;
         bench.run(&plan).await
@@ -37,13 +37,27 @@ pub(super) struct Backlog {
     pub fill: u64,
     /// Longest filling and draining.
     pub seconds: (u32, u32),
+    /// Producers rest while it is drained.
+    pub rests: bool,
 }
 
 impl Backlog {
-    fn cells(&self, flags: &BacklogFlags) -> Vec<Factors> {
+    pub fn new(flags: &BacklogFlags) -> Self {
+        Self {
+            scene: Scene { groups: flags.scene.groups.max(1), ..flags.scene.clone() },
+            fill: flags.fill,
+            seconds: (flags.fill_seconds, flags.drain_seconds),
+            rests: !flags.keep_producing,
+        }
+    }
+
+    pub fn cells(&self, flags: &BacklogFlags) -> Vec<Factors> {
         let cell = |size| {
             let mut cell = self.scene.factors(flags.threads, size, flags.queues);
             cell.more.insert("fill".to_owned(), self.fill.to_string());
+            if self.rests {
+                cell.more.insert("drain".to_owned(), "alone".to_owned());
+            }
             cell
         };
         flags.sizes.iter().map(cell).collect()
@@ -56,7 +70,13 @@ impl Plan for Backlog {
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        stages(&self.scene, self.fill, self.seconds)
+        let mut stages = stages(&self.scene, self.fill, self.seconds);
+        if self.rests {
+            let action = |name, action| Stage { action, ..Stage::new(name, 0) };
+            stages.insert(5, action("restart", Action::StartLanes));
+            stages.insert(4, action("rest", Action::StopLanes));
+        }
+        stages
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::agent::Asked;
-use crate::archive::{BrokerFile, HostFile, Target, TargetKind};
+use crate::archive::{BrokerFile, HostFile, Target, TargetKind, plain};
 use crate::measure::{self, listener_of};
 use client::{Client, Config};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -53,7 +53,7 @@ impl Cluster {
             let port = brokers[local?].address.rsplit_once(':')?.1.parse().ok()?;
             listener_of(port)
         });
-        let hostname = measure::hostname();
+        let hostname = plain(&measure::hostname());
         let store = local.and_then(|index| store_of(&brokers[index]));
         let store = store.unwrap_or_else(|| std::env::current_dir().unwrap_or_else(|_| "/".into()));
         for broker in brokers.iter_mut().filter(|broker| is_here(&broker.address)) {

@@ -103,13 +103,21 @@ impl Scene {
             let words: Vec<_> = sizes.0.iter().map(|(size, weight)| format!("{size}:{weight}")).collect();
             factors.more.insert("sizes".to_owned(), words.join("/"));
         }
-        let numbers = [("batch", self.batch), ("tags", self.tags), ("delay", self.delay.unsigned_abs())];
+        let numbers = [
+            ("batch", self.batch),
+            ("tags", self.tags),
+            ("property-size", self.property_size),
+            ("delay", self.delay.unsigned_abs()),
+        ];
         for (name, number) in numbers.into_iter().filter(|(_, number)| *number > 0) {
             factors.more.insert(name.to_owned(), number.to_string());
         }
         let words = [("send", word(self.send)), ("consume", word(self.consume))];
         for (name, word) in words.into_iter().filter_map(|(name, word)| Some((name, word?))) {
             factors.more.insert(name.to_owned(), word);
+        }
+        if self.keys {
+            factors.more.insert("keys".to_owned(), "true".to_owned());
         }
         if self.json_headers {
             factors.more.insert("headers".to_owned(), "json".to_owned());
@@ -137,6 +145,8 @@ impl Scene {
             payload: self.payload(),
             compression: cell.compression.clone(),
             tags: number("tags"),
+            keys: cell.more.contains_key("keys"),
+            property_size: number("property-size"),
             batch: number("batch"),
             delay_level: number("delay").cast_signed(),
             send: choice(cell, "send"),

@@ -63,6 +63,11 @@ fn any_flag_of_a_scene_can_differ_between_cells() {
         (Send::Transaction, Consume::Orderly, true)
     );
     assert_eq!(workload.tags, 3);
+    let properties = self::flags("--threads 8 --keys --vary property-size=0,300 --vary keys=false,true");
+    let found = self::cells(&properties);
+    let found: Vec<_> = found.iter().map(|cell| properties.scene.workload(cell)).collect();
+    let found: Vec<_> = found.iter().map(|workload| (workload.property_size, workload.keys)).collect();
+    assert_eq!(found, [(0, false), (0, true), (300, false), (300, true)]);
     assert!(!cells[0].more.contains_key("send") && cells[4].more["send"] == "async", "{:?}", cells[4]);
     for (wrong, says) in [
         ("send=twice", "expected sync, async, oneway, transaction"),
@@ -235,4 +240,30 @@ fn an_agent_that_ends_is_noticed() {
         panic!("nobody told that the agent is gone");
     })
     .unwrap();
+}
+
+#[test]
+fn a_backlog_can_be_drained_without_producers() {
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: crate::command::BacklogFlags,
+    }
+    let steps = |line: &str| {
+        let flags = Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags;
+        let plan = super::backlog::Backlog::new(&flags);
+        let cell = &plan.cells(&flags)[0];
+        plan.stages(cell).iter().map(|stage| (stage.name, stage.action)).collect::<Vec<_>>()
+    };
+    let goes_on = steps("");
+    assert_eq!(goes_on, steps("--keep-producing"));
+    assert_eq!(goes_on[4], ("drain", Action::StartReaders));
+    let rests = steps("--keep-producing false");
+    let between = [
+        ("rest", Action::StopLanes),
+        ("drain", Action::StartReaders),
+        ("restart", Action::StartLanes),
+        ("after", Action::None),
+    ];
+    assert_eq!(rests[4..], between);
 }
