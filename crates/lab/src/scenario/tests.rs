@@ -64,8 +64,8 @@ fn any_flag_of_a_scene_can_differ_between_cells() {
     );
     assert_eq!(workload.tags, 3);
     let properties = self::flags("--threads 8 --keys --vary property-size=0,300 --vary keys=false,true");
-    let cells = self::cells(&properties);
-    let found: Vec<_> = cells.iter().map(|cell| properties.scene.workload(cell)).collect();
+    let found = self::cells(&properties);
+    let found: Vec<_> = found.iter().map(|cell| properties.scene.workload(cell)).collect();
     let found: Vec<_> = found.iter().map(|workload| (workload.property_size, workload.keys)).collect();
     assert_eq!(found, [(0, false), (0, true), (300, false), (300, true)]);
     assert!(!cells[0].more.contains_key("send") && cells[4].more["send"] == "async", "{:?}", cells[4]);
