@@ -102,7 +102,9 @@ pub struct HostFile {
     pub filesystem: String,
     /// Whether it spins.
     pub disk_rotational: Option<bool>,
-    /// Negotiated speed of each interface, megabits per second; absent where the system does not say (virtual).
+    /// Whether the system tells how long everything waited for the disk (`/proc/pressure/io`); older runs do not say.
+    pub tells_pressure: Option<bool>,
+    /// Negotiated speed of each interface whose bytes count, megabits per second; absent where the system does not say.
     pub nics: BTreeMap<String, Option<u64>>,
     /// What the machine alone can do, when the self-test has run.
     pub roofline: Option<Roofline>,
