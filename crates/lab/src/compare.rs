@@ -58,8 +58,8 @@ pub struct Comparison {
 /// A run cannot be read, or the page cannot be written.
 pub fn run(flags: &CompareFlags) -> Result<(), Error> {
     let (first, second) = (Record::read(&flags.first)?, Record::read(&flags.second)?);
-    let limits = Limits::default();
-    let (one, other) = (Conclusion::new(&first, &limits), Conclusion::new(&second, &limits));
+    let concluded = |record| Conclusion::new(record, &Limits::of(&record.file));
+    let (one, other) = (concluded(&first), concluded(&second));
     let comparison = Comparison::new((&one, &other), &flags.cost);
     for line in comparison.lines() {
         println!("{}", line.get(flags.lang));
@@ -168,7 +168,8 @@ impl Comparison {
 }
 
 fn judged<'a>(run: &Conclusion<'a>) -> Vec<Judged<'a>> {
-    run.cells.iter().map(|case| case.judged.clone()).collect()
+    // A search tries other rates on every cluster.
+    run.cells.iter().filter(|case| !case.is_probe()).map(|case| case.judged.clone()).collect()
 }
 
 fn price(cost: &Cost, run: &Conclusion<'_>) -> Option<Text> {

@@ -1,5 +1,6 @@
 //! What was run: the target, the machines, the cells.
 
+use super::Slo;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,6 +36,8 @@ pub struct RunFile {
     pub cells: Vec<Factors>,
     /// Times each cell is run.
     pub repeats: u32,
+    /// What a search was told to keep; whoever judges the run keeps it as well, unless told otherwise.
+    pub slo: Slo,
 }
 
 /// The cluster under load.
@@ -178,7 +181,7 @@ pub struct Cell {
     pub repeats: u32,
     /// Parts of each repeat that are judged alone: `warmup`, `steady`, `before`, `during`, `drain`, `after`.
     pub phases: Vec<Phase>,
-    /// Messages acknowledged, received, missing, doubled and out of order, where content was checked.
+    /// Messages acknowledged, received, missing, doubled, changed and out of order, where content was checked.
     pub checked: BTreeMap<String, u64>,
 }
 
@@ -194,6 +197,8 @@ pub struct Phase {
     pub from_ms: u64,
     /// Milliseconds since 1970, excluded.
     pub to_ms: u64,
+    /// Whether what it waited for came before its time was over; absent where it waited for nothing.
+    pub met: Option<bool>,
 }
 
 impl Factors {

@@ -156,7 +156,7 @@ pub struct BrokerSecond {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {
-    /// When.
+    /// When it began.
     pub at_ms: u64,
     /// Host or broker; empty for the lab itself.
     pub node: String,

@@ -208,7 +208,7 @@ impl<'a> Timeline<'a> {
             (Text::same("load1"), self.host(|row| row.load1)),
             (both!("cores used by the broker", "Broker 使用的核数"), self.host(|row| row.process_cores)),
         ];
-        self.figure(both!("Load average, and cores of the process", "Load 与进程使用核数"), "cores", lines)
+        self.figure(both!("Load average, and cores of the process", "Load 与进程使用核数"), "CPU", lines)
     }
 
     fn memory(&self) -> Markup {

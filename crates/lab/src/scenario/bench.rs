@@ -6,7 +6,7 @@ use super::record::{Stage, epoch_ms, record};
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{
-    Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, TargetKind,
+    Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, Slo, TargetKind,
 };
 use crate::command::Scene;
 use crate::generator::Workload;
@@ -268,6 +268,15 @@ impl Bench {
         self.progress.line(text);
     }
 
+    /// Notes what the run was told to keep.
+    ///
+    /// # Errors
+    /// `run.json` cannot be written.
+    pub fn keep(&mut self, slo: &Slo) -> Result<(), Error> {
+        self.run.slo = slo.clone();
+        self.archive.save(&self.run)
+    }
+
     /// The run's file as it is now.
     #[must_use]
     pub fn run_file(&self) -> &RunFile {
@@ -291,7 +300,7 @@ impl Bench {
     }
 }
 
-/// This machine and those of the agents, and how far apart their clocks may be, microseconds.
+/// This machine and those of the agents, and how far apart the clocks of those that send and consume may be, microseconds.
 async fn hosts(cluster: &mut Cluster, scene: &Scene) -> Result<(Vec<HostFile>, u64), Error> {
     let (mut hosts, mut skew_us) = (vec![cluster.host.clone()], 0);
     for address in &scene.load_agents {
@@ -303,7 +312,6 @@ async fn hosts(cluster: &mut Cluster, scene: &Scene) -> Result<(Vec<HostFile>, u
         if let Some(broker) = broker {
             cluster.target.brokers[broker].host = Some(link.hello.host.name.clone());
         }
-        skew_us = skew_us.max(link.skew_us);
         if hosts.iter().all(|host| host.name != link.hello.host.name) {
             hosts.push(link.hello.host);
         }
