@@ -155,6 +155,29 @@ fn what_was_not_measured_is_not_zero() {
 }
 
 #[test]
+fn every_machine_of_a_broker_is_drawn() {
+    let mut record = record();
+    let twin = crate::archive::HostFile { name: "b2".to_owned(), ..record.file.hosts[1].clone() };
+    record.file.hosts.push(twin);
+    let other = crate::archive::BrokerFile {
+        name: "broker-b".to_owned(),
+        host: Some("b2".to_owned()),
+        ..record.file.target.brokers[0].clone()
+    };
+    record.file.target.brokers.push(other);
+    for repeat in record.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
+        let (host, broker) = (repeat.hosts["b1"].clone(), repeat.brokers["broker-a"].clone());
+        repeat.hosts.insert("b2".to_owned(), host);
+        repeat.brokers.insert("broker-b".to_owned(), broker);
+    }
+    let run = Conclusion::new(&record, &Limits::default());
+    let page = super::html::report(&run, Additions::default(), Language::En);
+    for title in ["Memory: b1", "Memory: b2", "Disk busy: b2", "Bytes behind: broker-b"] {
+        assert!(page.contains(title), "{title}");
+    }
+}
+
+#[test]
 fn a_probe_is_called_one() {
     let mut record = record();
     let probe = &mut record.cells[0].cell.factors.more;
