@@ -9,7 +9,6 @@ use super::factor::{Factor, ladders};
 use super::figures::series;
 use super::guards::{Guard, Limits, guards, next_to_break};
 use super::judged::{Judged, judged, judged_cell};
-use super::scale::{ScaleOut, scale_out};
 use super::soak::{Soak, soak};
 use super::stability::{Stability, stability};
 use super::stats::{Estimate, mean};
@@ -57,8 +56,6 @@ pub struct Conclusion<'a> {
     pub effects: Vec<Effect>,
     /// Factors whose effects depend on each other.
     pub interactions: Vec<Interaction>,
-    /// What more masters bring.
-    pub scale_out: Vec<ScaleOut>,
 }
 
 /// A cell with what the rules say about it alone.
@@ -147,7 +144,7 @@ impl<'a> Conclusion<'a> {
         let (file, seed) = (&record.file, record.file.seed);
         let judged = judged(record);
         let (effects, interactions) = (effects(&judged, seed), interactions(&judged, seed));
-        let (byte_ceilings, scale_out) = (byte_ceilings(file, &judged), scale_out(file, &judged));
+        let byte_ceilings = byte_ceilings(file, &judged);
         let cells: Vec<Case<'a>> = judged.into_iter().map(|judged| case(record, judged, limits)).collect();
         let ladders = load_ladders(&cells, seed);
         let top = highest(&cells, |_| true);
@@ -158,18 +155,7 @@ impl<'a> Conclusion<'a> {
         let bottleneck =
             limit.map(|(cell, saturated)| bottleneck(file, &cells[cell].judged.windows, saturated));
         let safe = highest(&cells, |case| case.is_safe()).and_then(|cell| safe(&cells, cell));
-        Self {
-            record,
-            cells,
-            ladders,
-            safe,
-            top,
-            bottleneck,
-            byte_ceilings,
-            effects,
-            interactions,
-            scale_out,
-        }
+        Self { record, cells, ladders, safe, top, bottleneck, byte_ceilings, effects, interactions }
     }
 
     /// How many cells are valid.

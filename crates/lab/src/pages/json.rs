@@ -31,7 +31,6 @@ pub fn json(run: &Conclusion<'_>) -> Value {
         "byte_ceilings": run.byte_ceilings,
         "effects": run.effects,
         "interactions": run.interactions,
-        "scale_out": run.scale_out,
         "cells": run.cells.iter().map(case).collect::<Vec<_>>(),
     })
 }

@@ -36,8 +36,6 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
         let (en, zh) = (says.en, says.zh);
         (both!("Soak", "长稳"), both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
     }));
-    let scale = run.scale_out.iter().map(|scale| (both!("Scale-out", "扩展"), scale.says.clone()));
-    lines.extend(scale);
     lines.push((both!("Confidence", "可信度"), confidence(run)));
     lines
 }
