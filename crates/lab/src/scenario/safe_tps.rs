@@ -13,6 +13,7 @@ use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::Workload;
 use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
 use crate::judge::guards::{Guard, Limits, next_to_break};
+use crate::judge::validity::REPEATS_MIN;
 use crate::judge::{Language, validity};
 use crate::session;
 
@@ -190,10 +191,10 @@ fn mean_rate(found: &RecordedCell) -> f64 {
 }
 
 #[derive(Clone, Debug)]
-struct Search {
-    scene: Scene,
+pub(super) struct Search {
+    pub scene: Scene,
     /// Seconds of each confirming repeat.
-    confirm: u32,
+    pub confirm: u32,
 }
 
 impl Search {
@@ -215,6 +216,10 @@ impl Plan for Search {
     }
 
     fn repeats(&self, cell: &Factors) -> Option<u32> {
-        Self::is_for(cell, PROBE).then_some(1)
+        if Self::is_for(cell, PROBE) {
+            return Some(1);
+        }
+        // With fewer no rate could be confirmed.
+        Self::is_for(cell, CONFIRM).then(|| self.scene.repeats.max(REPEATS_MIN as u32))
     }
 }

@@ -156,6 +156,20 @@ fn who_asks_for_end_to_end_latency_has_a_consumer() {
 }
 
 #[test]
+fn a_rate_is_confirmed_in_three_repeats_at_least() {
+    let repeats = |line: &[&str], purpose: &str| {
+        let scene = super::safe_tps::scene(&SafeLine::parse_from([&["x"], line].concat()).flags);
+        let mut cell = scene.factors(60, &Sizes::one(1024), 8);
+        cell.more.insert("purpose".to_owned(), purpose.to_owned());
+        super::safe_tps::Search { scene, confirm: 300 }.repeats(&cell)
+    };
+    assert_eq!(repeats(&["--repeats", "1"], "confirm"), Some(3));
+    assert_eq!(repeats(&["--repeats", "5"], "confirm"), Some(5));
+    assert_eq!(repeats(&["--repeats", "5"], "search"), Some(1));
+    assert_eq!(repeats(&["--repeats", "5"], "ceiling"), None);
+}
+
+#[test]
 fn a_ladder_ends_where_more_load_gives_no_more() {
     assert!(!levels_off(&[100.0, 102.0]), "three steps at least");
     assert!(!levels_off(&[50.0, 100.0, 102.0]) && !levels_off(&[100.0, 101.0, 150.0]));
