@@ -8,6 +8,7 @@
 //!     1/load.csv                    repeat 1: one `LoadSecond` a row
 //!     1/latency.hlog                one histogram of send latency a second (HdrHistogram's interval log)
 //!     1/end-to-end.hlog             the same from being sent to being consumed, where there were consumers
+//!     1/late.hlog                   the same of how late requests of an open loop left
 //!     1/host-NAME.csv               one `HostSecond` a row, for every node
 //!     1/broker-NAME.csv             one `BrokerSecond` a row, for every broker
 //!     1/events.csv                  one `Event` a row
@@ -23,6 +24,7 @@ mod plan;
 mod record;
 mod rows;
 mod series;
+mod slo;
 #[cfg(test)]
 mod tests;
 
@@ -34,3 +36,4 @@ pub use plan::{BrokerFile, Cell, Factors, HostFile, Phase, Roofline, RunFile, Ta
 pub use record::{Record, RecordedCell, Repeat, Window};
 pub use rows::{Rows, read_rows};
 pub use series::{BrokerSecond, Event, HostSecond, LoadSecond};
+pub use slo::Slo;

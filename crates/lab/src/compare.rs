@@ -10,6 +10,7 @@ use crate::Error;
 use crate::archive::Record;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
+use crate::judge::scale::{self, ScaleOut};
 use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, price_per_million, ratio_text};
 use crate::judge::{Judged, Language, Text, both, numbers};
 use crate::pages::write::write_file;
@@ -50,6 +51,9 @@ pub struct Comparison {
     pub versus: Versus,
     /// Price per million messages, where one was given.
     pub prices: Vec<Text>,
+    /// What more masters bring, where one run had more.
+    #[serde(default)]
+    pub scale_out: Option<ScaleOut>,
 }
 
 /// Compares and writes.
@@ -58,8 +62,8 @@ pub struct Comparison {
 /// A run cannot be read, or the page cannot be written.
 pub fn run(flags: &CompareFlags) -> Result<(), Error> {
     let (first, second) = (Record::read(&flags.first)?, Record::read(&flags.second)?);
-    let limits = Limits::default();
-    let (one, other) = (Conclusion::new(&first, &limits), Conclusion::new(&second, &limits));
+    let concluded = |record| Conclusion::new(record, &Limits::of(&record.file));
+    let (one, other) = (concluded(&first), concluded(&second));
     let comparison = Comparison::new((&one, &other), &flags.cost);
     for line in comparison.lines() {
         println!("{}", line.get(flags.lang));
@@ -100,11 +104,14 @@ impl Comparison {
                 format!("{letter} {}", file.target.name)
             }
         };
+        let capacity = versus.capacity.as_ref();
+        let scale_out = capacity.and_then(|capacity| scale::scale_out((first, second), capacity));
         let price = |cost: &Cost| price(cost, if cost.first { first } else { second });
         Self {
             first: name(first, "A"),
             second: name(second, "B"),
             versus,
+            scale_out,
             prices: costs.iter().filter_map(price).collect(),
         }
     }
@@ -162,13 +169,15 @@ impl Comparison {
                 "每条消息 Broker CPU（几何平均）：× {times}"
             ));
         }
+        lines.extend(self.scale_out.iter().map(|scale| scale.says.clone()));
         lines.extend(self.prices.iter().cloned());
         lines
     }
 }
 
 fn judged<'a>(run: &Conclusion<'a>) -> Vec<Judged<'a>> {
-    run.cells.iter().map(|case| case.judged.clone()).collect()
+    // A search tries other rates on every cluster.
+    run.cells.iter().filter(|case| !case.is_probe()).map(|case| case.judged.clone()).collect()
 }
 
 fn price(cost: &Cost, run: &Conclusion<'_>) -> Option<Text> {

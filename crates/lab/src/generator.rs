@@ -208,7 +208,7 @@ impl Generator {
         self.lanes.iter().for_each(|lane| lane.stop());
     }
 
-    /// Messages that wait for the consumer that is furthest behind, of all groups together.
+    /// Messages that wait at the brokers, summed over the groups.
     #[must_use]
     pub fn behind(&self) -> u64 {
         self.readers.iter().map(|reader| reader.behind()).sum()

@@ -16,7 +16,7 @@ pub mod markdown;
 mod matrix;
 pub mod table;
 mod timeline;
-mod verdict;
+pub(crate) mod verdict;
 mod words;
 pub mod write;
 

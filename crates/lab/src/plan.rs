@@ -55,7 +55,7 @@ fn basis(flags: &PlanFlags) -> Result<Basis, Error> {
         .as_ref()
         .ok_or_else(|| refuse("a measured run is needed, or --safe-tps RATE of one master"))?;
     let record = Record::read(run)?;
-    let conclusion = Conclusion::new(&record, &Limits::default());
+    let conclusion = Conclusion::new(&record, &Limits::of(&record.file));
     Basis::measured(&conclusion, flags.target.size.0).ok_or_else(|| {
         refuse("no valid cell of this run kept every guard, so there is no safe rate to plan with; see its report, or name one with --safe-tps")
     })

@@ -209,13 +209,20 @@ impl RepeatDirectory {
     /// # Errors
     /// A file cannot be read.
     pub fn read(&self) -> Result<Repeat, Error> {
-        let latency = self.latency()?.into_iter();
+        let plain = |log: Vec<Interval>| {
+            log.into_iter().map(|interval| (interval.at_ms, interval.histogram)).collect()
+        };
+        let mut events = self.events()?;
+        // What lasts is written when it is over, with the time that it began.
+        events.sort_by_key(|event| event.at_ms);
         Ok(Repeat {
             load: self.load()?,
-            latency: latency.map(|interval| (interval.at_ms, interval.histogram)).collect(),
+            latency: plain(self.latency()?),
+            end_to_end: plain(self.end_to_end()?),
+            late: plain(self.late()?),
             hosts: self.hosts()?,
             brokers: self.brokers()?,
-            events: self.events()?,
+            events,
         })
     }
 
@@ -271,6 +278,22 @@ impl RepeatDirectory {
     /// It cannot be written.
     pub fn write_end_to_end(&self) -> Result<Histograms, Error> {
         Histograms::create(&self.path.join("end-to-end.hlog"))
+    }
+
+    /// How late requests of an open loop left, a histogram a second.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn late(&self) -> Result<Vec<Interval>, Error> {
+        read_histograms(&self.path.join("late.hlog"))
+    }
+
+    /// Begins the file of how late requests left.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_late(&self) -> Result<Histograms, Error> {
+        Histograms::create(&self.path.join("late.hlog"))
     }
 
     /// The machines, second by second, by name.

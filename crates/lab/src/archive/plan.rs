@@ -1,5 +1,6 @@
 //! What was run: the target, the machines, the cells.
 
+use super::Slo;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ pub struct RunFile {
     pub repeats: u32,
     /// What holds for every cell, by flag: a run goes on only with the same. Empty where an older lab began the run.
     pub held: BTreeMap<String, String>,
+    /// What a search was told to keep; whoever judges the run keeps it as well, unless told otherwise.
+    pub slo: Slo,
 }
 
 /// The cluster under load.
@@ -104,7 +107,9 @@ pub struct HostFile {
     pub filesystem: String,
     /// Whether it spins.
     pub disk_rotational: Option<bool>,
-    /// Negotiated speed of each interface, megabits per second; absent where the system does not say (virtual).
+    /// Whether the system tells how long everything waited for the disk (`/proc/pressure/io`); older runs do not say.
+    pub tells_pressure: Option<bool>,
+    /// Negotiated speed of each interface whose bytes count, megabits per second; absent where the system does not say.
     pub nics: BTreeMap<String, Option<u64>>,
     /// What the machine alone can do, when the self-test has run.
     pub roofline: Option<Roofline>,
@@ -178,7 +183,7 @@ pub struct Cell {
     pub repeats: u32,
     /// Parts of each repeat that are judged alone: `warmup`, `steady`, `before`, `during`, `drain`, `after`.
     pub phases: Vec<Phase>,
-    /// Messages acknowledged, received, missing, doubled and out of order, where content was checked.
+    /// Messages acknowledged, received, missing, doubled, changed and out of order, where content was checked.
     pub checked: BTreeMap<String, u64>,
 }
 
@@ -194,6 +199,8 @@ pub struct Phase {
     pub from_ms: u64,
     /// Milliseconds since 1970, excluded.
     pub to_ms: u64,
+    /// Whether what it waited for came before its time was over; absent where it waited for nothing.
+    pub met: Option<bool>,
 }
 
 impl Factors {

@@ -1,9 +1,6 @@
 //! A run in memory, as it was read from its directory or made by a test.
 
-use super::{
-    Archive, BrokerSecond, Cell, CellDirectory, Event, Factors, HostFile, HostSecond, LoadSecond, Phase,
-    RepeatDirectory, RunFile,
-};
+use super::{Archive, BrokerSecond, Cell, Event, Factors, HostFile, HostSecond, LoadSecond, Phase, RunFile};
 use crate::Error;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -34,6 +31,10 @@ pub struct Repeat {
     pub load: Vec<LoadSecond>,
     /// `latency.hlog`: end of each interval, and its send latencies in microseconds.
     pub latency: Vec<(u64, Histogram<u64>)>,
+    /// `end-to-end.hlog`: the same from being sent to being consumed.
+    pub end_to_end: Vec<(u64, Histogram<u64>)>,
+    /// `late.hlog`: the same of how late requests of an open loop left.
+    pub late: Vec<(u64, Histogram<u64>)>,
     /// `host-NAME.csv` by name.
     pub hosts: BTreeMap<String, Vec<HostSecond>>,
     /// `broker-NAME.csv` by name.
@@ -55,6 +56,10 @@ pub struct Window<'a> {
     pub brokers: Vec<(&'a str, &'a [BrokerSecond])>,
     /// Send latencies of each second.
     pub latency: &'a [(u64, Histogram<u64>)],
+    /// Times from being sent to being consumed of each second.
+    pub end_to_end: &'a [(u64, Histogram<u64>)],
+    /// How late requests of an open loop left, of each second.
+    pub late: &'a [(u64, Histogram<u64>)],
     /// What happened in between.
     pub events: &'a [Event],
 }
@@ -65,9 +70,7 @@ impl Record {
     /// # Errors
     /// It is no run, or one of its files cannot be read.
     pub fn read(root: &Path) -> Result<Self, Error> {
-        let archive = Archive::open(root)?;
-        let cells = archive.cells()?.into_iter().map(RecordedCell::read).collect::<Result<_, _>>()?;
-        Ok(Self { file: archive.run()?, cells })
+        Archive::open(root)?.record()
     }
 
     /// The phase `name` of each repeat; where a repeat has no such phase, the whole repeat if `name` is `steady`.
@@ -105,27 +108,9 @@ impl Record {
             hosts: hosts.collect(),
             brokers: brokers.collect(),
             latency: within(&repeat.latency, (from, to), |interval| interval.0),
+            end_to_end: within(&repeat.end_to_end, (from, to), |interval| interval.0),
+            late: within(&repeat.late, (from, to), |interval| interval.0),
             events: within(&repeat.events, (from, to), |event| event.at_ms + 1),
-        })
-    }
-}
-
-impl RecordedCell {
-    fn read((cell, directory): (Cell, CellDirectory)) -> Result<Self, Error> {
-        let repeats = (1..=cell.repeats).map(|number| Repeat::read(&directory.repeat(number)));
-        Ok(Self { repeats: repeats.collect::<Result<_, _>>()?, cell })
-    }
-}
-
-impl Repeat {
-    fn read(directory: &RepeatDirectory) -> Result<Self, Error> {
-        let latency = directory.latency()?.into_iter().map(|interval| (interval.at_ms, interval.histogram));
-        Ok(Self {
-            load: directory.load()?,
-            latency: latency.collect(),
-            hosts: directory.hosts()?,
-            brokers: directory.brokers()?,
-            events: directory.events()?,
         })
     }
 }

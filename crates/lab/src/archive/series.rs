@@ -96,6 +96,8 @@ pub struct HostSecond {
     pub net_in: u64,
     /// Bytes sent.
     pub net_out: u64,
+    /// Those of them over loopback, in each direction.
+    pub net_loopback: u64,
     /// TCP segments sent again.
     pub net_retransmits: u64,
     /// Bytes to other machines that those had not confirmed at the end of the second.
@@ -122,6 +124,8 @@ pub struct HostSecond {
     pub gc_full: u64,
     /// Milliseconds in which the collector or a safepoint stopped everything (Java).
     pub gc_pause_ms: f64,
+    /// The longest of these pauses.
+    pub gc_pause_max_ms: f64,
 }
 
 /// A second of one broker, by its own figures (request 28).
@@ -152,7 +156,7 @@ pub struct BrokerSecond {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {
-    /// When.
+    /// When it began.
     pub at_ms: u64,
     /// Host or broker; empty for the lab itself.
     pub node: String,

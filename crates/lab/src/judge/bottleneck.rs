@@ -8,7 +8,7 @@ mod uses;
 
 pub use uses::{Resource, Use, uses};
 
-use super::figures::{mean_latency_us, series};
+use super::figures::{broker_host_names, mean_latency_us, series};
 use super::stats::{mean, variation};
 use super::validity::in_flight;
 use super::{Text, both, numbers};
@@ -47,9 +47,26 @@ pub fn bottleneck(file: &RunFile, windows: &[Window<'_>], saturated: bool) -> Bo
             let (resource, node, evidence) = (top.resource, top.node.clone(), top.reading.clone());
             Bottleneck { resource, node, evidence, ranked }
         }
+        _ if broker_host_names(file).is_empty() => unseen(windows, (saturated, ranked)),
         _ if saturated => without_use(windows, ranked),
         _ => room_left(windows, ranked),
     }
+}
+
+/// No machine of a broker was observed: this one's resources say nothing about theirs.
+fn unseen(windows: &[Window<'_>], (saturated, ranked): (bool, Vec<Use>)) -> Bottleneck {
+    let evidence = if saturated {
+        both!(
+            "more load gives no more, and no machine of a broker was observed: run vostok lab agent there and name it with \
+             --agents",
+            "继续加压不再增长，但没有观察任何 Broker 主机：请在其上运行 vostok lab agent 并用 --agents 指定"
+        )
+    } else {
+        let says = room_left(windows, Vec::new()).evidence;
+        let (en, zh) = (says.en, says.zh);
+        both!("{en}; no machine of a broker was observed", "{zh}；没有观察任何 Broker 主机")
+    };
+    Bottleneck { resource: Resource::Unknown, node: String::new(), evidence, ranked }
 }
 
 /// Nothing is used much, yet more load gives no more.

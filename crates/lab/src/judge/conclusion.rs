@@ -8,12 +8,11 @@ use super::effects::{Effect, Interaction, effects, interactions};
 use super::factor::{Factor, ladders};
 use super::figures::series;
 use super::guards::{Guard, Limits, guards, next_to_break};
-use super::judged::{Judged, judged};
-use super::scale::{ScaleOut, scale_out};
+use super::judged::{Judged, judged, judged_cell};
 use super::soak::{Soak, soak};
 use super::stability::{Stability, stability};
 use super::stats::{Estimate, mean};
-use crate::archive::{Factors, Record};
+use crate::archive::{Factors, Record, RecordedCell};
 
 /// Seconds for which a rate must have been held to be called safe without more ado.
 pub const SUSTAINED_SECONDS: f64 = 300.0;
@@ -22,6 +21,8 @@ pub const SUSTAINED_SECONDS: f64 = 300.0;
 pub const CEILING: &str = "ceiling";
 /// See [`CEILING`].
 pub const CONFIRM: &str = "confirm";
+/// Purpose of the cells in between: tried once, to see where to go on.
+pub const PROBE: &str = "search";
 
 /// Gain of a step below which more load gave no more.
 const GAIN_MIN: f64 = 1.05;
@@ -55,8 +56,6 @@ pub struct Conclusion<'a> {
     pub effects: Vec<Effect>,
     /// Factors whose effects depend on each other.
     pub interactions: Vec<Interaction>,
-    /// What more masters bring.
-    pub scale_out: Vec<ScaleOut>,
 }
 
 /// A cell with what the rules say about it alone.
@@ -100,11 +99,35 @@ pub struct Safe {
     pub seconds: f64,
 }
 
-impl Case<'_> {
-    /// Whether the cell is valid and every guard held.
+impl<'a> Case<'a> {
+    /// Judges a finished cell of a run.
+    #[must_use]
+    pub fn new(record: &'a Record, cell: &'a RecordedCell, limits: &Limits) -> Self {
+        case(record, judged_cell(record, cell), limits)
+    }
+
+    /// Whether the cell's rate was held as one to rely on: it is valid, no guard broke, no message was lost, and of a
+    /// search it is the cell that confirms. What a backlog is filled with is no rate to rely on.
     #[must_use]
     pub fn is_safe(&self) -> bool {
-        self.judged.figures().is_some() && self.guards.iter().all(Guard::holds)
+        let is_whole = self.soak.as_ref().is_none_or(|soak| soak.broken.is_empty());
+        let is_meant = self.purpose().is_none_or(|of| of == CONFIRM) && self.backlog.is_none();
+        self.judged.figures().is_some() && is_whole && is_meant && !self.guards.iter().any(Guard::is_broken)
+    }
+
+    /// Whether it was tried once only, to see where a search goes on.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        self.purpose() == Some(PROBE)
+    }
+
+    /// What could not be looked at.
+    pub fn not_measured(&self) -> impl Iterator<Item = &Guard> {
+        self.guards.iter().filter(|guard| guard.used.is_none())
+    }
+
+    fn purpose(&self) -> Option<&str> {
+        self.factors().more.get("purpose").map(String::as_str)
     }
 
     /// What made this cell differ.
@@ -121,7 +144,7 @@ impl<'a> Conclusion<'a> {
         let (file, seed) = (&record.file, record.file.seed);
         let judged = judged(record);
         let (effects, interactions) = (effects(&judged, seed), interactions(&judged, seed));
-        let (byte_ceilings, scale_out) = (byte_ceilings(file, &judged), scale_out(file, &judged));
+        let byte_ceilings = byte_ceilings(file, &judged);
         let cells: Vec<Case<'a>> = judged.into_iter().map(|judged| case(record, judged, limits)).collect();
         let ladders = load_ladders(&cells, seed);
         let top = highest(&cells, |_| true);
@@ -131,20 +154,8 @@ impl<'a> Conclusion<'a> {
         });
         let bottleneck =
             limit.map(|(cell, saturated)| bottleneck(file, &cells[cell].judged.windows, saturated));
-        let may_be_safe = |case: &Case<'_>| case.is_safe() && purpose(case).is_none_or(|of| of == CONFIRM);
-        let safe = highest(&cells, may_be_safe).and_then(|cell| safe(&cells, cell));
-        Self {
-            record,
-            cells,
-            ladders,
-            safe,
-            top,
-            bottleneck,
-            byte_ceilings,
-            effects,
-            interactions,
-            scale_out,
-        }
+        let safe = highest(&cells, |case| case.is_safe()).and_then(|cell| safe(&cells, cell));
+        Self { record, cells, ladders, safe, top, bottleneck, byte_ceilings, effects, interactions }
     }
 
     /// How many cells are valid.
@@ -165,10 +176,15 @@ impl<'a> Conclusion<'a> {
 fn case<'a>(record: &'a Record, judged: Judged<'a>, limits: &Limits) -> Case<'a> {
     let file = &record.file;
     let windows = &judged.windows;
-    let worst = worst(windows.iter().map(|window| guards(window, limits)).collect());
+    let worst = worst(windows.iter().map(|window| guards(file, window, limits)).collect());
     let balance = judged.figures().map_or_else(Vec::new, |figures| balance(file, judged.factors(), figures));
     let stability = judged.figures().map(|_| stability(file, windows));
-    let (backlog, soak) = (backlog(record, judged.cell), soak(file, judged.cell, windows));
+    let backlog = judged.is_sound.then(|| backlog(record, judged.cell)).flatten();
+    let mut soak = soak(file, judged.cell, windows);
+    // Lost messages are lost whatever the figures are worth; how an invalid cell's figures drift is nothing to tell.
+    if judged.figures().is_none() {
+        soak.iter_mut().for_each(|soak| soak.drifts.clear());
+    }
     Case { guards: worst, balance, stability, backlog, soak, judged }
 }
 
@@ -178,8 +194,8 @@ fn worst(repeats: Vec<Vec<Guard>>) -> Vec<Guard> {
     for guard in repeats.into_iter().flatten() {
         let known = worst.iter_mut().find(|known| known.watch == guard.watch && known.node == guard.node);
         match known {
-            Some(known) if known.used >= guard.used => (),
-            Some(known) => *known = guard,
+            Some(known) if guard.is_worse(known) => *known = guard,
+            Some(_) => (),
             None => worst.push(guard),
         }
     }
@@ -207,14 +223,10 @@ fn load_ladders(cells: &[Case<'_>], seed: u64) -> Vec<Ladder> {
     .collect()
 }
 
-fn purpose<'a>(case: &'a Case<'_>) -> Option<&'a str> {
-    case.factors().more.get("purpose").map(String::as_str)
-}
-
 /// The highest step of a search's ladder, and whether the last step gave no more. Its figures may be invalid, as when
 /// the load generator was the limit: what limited it can be said all the same.
 fn searched_ceiling(cells: &[Case<'_>]) -> Option<(usize, bool)> {
-    let steps = cells.iter().enumerate().filter(|(_, case)| purpose(case) == Some(CEILING));
+    let steps = cells.iter().enumerate().filter(|(_, case)| case.purpose() == Some(CEILING));
     let rates: Vec<(usize, f64)> = steps
         .map(|(index, case)| {
             let sent: Vec<f64> = series(&case.judged.windows, |second| second.sent as f64).concat();
@@ -274,6 +286,7 @@ mod tests {
             (for_purpose(60, CEILING), 10_000.0),
             (for_purpose(120, CEILING), 10_100.0),
             (for_purpose(1_000, CONFIRM), 7_000.0),
+            (for_purpose(1_000, PROBE), 8_000.0),
         ];
         let mut record = fixture::record(&cells);
         // The generator's quota makes the ladder invalid, and is what limits it.
@@ -286,8 +299,48 @@ mod tests {
                 .for_each(|second| second.lab_cores = cores);
         }
         let found = Conclusion::new(&record, &Limits::default());
-        assert_eq!((found.valid(), found.safe.map(|safe| safe.cell)), (1, Some(2)));
+        assert_eq!((found.valid(), found.safe.as_ref().map(|safe| safe.cell)), (1, Some(2)));
+        assert!(found.cells[3].is_probe() && found.cells[3].judged.figures().is_none());
         assert_eq!(found.bottleneck.map(|limit| limit.resource), Some(Resource::Client));
+    }
+
+    #[test]
+    fn a_rate_at_which_messages_were_lost_is_not_safe() {
+        for kind in ["missing", "doubled", "changed", "out_of_order"] {
+            let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+            record.cells[0].cell.checked.insert(kind.to_owned(), 1);
+            let found = Conclusion::new(&record, &Limits::default());
+            assert!(found.valid() == 1 && found.safe.is_none(), "{kind}");
+            let lines = crate::pages::verdict::lines(&found);
+            assert!(lines.iter().any(|(name, text)| name.en == "Soak" && text.en.starts_with("1 messages")));
+        }
+    }
+
+    #[test]
+    fn an_overloaded_open_loop_is_not_safe() {
+        let open = Factors { rate: Some(40_000.0), ..fixture::factors(1_000) };
+        let record = fixture::record(&[(open, 30_000.0)]);
+        let found = Conclusion::new(&record, &Limits::default());
+        assert!(found.valid() == 1 && found.safe.is_none());
+    }
+
+    #[test]
+    fn what_a_search_was_told_to_keep_is_kept_by_its_report() {
+        let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+        assert!(Conclusion::new(&record, &Limits::of(&record.file)).safe.is_some());
+        record.file.slo = "send.p99<1ms".parse().expect("a good slo");
+        assert!(Conclusion::new(&record, &Limits::of(&record.file)).safe.is_none());
+    }
+
+    #[test]
+    fn a_remote_broker_is_not_the_machine_of_the_lab() {
+        let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+        record.file.hosts.truncate(1);
+        record.file.target.brokers[0].host = None;
+        let found = Conclusion::new(&record, &Limits::default());
+        assert_eq!(found.cells[0].judged.figures().and_then(|figures| figures.host.clone()), None);
+        assert!(found.bottleneck.is_some_and(|limit| limit.resource == Resource::Unknown));
+        assert!(found.cells[0].balance.is_empty());
     }
 
     #[test]

@@ -121,17 +121,19 @@ pub fn together(ratios: impl Iterator<Item = Estimate>) -> Estimate {
 
 fn says((name, from, to): (&Text, &str, &str), tps: &Estimate, p99: &Estimate) -> Text {
     let [value, low, high] = [tps.mean, tps.low, tps.high].map(|ratio| numbers::change(ratio - 1.0));
-    let late = numbers::change(p99.mean - 1.0);
-    let (en, zh) = (&name.en, &name.zh);
+    // What is sent one way has no latency.
+    let late =
+        if p99.mean > 0.0 { format!(", p99 {}", numbers::change(p99.mean - 1.0)) } else { String::new() };
+    let (en, zh, late_zh) = (&name.en, &name.zh, late.replace(", ", "，"));
     if tps.low > 1.0 - FLAT && tps.high < 1.0 + FLAT {
         return both!(
-            "{en} {from} → {to}: flat ({low} to {high} TPS), p99 {late}",
-            "{zh} {from} → {to}：无影响（TPS {low} 到 {high}），p99 {late}"
+            "{en} {from} → {to}: flat ({low} to {high} TPS){late}",
+            "{zh} {from} → {to}：无影响（TPS {low} 到 {high}）{late_zh}"
         );
     }
     both!(
-        "{en} {from} → {to}: {value} TPS ({low} to {high}), p99 {late}",
-        "{zh} {from} → {to}：TPS {value}（{low} 到 {high}），p99 {late}"
+        "{en} {from} → {to}: {value} TPS ({low} to {high}){late}",
+        "{zh} {from} → {to}：TPS {value}（{low} 到 {high}）{late_zh}"
     )
 }
 

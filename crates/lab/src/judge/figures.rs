@@ -1,7 +1,8 @@
 //! The figures of one cell over its repeats. Only a valid cell has any: see [`super::Judged`].
 
 use super::stats::{self, Estimate, mean};
-use crate::archive::{HostFile, HostSecond, LoadSecond, Record, RunFile, Window};
+use super::validity::clock_is_good_enough;
+use crate::archive::{HostSecond, LoadSecond, RunFile, Window};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +21,9 @@ pub struct Figures {
     pub consume_tps: f64,
     /// Send latency over all repeats.
     pub latency: Spread,
-    /// From being sent to being consumed, 99 of 100: the median of the seconds, microseconds; 0 without consumers.
-    pub end_to_end_p99_us: f64,
+    /// From being sent to being consumed, 99 of 100 of all messages, microseconds; absent without consumers, and where
+    /// clocks are too far apart to tell.
+    pub end_to_end_p99_us: Option<f64>,
     /// Requests without an answer.
     pub failed: u64,
     /// Requests answered with an error.
@@ -52,6 +54,7 @@ pub struct Means {
     pub cpu: f64,
     pub load1: f64,
     pub iowait: f64,
+    pub io_pressure: f64,
     pub net_in: f64,
     pub net_out: f64,
     pub disk_read: f64,
@@ -66,20 +69,20 @@ impl Figures {
     pub fn new(file: &RunFile, windows: &[Window<'_>], seed: u64) -> Self {
         let tps_seconds = series(windows, |second| second.sent as f64);
         let tps = stats::estimate(&tps_seconds, seed);
-        let end_to_end = series(windows, |second| second.end_to_end_p99_us as f64);
+        let end_to_end = merged(windows.iter().flat_map(|window| window.end_to_end));
+        let end_to_end = end_to_end.map(|all| all.value_at_quantile(0.99) as f64);
         let sum = |value: fn(&LoadSecond) -> u64| rows(windows).map(value).sum::<u64>();
         let machines = broker_hosts(file, windows);
         let cores: f64 = machines.iter().map(|machine| machine.process_cores).sum();
-        let busiest = machines.into_iter().max_by(|one, other| one.means.cpu.total_cmp(&other.means.cpu));
         Self {
             payload_bytes: mean_of(windows, |second| second.sent_bytes as f64),
             consume_tps: mean_of(windows, |second| second.consumed as f64),
             p99_seconds: series(windows, |second| second.p99_us as f64),
             latency: spread(windows),
-            end_to_end_p99_us: stats::median(&end_to_end.concat()),
+            end_to_end_p99_us: end_to_end.filter(|us| clock_is_good_enough(file.clock_skew_us, *us)),
             failed: sum(|second| second.failed),
             refused: sum(|second| second.refused),
-            host: busiest.map(|machine| machine.means),
+            host: busiest(machines),
             cpu_us_per_message: (cores > 0.0 && tps.mean > 0.0).then(|| cores * 1e6 / tps.mean),
             tps,
             tps_seconds,
@@ -111,17 +114,22 @@ pub fn mean_latency_us(load: &[LoadSecond]) -> f64 {
 
 /// All send latencies of the windows.
 #[must_use]
-pub fn histogram(windows: &[Window<'_>]) -> Histogram<u64> {
+pub fn histogram(windows: &[Window<'_>]) -> Option<Histogram<u64>> {
+    merged(windows.iter().flat_map(|window| window.latency))
+}
+
+/// What some seconds hold together; absent where that is nothing.
+#[must_use]
+pub fn merged<'a>(seconds: impl Iterator<Item = &'a (u64, Histogram<u64>)>) -> Option<Histogram<u64>> {
     let mut all = Histogram::new(3).expect("three digits are valid");
-    for (_, second) in windows.iter().flat_map(|window| window.latency) {
+    for (_, second) in seconds {
         all.add(second).expect("it grows as needed");
     }
-    all
+    (!all.is_empty()).then_some(all)
 }
 
 fn spread(windows: &[Window<'_>]) -> Spread {
-    let all = histogram(windows);
-    if all.is_empty() {
+    let Some(all) = histogram(windows) else {
         let seconds = |value: fn(&LoadSecond) -> f64| stats::median(&series(windows, value).concat());
         let means: Vec<f64> = windows.iter().map(|window| mean_latency_us(window.load)).collect();
         return Spread {
@@ -132,7 +140,7 @@ fn spread(windows: &[Window<'_>]) -> Spread {
             p9999_us: 0.0,
             max_us: rows(windows).map(|second| second.max_us).max().unwrap_or(0) as f64,
         };
-    }
+    };
     let at = |share| all.value_at_quantile(share) as f64;
     Spread {
         mean_us: all.mean(),
@@ -144,25 +152,30 @@ fn spread(windows: &[Window<'_>]) -> Spread {
     }
 }
 
-/// Names of the machines with brokers: as the run says, else every machine but the lab's, else the lab's own.
+/// Names of the machines with brokers: as the run says, else every machine but the lab's, which the run would name if a
+/// broker was there. None where no machine of a broker was observed.
 #[must_use]
 pub fn broker_host_names(file: &RunFile) -> Vec<&str> {
     let said: Vec<&str> = file.target.brokers.iter().filter_map(|broker| broker.host.as_deref()).collect();
     let known: Vec<&str> = file.hosts.iter().map(|host| host.name.as_str()).collect();
     let found: Vec<&str> = known.iter().copied().filter(|name| said.contains(name)).collect();
-    match (found.is_empty(), known.len()) {
-        (false, _) => found,
-        (true, 0 | 1) => known,
-        (true, _) => known[1..].to_vec(),
-    }
+    if found.is_empty() { known.into_iter().skip(1).collect() } else { found }
 }
 
-struct Machine {
-    means: Means,
+/// A machine with a broker.
+pub(super) struct Machine {
+    pub means: Means,
     process_cores: f64,
 }
 
-fn broker_hosts(file: &RunFile, windows: &[Window<'_>]) -> Vec<Machine> {
+/// The one whose processors are busiest.
+pub(super) fn busiest(machines: Vec<Machine>) -> Option<Means> {
+    let busiest = machines.into_iter().max_by(|one, other| one.means.cpu.total_cmp(&other.means.cpu));
+    busiest.map(|machine| machine.means)
+}
+
+/// The machines with brokers that were observed in the windows.
+pub(super) fn broker_hosts(file: &RunFile, windows: &[Window<'_>]) -> Vec<Machine> {
     let names = broker_host_names(file);
     let machine = |name: &str| {
         let all = windows.iter().flat_map(|window| &window.hosts).filter(|(host, _)| host.name == name);
@@ -182,6 +195,7 @@ fn means(node: &str, seconds: &[HostSecond]) -> Means {
         cpu: of(|second| second.cpu_user + second.cpu_system + second.cpu_steal),
         load1: of(|second| second.load1),
         iowait: of(|second| second.cpu_iowait),
+        io_pressure: of(|second| second.io_pressure),
         net_in: of(|second| second.net_in as f64),
         net_out: of(|second| second.net_out as f64),
         disk_read: of(|second| second.disk_read as f64),
@@ -189,10 +203,4 @@ fn means(node: &str, seconds: &[HostSecond]) -> Means {
         disk_util: of(|second| second.disk_util),
         memory: of(|second| second.process_anonymous as f64),
     }
-}
-
-/// The machine the lab ran on.
-#[must_use]
-pub fn lab_host(record: &Record) -> Option<&HostFile> {
-    record.file.hosts.first()
 }

@@ -82,7 +82,7 @@ pub fn cell(factors: &Factors, tps: f64) -> RecordedCell {
     let name = format!("{number:03}-w{}-s{}-q{}", factors.threads, factors.size, factors.queues);
     let phase = |repeat: u32| {
         let from_ms = START_MS + u64::from(repeat) * 1_000_000;
-        Phase { repeat, name: "steady".to_owned(), from_ms, to_ms: from_ms + SECONDS * 1_000 }
+        Phase { repeat, name: "steady".to_owned(), from_ms, to_ms: from_ms + SECONDS * 1_000, met: None }
     };
     let phases: Vec<Phase> = (1..=3).map(phase).collect();
     let repeats = phases.iter().map(|phase| repeat(factors, tps, phase)).collect();
@@ -126,6 +126,9 @@ fn repeat(factors: &Factors, tps: f64, phase: &Phase) -> Repeat {
         let sent = (tps * level * (1.0 + 0.04 * (random.f64() - 0.5))) as u64;
         made.load.push(load_second(factors, at_ms, sent));
         made.latency.push((at_ms, latencies(factors, sent)));
+        if factors.groups > 0 {
+            made.end_to_end.push((at_ms, latencies(factors, sent)));
+        }
         host.push(host_second(factors, at_ms, sent));
         lab.push(HostSecond { at_ms, cpu_user: 0.1, memory_available: 12 * GIB, ..HostSecond::default() });
         broker.push(BrokerSecond { at_ms, put_tps: sent as f64, ..BrokerSecond::default() });

@@ -5,14 +5,20 @@
 //!
 //! A disk's write time is judged against twice its idle time, but below [`Limits::await_floor_ms`] it is never too
 //! long: write-back in large requests takes longer than the idle disk's 4 KiB without anybody waiting for it.
+//!
+//! A guard for which there are no figures is told as *not measured*: it does not break, but nobody may think that it
+//! held. What the user asks for and was not measured is broken.
 
-mod slo;
+mod measured;
 
-pub use slo::Slo;
+pub use crate::archive::Slo;
+pub use measured::{loopback_bytes, network_bytes};
 
-use super::stats::{mean, quantile};
-use super::{Text, both, numbers};
-use crate::archive::{HostFile, HostSecond, LoadSecond, Window};
+use super::figures::broker_host_names;
+use super::stats::mean;
+use super::{Text, both, numbers, validity};
+use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, TargetKind, Window};
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 /// Share of the processors from which on other programs are named.
@@ -39,10 +45,20 @@ pub struct Limits {
     pub network: f64,
     /// Share by which consumers may fall behind producers.
     pub drift: f64,
-    /// Collector pauses, 99 of 100 seconds, milliseconds.
+    /// Share of an intended rate that may be missing.
+    pub rate_missing: f64,
+    /// Longest collector pause of a second, 99 of 100 seconds, milliseconds.
     pub gc_pause_ms: f64,
     /// What the user asks for.
     pub slo: Slo,
+}
+
+impl Limits {
+    /// The defaults, and what the run was told to keep.
+    #[must_use]
+    pub fn of(file: &RunFile) -> Self {
+        Self { slo: file.slo.clone(), ..Self::default() }
+    }
 }
 
 impl Default for Limits {
@@ -57,6 +73,7 @@ impl Default for Limits {
             io_pressure: 10.0,
             network: 0.8,
             drift: 0.01,
+            rate_missing: 0.01,
             gc_pause_ms: 50.0,
             slo: Slo::default(),
         }
@@ -79,6 +96,7 @@ pub enum Watch {
     NetworkOut,
     Errors,
     Refusals,
+    Rate,
     Drift,
     SendP99,
     EndToEndP99,
@@ -93,23 +111,35 @@ pub struct Guard {
     pub watch: Watch,
     /// On which machine; empty for the load itself.
     pub node: String,
-    /// As a multiple of the limit: above 1 the guard is broken. For what must be 0, infinity when it is not.
-    pub used: f64,
-    /// The figure and the limit, to be read.
+    /// As a multiple of the limit: above 1 the guard is broken. For what must be 0, infinity when it is not. Absent when
+    /// it was not measured.
+    pub used: Option<f64>,
+    /// The figure and the limit, to be read; why there is no figure.
     pub reading: Text,
 }
 
 impl Guard {
-    /// Whether it holds.
+    /// Whether it is broken.
     #[must_use]
-    pub fn holds(&self) -> bool {
-        self.used <= 1.0
+    pub fn is_broken(&self) -> bool {
+        self.used.is_some_and(|used| used > 1.0)
     }
 
-    /// Share of the limit that is left; negative when broken.
+    /// Share of the limit that is left, negative when broken; absent where there is no measure of it.
     #[must_use]
-    pub fn headroom(&self) -> f64 {
-        1.0 - self.used
+    pub fn headroom(&self) -> Option<f64> {
+        self.used.filter(|used| used.is_finite()).map(|used| 1.0 - used)
+    }
+
+    /// Whether this reading tells more against a rate: a broken guard most, then one that nobody could look at.
+    #[must_use]
+    pub fn is_worse(&self, other: &Self) -> bool {
+        let rank = |guard: &Self| match guard.used {
+            Some(used) if used > 1.0 => (2, used),
+            None => (1, 0.0),
+            Some(used) => (0, used),
+        };
+        rank(self) > rank(other)
     }
 
     fn new(watch: Watch, node: &str, (value, limit): (f64, f64), reading: Text) -> Self {
@@ -120,17 +150,30 @@ impl Guard {
         } else {
             0.0
         };
-        Self { watch, node: node.to_owned(), used, reading }
+        Self { watch, node: node.to_owned(), used: Some(used), reading }
+    }
+
+    fn not_measured(watch: Watch, node: &str, reading: Text) -> Self {
+        Self { watch, node: node.to_owned(), used: None, reading }
+    }
+
+    /// What the user asks for and nobody can see.
+    fn asked_in_vain(watch: Watch, reading: Text) -> Self {
+        Self { watch, node: String::new(), used: Some(f64::INFINITY), reading }
     }
 }
 
-/// Every guard that the window has figures for.
+/// Every guard of the machines that were observed, and of the load.
 #[must_use]
-pub fn guards(window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
+pub fn guards(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
+    let brokers = broker_host_names(file);
+    let is_java =
+        |host: &HostFile| file.target.kind == TargetKind::Rocketmq && brokers.contains(&host.name.as_str());
     let machines = window.hosts.iter().filter(|(_, seconds)| !seconds.is_empty());
-    let mut all: Vec<Guard> = machines.flat_map(|(host, seconds)| machine(host, seconds, limits)).collect();
+    let mut all: Vec<Guard> =
+        machines.flat_map(|(host, seconds)| machine(host, seconds, (limits, is_java(host)))).collect();
     if !window.load.is_empty() {
-        all.extend(load(window, limits));
+        all.extend(load(file, window, limits));
     }
     all
 }
@@ -138,20 +181,22 @@ pub fn guards(window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
 /// The guard that breaks first when the rate is raised: the least headroom among those that measure a share.
 #[must_use]
 pub fn next_to_break(guards: &[Guard]) -> Option<&Guard> {
-    let measured = guards.iter().filter(|guard| guard.holds() && guard.used > 0.0);
-    measured.max_by(|one, other| one.used.total_cmp(&other.used))
+    let share = |guard: &Guard| guard.used.filter(|used| *used > 0.0 && *used <= 1.0);
+    let measured = guards.iter().filter_map(|guard| Some((guard, share(guard)?)));
+    measured.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(guard, _)| guard)
 }
 
 fn column(seconds: &[HostSecond], value: impl Fn(&HostSecond) -> f64) -> Vec<f64> {
     seconds.iter().map(value).collect()
 }
 
-fn machine(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard> {
+fn machine(host: &HostFile, seconds: &[HostSecond], (limits, is_java): (&Limits, bool)) -> Vec<Guard> {
     let mut all = processors(host, seconds, limits);
     all.extend(memory(host, seconds, limits));
-    all.extend(disk(host, seconds, limits));
-    all.extend(network(host, seconds, limits));
-    all.extend(collector(host, seconds, limits));
+    all.extend(measured::device(host, seconds, limits));
+    all.push(measured::pressure(host, seconds, limits));
+    all.extend(measured::network(host, seconds, limits));
+    all.extend(measured::collector(host, seconds, (limits, is_java)));
     all
 }
 
@@ -213,72 +258,7 @@ fn memory(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard
     all
 }
 
-fn disk(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard> {
-    let util = mean(&column(seconds, |second| second.disk_util));
-    let (value, limit) = (numbers::percent(util), numbers::percent(limits.disk_util));
-    let text = both!("disk busy {value}, limit {limit}", "磁盘 util {value}，上限 {limit}");
-    let mut all = vec![Guard::new(Watch::DiskUtil, &host.name, (util, limits.disk_util), text)];
-    let idle = host.roofline.as_ref().map_or(0.0, |roofline| roofline.disk_write_await_ms);
-    if idle > 0.0 {
-        let wait = quantile(&column(seconds, |second| second.disk_write_await_ms), 0.99);
-        let most = (idle * limits.await_times_idle).max(limits.await_floor_ms);
-        let (value, limit) = (numbers::short(wait), numbers::short(most));
-        let text =
-            both!("write await p99 {value} ms, limit {limit} ms", "写 await p99 {value} ms，上限 {limit} ms");
-        all.push(Guard::new(Watch::DiskWait, &host.name, (wait, most), text));
-    }
-    let pressure = mean(&column(seconds, |second| second.io_pressure));
-    let (value, limit) = (numbers::short(pressure), numbers::short(limits.io_pressure));
-    let text = both!(
-        "everything waits for the disk {value} % of the time, limit {limit} %",
-        "PSI io.full {value} %，上限 {limit} %"
-    );
-    all.push(Guard::new(Watch::IoPressure, &host.name, (pressure, limits.io_pressure), text));
-    all
-}
-
-/// Bytes per second one direction of the network carries at most: the negotiated speed, else what was measured.
-#[must_use]
-pub fn network_bytes(host: &HostFile) -> Option<f64> {
-    let negotiated = host.nics.values().flatten().max().map(|megabits| *megabits as f64 * 125_000.0);
-    let measured = host.roofline.as_ref().map(|roofline| roofline.net_bytes);
-    negotiated.or(measured).filter(|bytes| *bytes > 0.0)
-}
-
-fn network(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard> {
-    let Some(speed) = network_bytes(host) else { return Vec::new() };
-    let most = speed * limits.network;
-    let limit = numbers::bytes(most);
-    let guard = |watch, (en, zh): (&str, &str), bytes: f64| {
-        let value = numbers::bytes(bytes);
-        let text = both!("network {en} {value}/s, limit {limit}/s", "网络{zh} {value}/s，上限 {limit}/s");
-        Guard::new(watch, &host.name, (bytes, most), text)
-    };
-    vec![
-        guard(Watch::NetworkIn, ("in", "流入"), mean(&column(seconds, |second| second.net_in as f64))),
-        guard(Watch::NetworkOut, ("out", "流出"), mean(&column(seconds, |second| second.net_out as f64))),
-    ]
-}
-
-fn collector(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard> {
-    if seconds.iter().all(|second| second.gc_young == 0 && second.gc_full == 0 && second.gc_pause_ms == 0.0) {
-        return Vec::new();
-    }
-    let full: u64 = seconds.iter().map(|second| second.gc_full).sum();
-    let text = both!("{full} full collections, limit 0", "Full GC {full} 次，上限 0");
-    let pause = quantile(&column(seconds, |second| second.gc_pause_ms), 0.99);
-    let (value, limit) = (numbers::short(pause), numbers::short(limits.gc_pause_ms));
-    let paused = both!(
-        "collector pauses p99 {value} ms per second, limit {limit} ms",
-        "GC 停顿 p99 每秒 {value} ms，上限 {limit} ms"
-    );
-    vec![
-        Guard::new(Watch::FullCollections, &host.name, (full as f64, 0.0), text),
-        Guard::new(Watch::CollectorPause, &host.name, (pause, limits.gc_pause_ms), paused),
-    ]
-}
-
-fn load(window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
+fn load(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
     let sum = |value: fn(&LoadSecond) -> u64| window.load.iter().map(value).sum::<u64>();
     let (failed, refused) = (sum(|second| second.failed), sum(|second| second.refused));
     let allowed = limits.slo.errors_max;
@@ -288,38 +268,75 @@ fn load(window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
         Guard::new(Watch::Errors, "", (failed as f64, allowed as f64), failures),
         Guard::new(Watch::Refusals, "", (refused as f64, allowed as f64), refusals),
     ];
-    all.extend(drift(window, limits));
-    let p99 = |value: fn(&LoadSecond) -> u64| {
-        // Nineteen of twenty seconds keep it.
-        quantile(&window.load.iter().map(|second| value(second) as f64).collect::<Vec<_>>(), 0.95)
-    };
-    if let Some(most) = limits.slo.send_p99_us {
-        let (value, limit) = (p99(|second| second.p99_us), numbers::micros(most as f64));
-        let reading = numbers::micros(value);
-        let text = both!("send p99 {reading}, limit {limit}", "发送 p99 {reading}，上限 {limit}");
-        all.push(Guard::new(Watch::SendP99, "", (value, most as f64), text));
-    }
-    if let Some(most) = limits.slo.end_to_end_p99_us {
-        let (value, limit) = (p99(|second| second.end_to_end_p99_us), numbers::micros(most as f64));
-        let reading = numbers::micros(value);
-        let text = both!("end-to-end p99 {reading}, limit {limit}", "端到端 p99 {reading}，上限 {limit}");
-        all.push(Guard::new(Watch::EndToEndP99, "", (value, most as f64), text));
-    }
+    all.extend(rate(window, limits));
+    all.push(drift(window, limits));
+    all.extend(limits.slo.send_p99_us.map(|most| {
+        let name = ("send p99", "发送 p99");
+        p99(Watch::SendP99, name, p99_of(window.latency), most)
+    }));
+    all.extend(limits.slo.end_to_end_p99_us.map(|most| {
+        let name = ("end-to-end p99", "端到端 p99");
+        let seen = p99_of(window.end_to_end);
+        p99(
+            Watch::EndToEndP99,
+            name,
+            seen.filter(|us| validity::clock_is_good_enough(file.clock_skew_us, *us)),
+            most,
+        )
+    }));
     all
 }
 
+/// An open loop must send what it is told to: a rate that was not reached is not one that was held.
+fn rate(window: &Window<'_>, limits: &Limits) -> Option<Guard> {
+    let intended = window.factors?.rate.filter(|rate| *rate > 0.0)?;
+    let reached = mean(&window.load.iter().map(|second| second.sent as f64).collect::<Vec<_>>()) / intended;
+    let (value, least) = (numbers::percent(reached), numbers::percent(1.0 - limits.rate_missing));
+    let text = both!(
+        "{value} of the intended rate reached, at least {least}",
+        "达到目标速率的 {value}，至少 {least}"
+    );
+    Some(Guard::new(Watch::Rate, "", ((1.0 - reached).max(0.0), limits.rate_missing), text))
+}
+
+/// 99 of 100 of all latencies of the window; absent where there are none. Percentiles of seconds would hide any pause
+/// that is short enough.
+fn p99_of(seconds: &[(u64, Histogram<u64>)]) -> Option<f64> {
+    super::figures::merged(seconds.iter()).map(|all| all.value_at_quantile(0.99) as f64)
+}
+
+fn p99(watch: Watch, (en, zh): (&str, &str), seen: Option<f64>, most: u64) -> Guard {
+    let limit = numbers::micros(most as f64);
+    let Some(seen) = seen else {
+        let text = both!(
+            "{en} was asked to stay below {limit} and was not measured",
+            "要求 {zh} 低于 {limit}，但未测量"
+        );
+        return Guard::asked_in_vain(watch, text);
+    };
+    let reading = numbers::micros(seen);
+    let text = both!("{en} {reading}, limit {limit}", "{zh} {reading}，上限 {limit}");
+    Guard::new(watch, "", (seen, most as f64), text)
+}
+
 /// Consumers must get what is sent: each group all of it.
-fn drift(window: &Window<'_>, limits: &Limits) -> Option<Guard> {
+fn drift(window: &Window<'_>, limits: &Limits) -> Guard {
     let groups = u64::from(window.factors.map_or(0, |factors| factors.groups));
+    let is_delayed = window.factors.is_some_and(|factors| factors.more.contains_key("delay"));
     let sent: u64 = window.load.iter().map(|second| second.sent).sum();
-    if groups == 0 || sent == 0 {
-        return None;
+    if groups == 0 || is_delayed || sent == 0 {
+        let text = if is_delayed {
+            both!("whether consumers keep up: messages are delayed", "消费是否跟上：消息为延时消息")
+        } else {
+            both!("whether consumers keep up: nothing was consumed", "消费是否跟上：没有消费")
+        };
+        return Guard::not_measured(Watch::Drift, "", text);
     }
     let consumed: u64 = window.load.iter().map(|second| second.consumed).sum();
     let behind = ((sent * groups) as f64 - consumed as f64).max(0.0) / (sent * groups) as f64;
     let (value, limit) = (numbers::percent(behind), numbers::percent(limits.drift));
     let text = both!("consumers fell behind by {value}, limit {limit}", "消费落后 {value}，上限 {limit}");
-    Some(Guard::new(Watch::Drift, "", (behind, limits.drift), text))
+    Guard::new(Watch::Drift, "", (behind, limits.drift), text)
 }
 
 #[cfg(test)]

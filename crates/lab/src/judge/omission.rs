@@ -10,11 +10,10 @@ use crate::archive::{Window, corrected};
 /// loop, and where nobody answers.
 #[must_use]
 pub fn corrected_p99_us(windows: &[Window<'_>]) -> Option<u64> {
-    let factors = windows.first()?.factors?;
-    let seen = histogram(windows);
-    if factors.rate.is_some() || seen.is_empty() {
+    if windows.first()?.factors?.rate.is_some() {
         return None;
     }
+    let seen = histogram(windows)?;
     let count = mean(&windows.iter().filter_map(in_flight).collect::<Vec<_>>());
     let seconds: usize = windows.iter().map(|window| window.load.len()).sum();
     // Requests, not messages: a batch has one latency.
@@ -39,7 +38,7 @@ mod tests {
                 second.saturating_record_n(2_000_000, 10);
             }
             let windows = record.windows(&record.cells[0], "steady");
-            let seen = histogram(&windows).value_at_quantile(0.99);
+            let seen = histogram(&windows).expect("it has latencies").value_at_quantile(0.99);
             (seen, corrected_p99_us(&windows))
         };
         let (seen, shown) = p99(fixture::factors(10));

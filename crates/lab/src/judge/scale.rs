@@ -1,93 +1,105 @@
-//! R12: do more masters carry more? Efficiency is the rate of `n` over `n` times the rate of one.
+//! R12: do more masters carry more? Efficiency is the rate of `n` masters over `n` times the rate of one.
+//!
+//! A run has one cluster, so the numbers of masters come from two runs of the same cells: what their capacities say.
 
-use super::bottleneck::bottleneck;
-use super::factor::{Factor, ladders};
-use super::judged::Judged;
+use super::bottleneck::Bottleneck;
+use super::conclusion::Conclusion;
+use super::stats::Estimate;
 use super::{Text, both, numbers};
-use crate::archive::{Factors, RunFile};
 use serde::{Deserialize, Serialize};
 
 /// Efficiency below which something is shared.
 const EFFICIENT: f64 = 0.8;
 
-/// Key of the number of masters in [`Factors::more`].
-pub const MASTERS: &str = "masters";
-
-/// A number of masters.
+/// What more masters bring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScaleOut {
-    /// How many.
-    pub masters: f64,
-    /// Rate over masters times the smallest number's rate per master.
-    pub efficiency: f64,
+    /// Masters of the smaller and of the larger cluster.
+    pub masters: (usize, usize),
+    /// What each master of the larger one carries over what each of the smaller one does.
+    pub efficiency: Estimate,
     /// To be read.
     pub says: Text,
 }
 
-/// Judges every ladder over [`MASTERS`].
+/// Judges two runs by the second's capacity over the first's; nothing where both have as many masters.
 #[must_use]
-pub fn scale_out(file: &RunFile, cells: &[Judged<'_>]) -> Vec<ScaleOut> {
-    let valid: Vec<&Judged<'_>> = cells.iter().filter(|cell| cell.figures().is_some()).collect();
-    let factors: Vec<&Factors> = valid.iter().map(|cell| cell.factors()).collect();
-    let masters = Factor::More(MASTERS.to_owned());
-    let each = |index: &usize| {
-        let tps = valid[*index].figures().map_or(0.0, |figures| figures.tps.mean);
-        masters.number(factors[*index]).map(|count| (count, tps / count))
-    };
-    let found = ladders(&factors, &masters).into_iter().flat_map(|ladder| {
-        let base = each(&ladder[0]);
-        let above = ladder.into_iter().skip(1);
-        above.filter_map(move |index| Some((index, each(&index)?, base?))).collect::<Vec<_>>()
-    });
-    found.map(|(index, (masters, tps), (_, base))| judge(file, valid[index], (masters, tps / base))).collect()
+pub fn scale_out(
+    (first, second): (&Conclusion<'_>, &Conclusion<'_>),
+    capacity: &Estimate,
+) -> Option<ScaleOut> {
+    let masters =
+        |run: &Conclusion<'_>| run.record.file.target.brokers.iter().filter(|broker| broker.id == 0).count();
+    let (one, other) = (masters(first), masters(second));
+    if one == other || one == 0 || other == 0 || capacity.low <= 0.0 {
+        return None;
+    }
+    let inverse = Estimate { mean: 1.0 / capacity.mean, low: 1.0 / capacity.high, high: 1.0 / capacity.low };
+    let (counts, gain, larger) =
+        if other > one { ((one, other), *capacity, second) } else { ((other, one), inverse, first) };
+    let times = counts.1 as f64 / counts.0 as f64;
+    let efficiency = Estimate { mean: gain.mean / times, low: gain.low / times, high: gain.high / times };
+    let says = says(counts, &efficiency, larger.bottleneck.as_ref());
+    Some(ScaleOut { masters: counts, efficiency, says })
 }
 
-fn judge(file: &RunFile, cell: &Judged<'_>, (masters, efficiency): (f64, f64)) -> ScaleOut {
-    let value = numbers::percent(efficiency);
-    let says = if efficiency >= EFFICIENT {
-        both!(
-            "{masters} masters: {value} of what each does alone",
-            "{masters} 主：达到单主线性扩展的 {value}"
-        )
-    } else {
-        let shared = bottleneck(file, &cell.windows, true);
-        let (name, evidence) = (shared.resource.name(), shared.evidence);
-        let (en, zh, why, why_zh) = (name.en, name.zh, evidence.en, evidence.zh);
-        both!(
-            "{masters} masters: only {value} of what each does alone; they share the {en}: {why}",
-            "{masters} 主：仅达到线性扩展的 {value}；共享资源为{zh}：{why_zh}"
-        )
-    };
-    ScaleOut { masters, efficiency, says }
+fn says((few, many): (usize, usize), efficiency: &Estimate, limit: Option<&Bottleneck>) -> Text {
+    let [value, low, high] = [efficiency.mean, efficiency.low, efficiency.high].map(numbers::percent);
+    let (en, zh) = (
+        format!("each of {many} masters carries {value} ({low} to {high}) of what each of {few} does"),
+        format!("{many} 主时单主能力为 {few} 主时的 {value}（{low} 到 {high}）"),
+    );
+    match limit {
+        Some(limit) if efficiency.mean < EFFICIENT => {
+            let (name, why) = (limit.resource.name(), &limit.evidence);
+            let (shared, shared_zh, why, why_zh) = (name.en, name.zh, &why.en, &why.zh);
+            both!("{en}; they share the {shared}: {why}", "{zh}；共享资源为{shared_zh}：{why_zh}")
+        }
+        _ => Text { en, zh },
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::{fixture, judged};
+    use crate::archive::{BrokerFile, Record};
+    use crate::judge::fixture;
+    use crate::judge::guards::Limits;
 
-    fn found(two: f64, four: f64, busy: f64) -> Vec<ScaleOut> {
-        let cell = |masters: &str, tps| {
-            let mut factors = fixture::factors(60);
-            factors.more.insert(MASTERS.to_owned(), masters.to_owned());
-            (factors, tps)
-        };
-        let mut record = fixture::record(&[cell("2", two), cell("4", four)]);
+    fn run(masters: usize, tps: f64, busy: f64) -> Record {
+        let mut record = fixture::record(&[(fixture::factors(60), tps)]);
+        let brokers = &mut record.file.target.brokers;
+        let more = BrokerFile { name: "broker-b".to_owned(), ..brokers[0].clone() };
+        brokers.resize(masters, more);
         fixture::each_host_second(&mut record, "b1", |_, second| second.cpu_user = busy);
-        scale_out(&record.file, &judged(&record))
+        record
+    }
+
+    fn found(two: f64, four: f64, busy: f64) -> ScaleOut {
+        let (two, four) = (run(2, two, 0.2), run(4, four, busy));
+        let limits = Limits::default();
+        let (two, four) = (Conclusion::new(&two, &limits), Conclusion::new(&four, &limits));
+        let comparison = crate::compare::Comparison::new((&four, &two), &[]);
+        let backwards = comparison.scale_out.expect("other numbers of masters");
+        let found = crate::compare::Comparison::new((&two, &four), &[]).scale_out.expect("the same");
+        assert!(
+            (backwards.efficiency.mean - found.efficiency.mean).abs() < 1e-3 && backwards.masters == (2, 4)
+        );
+        found
     }
 
     #[test]
     fn seed_000_four_masters_do_less_than_two() {
         // 60 threads, 1K, 8 queues: 66,780 with 2m2s and 56,913 with 4m4s on the same four machines.
         let found = found(66_780.0, 56_913.0, 0.85);
-        assert!((found[0].efficiency - 0.426).abs() < 0.01);
-        assert!(found[0].says.en.contains("they share the CPU"), "{}", found[0].says.en);
+        assert!((found.efficiency.mean - 0.426).abs() < 0.01);
+        assert!(found.says.en.contains("they share the CPU"), "{}", found.says.en);
     }
 
     #[test]
     fn twice_the_masters_twice_the_rate() {
         let found = found(50_000.0, 97_000.0, 0.2);
-        assert!(found[0].says.en.ends_with("of what each does alone"), "{}", found[0].says.en);
+        assert!(found.says.en.contains("4 masters carries 97"), "{}", found.says.en);
+        assert!(found.says.en.ends_with("of what each of 2 does"), "{}", found.says.en);
     }
 }

@@ -1,4 +1,6 @@
-//! R10: does it last? Nothing lost, doubled or out of order, and no figure that drifts.
+//! R10: does it last? Nothing lost, doubled, changed or out of order, and no figure that drifts.
+//!
+//! A message is lost only when its readers had caught up at the end: one that is still to be read is not missing.
 
 use super::figures::{broker_host_names, series};
 use super::stats::{self, Slope, mean};
@@ -15,8 +17,12 @@ const SECONDS_MIN: usize = 300;
 /// What a long run shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Soak {
-    /// Broken promises and drifting figures; empty when it lasted.
-    pub faults: Vec<Text>,
+    /// Messages that were lost, doubled, changed or out of order.
+    pub broken: Vec<Text>,
+    /// Figures that drift.
+    pub drifts: Vec<Text>,
+    /// Why nobody can say whether messages were lost.
+    pub undecided: Option<Text>,
     /// Hours observed.
     pub hours: f64,
     /// Whether the content was checked.
@@ -31,14 +37,48 @@ pub fn soak(file: &RunFile, cell: &RecordedCell, windows: &[Window<'_>]) -> Opti
     if seconds < SECONDS_MIN && !checked {
         return None;
     }
-    let mut faults: Vec<Text> = content(cell);
-    if seconds >= SECONDS_MIN {
-        faults.extend(windows.iter().flat_map(|window| drifts(file, window)));
-    }
-    Some(Soak { faults, hours: seconds as f64 / 3_600.0, checked })
+    let undecided = unread(cell);
+    let drifts = if seconds >= SECONDS_MIN {
+        windows.iter().flat_map(|window| drifts(file, window)).collect()
+    } else {
+        Vec::new()
+    };
+    let broken = content(cell, undecided.is_none());
+    Some(Soak { broken, drifts, undecided, hours: seconds as f64 / 3_600.0, checked })
 }
 
-fn content(cell: &RecordedCell) -> Vec<Text> {
+impl Soak {
+    /// The whole verdict in one sentence.
+    #[must_use]
+    pub fn says(&self) -> Text {
+        let mut parts: Vec<&Text> = self.broken.iter().chain(&self.undecided).chain(&self.drifts).collect();
+        let whole = match self.checked {
+            true => both!("nothing lost, doubled, changed or out of order", "无丢失、重复、改变、乱序"),
+            false => both!("nothing drifts", "无漂移"),
+        };
+        if parts.is_empty() || (self.checked && self.broken.is_empty() && self.undecided.is_none()) {
+            parts.insert(0, &whole);
+        }
+        let (en, zh): (Vec<&str>, Vec<&str>) =
+            parts.into_iter().map(|part| (part.en.as_str(), part.zh.as_str())).unzip();
+        Text { en: en.join("; "), zh: zh.join("；") }
+    }
+}
+
+/// Where the readers had not caught up when the run ended.
+fn unread(cell: &RecordedCell) -> Option<Text> {
+    let missing = cell.cell.checked.get("missing").copied().filter(|count| *count > 0)?;
+    let rest = cell.cell.phases.iter().find(|phase| phase.name == "rest" && phase.met == Some(false))?;
+    let (count, seconds) =
+        (numbers::count(missing as f64), rest.to_ms.saturating_sub(rest.from_ms).div_ceil(1_000));
+    Some(both!(
+        "{count} messages were not read yet {seconds} s after the load ended: whether any is lost is not known",
+        "负载结束 {seconds} 秒后仍有 {count} 条消息未读完：无法判断是否丢失"
+    ))
+}
+
+/// `all_read` tells whether what is missing is lost.
+fn content(cell: &RecordedCell, all_read: bool) -> Vec<Text> {
     let fault = |(kind, en, zh): (&str, &str, &str)| {
         let count = cell.cell.checked.get(kind).copied().filter(|count| *count > 0)?;
         let count = numbers::count(count as f64);
@@ -47,9 +87,10 @@ fn content(cell: &RecordedCell) -> Vec<Text> {
     let kinds = [
         ("missing", "are missing", "丢失"),
         ("doubled", "came twice", "重复"),
+        ("changed", "came changed", "内容改变"),
         ("out_of_order", "came out of order", "乱序"),
     ];
-    kinds.into_iter().filter_map(fault).collect()
+    kinds.into_iter().filter(|kind| all_read || kind.0 != "missing").filter_map(fault).collect()
 }
 
 fn drifts(file: &RunFile, window: &Window<'_>) -> Vec<Text> {

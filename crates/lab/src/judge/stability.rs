@@ -7,7 +7,7 @@
 use super::figures::{broker_host_names, series};
 use super::stats::{mean, median, variation};
 use super::{Text, both, numbers};
-use crate::archive::{HostSecond, LoadSecond, RunFile, Window};
+use crate::archive::{BrokerSecond, HostSecond, LoadSecond, RunFile, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,12 @@ const LOW: f64 = 0.8;
 
 /// Share of the low seconds that a cause must be there in.
 const OVERLAP_MIN: f64 = 0.5;
+
+/// Events for people: the seconds of load and machines say the same, and would be counted twice.
+const SEEN_ELSEWHERE: [&str; 2] = ["flow-control", "steal"];
+
+/// Bytes that are not flushed, over those that are sent in a second, from which on the flush is behind.
+const UNFLUSHED: f64 = 2.0;
 
 /// What a fluctuating rate goes with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,13 +86,34 @@ fn says(varies: f64, fluctuates: bool, causes: &[Cause]) -> Text {
             "TPS 波动 {spread}，未发现与之重合的原因"
         ),
         Some(cause) => {
-            let (kind, times, share) =
-                (&cause.kind, numbers::count(cause.times as f64), numbers::percent(cause.in_low));
+            let (kind, zh) = (&cause.kind, name_zh(&cause.kind));
+            let (times, share) = (numbers::count(cause.times as f64), numbers::percent(cause.in_low));
             both!(
                 "the rate fluctuates by {spread} because of {kind}: {times} times, in {share} of the low seconds",
-                "TPS 波动 {spread}，原因 {kind}：{times} 次，出现在 {share} 的低谷秒内"
+                "TPS 波动 {spread}，原因 {zh}：{times} 次，出现在 {share} 的低谷秒内"
             )
         }
+    }
+}
+
+/// A cause in Chinese; what nobody named here as it is.
+fn name_zh(kind: &str) -> &str {
+    match kind {
+        "flow-control" => "流控",
+        "no-answer" => "请求无应答",
+        "refused-by-broker" => "Broker 写入失败",
+        "flush-stall" => "刷盘滞后",
+        "roll" => "文件滚动",
+        "clean" => "文件清理",
+        "gc" => "GC 停顿",
+        "full-gc" => "Full GC",
+        "steal" => "虚拟化抢占（steal）",
+        "cpu-quota" => "CPU 配额限流",
+        "other-programs" => "其他程序占用 CPU",
+        "disk" => "磁盘繁忙",
+        "swap" => "换页",
+        "retransmits" => "网络重传",
+        other => other,
     }
 }
 
@@ -135,7 +162,7 @@ fn cause(kind: String, mut presence: Presence, low: &[bool]) -> Option<Cause> {
 /// Everything in a window that may lower a rate: its kind, the second (by index) and how often.
 fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
     let mut found = Vec::new();
-    for event in window.events {
+    for event in window.events.iter().filter(|event| !SEEN_ELSEWHERE.contains(&event.kind.as_str())) {
         let ends = event.at_ms + event.lasted_ms.max(1);
         let overlaps = |second: &LoadSecond| second.at_ms > event.at_ms && second.at_ms < ends + 1_000;
         let seconds = window.load.iter().enumerate().filter(|(_, second)| overlaps(second));
@@ -156,6 +183,28 @@ fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
                 continue;
             };
             found.extend(troubles(second).map(|kind| (kind.to_owned(), at, 1)));
+        }
+    }
+    for (_, seconds) in &window.brokers {
+        found.extend(broker_troubles(window, seconds));
+    }
+    found
+}
+
+/// What a broker says of itself that may lower a rate.
+fn broker_troubles(window: &Window<'_>, seconds: &[BrokerSecond]) -> Vec<(String, usize, u64)> {
+    let sent = median(&window.load.iter().map(|second| second.sent_bytes as f64).collect::<Vec<_>>());
+    let mut found = Vec::new();
+    let mut refused = seconds.first().map_or(0, |second| second.refused_total);
+    for second in seconds {
+        let new = second.refused_total.saturating_sub(refused);
+        refused = second.refused_total;
+        let Some(at) = window.load.iter().position(|load| load.at_ms + 500 > second.at_ms) else { continue };
+        if new > 0 {
+            found.push(("refused-by-broker".to_owned(), at, new));
+        }
+        if sent > 0.0 && second.flush_behind as f64 > UNFLUSHED * sent {
+            found.push(("flush-stall".to_owned(), at, 1));
         }
     }
     found

@@ -3,11 +3,15 @@
 //! - Little's law: in a closed loop, rate times mean latency is the number of requests in flight. Where it is not,
 //!   rate and latency were taken from different moments, or the generator spent the time itself.
 //! - Steady state: the rate neither climbs nor falls by 2 % a minute. A slope that its own error explains does not
-//!   count, nor one that amounts to less than 2 % within the window.
+//!   count, nor one that amounts to less than 2 % within the window. Each repeat counts, so that one which climbs does not
+//!   make up for one that falls.
 //! - The generator had room: below 70 % of its processors, and (open loop) less than 1 ms late.
 //! - At least three repeats, and no second missing. A soak is run once: it counts as often as five minutes go into it.
-//!   Elsewhere one long run does not show how much another would differ.
+//!   Elsewhere one long run does not show how much another would differ. A backlog takes as long as a soak: run once, its
+//!   phases are told as those of one repeat. Probes of a search are run once and are never shown as figures.
 
+use super::conclusion::PROBE;
+use super::figures::merged;
 use super::figures::{mean_latency_us, series};
 use super::stats::{self, mean, quantile};
 use super::{Text, both, numbers};
@@ -34,27 +38,61 @@ const UNSEEN_MAX: usize = 2;
 /// Latest that the generator may be itself, microseconds.
 const LAG_US_MAX: f64 = 1_000.0;
 
-/// Why the cell must not be believed; empty when it may.
+/// Why there are too few repeats to tell anything about the next one.
 #[must_use]
-pub fn reasons(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
-    let mut reasons = Vec::new();
+pub fn too_few(windows: &[Window<'_>]) -> Option<Text> {
+    let factors = windows.first().and_then(|window| window.factors);
+    let more = |name: &str| factors.and_then(|factors| factors.more.get(name));
     let count: usize = windows.iter().map(repeats).sum();
-    if count < REPEATS_MIN {
-        reasons.push(both!(
-            "{count} repeats, at least {REPEATS_MIN} are needed",
-            "只有 {count} 次重复，至少需要 {REPEATS_MIN} 次"
+    if more("purpose").is_some_and(|purpose| purpose == PROBE) {
+        return Some(both!(
+            "a probe: one repeat tells a search where to go on, not what the rate is",
+            "搜索试探：单次运行仅用于确定搜索方向，不作为结果"
         ));
     }
-    let sent: u64 = windows.iter().flat_map(|window| window.load).map(|second| second.sent).sum();
-    if sent == 0 {
-        reasons.push(both!("no message was acknowledged", "没有任何消息被确认"));
-        return reasons;
+    if count >= REPEATS_MIN {
+        return None;
+    }
+    Some(if more("fill").is_some() {
+        both!(
+            "{count} repeats: the phases of the backlog are told, its ordinary load needs {REPEATS_MIN}",
+            "仅运行 {count} 次：可看堆积各阶段，平时负载的结论至少需要 {REPEATS_MIN} 次"
+        )
+    } else {
+        both!(
+            "{count} repeats, at least {REPEATS_MIN} are needed",
+            "只有 {count} 次重复，至少需要 {REPEATS_MIN} 次"
+        )
+    })
+}
+
+/// Why the repeats must not be believed, however many there are; empty when they may.
+#[must_use]
+pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+    let is_silent = |window: &Window<'_>| window.load.iter().all(|second| second.sent == 0);
+    let silent = windows.iter().filter(|window| is_silent(window)).count();
+    if silent == windows.len() {
+        return vec![both!("no message was acknowledged", "没有任何消息被确认")];
+    }
+    if silent > 0 {
+        return vec![both!(
+            "in {silent} repeats no message was acknowledged",
+            "有 {silent} 次重复没有任何消息被确认"
+        )];
     }
     let rules =
         [missing_seconds(windows), little(windows), unsteady(windows), busy(windows, file), late(windows)];
-    reasons.extend(rules.into_iter().flatten());
-    reasons.extend(file.hosts.iter().filter_map(|host| unseen(windows, &host.name)));
-    reasons
+    let unseen = file.hosts.iter().filter_map(|host| unseen(windows, &host.name));
+    rules.into_iter().flatten().chain(unseen).collect()
+}
+
+/// Why a phase of a backlog must not be believed. The rate may change within it, and nothing may be sent.
+#[must_use]
+pub fn phase(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+    let sends = windows.iter().flat_map(|window| window.load).any(|second| second.sent > 0);
+    let law = if sends { little(windows) } else { None };
+    let rules = [missing_seconds(windows), law, busy(windows, file), late(windows)];
+    rules.into_iter().flatten().collect()
 }
 
 /// A window counts once, that of a soak as often as it could have been cut.
@@ -132,26 +170,50 @@ pub(super) fn in_flight(window: &Window<'_>) -> Option<f64> {
     Some(if counted > 0.0 { counted } else { configured }).filter(|count| *count > 0.0)
 }
 
+/// How a rate changes: share per minute, its error, and the minutes it was watched.
+#[derive(Clone, Copy)]
+struct Change {
+    per_minute: f64,
+    error: f64,
+    minutes: f64,
+}
+
+impl Change {
+    /// Whether it is too much, by so many errors, and amounts to something in the time.
+    fn is_too_much(&self, errors: f64) -> bool {
+        let (surely, amounts) =
+            (self.per_minute.abs() - errors * self.error, self.per_minute.abs() * self.minutes);
+        surely > SLOPE_MAX && amounts > SLOPE_MAX
+    }
+}
+
+/// Minutes of a repeat whose slope alone tells something.
+const ALONE_MINUTES: f64 = 0.5;
+
+/// Of the repeats together, and of each that is long enough alone, which must be surer as there are several.
 fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
-    let slopes: Vec<(f64, f64, f64)> = series(windows, |second| second.sent as f64)
+    let changes: Vec<Change> = series(windows, |second| second.sent as f64)
         .iter()
-        .filter(|s| s.len() >= 3)
+        .filter(|seconds| seconds.len() >= 3 && mean(seconds) > 0.0)
         .map(|seconds| {
             let (line, centre) = (stats::slope(seconds), mean(seconds));
-            (line.per_step * 60.0 / centre, line.error * 60.0 / centre, seconds.len() as f64 / 60.0)
+            let (per_minute, error) = (line.per_step * 60.0 / centre, line.error * 60.0 / centre);
+            Change { per_minute, error, minutes: seconds.len() as f64 / 60.0 }
         })
         .collect();
-    if slopes.is_empty() {
-        return None;
-    }
-    let count = slopes.len() as f64;
-    let per_minute = slopes.iter().map(|slope| slope.0).sum::<f64>() / count;
-    let error = slopes.iter().map(|slope| slope.1.powi(2)).sum::<f64>().sqrt() / count;
-    let minutes = slopes.iter().map(|slope| slope.2).sum::<f64>() / count;
-    let surely = per_minute.abs() - 2.0 * error;
-    let matters = per_minute.abs() * minutes > SLOPE_MAX;
-    (surely > SLOPE_MAX && matters).then(|| {
-        let (value, most) = (numbers::change(per_minute), numbers::percent(SLOPE_MAX));
+    let mean_of = |value: fn(&Change) -> f64| mean(&changes.iter().map(value).collect::<Vec<_>>());
+    let squares = changes.iter().map(|change| change.error.powi(2)).sum::<f64>();
+    let together = Change {
+        per_minute: mean_of(|change| change.per_minute),
+        error: squares.sqrt() / changes.len().max(1) as f64,
+        minutes: mean_of(|change| change.minutes),
+    };
+    let alone =
+        changes.into_iter().filter(|change| change.minutes >= ALONE_MINUTES && change.is_too_much(3.0));
+    let worst = alone.max_by(|one, other| one.per_minute.abs().total_cmp(&other.per_minute.abs()));
+    let found = if together.is_too_much(2.0) { Some(together) } else { worst };
+    found.map(|change| {
+        let (value, most) = (numbers::change(change.per_minute), numbers::percent(SLOPE_MAX));
         both!(
             "not steady: the rate changes by {value} per minute, limit {most}",
             "未达稳态：TPS 每分钟变化 {value}，上限 {most}"
@@ -178,8 +240,18 @@ fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Text> {
     ))
 }
 
+/// How late the generator was itself, 99 of 100 of all requests, microseconds; 0 in a closed loop.
+#[must_use]
+pub fn lag_p99_us(windows: &[Window<'_>]) -> f64 {
+    match merged(windows.iter().flat_map(|window| window.late)) {
+        Some(all) => all.value_at_quantile(0.99) as f64,
+        // Runs of earlier versions only have the percentiles of seconds.
+        None => quantile(&series(windows, |second| second.lag_p99_us as f64).concat(), 0.95),
+    }
+}
+
 fn late(windows: &[Window<'_>]) -> Option<Text> {
-    let lag = quantile(&series(windows, |second| second.lag_p99_us as f64).concat(), 0.95);
+    let lag = lag_p99_us(windows);
     (lag >= LAG_US_MAX).then(|| {
         let (value, most) = (numbers::micros(lag), numbers::micros(LAG_US_MAX));
         both!(

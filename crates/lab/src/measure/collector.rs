@@ -36,6 +36,14 @@ pub(super) struct Pauses {
     pub young: u64,
     pub full: u64,
     pub stopped_ms: f64,
+    pub longest_ms: f64,
+}
+
+impl Pauses {
+    fn add(&mut self, stopped_ms: f64) {
+        self.stopped_ms += stopped_ms;
+        self.longest_ms = self.longest_ms.max(stopped_ms);
+    }
 }
 
 impl Collector {
@@ -101,7 +109,7 @@ pub(super) fn read(text: &str, has_safepoints: bool) -> Pauses {
     for line in text.lines() {
         if let Some((_, rest)) = line.split_once("Safepoint \"") {
             let total = rest.rsplit_once("Total: ").and_then(|(_, text)| text.split(' ').next());
-            pauses.stopped_ms += total.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1e6;
+            pauses.add(total.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1e6);
         } else if let Some((_, rest)) = line.split_once(" Pause ")
             && let Some(time) = rest.strip_suffix("ms").and_then(|rest| rest.rsplit(' ').next())
         {
@@ -111,7 +119,7 @@ pub(super) fn read(text: &str, has_safepoints: bool) -> Pauses {
                 pauses.young += 1;
             }
             if !has_safepoints {
-                pauses.stopped_ms += time.parse().unwrap_or(0.0);
+                pauses.add(time.parse().unwrap_or(0.0));
             }
         }
     }

@@ -4,7 +4,6 @@ use super::collector::Collector;
 use super::process::ProcessCounts;
 use crate::archive::HostSecond;
 use procfs::{Current, CurrentSI};
-use std::collections::BTreeMap;
 
 /// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
@@ -24,8 +23,10 @@ pub struct Counts {
     pub swap: (u64, u64),
     /// Reads, writes; sectors of both; milliseconds spent in both; milliseconds with work.
     pub disk: DiskCounts,
-    /// Bytes received and sent.
+    /// Bytes received and sent, loopback included where it counts.
     pub net: (u64, u64),
+    /// Those of them over loopback, which are received as they are sent.
+    pub loopback: u64,
     /// TCP segments sent again.
     pub retransmits: u64,
     /// The watched process.
@@ -86,6 +87,7 @@ impl HostProbe {
             gc_young: pauses.young,
             gc_full: pauses.full,
             gc_pause_ms: pauses.stopped_ms,
+            gc_pause_max_ms: pauses.longest_ms,
             ..second
         })
     }
@@ -104,7 +106,7 @@ impl Counts {
             counts.now.load1 = f64::from(load.one);
         }
         counts.disk = disk(device);
-        counts.net = network(loopback);
+        (counts.net, counts.loopback) = network(loopback);
         counts.now.net_unacked = unacked();
         counts.retransmits = procfs::net::snmp().map_or(0, |snmp| snmp.tcp_retrans_segs);
         if let Some(pid) = pid {
@@ -191,6 +193,7 @@ impl Counts {
             disk_util: (since(old.busy_ms, new.busy_ms) as f64 / 1000.0 / seconds).min(1.0),
             net_in: rate(since(self.net.0, later.net.0)),
             net_out: rate(since(self.net.1, later.net.1)),
+            net_loopback: rate(since(self.loopback, later.loopback)),
             net_retransmits: rate(since(self.retransmits, later.retransmits)),
             process_cores,
             process_waiting: cores(self.process.waited_ms, later.process.waited_ms),
@@ -215,10 +218,15 @@ fn disk(device: &str) -> DiskCounts {
     })
 }
 
-fn network(loopback: bool) -> (u64, u64) {
-    let interfaces: BTreeMap<_, _> = procfs::net::dev_status().unwrap_or_default().into_iter().collect();
-    let counted = interfaces.values().filter(|interface| loopback || interface.name != "lo");
-    counted.fold((0, 0), |sum, interface| (sum.0 + interface.recv_bytes, sum.1 + interface.sent_bytes))
+/// Bytes received and sent by the cards, and over loopback where that counts; and those over loopback alone.
+fn network(loopback: bool) -> ((u64, u64), u64) {
+    let interfaces = procfs::net::dev_status().unwrap_or_default();
+    let bytes =
+        |name: &str| interfaces.get(name).map_or((0, 0), |found| (found.recv_bytes, found.sent_bytes));
+    let within = if loopback { bytes("lo").1 } else { 0 };
+    let cards = super::environment::cards(interfaces.keys().map(String::as_str));
+    let add = |sum: (u64, u64), name: &String| (sum.0 + bytes(name).0, sum.1 + bytes(name).1);
+    (cards.iter().fold((within, within), add), within)
 }
 
 /// Bytes to other machines that were sent, or wait to be sent, and that those have not confirmed. Within a machine

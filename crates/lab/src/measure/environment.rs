@@ -26,6 +26,7 @@ pub fn host(name: &str, store: &Path, pid: Option<i32>) -> HostFile {
         disk_rotational: rotational(&disk),
         disk,
         filesystem,
+        tells_pressure: Some(Path::new("/proc/pressure/io").exists()),
         nics: nics(),
         roofline: None,
     }
@@ -74,7 +75,25 @@ fn rotational(device: &str) -> Option<bool> {
 fn nics() -> std::collections::BTreeMap<String, Option<u64>> {
     let interfaces = procfs::net::dev_status().unwrap_or_default();
     let speed = |name: &str| read(format!("/sys/class/net/{name}/speed"))?.parse().ok();
-    interfaces.into_keys().map(|name| (name.clone(), speed(&name))).collect()
+    let cards = cards(interfaces.keys().map(String::as_str));
+    cards.into_iter().map(|name| (name.clone(), speed(&name))).collect()
+}
+
+/// Interfaces through which bytes leave the machine; see [`cards_below`].
+pub(super) fn cards<'a>(interfaces: impl Iterator<Item = &'a str>) -> Vec<String> {
+    cards_below(Path::new("/sys/class/net"), interfaces)
+}
+
+/// The interfaces with a device, and bonds instead of those that they bind: every byte passes exactly one of them, while
+/// bridges, tunnels and the ends of containers only hand on what a card carries. Where no interface has a device, as in
+/// a container, all but loopback.
+pub(super) fn cards_below<'a>(root: &Path, interfaces: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let outward: Vec<&str> = interfaces.filter(|name| *name != "lo").collect();
+    let has = |name: &&str, what: &str| root.join(name).join(what).exists();
+    let is_card = |name: &&str| has(name, "bonding") || (has(name, "device") && !has(name, "master/bonding"));
+    let cards: Vec<&str> = outward.iter().copied().filter(is_card).collect();
+    let counted = if cards.is_empty() { outward } else { cards };
+    counted.into_iter().map(str::to_owned).collect()
 }
 
 fn read(path: impl AsRef<Path>) -> Option<String> {

@@ -88,7 +88,24 @@ fn a_process_is_found_by_its_port() {
 fn machines_are_described() {
     let host = host("here", std::path::Path::new("/"), None);
     assert!(host.cores > 0 && host.memory_bytes > 0 && !host.kernel.is_empty(), "{host:?}");
-    assert!(host.nics.contains_key("lo"));
+    assert!(!host.nics.contains_key("lo"), "loopback is no card");
+}
+
+#[test]
+fn every_byte_is_counted_at_one_interface() {
+    let root = tempfile::tempdir().unwrap();
+    let make = |path: &str| std::fs::create_dir_all(root.path().join(path)).unwrap();
+    let cards = |names: &[&str]| environment::cards_below(root.path(), names.iter().copied());
+    // What a container hands on passes the card as well.
+    ["eth0/device", "docker0", "veth1", "lo"].iter().for_each(|path| make(path));
+    assert_eq!(cards(&["docker0", "eth0", "lo", "veth1"]), ["eth0"]);
+    // A bond is as fast as it says; a card in a bridge is still the card.
+    ["bond0/bonding", "eth1/device", "eth1/master/bonding", "eth2/device", "eth2/master/bridge"]
+        .iter()
+        .for_each(|path| make(path));
+    assert_eq!(cards(&["bond0", "eth1", "eth2"]), ["bond0", "eth2"]);
+    // In a container there is nothing else.
+    assert_eq!(cards(&["lo", "veth1"]), ["veth1"]);
 }
 
 #[test]
@@ -120,7 +137,7 @@ fn pauses_are_read_from_the_unified_log() {
                [8.3s][gc] GC(4) Pause Remark 24M->4M(64M) 1.500ms\n\
                [9.1s][gc] GC(5) Pause Full (System.gc()) 24M->4M(64M) 20.000ms\n";
     let pauses = collector::read(log, false);
-    assert_eq!((pauses.young, pauses.full, pauses.stopped_ms), (1, 1, 25.0));
+    assert_eq!((pauses.young, pauses.full, pauses.stopped_ms, pauses.longest_ms), (1, 1, 25.0, 20.0));
     let safepoint = "[9.1s][safepoint] Safepoint \"G1CollectFull\", Time since last: 12 ns, \
                      Reaching safepoint: 1000 ns, Cleanup: 0 ns, At safepoint: 20000000 ns, Total: 20001000 ns\n";
     let pauses = collector::read(&(log.to_owned() + safepoint), true);

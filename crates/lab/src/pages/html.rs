@@ -1,7 +1,8 @@
 //! The page: its frame and the eleven chapters.
 
 use super::timeline::Timeline;
-use super::{environment, latency, matrix, says, table, verdict, words};
+use super::{environment, latency, matrix, says, verdict, words};
+use crate::judge::backlog::phase_name;
 use crate::judge::balance::Term;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Language, numbers};
@@ -161,12 +162,19 @@ fn balance_term(term: &Term) -> Markup {
 }
 
 fn backlog(run: &Conclusion<'_>) -> Markup {
-    let with = run.cells.iter().filter_map(|case| Some((case, case.backlog.as_ref()?)));
-    let with: Vec<_> = with.collect();
-    if with.is_empty() {
+    let with: Vec<_> = run.cells.iter().filter_map(|case| Some((case, case.backlog.as_ref()?))).collect();
+    let filled =
+        run.cells.iter().filter(|case| case.backlog.is_none() && case.factors().more.contains_key("fill"));
+    let invalid: Vec<_> =
+        filled.filter_map(|case| Some((case, case.judged.outcome.as_ref().err()?))).collect();
+    if with.is_empty() && invalid.is_empty() {
         return html! { p.none { (words("no backlog in this run: vostok lab backlog", "本次没有堆积场景：vostok lab backlog")) } };
     }
     html! {
+        @for (case, reasons) in invalid {
+            h3 { code { (case.judged.cell.cell.name) } " " (words("invalid", "无效")) }
+            ul { @for reason in reasons { li.bad { (says(reason)) } } }
+        }
         @for (case, backlog) in with {
             h3 { code { (case.judged.cell.cell.name) } }
             p { (says(&backlog.says)) }
@@ -174,24 +182,16 @@ fn backlog(run: &Conclusion<'_>) -> Markup {
                 tr { th { (words("phase", "阶段")) } th { "s" } th { (words("send ms", "发送耗时 ms")) } th { (words("send TPS", "发送 TPS")) } th { (words("consume TPS", "订阅 TPS")) }
                     th { "LOAD" } th { "IOWAIT %" } th { "PSI io.full %" } th { "NETIN" } th { "NETOUT" } th { (words("disk read", "磁盘读")) } }
                 @for stage in &backlog.stages {
-                    tr { td { (stage.name) } td { (numbers::short(stage.seconds)) } td { (numbers::short(stage.send_ms)) } td { (numbers::count(stage.send_tps.mean)) }
-                        td { (numbers::count(stage.consume_tps)) } td { (numbers::short(stage.load1)) } td { (numbers::short(stage.iowait * 100.0)) }
-                        td { (numbers::short(stage.io_pressure)) } td { (numbers::bytes(stage.net_in)) "/s" } td { (numbers::bytes(stage.net_out)) "/s" }
-                        td { (numbers::bytes(stage.disk_read)) "/s" } }
+                    tr { td { (says(&phase_name(&stage.name))) } td { (numbers::short(stage.seconds)) } td { (numbers::short(stage.send_ms)) } td { (numbers::count(stage.send_tps.mean)) }
+                        td { (numbers::count(stage.consume_tps)) }
+                        @if let Some(host) = &stage.host {
+                            td { (numbers::short(host.load1)) } td { (numbers::short(host.iowait * 100.0)) } td { (numbers::short(host.io_pressure)) }
+                            td { (numbers::bytes(host.net_in)) "/s" } td { (numbers::bytes(host.net_out)) "/s" }
+                        } @else { td.none colspan="5" { (words("not observed", "未观察")) } }
+                        td { @match stage.disk_read { Some(bytes) => { (numbers::bytes(bytes)) "/s" } None => "–" } } }
                 }
             }
             (Timeline::of_cell(run.record, case.judged.cell).trends())
-        }
-    }
-}
-
-/// The columns of seed 003, for the page.
-#[must_use]
-pub fn cells_table(run: &Conclusion<'_>) -> Markup {
-    html! {
-        table {
-            tr { @for name in table::SEED_COLUMNS { th { (name) } } }
-            @for row in table::rows(run) { tr { @for value in row.iter().take(table::SEED_COLUMNS.len()) { td { (value) } } } }
         }
     }
 }

@@ -31,7 +31,6 @@ pub fn json(run: &Conclusion<'_>) -> Value {
         "byte_ceilings": run.byte_ceilings,
         "effects": run.effects,
         "interactions": run.interactions,
-        "scale_out": run.scale_out,
         "cells": run.cells.iter().map(case).collect::<Vec<_>>(),
     })
 }
@@ -43,6 +42,12 @@ fn case(case: &Case<'_>) -> Value {
             let mut figures = figures.clone();
             figures.tps_seconds.clear();
             figures.p99_seconds.clear();
+            let has_latency = figures.latency.max_us > 0.0;
+            let mut figures = json!(figures);
+            // What is sent one way has no latency, not one of zero.
+            if !has_latency {
+                figures["latency"] = Value::Null;
+            }
             (Some(figures), None)
         }
         Err(reasons) => (None, Some(reasons)),
@@ -52,8 +57,9 @@ fn case(case: &Case<'_>) -> Value {
         .iter()
         .map(|guard| {
             json!({
-                "watch": guard.watch, "node": guard.node, "holds": guard.holds(),
-                "headroom": guard.used.is_finite().then(|| guard.headroom()), "reading": guard.reading,
+                "watch": guard.watch, "node": guard.node, "measured": guard.used.is_some(),
+                "holds": guard.used.map(|_| !guard.is_broken()), "headroom": guard.headroom(),
+                "reading": guard.reading,
             })
         })
         .collect();
@@ -62,6 +68,7 @@ fn case(case: &Case<'_>) -> Value {
         "factors": case.factors(),
         "figures": figures,
         "invalid": invalid,
+        "probe": case.is_probe(),
         "guards": guards,
         "balance": case.balance,
         "stability": case.stability,

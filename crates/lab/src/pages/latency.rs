@@ -59,11 +59,14 @@ pub fn percentiles(run: &Conclusion<'_>) -> Markup {
         run.main_ladder().map_or_else(|| run.top.into_iter().collect(), |ladder| ladder.cells.clone());
     // The last steps: the load that matters.
     let shown: Vec<usize> = all.into_iter().rev().take(LINES_MAX).rev().collect();
-    let line = |cell: &usize| quantiles(&histogram(&run.cells[*cell].judged.windows));
+    let line = |cell: &usize| {
+        let all = histogram(&run.cells[*cell].judged.windows);
+        all.map(|all| quantiles(&all)).unwrap_or_default()
+    };
     let names = shown.iter().map(|cell| &run.cells[*cell].judged.cell.cell.name);
     let files: Vec<String> = names.clone().map(|name| format!("cells/{name}/1/latency.hlog")).collect();
     let chart = Chart {
-        across: "percentile",
+        across: "%",
         up: "ms",
         across_scale: Scale::Nines,
         up_scale: Scale::Log,
@@ -103,9 +106,6 @@ pub fn omission_says() -> Text {
 }
 
 fn quantiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
-    if histogram.is_empty() {
-        return Vec::new();
-    }
     let known = 1.0 - 1.0 / histogram.len() as f64;
     let places =
         (0..=60).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / 10.0)).filter(|share| *share <= known);

@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     let file = &run.record.file;
-    let mut text = format!("# {} · {} · {}\n\n", file.scenario, file.target.name, file.id);
+    let [scenario, target, id] = [&file.scenario, &file.target.name, &file.id].map(|name| plain(name));
+    let mut text = format!("# {scenario} · {target} · {id}\n\n");
     let heading = |text: &mut String, name: Text| {
         let _ = writeln!(text, "\n## {}\n", name.get(language));
     };
@@ -23,13 +24,16 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
         let _ = writeln!(
             text,
             "- {}: {} × {}, {memory}, {disk}, Linux {}",
-            host.name, host.cores, host.cpu_model, host.kernel
+            plain(&host.name),
+            host.cores,
+            plain(&host.cpu_model),
+            plain(&host.kernel)
         );
     }
     heading(&mut text, both!("Cells", "用例"));
     rows(&mut text, &table::SEED_COLUMNS.map(str::to_owned));
     rows(&mut text, &table::SEED_COLUMNS.map(|_| "---".to_owned()));
-    for row in table::rows(run) {
+    for row in table::rows(run, language) {
         rows(&mut text, &row[..table::SEED_COLUMNS.len()]);
     }
     let closed = latency::omission(run);
@@ -48,10 +52,31 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     let _ = writeln!(
         text,
         "```\n{}\n```\n\nvostok {}, seed {}, [run.json](run.json), [cells.csv](cells.csv), [report.html](report.html)",
-        environment::command_line(file),
+        // A fence of its own would end the block.
+        environment::command_line(file).replace("```", "` ` `"),
         file.lab_version,
         file.seed
     );
+    text
+}
+
+/// A name from elsewhere without what Markdown and HTML would make of it.
+fn plain(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match letter {
+            '\n' | '\r' => text.push(' '),
+            '&' => text.push_str("&amp;"),
+            '<' => text.push_str("&lt;"),
+            '>' => text.push_str("&gt;"),
+            letter => {
+                if "\\`*_[]#|~!".contains(letter) {
+                    text.push('\\');
+                }
+                text.push(letter);
+            }
+        }
+    }
     text
 }
 

@@ -27,7 +27,7 @@ fn layers() -> [Layer; 4] {
         Layer {
             title: both!("Send latency p99, ms", "发送时延 p99，ms"),
             more_is_better: false,
-            value: |figures| Some(figures.latency.p99_us / 1_000.0),
+            value: |figures| (figures.latency.p99_us > 0.0).then_some(figures.latency.p99_us / 1_000.0),
             shown: numbers::short,
         },
         Layer {
@@ -110,7 +110,7 @@ fn square(case: Option<&Case<'_>>, layer: &Layer, ends: (f64, f64)) -> Markup {
     let Some(case) = case else { return html! { td.none { "–" } } };
     let link = format!("#cell-{}", case.judged.cell.cell.number);
     let Some(figures) = case.judged.figures() else {
-        return html! { td.invalid { a href=(link) { (words("invalid", "无效")) } } };
+        return html! { td.invalid { a href=(link) { (no_figures(case)) } } };
     };
     match (layer.value)(figures) {
         None => html! { td.none { "–" } },
@@ -118,6 +118,11 @@ fn square(case: Option<&Case<'_>>, layer: &Layer, ends: (f64, f64)) -> Markup {
             td style={ "background:" (shade(value, ends, layer.more_is_better)) } { a href=(link) { ((layer.shown)(value)) } }
         },
     }
+}
+
+/// What a cell without figures is called.
+fn no_figures(case: &Case<'_>) -> Markup {
+    if case.is_probe() { words("probe", "试探") } else { words("invalid", "无效") }
 }
 
 /// Light to strong on a logarithmic scale: blue where more is better, orange where less is.
@@ -151,26 +156,19 @@ fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
         details id={ "cell-" (cell.number) } {
             summary {
                 code { (cell.name) } " " (headline)
-                @if case.judged.figures().is_none() { span.bad { (words("invalid", "无效")) } }
+                @if case.judged.figures().is_none() { span.bad { (no_figures(case)) } }
             }
             @match &case.judged.outcome {
                 Ok(figures) => (figures_table(figures)),
                 Err(reasons) => { ul { @for reason in reasons { li.bad { (says(reason)) } } } },
             }
             @if let Some(stability) = &case.stability { p { b { "R5 " } (says(&stability.says)) } }
-            @if let Some(soak) = &case.soak { (soak_lines(&soak.faults, soak.checked)) }
+            @if let Some(soak) = &case.soak {
+                @let is_bad = !soak.broken.is_empty() || soak.undecided.is_some() || !soak.drifts.is_empty();
+                p { b { "R10 " } span class=(if is_bad { "bad" } else { "" }) { (says(&soak.says())) } }
+            }
             @if case.judged.figures().is_some() { (guard_lines(case)) (Timeline::of_cell(run.record, case.judged.cell).essentials()) }
             p.from { a href={ "cells/" (cell.name) "/cell.json" } { "cells/" (cell.name) "/" } }
-        }
-    }
-}
-
-fn soak_lines(faults: &[Text], checked: bool) -> Markup {
-    html! {
-        p { b { "R10 " }
-            @if faults.is_empty() && checked { (words("nothing lost, doubled or out of order", "无丢失、重复、乱序")) }
-            @else if faults.is_empty() { (words("nothing drifts", "无漂移")) }
-            @for fault in faults { span.bad { (says(fault)) " " } }
         }
     }
 }
@@ -180,9 +178,15 @@ fn guard_lines(case: &Case<'_>) -> Markup {
         table.guards {
             tr { th { (words("guard", "护栏")) } th { (words("machine", "主机")) } th { (words("headroom", "余量")) } }
             @for guard in &case.guards {
-                tr class=(if guard.holds() { "" } else { "bad" }) {
+                tr class=(if guard.is_broken() { "bad" } else { "" }) {
                     td { (says(&guard.reading)) } td { (guard.node) }
-                    td.number { @if guard.used.is_finite() { (numbers::percent(guard.headroom())) } @else { "×" } }
+                    td.number {
+                        @match guard.headroom() {
+                            Some(room) => (numbers::percent(room)),
+                            None if guard.is_broken() => "×",
+                            None => (words("not measured", "未测量")),
+                        }
+                    }
                 }
             }
         }
@@ -191,9 +195,11 @@ fn guard_lines(case: &Case<'_>) -> Markup {
 
 fn figures_table(figures: &Figures) -> Markup {
     let latency = &figures.latency;
+    // What is sent one way has no latency.
+    let shown = |us: f64| if latency.max_us > 0.0 { numbers::micros(us) } else { "–".to_owned() };
     let [mean, p50, p99, p999, p9999, max] =
         [latency.mean_us, latency.p50_us, latency.p99_us, latency.p999_us, latency.p9999_us, latency.max_us]
-            .map(numbers::micros);
+            .map(shown);
     html! {
         table {
             tr { th { "TPS" } th { "CI95" } th { (words("consume TPS", "消费 TPS")) } th { "MB/s" } th { (words("mean", "平均")) } th { "p50" } th { "p99" }

@@ -4,10 +4,11 @@
 //! in `note` and no figures.
 
 use super::environment;
-use crate::judge::backlog::Stage;
+use crate::judge::backlog::{Stage, phase_name};
 use crate::judge::conclusion::{Case, Conclusion};
-use crate::judge::figures::{Figures, broker_host_names};
+use crate::judge::figures::{Figures, Means, broker_host_names};
 use crate::judge::numbers::short;
+use crate::judge::{Language, both};
 
 /// The columns of seed 003.
 pub const SEED_COLUMNS: [&str; 14] = [
@@ -56,13 +57,13 @@ pub fn columns() -> Vec<&'static str> {
     SEED_COLUMNS.into_iter().chain(MORE_COLUMNS).collect()
 }
 
-/// One row for each cell, and for each phase of a backlog.
+/// One row for each cell, and for each phase of a backlog; what was not measured is empty.
 #[must_use]
-pub fn rows(run: &Conclusion<'_>) -> Vec<Vec<String>> {
-    run.cells.iter().flat_map(|case| case_rows(run, case)).collect()
+pub fn rows(run: &Conclusion<'_>, language: Language) -> Vec<Vec<String>> {
+    run.cells.iter().flat_map(|case| case_rows(run, case, language)).collect()
 }
 
-/// The table as CSV.
+/// The table as CSV, which is for programs and English in every language.
 ///
 /// # Panics
 /// Never: writing into memory does not fail.
@@ -71,31 +72,32 @@ pub fn csv(run: &Conclusion<'_>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let written = writer.write_record(columns());
     written.expect("memory takes all");
-    for row in rows(run) {
+    for row in rows(run, Language::En) {
         writer.write_record(row).expect("memory takes all");
     }
     String::from_utf8(writer.into_inner().expect("memory takes all")).expect("made of texts")
 }
 
-fn case_rows(run: &Conclusion<'_>, case: &Case<'_>) -> Vec<Vec<String>> {
+fn case_rows(run: &Conclusion<'_>, case: &Case<'_>, language: Language) -> Vec<Vec<String>> {
     let number = case.judged.cell.cell.number.to_string();
     let mut rows = Vec::new();
     match &case.judged.outcome {
         Ok(figures) => {
-            rows.push(row(run, case, (&number, &seed_figures(figures), &note(case)), &more_figures(figures)))
+            let note = note(case, language);
+            rows.push(row(run, case, (&number, &seed_figures(figures), &note), &more_figures(figures)))
         }
         Err(reasons) => {
-            let reasons: Vec<&str> = reasons.iter().map(|reason| reason.en.as_str()).collect();
-            rows.push(row(
-                run,
-                case,
-                (&number, &Default::default(), &format!("invalid: {}", reasons.join("; "))),
-                &[],
-            ));
+            let name = match case.is_probe() {
+                true => both!("probe", "试探"),
+                false => both!("invalid", "无效"),
+            };
+            let reasons: Vec<&str> = reasons.iter().map(|reason| reason.get(language)).collect();
+            let note = format!("{}: {}", name.get(language), reasons.join("; "));
+            rows.push(row(run, case, (&number, &Default::default(), &note), &[]));
         }
     }
     for stage in case.backlog.iter().flat_map(|backlog| &backlog.stages) {
-        let name = format!("{number} {}", stage.name);
+        let name = format!("{number} {}", phase_name(&stage.name).get(language));
         rows.push(row(
             run,
             case,
@@ -149,33 +151,35 @@ fn plain(value: f64, digits: usize) -> String {
 }
 
 fn seed_figures(figures: &Figures) -> SeedFigures {
-    let host = figures.host.clone().unwrap_or_default();
-    [
-        plain(figures.latency.mean_us / 1_000.0, 3),
-        plain(figures.tps.mean, 0),
-        plain(figures.consume_tps, 0),
-        plain(host.load1, 2),
-        plain(host.iowait * 100.0, 2),
-        plain(host.net_in / 1e6, 2),
-        plain(host.net_out / 1e6, 2),
-    ]
+    let send_ms = known_ms(figures.latency.mean_us);
+    let [load, iowait, net_in, net_out] = host_figures(figures.host.as_ref());
+    [send_ms, plain(figures.tps.mean, 0), plain(figures.consume_tps, 0), load, iowait, net_in, net_out]
 }
 
 fn stage_figures(stage: &Stage) -> SeedFigures {
+    let send_ms = known_ms(stage.send_ms * 1_000.0);
+    let [load, iowait, net_in, net_out] = host_figures(stage.host.as_ref());
+    [send_ms, plain(stage.send_tps.mean, 0), plain(stage.consume_tps, 0), load, iowait, net_in, net_out]
+}
+
+/// Microseconds as milliseconds; what has no latency, as what is sent one way, has none of zero either.
+fn known_ms(micros: f64) -> String {
+    if micros > 0.0 { plain(micros / 1_000.0, 3) } else { String::new() }
+}
+
+fn host_figures(host: Option<&Means>) -> [String; 4] {
+    let of = |value: fn(&Means) -> f64| host.map(|host| plain(value(host), 2)).unwrap_or_default();
     [
-        plain(stage.send_ms, 3),
-        plain(stage.send_tps.mean, 0),
-        plain(stage.consume_tps, 0),
-        plain(stage.load1, 2),
-        plain(stage.iowait * 100.0, 2),
-        plain(stage.net_in / 1e6, 2),
-        plain(stage.net_out / 1e6, 2),
+        of(|host| host.load1),
+        of(|host| host.iowait * 100.0),
+        of(|host| host.net_in / 1e6),
+        of(|host| host.net_out / 1e6),
     ]
 }
 
 fn more_figures(figures: &Figures) -> [String; 13] {
-    let (latency, host) = (&figures.latency, figures.host.clone().unwrap_or_default());
-    let ms = |micros: f64| plain(micros / 1_000.0, 3);
+    let (latency, host) = (&figures.latency, figures.host.as_ref());
+    let ms = known_ms;
     [
         plain(figures.tps.low, 0),
         plain(figures.tps.high, 0),
@@ -184,22 +188,24 @@ fn more_figures(figures: &Figures) -> [String; 13] {
         ms(latency.p99_us),
         ms(latency.p999_us),
         ms(latency.max_us),
-        ms(figures.end_to_end_p99_us),
+        ms(figures.end_to_end_p99_us.unwrap_or_default()),
         figures.failed.to_string(),
         figures.refused.to_string(),
-        plain(host.cpu * 100.0, 1),
+        host.map(|host| plain(host.cpu * 100.0, 1)).unwrap_or_default(),
         figures.cpu_us_per_message.map(|micros| plain(micros, 2)).unwrap_or_default(),
-        plain(host.disk_written / 1e6, 2),
+        host.map(|host| plain(host.disk_written / 1e6, 2)).unwrap_or_default(),
     ]
 }
 
 /// What is worth a remark: fluctuation, and guards that broke.
-fn note(case: &Case<'_>) -> String {
+fn note(case: &Case<'_>, language: Language) -> String {
     let unsteady = case
         .stability
         .iter()
         .filter(|stability| stability.fluctuates)
-        .map(|stability| stability.says.en.as_str());
-    let broken = case.guards.iter().filter(|guard| !guard.holds()).map(|guard| guard.reading.en.as_str());
-    unsteady.chain(broken).collect::<Vec<_>>().join("; ")
+        .map(|stability| stability.says.get(language));
+    let broken =
+        case.guards.iter().filter(|guard| guard.is_broken()).map(|guard| guard.reading.get(language));
+    let lost = case.soak.iter().flat_map(|soak| &soak.broken).map(|text| text.get(language));
+    lost.chain(unsteady).chain(broken).collect::<Vec<_>>().join("; ")
 }

@@ -118,6 +118,82 @@ fn the_table_begins_with_the_columns_of_seed_003() {
 }
 
 #[test]
+fn the_table_is_in_the_language_of_the_page() {
+    let record = record();
+    let text = super::markdown::markdown(&Conclusion::new(&record, &Limits::default()), Language::Zh);
+    assert!(text.contains("无效: 压测端 CPU 使用") && !text.contains("the load generator"), "{text}");
+}
+
+#[test]
+fn names_from_elsewhere_are_no_markup() {
+    let mut record = record();
+    record.file.target.name = "<img src=x> | **a** [b](c)".to_owned();
+    let run = Conclusion::new(&record, &Limits::default());
+    let text = super::markdown::markdown(&run, Language::En);
+    let title = text.lines().next().expect("a title");
+    assert!(title.contains(r"&lt;img src=x&gt; \| \*\*a\*\* \[b\](c)"), "{title}");
+}
+
+#[test]
+fn what_was_not_measured_is_not_zero() {
+    let mut record = record();
+    record.file.hosts.truncate(1);
+    record.file.target.brokers[0].host = None;
+    record.cells.iter_mut().flat_map(|cell| &mut cell.repeats).for_each(|repeat| repeat.end_to_end.clear());
+    let run = Conclusion::new(&record, &Limits::default());
+    let rows = super::table::rows(&run, Language::En);
+    let value = |name| {
+        let place = super::table::columns().iter().position(|column| *column == name).expect("a column");
+        rows[0][place].as_str()
+    };
+    for name in ["disk", "load", "iowait", "netin", "netout", "e2e p99 ms", "cpu %", "disk MB/s"] {
+        assert_eq!(value(name), "", "{name}");
+    }
+    let lines = super::verdict::lines(&run);
+    let unseen = lines.iter().find(|(name, _)| name.en == "Not looked at").expect("it is told");
+    assert!(unseen.1.en.starts_with("the brokers' machines"), "{}", unseen.1.en);
+}
+
+#[test]
+fn every_machine_of_a_broker_is_drawn() {
+    let mut record = record();
+    let twin = crate::archive::HostFile { name: "b2".to_owned(), ..record.file.hosts[1].clone() };
+    record.file.hosts.push(twin);
+    let other = crate::archive::BrokerFile {
+        name: "broker-b".to_owned(),
+        host: Some("b2".to_owned()),
+        ..record.file.target.brokers[0].clone()
+    };
+    record.file.target.brokers.push(other);
+    for repeat in record.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
+        let (host, broker) = (repeat.hosts["b1"].clone(), repeat.brokers["broker-a"].clone());
+        repeat.hosts.insert("b2".to_owned(), host);
+        repeat.brokers.insert("broker-b".to_owned(), broker);
+    }
+    let run = Conclusion::new(&record, &Limits::default());
+    let page = super::html::report(&run, Additions::default(), Language::En);
+    for title in ["Memory: b1", "Memory: b2", "Disk busy: b2", "Bytes behind: broker-b"] {
+        assert!(page.contains(title), "{title}");
+    }
+}
+
+#[test]
+fn a_probe_is_called_one() {
+    let mut record = record();
+    let probe = &mut record.cells[0].cell.factors.more;
+    probe.insert("purpose".to_owned(), "search".to_owned());
+    let run = Conclusion::new(&record, &Limits::default());
+    let rows = super::table::rows(&run, Language::En);
+    assert!(rows[0].iter().any(|value| value.starts_with("probe: ")), "{:?}", rows[0]);
+    let lines = super::verdict::lines(&run);
+    assert!(
+        lines
+            .iter()
+            .any(|(_, text)| text.en.starts_with("4 of 5 finished cells") && text.en.contains("1 probes"))
+    );
+}
+
+#[test]
 fn markdown_has_the_verdict_and_how_to_repeat_it() {
     let record = record();
     let text = super::markdown::markdown(&Conclusion::new(&record, &Limits::default()), Language::Zh);

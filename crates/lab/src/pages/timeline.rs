@@ -34,7 +34,9 @@ pub struct Timeline<'a> {
     unit: (f64, &'static str),
     marks: Vec<(f64, String)>,
     files: Vec<String>,
-    host: Option<String>,
+    /// Machines with brokers, and brokers.
+    hosts: Vec<String>,
+    brokers: Vec<String>,
 }
 
 impl<'a> Timeline<'a> {
@@ -78,11 +80,15 @@ impl<'a> Timeline<'a> {
         let moments = || repeats.iter().flat_map(|repeat| repeat.load.iter().map(|second| second.at_ms));
         let start_ms = moments().min().unwrap_or(0).saturating_sub(1_000);
         let end = moments().max().unwrap_or(0);
-        let host = broker_host_names(&record.file).first().map(|name| (*name).to_owned());
+        let hosts = broker_host_names(&record.file).into_iter().map(str::to_owned).collect();
+        let mut brokers: Vec<String> =
+            repeats.iter().flat_map(|repeat| repeat.brokers.keys().cloned()).collect();
+        brokers.sort();
+        brokers.dedup();
         let unit =
             if end.saturating_sub(start_ms) < SHORT_MS { (1_000.0, "t, s") } else { (60_000.0, "t, min") };
         let range = (0.0, end.saturating_sub(start_ms) as f64 / unit.0);
-        let mut line = Self { repeats, start_ms, range, unit, marks: Vec::new(), files, host };
+        let mut line = Self { repeats, start_ms, range, unit, marks: Vec::new(), files, hosts, brokers };
         let events = line.repeats.iter().flat_map(|repeat| &repeat.events);
         let marks =
             events.map(|event| (line.time(event.at_ms), event.kind.clone())).take(MARKS_MAX).collect();
@@ -105,9 +111,7 @@ impl<'a> Timeline<'a> {
     }
 
     fn add_host_file(&mut self, cell: &str) {
-        if let Some(host) = &self.host {
-            self.files.push(format!("cells/{cell}/1/host-{host}.csv"));
-        }
+        self.files.extend(self.hosts.iter().map(|host| format!("cells/{cell}/1/host-{host}.csv")));
     }
 
     fn time(&self, at_ms: u64) -> f64 {
@@ -119,15 +123,13 @@ impl<'a> Timeline<'a> {
         thinned(&rows.map(|row| (self.time(row.at_ms), value(row))).collect::<Vec<_>>(), join)
     }
 
-    fn host(&self, value: impl Fn(&HostSecond) -> f64) -> Vec<(f64, f64)> {
-        let Some(host) = &self.host else { return Vec::new() };
+    fn host(&self, host: &str, value: impl Fn(&HostSecond) -> f64) -> Vec<(f64, f64)> {
         let rows = self.repeats.iter().filter_map(|repeat| repeat.hosts.get(host)).flatten();
         thinned(&rows.map(|row| (self.time(row.at_ms), value(row))).collect::<Vec<_>>(), average)
     }
 
-    fn broker(&self, value: impl Fn(&BrokerSecond) -> f64) -> Vec<(f64, f64)> {
-        let rows =
-            self.repeats.iter().flat_map(|repeat| repeat.brokers.values().next().into_iter().flatten());
+    fn broker(&self, broker: &str, value: impl Fn(&BrokerSecond) -> f64) -> Vec<(f64, f64)> {
+        let rows = self.repeats.iter().filter_map(|repeat| repeat.brokers.get(broker)).flatten();
         thinned(&rows.map(|row| (self.time(row.at_ms), value(row))).collect::<Vec<_>>(), largest)
     }
 
@@ -143,17 +145,30 @@ impl<'a> Timeline<'a> {
     /// Rate, latency and processors: what a drill-down shows.
     #[must_use]
     pub fn essentials(&self) -> Markup {
-        html! { (self.rate()) (self.latency()) (self.processors()) }
+        html! { (self.rate()) (self.latency()) @for host in &self.hosts { (self.processors(host)) } }
     }
 
-    /// Every trend.
+    /// Every trend, those of machines and brokers for each of them.
     #[must_use]
     pub fn trends(&self) -> Markup {
         html! {
-            (self.rate()) (self.latency()) (self.end_to_end()) (self.processors()) (self.load_average()) (self.memory())
-            (self.disk_bytes()) (self.disk_requests()) (self.disk_busy()) (self.network()) (self.pauses())
-            (self.behind())
+            (self.rate()) (self.latency()) (self.end_to_end())
+            @for host in &self.hosts {
+                (self.processors(host)) (self.load_average(host)) (self.memory(host))
+                (self.disk_bytes(host)) (self.disk_requests(host)) (self.disk_busy(host)) (self.network(host))
+            }
+            (self.pauses())
+            @for broker in &self.brokers { (self.behind(broker)) }
         }
+    }
+
+    /// A title with the machine or broker it is about, where there are several.
+    fn titled(title: Text, name: &str, all: &[String]) -> Text {
+        if all.len() < 2 {
+            return title;
+        }
+        let (en, zh) = (title.en, title.zh);
+        both!("{en}: {name}", "{zh}：{name}")
     }
 
     fn rate(&self) -> Markup {
@@ -187,8 +202,10 @@ impl<'a> Timeline<'a> {
         )
     }
 
-    fn processors(&self) -> Markup {
-        let of = |name: Text, value: fn(&HostSecond) -> f64| (name, self.host(move |row| value(row) * 100.0));
+    fn processors(&self, host: &str) -> Markup {
+        let of = |name: Text, value: fn(&HostSecond) -> f64| {
+            (name, self.host(host, move |row| value(row) * 100.0))
+        };
         let lines = vec![
             of(Text::same("us"), |row| row.cpu_user),
             of(Text::same("sy"), |row| row.cpu_system),
@@ -197,23 +214,39 @@ impl<'a> Timeline<'a> {
             of(both!("stopped by quota", "配额限流"), |row| row.cpu_throttled),
         ];
         self.figure(
-            both!("CPU of the broker's machine, share of all cores", "Broker 主机 CPU（占全部核）"),
+            Self::titled(
+                both!("CPU of the broker's machine, share of all cores", "Broker 主机 CPU（占全部核）"),
+                host,
+                &self.hosts,
+            ),
             "%",
             lines,
         )
     }
 
-    fn load_average(&self) -> Markup {
+    fn load_average(&self, host: &str) -> Markup {
         let lines = vec![
-            (Text::same("load1"), self.host(|row| row.load1)),
-            (both!("cores used by the broker", "Broker 使用的核数"), self.host(|row| row.process_cores)),
+            (Text::same("load1"), self.host(host, |row| row.load1)),
+            (
+                both!("cores used by the broker", "Broker 使用的核数"),
+                self.host(host, |row| row.process_cores),
+            ),
         ];
-        self.figure(both!("Load average, and cores of the process", "Load 与进程使用核数"), "cores", lines)
+        self.figure(
+            Self::titled(
+                both!("Load average, and cores of the process", "Load 与进程使用核数"),
+                host,
+                &self.hosts,
+            ),
+            "CPU",
+            lines,
+        )
     }
 
-    fn memory(&self) -> Markup {
-        let of =
-            |name: Text, value: fn(&HostSecond) -> u64| (name, self.host(move |row| value(row) as f64 / 1e9));
+    fn memory(&self, host: &str) -> Markup {
+        let of = |name: Text, value: fn(&HostSecond) -> u64| {
+            (name, self.host(host, move |row| value(row) as f64 / 1e9))
+        };
         let lines = vec![
             of(both!("available", "可用"), |row| row.memory_available),
             of(both!("page cache", "cached"), |row| row.memory_cached),
@@ -221,58 +254,66 @@ impl<'a> Timeline<'a> {
             of(both!("anonymous, broker", "Broker 匿名内存"), |row| row.process_anonymous),
             of(both!("swapped pages × 4 kB", "换页"), |row| (row.swap_in + row.swap_out) * 4_096),
         ];
-        self.figure(both!("Memory", "内存"), "GB", lines)
+        self.figure(Self::titled(both!("Memory", "内存"), host, &self.hosts), "GB", lines)
     }
 
-    fn disk_bytes(&self) -> Markup {
+    fn disk_bytes(&self, host: &str) -> Markup {
         let lines = vec![
-            (both!("read", "读"), self.host(|row| row.disk_read as f64 / 1e6)),
-            (both!("written", "写"), self.host(|row| row.disk_written as f64 / 1e6)),
+            (both!("read", "读"), self.host(host, |row| row.disk_read as f64 / 1e6)),
+            (both!("written", "写"), self.host(host, |row| row.disk_written as f64 / 1e6)),
         ];
-        self.figure(both!("Disk throughput", "磁盘吞吐量"), "MB/s", lines)
+        self.figure(Self::titled(both!("Disk throughput", "磁盘吞吐量"), host, &self.hosts), "MB/s", lines)
     }
 
-    fn disk_requests(&self) -> Markup {
+    fn disk_requests(&self, host: &str) -> Markup {
         let lines = vec![
-            (both!("reads", "读"), self.host(|row| row.disk_reads as f64)),
-            (both!("writes", "写"), self.host(|row| row.disk_writes as f64)),
+            (both!("reads", "读"), self.host(host, |row| row.disk_reads as f64)),
+            (both!("writes", "写"), self.host(host, |row| row.disk_writes as f64)),
         ];
-        self.figure(both!("Disk requests", "磁盘 IOPS"), "1/s", lines)
+        self.figure(Self::titled(both!("Disk requests", "磁盘 IOPS"), host, &self.hosts), "1/s", lines)
     }
 
-    fn disk_busy(&self) -> Markup {
+    fn disk_busy(&self, host: &str) -> Markup {
         let lines = vec![
-            (Text::same("util"), self.host(|row| row.disk_util * 100.0)),
-            (Text::same("PSI io.full"), self.host(|row| row.io_pressure)),
+            (Text::same("util"), self.host(host, |row| row.disk_util * 100.0)),
+            (Text::same("PSI io.full"), self.host(host, |row| row.io_pressure)),
         ];
-        self.figure(both!("Disk busy", "IO 百分比"), "%", lines)
+        self.figure(Self::titled(both!("Disk busy", "IO 百分比"), host, &self.hosts), "%", lines)
     }
 
-    fn network(&self) -> Markup {
+    fn network(&self, host: &str) -> Markup {
         let lines = vec![
-            (both!("NETIN", "NETIN"), self.host(|row| row.net_in as f64 / 1e6)),
-            (both!("NETOUT", "NETOUT"), self.host(|row| row.net_out as f64 / 1e6)),
+            (both!("NETIN", "NETIN"), self.host(host, |row| row.net_in as f64 / 1e6)),
+            (both!("NETOUT", "NETOUT"), self.host(host, |row| row.net_out as f64 / 1e6)),
         ];
-        self.figure(both!("Network, each direction", "网络（分方向）"), "MB/s", lines)
+        self.figure(
+            Self::titled(both!("Network, each direction", "网络（分方向）"), host, &self.hosts),
+            "MB/s",
+            lines,
+        )
     }
 
     fn pauses(&self) -> Markup {
-        let lines = vec![
-            (both!("collector pauses", "GC 停顿"), self.host(|row| row.gc_pause_ms)),
-            (both!("longest append", "最长写入"), self.broker(|row| row.put_max_ms)),
-        ];
-        self.figure(both!("Pauses", "停顿"), "ms", lines)
+        let hosts = self.hosts.iter().map(|host| {
+            let title = Self::titled(both!("collector pauses", "GC 停顿"), host, &self.hosts);
+            (title, self.host(host, |row| row.gc_pause_ms))
+        });
+        let brokers = self.brokers.iter().map(|broker| {
+            let title = Self::titled(both!("longest append", "最长写入"), broker, &self.brokers);
+            (title, self.broker(broker, |row| row.put_max_ms))
+        });
+        self.figure(both!("Pauses", "停顿"), "ms", hosts.chain(brokers).collect())
     }
 
-    fn behind(&self) -> Markup {
+    fn behind(&self, broker: &str) -> Markup {
         let of = |name: Text, value: fn(&BrokerSecond) -> u64| {
-            (name, self.broker(move |row| value(row) as f64 / 1e6))
+            (name, self.broker(broker, move |row| value(row) as f64 / 1e6))
         };
         let lines = vec![
             of(both!("not flushed", "未刷盘"), |row| row.flush_behind),
             of(both!("not replicated", "未复制"), |row| row.replica_behind),
             of(both!("not indexed", "未分发"), |row| row.dispatch_behind),
         ];
-        self.figure(both!("Bytes behind", "落后字节数"), "MB", lines)
+        self.figure(Self::titled(both!("Bytes behind", "落后字节数"), broker, &self.brokers), "MB", lines)
     }
 }

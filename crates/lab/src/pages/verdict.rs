@@ -2,6 +2,7 @@
 
 use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Conclusion, SUSTAINED_SECONDS};
+use crate::judge::figures::broker_host_names;
 use crate::judge::{Text, both, numbers};
 
 /// A name and what is said about it.
@@ -20,6 +21,7 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
         lines.push((both!("Bottleneck", "瓶颈"), says));
     }
     lines.push((both!("Next guard", "下一个护栏"), next(run)));
+    lines.extend(not_looked_at(run).map(|text| (both!("Not looked at", "未观察"), text)));
     let others = run.byte_ceilings.iter().map(|ceiling| (both!("Bandwidth", "带宽"), ceiling.says.clone()));
     lines.extend(others);
     let unsteady =
@@ -27,8 +29,13 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     lines.extend(unsteady.map(|stability| (both!("Stability", "稳定性"), stability.says.clone())));
     let backlogs = run.cells.iter().filter_map(|case| case.backlog.as_ref());
     lines.extend(backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.says.clone())));
-    let scale = run.scale_out.iter().map(|scale| (both!("Scale-out", "扩展"), scale.says.clone()));
-    lines.extend(scale);
+    let soaks = run.cells.iter().filter_map(|case| Some((case, case.soak.as_ref()?)));
+    let told = soaks.filter(|(_, soak)| soak.checked || !soak.drifts.is_empty());
+    lines.extend(told.map(|(case, soak)| {
+        let (says, cell) = (soak.says(), &case.judged.cell.cell.name);
+        let (en, zh) = (says.en, says.zh);
+        (both!("Soak", "长稳"), both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+    }));
     lines.push((both!("Confidence", "可信度"), confidence(run)));
     lines
 }
@@ -38,7 +45,10 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
     let Some(safe) = &run.safe else {
         return (
             name,
-            both!("none: in no valid cell did every guard hold", "无：没有任何有效用例满足全部护栏"),
+            both!(
+                "none: in no valid cell did every guard hold and every message arrive",
+                "无：没有任何有效用例满足全部护栏且消息完整"
+            ),
         );
     };
     let [rate, low, high] = [safe.tps.mean, safe.tps.low, safe.tps.high].map(numbers::count);
@@ -74,28 +84,64 @@ fn next(run: &Conclusion<'_>) -> Text {
     }
     let Some(safe) = &run.safe else {
         let broken =
-            run.top.map(|top| &run.cells[top].guards).into_iter().flatten().filter(|guard| !guard.holds());
+            run.top.map(|top| &run.cells[top].guards).into_iter().flatten().filter(|guard| guard.is_broken());
         let (en, zh): (Vec<&str>, Vec<&str>) =
             broken.map(|guard| (guard.reading.en.as_str(), guard.reading.zh.as_str())).unzip();
         let (en, zh) = (en.join("; "), zh.join("；"));
+        if en.is_empty() {
+            return both!(
+                "none broke at the highest rate; see the cells",
+                "最高 TPS 时未突破护栏，详见各用例"
+            );
+        }
         return both!("broken already at the highest rate: {en}", "最高 TPS 时已突破：{zh}");
     };
     let Some(guard) = &safe.next else { return both!("none was measured", "没有可用的护栏数据") };
-    let (room, en, zh) = (numbers::percent(guard.headroom()), &guard.reading.en, &guard.reading.zh);
+    let room = numbers::percent(guard.headroom().unwrap_or_default());
+    let (en, zh) = (&guard.reading.en, &guard.reading.zh);
     let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
     both!("{en}{node}: {room} of the limit is left", "{zh}{node}：余量 {room}")
 }
 
+/// What nobody could see at the safe rate, else at the highest: it is not known to hold.
+fn not_looked_at(run: &Conclusion<'_>) -> Option<Text> {
+    let cell = run.safe.as_ref().map(|safe| safe.cell).or(run.top)?;
+    let mut parts: Vec<Text> = Vec::new();
+    if broker_host_names(&run.record.file).is_empty() {
+        parts.push(both!(
+            "the brokers' machines: run vostok lab agent there and name it with --agents",
+            "Broker 主机：请在其上运行 vostok lab agent 并用 --agents 指定"
+        ));
+    }
+    for guard in run.cells[cell].not_measured() {
+        let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
+        let (en, zh) = (&guard.reading.en, &guard.reading.zh);
+        let part = both!("{en}{node}", "{zh}{node}");
+        // Several guards may miss the same thing.
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    let join = |word: fn(&Text) -> &str, by| parts.iter().map(word).collect::<Vec<_>>().join(by);
+    (!parts.is_empty()).then(|| Text { en: join(|text| &text.en, "; "), zh: join(|text| &text.zh, "；") })
+}
+
 fn confidence(run: &Conclusion<'_>) -> Text {
-    let (valid, all, planned) = (run.valid(), run.cells.len(), run.record.file.cells.len());
+    let probes = run.cells.iter().filter(|case| case.is_probe()).count();
+    let (valid, all) = (run.valid(), run.cells.len() - probes);
+    let planned = run.record.file.cells.len() - probes;
     let repeats = run.record.file.repeats;
     let spread =
         run.top.and_then(|top| run.cells[top].judged.figures()).map_or(0.0, |figures| figures.tps.spread());
     let spread = numbers::percent(spread);
     let skew = numbers::micros(run.record.file.clock_skew_us as f64);
+    let (probed, probed_zh) = match probes {
+        0 => (String::new(), String::new()),
+        _ => (format!(" and {probes} probes"), format!("，另有 {probes} 个试探")),
+    };
     both!(
-        "{valid} of {all} finished cells are valid ({planned} planned), {repeats} repeats each; CI95 of the highest rate \
+        "{valid} of {all} finished cells are valid ({planned} planned{probed}), {repeats} repeats each; CI95 of the highest rate \
          ± {spread}; clocks agree within {skew}",
-        "{all} 个已完成用例中 {valid} 个有效（计划 {planned} 个），每个重复 {repeats} 次；最高 TPS 的 CI95 为 ± {spread}；时钟偏差不超过 {skew}"
+        "{all} 个已完成用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次；最高 TPS 的 CI95 为 ± {spread}；时钟偏差不超过 {skew}"
     )
 }

@@ -20,9 +20,9 @@ pub struct ReportFlags {
     /// Language in which the page opens (it can be switched), and of the Markdown.
     #[arg(long, value_enum, default_value_t)]
     lang: Language,
-    /// Latency and errors a safe rate must keep, e.g. `e2e.p99<50ms,errors=0`.
-    #[arg(long, value_name = "SLO", default_value = "")]
-    slo: Slo,
+    /// Latency and errors a safe rate must keep, e.g. `e2e.p99<50ms,errors=0` [default: what the run was told to keep].
+    #[arg(long, value_name = "SLO")]
+    slo: Option<Slo>,
     /// Write report.html; without any of the four, all are written.
     #[arg(long)]
     html: bool,
@@ -43,7 +43,8 @@ pub struct ReportFlags {
 /// The run cannot be read, or the reports cannot be written.
 pub fn run(flags: &ReportFlags) -> Result<(), Error> {
     let record = Record::read(&flags.run)?;
-    let limits = Limits { slo: flags.slo.clone(), ..Limits::default() };
+    let kept = Limits::of(&record.file);
+    let limits = Limits { slo: flags.slo.clone().unwrap_or_else(|| kept.slo.clone()), ..kept };
     let conclusion = Conclusion::new(&record, &limits);
     let all = !(flags.html || flags.md || flags.csv || flags.json);
     let write = |name: &str, text: String| {

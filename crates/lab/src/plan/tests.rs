@@ -42,6 +42,23 @@ fn a_run_is_the_basis() {
 }
 
 #[test]
+fn a_search_is_planned_by_what_it_confirmed() {
+    let cell = |threads, rate, purpose: &str, tps| {
+        let mut factors = crate::archive::Factors { rate, ..fixture::factors(threads) };
+        factors.more.insert("purpose".to_owned(), purpose.to_owned());
+        (factors, tps)
+    };
+    let record = fixture::record(&[
+        cell(60, None, "ceiling", 30_000.0),
+        cell(1_000, Some(25_000.0), "search", 25_000.0),
+        cell(1_000, Some(20_000.0), "confirm", 20_000.0),
+    ]);
+    let run = Conclusion::new(&record, &Limits::default());
+    let basis = Basis::measured(&run, 1_024.0).expect("the confirmed rate");
+    assert!((19_000.0..20_100.0).contains(&basis.safe_tps), "{basis:?}");
+}
+
+#[test]
 fn an_unsafe_run_is_no_basis() {
     let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
     fixture::each_host_second(&mut record, "b1", |_, second| second.cpu_user = 0.9);

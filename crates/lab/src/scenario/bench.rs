@@ -8,7 +8,7 @@ use super::resume::{begin_or_resume, held};
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{
-    Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, TargetKind, plain,
+    Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, Slo, TargetKind, plain,
 };
 use crate::command::Scene;
 use crate::generator::Workload;
@@ -304,6 +304,15 @@ impl Bench {
         self.progress.line(text);
     }
 
+    /// Notes what the run was told to keep.
+    ///
+    /// # Errors
+    /// `run.json` cannot be written.
+    pub fn keep(&mut self, slo: &Slo) -> Result<(), Error> {
+        self.run.slo = slo.clone();
+        self.archive.save(&self.run)
+    }
+
     /// The run's file as it is now.
     #[must_use]
     pub fn run_file(&self) -> &RunFile {
@@ -327,7 +336,8 @@ impl Bench {
     }
 }
 
-/// This machine and those of the agents, those to be watched, and how far apart their clocks may be, microseconds.
+/// This machine and those of the agents, those to be watched, and how far apart the clocks of those that send and consume
+/// may be, microseconds.
 pub(super) async fn hosts(
     cluster: &mut Cluster,
     scene: &Scene,
@@ -339,7 +349,6 @@ pub(super) async fn hosts(
     for address in &scene.agents {
         let (brokers, asked) = asked_of(&cluster.target, address).await;
         let link = Link::connect(address, &asked).await?;
-        skew_us = skew_us.max(link.skew_us);
         let found = plain(&link.hello.host.name);
         let is_watched_here = found == hosts[0].name && Machine::of(address).await.is_here();
         let name = if is_watched_here { found } else { own_name(&hosts, &found, address) };

@@ -83,6 +83,7 @@ struct Files {
     load: Rows<LoadSecond>,
     latency: Histograms,
     end_to_end: Option<Histograms>,
+    late: Option<Histograms>,
     host: Rows<HostSecond>,
     others: BTreeMap<String, Rows<HostSecond>>,
     brokers: BTreeMap<String, Rows<BrokerSecond>>,
@@ -116,9 +117,16 @@ pub(super) async fn record(
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     clock.tick().await;
+    let mut sending = false;
     'stages: for stage in stages {
         begin((&mut generator, &mut fleet), workload, stage, &mut files).await?;
+        sending = match stage.action {
+            Action::StartLanes => true,
+            Action::StopLanes => false,
+            _ => sending,
+        };
         let (from_ms, mut sent_bytes) = (last_ms, 0);
+        let mut met = (stage.until != Until::Time).then_some(false);
         for second in 0..stage.seconds {
             tokio::select! {
                 _ = clock.tick() => {}
@@ -145,28 +153,51 @@ pub(super) async fn record(
                 }
             }
             bench.check_space()?;
-            let knows = second > 0 && generator.knows_positions();
-            // Live messages always wait a moment: drained is what one second's worth would explain.
-            let few = taken.sent.max(100) / 10;
+            let waits = Waits { behind: generator.behind(), in_flight: generator.in_flight(), sending };
             let is_over = match stage.until {
                 Until::Time => false,
-                Until::Drained => knows && generator.behind() <= few && generator.in_flight() <= few,
+                Until::Drained => {
+                    second > 0 && generator.knows_positions() && waits.is_drained(&taken, workload.groups)
+                }
                 Until::Sent(bytes) => sent_bytes >= bytes,
             };
             if is_over {
+                met = Some(true);
                 files.event(last_ms, stage.name, "it ended by what it waited for".to_owned())?;
                 break;
             }
         }
         if stage.seconds > 0 {
             let name = stage.name.to_owned();
-            recorded.phases.push(Phase { repeat, name, from_ms, to_ms: last_ms });
+            recorded.phases.push(Phase { repeat, name, from_ms, to_ms: last_ms, met });
         }
     }
     recorded.checked = generator.checked();
     drop((watchers, agents));
     generator.stop().await;
     Ok(recorded)
+}
+
+/// What is not consumed yet.
+pub(super) struct Waits {
+    /// Messages that wait at the brokers, summed over the groups.
+    pub behind: u64,
+    /// Requests without an answer.
+    pub in_flight: u64,
+    /// Producers go on.
+    pub sending: bool,
+}
+
+impl Waits {
+    /// Whether the groups have read everything. Live messages always wait a moment: while producers go on, drained is
+    /// what a tenth of a second's worth for each group explains. Once they stopped it is nothing at all, and nothing
+    /// that came within the last second: what is missing then is called lost.
+    pub fn is_drained(&self, taken: &Taken, groups: u32) -> bool {
+        if self.sending {
+            return self.behind <= taken.sent.max(100) / 10 * u64::from(groups.max(1));
+        }
+        self.behind == 0 && self.in_flight == 0 && taken.consumed == 0
+    }
 }
 
 /// Does what happens at the beginning of a stage.
@@ -206,6 +237,7 @@ impl Files {
             load: directory.write_load()?,
             latency: directory.write_latency()?,
             end_to_end: None,
+            late: None,
             host: directory.write_host(&bench.cluster().host.name)?,
             others: BTreeMap::new(),
             brokers: BTreeMap::new(),
@@ -225,28 +257,37 @@ impl Files {
             let log = self.end_to_end.as_mut().expect("just opened");
             log.append(taken.at_ms, taken.lasted_ms, &taken.end_to_end)?;
         }
+        if !taken.late.is_empty() {
+            if self.late.is_none() {
+                self.late = Some(self.directory.write_late()?);
+            }
+            let log = self.late.as_mut().expect("just opened");
+            log.append(taken.at_ms, taken.lasted_ms, &taken.late)?;
+        }
         if let Some(host) = probe.sample(taken.at_ms) {
             self.host.append(&host)?;
             if host.cpu_steal > 0.1 {
                 let detail = format!("the hypervisor took {:.0} % of the processors", host.cpu_steal * 100.0);
-                self.event(taken.at_ms, "steal", detail)?;
+                self.lasted(taken, "steal", detail)?;
             }
         }
         if taken.refused > 0 {
-            self.event(taken.at_ms, "flow-control", format!("{} requests were refused", taken.refused))?;
+            self.lasted(taken, "flow-control", format!("{} requests were refused", taken.refused))?;
         }
         if taken.failed > 0 {
-            self.event(taken.at_ms, "no-answer", format!("{} requests have no answer", taken.failed))?;
+            self.lasted(taken, "no-answer", format!("{} requests have no answer", taken.failed))?;
         }
         progress.second();
         Ok(())
     }
 
     fn event(&mut self, at_ms: u64, kind: &str, detail: String) -> Result<(), Error> {
-        let kind = kind.to_owned();
-        let lasted_ms =
-            if ["flow-control", "no-answer", "steal"].contains(&kind.as_str()) { 1000 } else { 0 };
-        self.write(Event { at_ms, kind, detail, lasted_ms, ..Event::default() })
+        self.write(Event { at_ms, kind: kind.to_owned(), detail, ..Event::default() })
+    }
+
+    /// Something that was there for the whole second that is over now.
+    fn lasted(&mut self, taken: &Taken, kind: &str, detail: String) -> Result<(), Error> {
+        self.write(during(taken, kind, detail))
     }
 
     fn write(&mut self, event: Event) -> Result<(), Error> {
@@ -266,6 +307,12 @@ impl Files {
         }
         self.brokers.get_mut(name).expect("just inserted").append(second)
     }
+}
+
+/// An event that began when the second began.
+pub(super) fn during(taken: &Taken, kind: &str, detail: String) -> Event {
+    let (at_ms, lasted_ms) = (taken.at_ms.saturating_sub(taken.lasted_ms), taken.lasted_ms);
+    Event { at_ms, kind: kind.to_owned(), detail, lasted_ms, ..Event::default() }
 }
 
 fn agent_lost(node: String) -> Event {

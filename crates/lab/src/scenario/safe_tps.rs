@@ -11,9 +11,10 @@ use crate::Error;
 use crate::archive::{Factors, Record, RecordedCell};
 use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::Workload;
-use crate::judge::conclusion::{CEILING, CONFIRM, levels_off};
-use crate::judge::guards::{Guard, Limits, guards, next_to_break};
-use crate::judge::{Language, Text, validity};
+use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
+use crate::judge::guards::{Guard, Limits, next_to_break};
+use crate::judge::validity::REPEATS_MIN;
+use crate::judge::{Language, validity};
 use crate::session;
 
 /// Most steps of the ladder of closed loops.
@@ -28,23 +29,27 @@ const STEPS_MAX: u32 = 9;
 /// A rate that is not confirmed is lowered by this share, so often at most.
 const LOWER: (f64, u32) = (0.05, 4);
 
-/// Share of the intended rate that must be reached.
-const REACHED: f64 = 0.99;
-
 /// Runs the search.
 ///
 /// # Errors
 /// As [`super::matrix`].
 pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
     session::block_on(async {
-        let plan = Search { scene: flags.scene.clone(), confirm: flags.confirm };
+        let plan = Search { scene: scene(flags), confirm: flags.confirm };
         let limits = Limits { slo: flags.slo.clone(), ..Limits::default() };
-        let base = flags.scene.factors(flags.threads, &flags.size, flags.queues);
+        let base = plan.scene.factors(flags.threads, &flags.size, flags.queues);
         let first = cell(&base, None, CEILING);
-        let mut bench = Bench::open(&flags.scene, "safe-tps", vec![first.clone()], &plan).await?;
+        let mut bench = Bench::open(&plan.scene, "safe-tps", vec![first.clone()], &plan).await?;
+        bench.keep(&flags.slo)?;
         let whole = search(&mut bench, &plan, (&base, &first), &limits).await?;
         bench.finish(whole)
     })
+}
+
+/// Who asks how long messages take to their consumers needs one.
+pub(super) fn scene(flags: &SafeTpsFlags) -> Scene {
+    let least = u32::from(flags.slo.end_to_end_p99_us.is_some());
+    Scene { groups: flags.scene.groups.max(least), ..flags.scene.clone() }
 }
 
 fn cell(base: &Factors, rate: Option<f64>, purpose: &str) -> Factors {
@@ -65,10 +70,10 @@ async fn search(
     bench.line(&format!("closed loop: {ceiling:.0}/s; searching below"));
     let mut halving = Halving::new(ceiling);
     while let Some(rate) = halving.next() {
-        let Some(found) = bench.add(&cell(base, Some(rate), "search"), plan).await? else { return Ok(false) };
-        let verdict = judge(bench, &found, rate, limits);
-        bench.line(&format!("{rate:.0}/s: {}", verdict.told()));
-        halving.note(rate, verdict.is_safe());
+        let Some(found) = bench.add(&cell(base, Some(rate), PROBE), plan).await? else { return Ok(false) };
+        let broken = broken(bench, found, limits);
+        bench.line(&format!("{rate:.0}/s: {}", told(&broken)));
+        halving.note(rate, broken.is_empty());
     }
     let mut rate = halving.safe;
     for _ in 0..LOWER.1 {
@@ -78,10 +83,17 @@ async fn search(
         let Some(found) = bench.add(&cell(base, Some(rate.round()), CONFIRM), plan).await? else {
             return Ok(false);
         };
-        let verdict = judge(bench, &found, rate, limits);
-        bench.line(&format!("confirming {rate:.0}/s: {}", verdict.told()));
-        if verdict.is_safe() {
-            bench.line(&format!("highest safe rate: {rate:.0} messages/s; {}", verdict.next()));
+        // Judged as the report will judge it, so that both name the same rate.
+        let record = record_of(bench, found);
+        let case = Case::new(&record, &record.cells[0], limits);
+        let reasons = why_not(&case);
+        bench.line(&format!("confirming {rate:.0}/s: {}", told(&reasons)));
+        if case.is_safe() {
+            bench.line(&format!("highest safe rate: {rate:.0} messages/s; {}", next(&case.guards)));
+            let unseen: Vec<String> = case.not_measured().map(reading).collect();
+            if !unseen.is_empty() {
+                bench.line(&format!("not looked at: {}", unseen.join("; ")));
+            }
             return Ok(true);
         }
         rate *= 1.0 - LOWER.0;
@@ -134,46 +146,40 @@ impl Halving {
     }
 }
 
-/// What the guards say of a cell.
-struct Verdict {
-    guards: Vec<Guard>,
-    /// The load generator was the limit itself.
-    generator: Vec<Text>,
-    reached: f64,
+fn record_of(bench: &Bench, found: RecordedCell) -> Record {
+    Record { file: bench.run_file().clone(), cells: vec![found] }
 }
 
-impl Verdict {
-    fn is_safe(&self) -> bool {
-        self.reached >= REACHED && self.generator.is_empty() && self.guards.iter().all(Guard::holds)
-    }
+/// What breaks at a probe: one repeat is no figure, but guards can be looked at, and whether the generator was the limit.
+fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> Vec<String> {
+    let record = record_of(bench, found);
+    let case = Case::new(&record, &record.cells[0], limits);
+    let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(reading);
+    let generator = validity::generator(&case.judged.windows, &record.file);
+    broken.chain(generator.iter().map(|why| why.get(Language::En).to_owned())).collect()
+}
 
-    fn told(&self) -> String {
-        let mut broken: Vec<String> = self.guards.iter().filter(|guard| !guard.holds()).map(told).collect();
-        broken.extend(self.generator.iter().map(|why| why.get(Language::En).to_owned()));
-        if self.reached < REACHED {
-            broken.push(format!("only {:.0} % of the rate were reached", self.reached * 100.0));
-        }
-        if broken.is_empty() { "safe".to_owned() } else { format!("not safe: {}", broken.join("; ")) }
-    }
+/// Why a confirmed rate is none.
+fn why_not(case: &Case<'_>) -> Vec<String> {
+    let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(reading);
+    let invalid = case.judged.outcome.as_ref().err().into_iter().flatten();
+    broken.chain(invalid.map(|why| why.get(Language::En).to_owned())).collect()
+}
 
-    fn next(&self) -> String {
-        match next_to_break(&self.guards) {
-            Some(guard) => format!("next to break: {}, {:.0} % left", told(guard), guard.headroom() * 100.0),
-            None => "no guard is near its limit".to_owned(),
-        }
+fn told(broken: &[String]) -> String {
+    if broken.is_empty() { "safe".to_owned() } else { format!("not safe: {}", broken.join("; ")) }
+}
+
+fn next(guards: &[Guard]) -> String {
+    let next = next_to_break(guards).and_then(|guard| Some((guard, guard.headroom()?)));
+    match next {
+        Some((guard, room)) => format!("next to break: {}, {:.0} % left", reading(guard), room * 100.0),
+        None => "no guard is near its limit".to_owned(),
     }
 }
 
-fn told(guard: &Guard) -> String {
+fn reading(guard: &Guard) -> String {
     format!("{} {}", guard.node, guard.reading.get(Language::En)).trim().to_owned()
-}
-
-fn judge(bench: &Bench, found: &RecordedCell, rate: f64, limits: &Limits) -> Verdict {
-    let record = Record { file: bench.run_file().clone(), cells: vec![found.clone()] };
-    let windows = record.windows(&record.cells[0], "steady");
-    let guards = windows.iter().flat_map(|window| guards(window, limits)).collect();
-    let generator = validity::generator(&windows, &record.file);
-    Verdict { guards, generator, reached: mean_rate(found) / rate }
 }
 
 /// Messages per second over the steady parts of all repeats.
@@ -185,10 +191,10 @@ fn mean_rate(found: &RecordedCell) -> f64 {
 }
 
 #[derive(Clone, Debug)]
-struct Search {
-    scene: Scene,
+pub(super) struct Search {
+    pub scene: Scene,
     /// Seconds of each confirming repeat.
-    confirm: u32,
+    pub confirm: u32,
 }
 
 impl Search {
@@ -214,6 +220,10 @@ impl Plan for Search {
     }
 
     fn repeats(&self, cell: &Factors) -> Option<u32> {
-        Self::is_for(cell, "search").then_some(1)
+        if Self::is_for(cell, PROBE) {
+            return Some(1);
+        }
+        // With fewer no rate could be confirmed.
+        Self::is_for(cell, CONFIRM).then(|| self.scene.repeats().max(REPEATS_MIN as u32))
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::agent::{self, Asked, Link};
 use crate::archive::{BrokerFile, HostFile, Target};
 use crate::command::{AgentFlags, MatrixFlags, Scene, SeedFlags};
-use crate::generator::{Consume, Send, Sizes};
+use crate::generator::{Consume, Send, Sizes, Taken};
 use crate::judge::conclusion::levels_off;
 use crate::session;
 use clap::Parser;
@@ -134,6 +134,59 @@ fn whole_reports_hold_their_cells() {
         seed("003 --scale full").cells.iter().map(|cell| format!("{cell:?}")).collect();
     assert_eq!(names.len(), queues.len(), "no cell twice");
     assert!(Seed::new(&SeedLine::parse_from(["x", "005"]).flags).is_err());
+}
+
+fn drained(behind: u64, in_flight: u64, sending: bool, (sent, consumed): (u64, u64)) -> bool {
+    let taken = Taken { sent, consumed, ..Taken::default() };
+    super::record::Waits { behind, in_flight, sending }.is_drained(&taken, 2)
+}
+
+#[test]
+fn a_small_load_with_many_in_flight_is_drained_all_the_same() {
+    assert!(drained(100, 128, true, (1_000, 1_000)));
+    assert!(drained(200, 128, true, (1_000, 1_000)) && !drained(201, 128, true, (1_000, 1_000)));
+}
+
+#[test]
+fn nothing_may_wait_where_what_is_missing_is_called_lost() {
+    assert!(drained(0, 0, false, (0, 0)));
+    assert!(!drained(1, 0, false, (0, 0)) && !drained(0, 1, false, (0, 0)) && !drained(0, 0, false, (0, 9)));
+}
+
+#[test]
+fn what_a_second_showed_began_with_it() {
+    let taken = Taken { at_ms: 5_000, lasted_ms: 1_000, ..Taken::default() };
+    let event = super::record::during(&taken, "steal", String::new());
+    assert_eq!((event.at_ms, event.lasted_ms), (4_000, 1_000));
+}
+
+#[derive(Parser)]
+struct SafeLine {
+    #[command(flatten)]
+    flags: crate::command::SafeTpsFlags,
+}
+
+#[test]
+fn who_asks_for_end_to_end_latency_has_a_consumer() {
+    let groups =
+        |line: &[&str]| super::safe_tps::scene(&SafeLine::parse_from([&["x"], line].concat()).flags).groups;
+    assert_eq!(groups(&["--slo", "e2e.p99<50ms,errors=0"]), 1);
+    assert_eq!(groups(&["--slo", "e2e.p99<50ms", "--groups", "3"]), 3);
+    assert_eq!(groups(&["--slo", "send.p99<50ms"]), 0);
+}
+
+#[test]
+fn a_rate_is_confirmed_in_three_repeats_at_least() {
+    let repeats = |line: &[&str], purpose: &str| {
+        let scene = super::safe_tps::scene(&SafeLine::parse_from([&["x"], line].concat()).flags);
+        let mut cell = scene.factors(60, &Sizes::one(1024), 8);
+        cell.more.insert("purpose".to_owned(), purpose.to_owned());
+        super::safe_tps::Search { scene, confirm: 300 }.repeats(&cell)
+    };
+    assert_eq!(repeats(&["--repeats", "1"], "confirm"), Some(3));
+    assert_eq!(repeats(&["--repeats", "5"], "confirm"), Some(5));
+    assert_eq!(repeats(&["--repeats", "5"], "search"), Some(1));
+    assert_eq!(repeats(&["--repeats", "5"], "ceiling"), None);
 }
 
 #[test]

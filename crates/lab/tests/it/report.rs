@@ -38,7 +38,7 @@ fn a_recorded_run_is_judged() {
     let limit = found.bottleneck.as_ref().unwrap();
     assert_eq!(limit.resource, Resource::Cpu, "{}", limit.evidence.en);
     let broken: Vec<Watch> =
-        found.cells[1].guards.iter().filter(|guard| !guard.holds()).map(|guard| guard.watch).collect();
+        found.cells[1].guards.iter().filter(|guard| guard.is_broken()).map(|guard| guard.watch).collect();
     assert_eq!(broken, [Watch::CpuBusy, Watch::Load, Watch::Drift]);
     // Both directions of loopback: bodies sent and consumed, within the overhead of a message.
     assert!(

@@ -1,9 +1,10 @@
 use super::*;
 use crate::archive::{Factors, Phase};
 use crate::judge::fixture;
+use crate::judge::guards::Limits;
 
 /// A run of twenty seconds before, twenty while filling and twenty while draining, which producers feel by `times`.
-fn judge(times: f64) -> Backlog {
+fn record(times: f64) -> Record {
     let factors = Factors { groups: 1, rate: Some(16_000.0), size: 4096, ..fixture::factors(60) };
     let mut record = fixture::record(&[(factors, 16_000.0)]);
     let phases = record.cells[0].cell.phases.clone();
@@ -30,6 +31,11 @@ fn judge(times: f64) -> Backlog {
     fixture::each_host_second(&mut record, "b1", |index, second| {
         second.disk_read = if index >= 40 { 139_264_000 } else { 0 }
     });
+    record
+}
+
+fn judge(times: f64) -> Backlog {
+    let record = record(times);
     backlog(&record, &record.cells[0]).expect("it has the phases")
 }
 
@@ -39,7 +45,7 @@ fn a_backlog_that_costs_nothing() {
     let found = judge(1.0);
     assert!(found.says.en.contains("costs producers nothing"), "{}", found.says.en);
     assert_eq!((found.drain_tps, found.drain_seconds), (68_000.0, 20.0));
-    assert!((found.cold_ratio - 0.5).abs() < 1e-9);
+    assert!(found.cold_ratio.is_some_and(|ratio| (ratio - 0.5).abs() < 1e-9));
     assert_eq!(
         found.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(),
         ["before", "during", "drain"]
@@ -51,6 +57,58 @@ fn a_backlog_that_costs_a_third() {
     let found = judge(0.66);
     assert!(found.says.en.contains("changes what producers reach by -3"), "{}", found.says.en);
     assert!(found.producers.is_some_and(|ratio| ratio.high < 0.7));
+}
+
+#[test]
+fn a_backlog_that_is_left_over_is_not_drained() {
+    let says = |met| {
+        let mut record = record(1.0);
+        let phases = &mut record.cells[0].cell.phases;
+        phases.iter_mut().filter(|phase| phase.name == "drain").for_each(|phase| phase.met = met);
+        backlog(&record, &record.cells[0]).expect("it has the phases").says.en
+    };
+    assert!(says(Some(false)).contains("not drained: read at 68,000 msg/s, 20.0 s were not enough"));
+    assert!(says(Some(true)).contains("drained at 68,000 msg/s in 20.0 s"));
+}
+
+#[test]
+fn every_broker_reads_what_is_cold() {
+    let mut record = record(1.0);
+    let twin = crate::archive::HostFile { name: "b2".to_owned(), ..record.file.hosts[1].clone() };
+    record.file.hosts.push(twin);
+    let broker = &record.file.target.brokers[0];
+    let other = crate::archive::BrokerFile { host: Some("b2".to_owned()), ..broker.clone() };
+    record.file.target.brokers.push(other);
+    for repeat in record.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
+        let seconds = repeat.hosts["b1"].clone();
+        repeat.hosts.insert("b2".to_owned(), seconds);
+    }
+    let found = backlog(&record, &record.cells[0]).expect("it has the phases");
+    assert!(found.cold_ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9), "{found:?}");
+}
+
+#[test]
+fn one_run_of_a_backlog_is_told_as_one() {
+    let mut record = record(1.0);
+    record.cells[0].repeats.truncate(1);
+    record.cells[0].cell.factors.more.insert("fill".to_owned(), "1".to_owned());
+    let run = crate::judge::conclusion::Conclusion::new(&record, &Limits::default());
+    let case = &run.cells[0];
+    let found = case.backlog.as_ref().expect("its phases are told");
+    assert!(found.says.en.ends_with("one repeat"), "{}", found.says.en);
+    assert!(case.judged.figures().is_none() && !case.is_safe(), "one run is no figure");
+}
+
+#[test]
+fn a_phase_in_which_the_generator_was_the_limit_makes_no_backlog() {
+    let mut record = record(1.0);
+    fixture::each_second(&mut record, |index, second| {
+        second.lab_cores = if index >= 40 { 7.9 } else { 1.0 };
+    });
+    let run = crate::judge::conclusion::Conclusion::new(&record, &Limits::default());
+    let reasons = run.cells[0].judged.outcome.as_ref().expect_err("the generator was the limit");
+    assert!(reasons[0].en.starts_with("drain: the load generator used"), "{reasons:?}");
+    assert_eq!(run.cells[0].backlog, None, "an invalid cell has no numbers");
 }
 
 #[test]

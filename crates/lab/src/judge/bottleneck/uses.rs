@@ -2,9 +2,9 @@
 
 use crate::archive::{HostFile, HostSecond, RunFile, Window};
 use crate::judge::figures::{broker_host_names, series};
-use crate::judge::guards::{cpu_busy_beside, network_bytes};
-use crate::judge::stats::{mean, quantile, slope};
-use crate::judge::validity::{GENERATOR_CPU_MAX, generator_share};
+use crate::judge::guards::{cpu_busy_beside, loopback_bytes, network_bytes};
+use crate::judge::stats::{mean, slope};
+use crate::judge::validity::{GENERATOR_CPU_MAX, generator_share, lag_p99_us};
 use crate::judge::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub enum Resource {
     Client,
     /// Something inside the server that no figure shows.
     Server,
+    /// No machine of a broker was observed.
+    Unknown,
 }
 
 impl Resource {
@@ -37,6 +39,7 @@ impl Resource {
             Self::Replica => ("replica", "副本"),
             Self::Client => ("client", "客户端"),
             Self::Server => ("server internals", "服务端内部"),
+            Self::Unknown => ("not known", "未知"),
         };
         Text { en: en.to_owned(), zh: zh.to_owned() }
     }
@@ -213,14 +216,24 @@ fn flushes(machine: &Machine<'_>, windows: &[Window<'_>]) -> Option<Use> {
 fn network(machine: &Machine<'_>) -> Vec<Use> {
     let (inward, outward) =
         (machine.mean(|second| second.net_in as f64), machine.mean(|second| second.net_out as f64));
+    let within = machine.mean(|second| second.net_loopback as f64);
     let mut all = Vec::new();
     if let Some(speed) = network_bytes(machine.host) {
         let limit = numbers::bytes(speed);
         for (bytes, en, zh) in [(inward, "in", "流入"), (outward, "out", "流出")] {
+            let bytes = (bytes - within).max(0.0);
             let value = numbers::bytes(bytes);
             let text = both!("network: {value}/s {en} of {limit}/s", "网络：{zh} {value}/s，能力 {limit}/s");
             all.push(machine.uses(Resource::Network, bytes / speed, text));
         }
+    }
+    if let Some(speed) = loopback_bytes(machine.host).filter(|_| within > 0.0) {
+        let (value, limit) = (numbers::bytes(within), numbers::bytes(speed));
+        let text = both!(
+            "network: {value}/s over loopback of {limit}/s",
+            "网络：本机回环 {value}/s，能力 {limit}/s"
+        );
+        all.push(machine.uses(Resource::Network, within / speed, text));
     }
     let segments = (inward + outward) / SEGMENT;
     let again = machine.mean(|second| second.net_retransmits as f64);
@@ -288,7 +301,7 @@ fn client(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
         // At the limit of R0 the generator is what is measured.
         add(share / GENERATOR_CPU_MAX, text);
     }
-    let lag = quantile(&series(windows, |second| second.lag_p99_us as f64).concat(), 0.95);
+    let lag = lag_p99_us(windows);
     if lag > 0.0 {
         let value = numbers::micros(lag);
         let text = both!("client: sends up to {value} late", "客户端：发送滞后 {value}");

@@ -37,6 +37,19 @@ fn a_factor_without_effect_is_flat() {
 }
 
 #[test]
+fn what_is_sent_one_way_has_no_latency_to_change() {
+    let queues = |queues| Factors { queues, ..fixture::factors(60) };
+    let mut record = fixture::record(&[(queues(8), 30_000.0), (queues(16), 20_000.0)]);
+    for cell in &mut record.cells {
+        cell.cell.factors.more.insert("send".to_owned(), "oneway".to_owned());
+        cell.repeats.iter_mut().for_each(|repeat| repeat.latency.clear());
+    }
+    fixture::each_second(&mut record, |_, second| (second.p99_us, second.mean_us) = (0, 0.0));
+    let found = effects(&judged(&record), 7);
+    assert!(found[0].says.en.ends_with(')') && !found[0].says.zh.contains("p99"), "{:?}", found[0].says);
+}
+
+#[test]
 fn factors_changed_together_are_not_told_apart() {
     let other = Factors { size: 4096, queues: 16, ..fixture::factors(60) };
     assert_eq!(found(&[(fixture::factors(60), 30_000.0), (other, 10_000.0)]).0, []);

@@ -6,8 +6,9 @@ const GIB: u64 = 1 << 30;
 fn host() -> HostFile {
     let roofline = Roofline { disk_write_await_ms: 8.0, net_bytes: 1e9, ..Roofline::default() };
     let nics = [("eth0".to_owned(), Some(1_000))].into();
-    let name = "b1".to_owned();
-    HostFile { name, cores: 8, memory_bytes: 16 * GIB, nics, roofline: Some(roofline), ..HostFile::default() }
+    let (name, disk) = ("b1".to_owned(), "vda".to_owned());
+    let roofline = Some(roofline);
+    HostFile { name, disk, cores: 8, memory_bytes: 16 * GIB, nics, roofline, ..HostFile::default() }
 }
 
 fn calm() -> HostSecond {
@@ -36,17 +37,47 @@ fn sending() -> LoadSecond {
     }
 }
 
-/// Which guards a minute breaks in which one thing was changed.
-fn broken(change: impl Fn(&mut HostFile, &mut HostSecond, &mut LoadSecond)) -> Vec<Watch> {
+/// A second's latencies: 99 of 100 are this one.
+fn all_at(us: u64, count: u64) -> (u64, Histogram<u64>) {
+    let mut histogram = crate::archive::empty_histogram();
+    histogram.saturating_record_n(us, count);
+    (0, histogram)
+}
+
+/// The guards of a minute in which one thing was changed.
+fn minute(
+    factors: &Factors,
+    slo: &str,
+    change: impl Fn(&mut HostFile, &mut HostSecond, &mut LoadSecond),
+) -> Vec<Guard> {
     let (mut host, mut second, mut load) = (host(), calm(), sending());
     change(&mut host, &mut second, &mut load);
+    let logs = [load.p99_us, load.end_to_end_p99_us]
+        .map(|us| if us > 0 { vec![all_at(us, 1_000); 60] } else { Vec::new() });
     let (seconds, load) = (vec![second; 60], vec![load; 60]);
-    let factors = Factors { groups: 1, ..Factors::default() };
     let hosts = vec![(&host, seconds.as_slice())];
-    let window = Window { factors: Some(&factors), load: &load, hosts, ..Window::default() };
-    let slo = "e2e.p99<50ms,send.p99<10ms".parse().expect("a good slo");
-    let guards = guards(&window, &Limits { slo, ..Limits::default() });
-    guards.iter().filter(|guard| !guard.holds()).map(|guard| guard.watch).collect()
+    let (latency, end_to_end) = (logs[0].as_slice(), logs[1].as_slice());
+    let window =
+        Window { factors: Some(factors), load: &load, hosts, latency, end_to_end, ..Window::default() };
+    let slo = slo.parse().expect("a good slo");
+    let mut file = RunFile { hosts: vec![HostFile::default(), host.clone()], ..RunFile::default() };
+    file.target.kind = TargetKind::Rocketmq;
+    guards(&file, &window, &Limits { slo, ..Limits::default() })
+}
+
+fn watches(guards: &[Guard], only: impl Fn(&Guard) -> bool) -> Vec<Watch> {
+    guards.iter().filter(|guard| only(guard)).map(|guard| guard.watch).collect()
+}
+
+/// Which guards a minute breaks in which one thing was changed.
+fn broken(change: impl Fn(&mut HostFile, &mut HostSecond, &mut LoadSecond)) -> Vec<Watch> {
+    let factors = Factors { groups: 1, ..Factors::default() };
+    watches(&minute(&factors, "e2e.p99<50ms,send.p99<10ms", change), Guard::is_broken)
+}
+
+/// Which guards could not be looked at.
+fn unseen(factors: &Factors, change: impl Fn(&mut HostFile, &mut HostSecond, &mut LoadSecond)) -> Vec<Watch> {
+    watches(&minute(factors, "", change), |guard| guard.used.is_none())
 }
 
 #[test]
@@ -72,6 +103,78 @@ fn each_guard_breaks_alone() {
     assert_eq!(broken(|_, _, load| load.end_to_end_p99_us = 51_000), [Watch::EndToEndP99]);
     assert_eq!(broken(|_, second, _| second.gc_full = 1), [Watch::FullCollections]);
     assert_eq!(broken(|_, second, _| second.gc_pause_ms = 60.0), [Watch::CollectorPause]);
+}
+
+#[test]
+fn what_was_not_measured_is_told() {
+    let read = Factors { groups: 1, ..Factors::default() };
+    assert_eq!(unseen(&read, |_, _, _| ()), []);
+    assert_eq!(unseen(&Factors::default(), |_, _, _| ()), [Watch::Drift]);
+    assert_eq!(unseen(&read, |host, _, _| host.roofline = None), [Watch::DiskWait]);
+    let network = [Watch::NetworkIn, Watch::NetworkOut];
+    assert_eq!(unseen(&read, |host, _, _| host.nics = [("eth0".to_owned(), None)].into()), network);
+    assert_eq!(unseen(&read, |host, _, _| host.disk.clear()), [Watch::DiskUtil, Watch::DiskWait]);
+    assert_eq!(unseen(&read, |host, _, _| host.tells_pressure = Some(false)), [Watch::IoPressure]);
+    let blind = |_: &mut HostFile, second: &mut HostSecond, _: &mut LoadSecond| {
+        (second.gc_young, second.gc_pause_ms) = (0, 0.0);
+    };
+    assert_eq!(unseen(&read, blind), [Watch::FullCollections, Watch::CollectorPause]);
+}
+
+#[test]
+fn a_latency_that_is_asked_for_must_be_measured() {
+    let nothing = |_: &mut HostFile, _: &mut HostSecond, load: &mut LoadSecond| load.end_to_end_p99_us = 0;
+    let guards = minute(&Factors::default(), "e2e.p99<50ms", nothing);
+    assert_eq!(watches(&guards, Guard::is_broken), [Watch::EndToEndP99]);
+}
+
+#[test]
+fn a_percentile_is_that_of_all_messages() {
+    // Two seconds of sixty hold a pause: a percentile over seconds would pass them over.
+    let mut latency = vec![all_at(5_000, 1_000); 58];
+    latency.extend(vec![all_at(900_000, 1_000); 2]);
+    let load = vec![sending(); 60];
+    let window = Window { load: &load, latency: &latency, ..Window::default() };
+    let limits = Limits { slo: "send.p99<10ms".parse().expect("a good slo"), ..Limits::default() };
+    let found = guards(&RunFile::default(), &window, &limits);
+    assert_eq!(watches(&found, Guard::is_broken), [Watch::SendP99]);
+}
+
+#[test]
+fn a_rate_that_was_not_reached_is_not_safe() {
+    let at = |rate| Factors { groups: 1, rate: Some(rate), ..Factors::default() };
+    assert_eq!(watches(&minute(&at(1_000.0), "", |_, _, _| ()), Guard::is_broken), []);
+    assert_eq!(watches(&minute(&at(1_020.0), "", |_, _, _| ()), Guard::is_broken), [Watch::Rate]);
+}
+
+#[test]
+fn delayed_messages_are_no_consumers_that_fall_behind() {
+    let delayed =
+        Factors { groups: 1, more: [("delay".to_owned(), "3".to_owned())].into(), ..Factors::default() };
+    let found = minute(&delayed, "", |_, _, load| load.consumed = 0);
+    assert_eq!(watches(&found, Guard::is_broken), []);
+    assert_eq!(watches(&found, |guard| guard.used.is_none()), [Watch::Drift]);
+}
+
+#[test]
+fn loopback_is_not_as_slow_as_the_card() {
+    // A broker and its load on one machine with 1 Gb/s: 300 MB/s stay within it.
+    let within = |_: &mut HostFile, second: &mut HostSecond, _: &mut LoadSecond| {
+        (second.net_in, second.net_out, second.net_loopback) = (300_000_000, 300_000_000, 300_000_000);
+    };
+    assert_eq!(broken(within), []);
+    let full = |_: &mut HostFile, second: &mut HostSecond, _: &mut LoadSecond| {
+        (second.net_in, second.net_out, second.net_loopback) = (900_000_000, 900_000_000, 900_000_000);
+    };
+    assert_eq!(broken(full), [Watch::NetworkIn, Watch::NetworkOut]);
+}
+
+#[test]
+fn many_short_pauses_are_no_long_one() {
+    let short = |_: &mut HostFile, second: &mut HostSecond, _: &mut LoadSecond| {
+        (second.gc_pause_ms, second.gc_pause_max_ms) = (80.0, 8.0);
+    };
+    assert_eq!(broken(short), []);
 }
 
 #[test]
@@ -114,8 +217,8 @@ fn fast_disks_may_take_some_milliseconds() {
 fn the_next_guard_is_the_one_with_least_room() {
     let (host, seconds, load) = (host(), vec![calm(); 10], vec![sending(); 10]);
     let window = Window { load: &load, hosts: vec![(&host, seconds.as_slice())], ..Window::default() };
-    let guards = guards(&window, &Limits::default());
+    let guards = guards(&RunFile::default(), &window, &Limits::default());
     let next = next_to_break(&guards).expect("some are measured");
     assert_eq!(next.watch, Watch::NetworkOut);
-    assert!((next.headroom() - 0.3).abs() < 1e-9);
+    assert!(next.headroom().is_some_and(|room| (room - 0.3).abs() < 1e-9));
 }

@@ -7,7 +7,8 @@ const SECONDS: u64 = 1_200;
 /// Twenty minutes made of the seconds of a clean cell.
 fn long() -> Record {
     let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
-    let phase = Phase { repeat: 1, name: "steady".to_owned(), from_ms: 0, to_ms: u64::MAX };
+    let (name, to_ms) = ("steady".to_owned(), u64::MAX);
+    let phase = Phase { repeat: 1, name, from_ms: 0, to_ms, met: None };
     let short = record.cells[0].repeats[0].clone();
     let mut random = fastrand::Rng::with_seed(3);
     let mut repeat = Repeat::default();
@@ -21,7 +22,7 @@ fn long() -> Record {
     repeat.hosts.insert("b1".to_owned(), seconds);
     record.cells[0].cell.phases = vec![phase];
     record.cells[0].cell.checked =
-        ["missing", "doubled", "out_of_order"].map(|kind| (kind.to_owned(), 0)).into();
+        ["missing", "doubled", "changed", "out_of_order"].map(|kind| (kind.to_owned(), 0)).into();
     record.cells[0].repeats = vec![repeat];
     record
 }
@@ -32,7 +33,7 @@ fn faults(change: impl Fn(&mut Record)) -> String {
     let cell = &record.cells[0];
     let found = soak(&record.file, cell, &record.windows(cell, "steady")).expect("long enough");
     assert!(found.checked);
-    found.faults.into_iter().map(|fault| fault.en).collect::<Vec<_>>().join("; ")
+    found.broken.into_iter().chain(found.drifts).map(|fault| fault.en).collect::<Vec<_>>().join("; ")
 }
 
 #[test]
@@ -49,7 +50,25 @@ fn broken_promises() {
     };
     assert_eq!(faults(plant("missing")), "3 messages are missing");
     assert_eq!(faults(plant("doubled")), "3 messages came twice");
+    assert_eq!(faults(plant("changed")), "3 messages came changed");
     assert_eq!(faults(plant("out_of_order")), "3 messages came out of order");
+}
+
+#[test]
+fn what_is_still_to_be_read_is_not_lost() {
+    let judge = |met| {
+        let mut record = long();
+        let cell = &mut record.cells[0].cell;
+        cell.checked.insert("missing".to_owned(), 3);
+        cell.phases.push(Phase { repeat: 1, name: "rest".to_owned(), from_ms: 0, to_ms: 120_000, met });
+        let cell = &record.cells[0];
+        soak(&record.file, cell, &record.windows(cell, "steady")).expect("long enough")
+    };
+    let unread = judge(Some(false));
+    assert!(unread.broken.is_empty() && unread.says().en.contains("not read yet 120 s after"), "{unread:?}");
+    for met in [Some(true), None] {
+        assert!(judge(met).says().en.starts_with("3 messages are missing"), "{met:?}");
+    }
 }
 
 #[test]

@@ -83,6 +83,41 @@ fn events_that_last() {
 }
 
 #[test]
+fn what_a_broker_says_of_itself() {
+    let each = |record: &mut Record, change: fn(usize, &mut crate::archive::BrokerSecond)| {
+        let repeats = record.cells.iter_mut().flat_map(|cell| &mut cell.repeats);
+        for seconds in repeats.flat_map(|repeat| repeat.brokers.values_mut()) {
+            seconds.iter_mut().enumerate().for_each(|(index, second)| change(index, second));
+        }
+    };
+    check(|r| each(r, |i, s| s.flush_behind = if dips(i) { 1 << 30 } else { 1 << 20 }), "flush-stall");
+    check(|r| each(r, |i, s| s.refused_total = i.clamp(19, 34) as u64 * 7), "refused-by-broker");
+}
+
+#[test]
+fn a_second_of_refusals_is_counted_once_and_where_it_was() {
+    let mut record = dipping();
+    fixture::each_second(&mut record, |index, second| second.refused = u64::from(dips(index)) * 88);
+    for repeat in &mut record.cells[0].repeats {
+        let refusing: Vec<u64> =
+            repeat.load.iter().filter(|second| second.refused > 0).map(|second| second.at_ms).collect();
+        repeat.events = refusing
+            .into_iter()
+            .map(|end| Event {
+                at_ms: end - 1_000,
+                kind: "flow-control".to_owned(),
+                lasted_ms: 1_000,
+                ..Event::default()
+            })
+            .collect();
+    }
+    let found = judge(&record);
+    let cause = &found.causes[0];
+    assert_eq!((cause.kind.as_str(), cause.times, cause.in_others), ("flow-control", 3 * 15 * 88, 0.0));
+    assert!(found.says.zh.contains("原因 流控"), "{}", found.says.zh);
+}
+
+#[test]
 fn what_is_there_all_the_time_is_no_cause() {
     let mut record = dipping();
     fixture::each_host_second(&mut record, "b1", |_, second| second.disk_util = 1.0);

@@ -3,8 +3,8 @@ use crate::judge::{fixture, validity};
 
 fn reasons(record: &Record) -> String {
     let windows = record.windows(&record.cells[0], "steady");
-    let reasons = validity::reasons(&windows, &record.file);
-    reasons.into_iter().map(|reason| reason.en).collect::<Vec<_>>().join("; ")
+    let reasons = validity::too_few(&windows).into_iter().chain(validity::faults(&windows, &record.file));
+    reasons.map(|reason| reason.en).collect::<Vec<_>>().join("; ")
 }
 
 fn clean() -> Record {
@@ -43,6 +43,51 @@ fn a_climbing_rate() {
 }
 
 #[test]
+fn a_repeat_that_climbs_does_not_make_up_for_one_that_falls() {
+    let mut record = clean();
+    for (number, repeat) in record.cells[0].repeats.iter_mut().enumerate() {
+        let slope = [0.12, -0.12, 0.0][number];
+        for (index, second) in repeat.load.iter_mut().enumerate() {
+            let times = 1.0 + slope * (index as f64 / 60.0 - 0.5);
+            second.sent = (second.sent as f64 * times) as u64;
+            second.mean_us /= times;
+        }
+    }
+    assert!(reasons(&record).starts_with("not steady"), "{}", reasons(&record));
+}
+
+#[test]
+fn a_repeat_without_an_answer_does_not_hide_that_another_climbs() {
+    let mut record = clean();
+    record.cells[0].repeats[1].load.iter_mut().for_each(|second| second.sent = 0);
+    assert_eq!(reasons(&record), "in 1 repeats no message was acknowledged");
+}
+
+#[test]
+fn a_second_that_is_late_counts_with_its_requests() {
+    let late = |us: u64, count: u64| {
+        let mut histogram = crate::archive::empty_histogram();
+        histogram.saturating_record_n(us, count);
+        histogram
+    };
+    let mut record = clean();
+    for repeat in &mut record.cells[0].repeats {
+        repeat.late = repeat.load.iter().map(|second| (second.at_ms, late(10, 1_000))).collect();
+        // Two of sixty seconds: a percentile over seconds would pass them over.
+        repeat.late[30].1 = late(40_000, 1_000);
+        repeat.late[31].1 = late(40_000, 1_000);
+    }
+    assert!(reasons(&record).contains("late (p99), limit 1.00 ms"), "{}", reasons(&record));
+}
+
+#[test]
+fn a_probe_is_no_figure() {
+    let mut record = clean();
+    record.cells[0].cell.factors.more.insert("purpose".to_owned(), "search".to_owned());
+    assert!(reasons(&record).starts_with("a probe"));
+}
+
+#[test]
 fn a_busy_generator() {
     check(|_, second| second.lab_cores = 5.7, "the load generator used 71");
 }
@@ -68,7 +113,8 @@ fn one_thread_on_eight_cores_is_the_whole_generator() {
 #[test]
 fn a_soak_is_run_once() {
     let mut record = clean();
-    let phase = Phase { repeat: 1, name: "steady".to_owned(), from_ms: 0, to_ms: u64::MAX };
+    let (name, to_ms) = ("steady".to_owned(), u64::MAX);
+    let phase = Phase { repeat: 1, name, from_ms: 0, to_ms, met: None };
     let short = record.cells[0].repeats[0].load.clone();
     let second = |index: u64| LoadSecond {
         at_ms: fixture::START_MS + index * 1_000,

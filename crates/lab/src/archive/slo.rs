@@ -1,9 +1,11 @@
 //! The latency and errors a user asks for: `e2e.p99<50ms,errors=0`.
 
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// What must be kept, beside the guards that always apply.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Slo {
     /// From being sent to being consumed, 99 of 100, microseconds.
     pub end_to_end_p99_us: Option<u64>,
