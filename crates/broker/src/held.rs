@@ -94,14 +94,14 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Puts a pull into its queue's list and returns its id; gives it back when [`HELD_MAX`] is reached.
+    /// Puts a pull into its queue's list and returns its id; `None` when [`HELD_MAX`] is reached.
     ///
     /// The caller must look at the queue once more afterwards: a message may have come in between.
-    pub fn hold(&self, mut pull: HeldPull) -> Result<u64, HeldPull> {
+    pub fn hold(&self, mut pull: HeldPull) -> Option<u64> {
         let key = {
             let mut table = self.table();
             if table.by_deadline.len() >= HELD_MAX {
-                return Err(pull);
+                return None;
             }
             table.next_id += 1;
             (pull.deadline_ms, table.next_id)
@@ -116,7 +116,7 @@ impl Deadlines {
         if table.by_deadline.first_key_value().is_some_and(|(first, _)| *first == key) {
             self.earlier.notify_one();
         }
-        Ok(key.1)
+        Some(key.1)
     }
 
     /// Forgets the deadline of a pull that was taken out of its list for good.

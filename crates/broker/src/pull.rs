@@ -143,10 +143,7 @@ enum Held {
 
 fn hold(broker: &Broker, held: HeldPull) -> Held {
     let (queue, offset) = (held.pull.queue.clone(), held.pull.offset);
-    let id = match broker.deadlines.hold(held) {
-        Ok(id) => id,
-        Err(_) => return Held::Full,
-    };
+    let Some(id) = broker.deadlines.hold(held) else { return Held::Full };
     if broker.visible_end(&queue) <= offset {
         return Held::Waits;
     }
