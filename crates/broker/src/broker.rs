@@ -38,7 +38,7 @@ use crate::{Refusal, names, pull, timer};
 const MONTH_MS: u128 = 31 * 24 * 3_600_000;
 
 /// End of the log that counts as "in memory" for a group that starts without an offset. Java takes 40 % of the machine's
-/// memory; a fixed size keeps the answer the same on every machine.
+/// memory; with a fixed size the answer hardly depends on the machine.
 const YOUNG_LOG_BYTES: u64 = 8 << 30;
 
 /// Groups named in the status answer because their members want different things.

@@ -26,6 +26,7 @@ use wire::frame::Command;
 use crate::broker::Broker;
 use crate::front::Front;
 use crate::groups::GroupChange;
+use crate::light::is_light;
 use crate::refused::Cause;
 use crate::topics::TopicChange;
 use crate::{Answer, Refusal, cold, lookup};
@@ -297,7 +298,10 @@ impl Broker {
         let mut is_any = false;
         for name in gone {
             is_any = true;
-            if let Err(error) = self.store.remove_topic(name) {
+            // A light queue has no topic: only what its groups have done is forgotten.
+            if !is_light(name)
+                && let Err(error) = self.store.remove_topic(name)
+            {
                 tracing::error!(topic = name, %error, "the queues of a deleted topic are removed later");
             }
             self.pops.forget_topic(name);

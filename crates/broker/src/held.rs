@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use net::Peer;
 use tokio::sync::Notify;
+use wire::body::group::SubscriptionGroupConfig;
 
 use crate::pull::Pull;
 use crate::topics::Queue;
@@ -16,7 +17,7 @@ use crate::topics::Queue;
 /// Pulls a broker holds at most, twenty groups that wait at 50,000 queues; beyond it a pull is answered as busy (Java has
 /// no bound). They do not keep their connections from being read, as they wait for what may come there.
 pub const HELD_MAX: usize = 1_000_000;
-/// Bytes of all of them at most.
+/// Bytes of all of them at most, beside the filters of those that bring one.
 const _: () = assert!(size_of::<HeldPull>() * HELD_MAX <= 256 << 20);
 
 /// One pull that waits.
@@ -25,8 +26,8 @@ pub struct HeldPull {
     pub(crate) peer: Arc<Peer>,
     /// What to run again; its offset moves over messages that did not match.
     pub(crate) pull: Pull,
-    /// Its group.
-    pub(crate) group: Arc<str>,
+    /// Its group when it came.
+    pub(crate) group: Arc<SubscriptionGroupConfig>,
     /// It came with its filter, and does not take the group's.
     pub(crate) brings_filter: bool,
     /// When to answer without a message, milliseconds.

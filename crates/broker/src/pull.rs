@@ -90,7 +90,7 @@ fn try_serve(
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
     let header = PullHeader::decode(&command.fields)?;
-    let mut pull = check::check(broker, peer, command, &header)?;
+    let (mut pull, group) = check::check(broker, peer, command, &header)?;
     if header.sys_flag & pull_flag::COMMIT_OFFSET != 0 {
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset);
     }
@@ -110,7 +110,7 @@ fn try_serve(
         let held = HeldPull {
             peer: peer.clone(),
             pull: pull.clone(),
-            group: header.consumer_group.into(),
+            group,
             brings_filter: header.sys_flag & pull_flag::SUBSCRIPTION != 0,
             deadline_ms: broker.now_ms() + suspend_ms.min(HOLD_MAX_MS),
             id: 0,
@@ -123,7 +123,7 @@ fn try_serve(
             }
             // A message came while the pull was put into the list.
             Held::Ready(held) => {
-                pull.offset = held.pull.offset;
+                pull = held.pull;
                 scan = Scan::of(broker, &pull, Source::Memory, &mut turn.units);
             }
         }

@@ -104,7 +104,7 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
 /// Tells a name server what changed since `registered`, the generation it was told last on this connection; once a period
 /// also what it may have lost.
 async fn bring_up_to_date(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     peer: &Peer,
     registered: Option<u64>,
     reminder: Option<&mut Reminder>,
@@ -142,7 +142,7 @@ impl Reminder {
 
 /// Registers topics once more with a name server that has `version`.
 async fn remind(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     peer: &Peer,
     version: DataVersion,
     reminder: &mut Reminder,
@@ -177,7 +177,7 @@ enum RegisterError {
 }
 
 async fn register(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     peer: &Peer,
     version: DataVersion,
     topics: &[Arc<Topic>],
@@ -235,7 +235,7 @@ fn masked(permission: i32, config: &TopicConfig) -> Cow<'_, TopicConfig> {
 }
 
 async fn register_part(
-    broker: &Broker,
+    broker: &Arc<Broker>,
     peer: &Peer,
     data_version: DataVersion,
     topics: &[Arc<Topic>],
@@ -259,7 +259,9 @@ async fn register_part(
         return Err(RegisterError::Refused(reply.code, reply.remark.unwrap_or_default()));
     }
     if !reply.body.is_empty() {
-        take_order(broker, &reply.body);
+        let (broker, body) = (broker.clone(), reply.body);
+        // It may write the table of topics, and what must be on time does not wait for the disk.
+        drop(tokio::task::spawn_blocking(move || take_order(&broker, &body)));
     }
     Ok(())
 }

@@ -26,7 +26,8 @@ impl Broker {
             units.clear();
             // A unit whose record is not on disk is in memory; one that is not there is not waited for.
             let read = queue.log.units(QueueOffset::new(end - 1), 1, &mut units);
-            !matches!(read, Ok(Read::Done)) || units.first().is_none_or(|unit| unit.end() <= flushed)
+            !matches!(read, Ok(Read::Done))
+                || units.first().is_none_or(|unit| unit.is_blank() || unit.end() <= flushed)
         };
         end_on_disk(queue.log.min().get(), max.get(), on_disk).cast_signed()
     }

@@ -1,5 +1,7 @@
 //! Light queues at the broker.
 
+use wire::codes::request;
+
 use crate::testing::Fixture;
 
 use super::*;
@@ -69,4 +71,16 @@ fn positions_of_light_groups_are_kept_where_java_keeps_them() {
     assert!(file["offsetTable"].get("%LMQ%one@%LMQ%g").is_none());
     let again = crate::offsets::Offsets::load_light(fixture.config_path("x").parent().unwrap()).unwrap();
     assert_eq!((again.committed("%LMQ%g", "%LMQ%one", 0), again.committed("g", "T", 3)), (Some(5), Some(7)));
+}
+
+#[test]
+fn deleting_a_light_queue_forgets_what_groups_did_there() {
+    let fixture = Fixture::with(|config| config.store.multi_dispatch = true);
+    fixture.queue("T", 0);
+    fixture.put("T", 0, b"x", TO_ONE);
+    fixture.broker.offsets.commit("g", "%LMQ%one", 0, 1);
+    assert_eq!(fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", "%LMQ%one")], b"").0, 0);
+    assert_eq!(fixture.broker.offsets.committed("g", "%LMQ%one", 0), None);
+    fixture.put("T", 0, b"y", TO_ONE);
+    assert_eq!(fixture.messages("%LMQ%one", 0).len(), 2, "its messages are in other queues too");
 }

@@ -21,7 +21,7 @@ pub(super) fn check(
     peer: &Peer,
     command: &Command<'_>,
     header: &PullHeader<'_>,
-) -> Result<Pull, Refusal> {
+) -> Result<(Pull, Arc<SubscriptionGroupConfig>), Refusal> {
     let forbidden = |remark| Refusal::new(response::NO_PERMISSION, remark);
     let ip = &broker.config.broker_ip1;
     if !broker.is_readable() {
@@ -48,7 +48,7 @@ pub(super) fn check(
     let queue = find_queue(broker, peer, &topic, header)?;
     let filter = find_filter(broker, header, &config)?;
     let reader = broker.offsets.reader(group, header.topic);
-    Ok(Pull {
+    let pull = Pull {
         reader,
         topic,
         queue,
@@ -60,16 +60,17 @@ pub(super) fn check(
         offset: header.queue_offset,
         asked: header.queue_offset,
         max_messages: header.max_messages,
-    })
+    };
+    Ok((pull, config))
 }
 
 /// Brings a pull that was held up to date: when its group wants something else by now, it begins anew. False when it would
 /// be refused now (`PullMessageProcessor.executeRequestWhenWakeup` repeats all checks).
 pub(super) fn renew(broker: &Broker, held: &mut HeldPull) -> bool {
-    let (pull, group) = (&mut held.pull, &*held.group);
+    let (pull, group) = (&mut held.pull, held.group.group_name.as_deref().unwrap_or_default());
     let topic = pull.topic.name();
     let is_served = broker.is_readable()
-        && broker.topics.find(topic).is_some_and(|topic| topic.is_readable())
+        && broker.topic(topic).is_some_and(|topic| topic.is_readable())
         && broker.groups.find(group).is_some_and(|group| group.consume_enable);
     if !is_served || held.brings_filter {
         return is_served;

@@ -191,3 +191,25 @@ fn a_damaged_message_is_passed_over_and_its_consumer_goes_on() {
     assert_eq!(answered(&fixture, Source::Disk), (response::PULL_RETRY_IMMEDIATELY, 4, vec![]));
     assert_eq!(fixture.broker.status()["damagedMessages"], "4");
 }
+
+#[test]
+fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
+    let fixture = Fixture::with(|config| config.store.multi_dispatch = true);
+    fixture.queue("T", 0);
+    fixture.put("T", 0, b"x", b"INNER_MULTI_DISPATCH\x01%LMQ%one\x02");
+    fixture.broker.groups.make("g", 1).unwrap();
+    let light = Pull {
+        topic: fixture.broker.topic("%LMQ%one").unwrap(),
+        queue: fixture.broker.log_queue("%LMQ%one", 0).unwrap(),
+        ..pull(&fixture, 1, "*")
+    };
+    let mut held = HeldPull {
+        peer: Arc::new(Peer::detached(1, crate::testing::ADDRESS)),
+        pull: light,
+        group: fixture.broker.groups.find("g").unwrap(),
+        brings_filter: true,
+        deadline_ms: 0,
+        id: 0,
+    };
+    assert!(check::renew(&fixture.broker, &mut held));
+}

@@ -37,7 +37,7 @@ impl Lags {
             let Some((topic, group)) = key.split_once('@') else { continue };
             if broker.clients.message_model(group) == Some(MessageModel::Broadcasting)
                 || (broker.topics.find(topic).is_none() && !is_light(topic))
-                || broker.groups.find(group).is_none()
+                || (broker.groups.find(group).is_none() && !names::is_system_group(group))
             {
                 continue;
             }

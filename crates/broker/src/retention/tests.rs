@@ -30,6 +30,16 @@ fn clean_later(fixture: &Fixture) {
     clean(&fixture.broker, LATER_MS, 4);
 }
 
+#[test]
+fn records_of_pops_wait_for_who_brings_back_what_was_popped() {
+    let fixture = Fixture::new();
+    fill(&fixture, "T", 25);
+    // This group is in no table.
+    fixture.broker.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 12);
+    clean_later(&fixture);
+    assert_eq!(min(&fixture, "T"), 10);
+}
+
 /// A group has consumed what lies before an offset.
 fn consumed(fixture: &Fixture, group: &str, topic: &str, offset: i64) {
     fixture.broker.groups.make(group, 1).unwrap();

@@ -284,8 +284,8 @@ pub struct SafeTpsFlags {
     #[command(flatten)]
     pub scene: Scene,
     /// What must be kept beside the guards, e.g. `e2e.p99<50ms,errors=0`.
-    #[arg(long, value_name = "LIMITS", default_value = "")]
-    pub slo: Slo,
+    #[arg(long, value_name = "LIMITS")]
+    pub slo: Option<Slo>,
     /// Seconds of each of the repeats that confirm the rate.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub confirm: u32,

@@ -2,6 +2,7 @@
 
 use super::figures::{Means, broker_hosts, busiest, series};
 use super::stats::{self, Estimate, mean};
+use super::validity::sends;
 use super::{Text, both, numbers};
 use crate::archive::{Record, RecordedCell, RunFile, Window};
 use serde::{Deserialize, Serialize};
@@ -69,8 +70,8 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     let stages = PHASES.map(|name| stage(&record.file, name, &record.windows(cell, name), seed));
     let sent = |name: &str| series(&record.windows(cell, name), |second| second.sent as f64);
     let (quiet, draining) = (sent(PHASES[0]), sent("drain"));
-    let produces = |rates: &[Vec<f64>]| rates.iter().flatten().any(|rate| *rate > 0.0);
-    let producers = (produces(&quiet) && produces(&draining)).then(|| stats::ratio(&quiet, &draining, seed));
+    let produces = sends(&record.windows(cell, PHASES[0])) && sends(&drain);
+    let producers = produces.then(|| stats::ratio(&quiet, &draining, seed));
     let [_, _, drained, _] = &stages;
     let consumed_bytes = mean(&series(&drain, |second| second.consumed_bytes as f64).concat());
     let cold_bytes = drained.disk_read;

@@ -59,7 +59,9 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
         expected,
         found,
         off: found < expected * (1.0 - TOLERANCE)
-            || found > (expected + most_beside(expected, bodies, tps)) * (1.0 + TOLERANCE),
+            || found
+                > (expected + most_beside(expected, bodies, tps * (OVERHEAD + properties(factors))))
+                    * (1.0 + TOLERANCE),
         beside: if tps > 0.0 { (found - expected) / tps } else { 0.0 },
     };
     vec![
@@ -69,10 +71,16 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
     ]
 }
 
-/// Overhead of every copy of every message, and of the answers.
-fn most_beside(expected: f64, bodies: f64, tps: f64) -> f64 {
+/// Overhead of every copy of every message, and of the answers, of so many bytes per second.
+fn most_beside(expected: f64, bodies: f64, overhead: f64) -> f64 {
     let copies = if bodies > 0.0 { (expected / bodies).max(1.0) } else { 1.0 };
-    copies * tps * OVERHEAD
+    copies * overhead
+}
+
+/// Bytes of properties that messages were given.
+#[must_use]
+pub fn properties(factors: &Factors) -> f64 {
+    factors.more.get("property-size").and_then(|size| size.parse().ok()).unwrap_or(0.0)
 }
 
 /// A rate in bytes per second that is the same for several sizes.

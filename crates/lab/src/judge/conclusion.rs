@@ -106,11 +106,12 @@ impl<'a> Case<'a> {
         case(record, judged_cell(record, cell), limits)
     }
 
-    /// Whether the cell's rate was held as one to rely on: it is valid, no guard broke, no message was lost, and of a
+    /// Whether the cell's rate was held as one to rely on: it is valid, no guard broke, every message came, and of a
     /// search it is the cell that confirms. What a backlog is filled with is no rate to rely on.
     #[must_use]
     pub fn is_safe(&self) -> bool {
-        let is_whole = self.soak.as_ref().is_none_or(|soak| soak.broken.is_empty());
+        let is_whole =
+            self.soak.as_ref().is_none_or(|soak| soak.broken.is_empty() && soak.undecided.is_none());
         let is_meant = self.purpose().is_none_or(|of| of == CONFIRM) && self.backlog.is_none();
         self.judged.figures().is_some() && is_whole && is_meant && !self.guards.iter().any(Guard::is_broken)
     }

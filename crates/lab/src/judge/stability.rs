@@ -23,8 +23,9 @@ const LOW: f64 = 0.8;
 /// Share of the low seconds that a cause must be there in.
 const OVERLAP_MIN: f64 = 0.5;
 
-/// Events for people: the seconds of load and machines say the same, and would be counted twice.
-const SEEN_ELSEWHERE: [&str; 2] = ["flow-control", "steal"];
+/// Events for people: what lowers no rate, and what the seconds of load and machines say as well, which would be counted
+/// twice.
+const NO_CAUSES: [&str; 3] = ["flow-control", "steal", "agent-lost"];
 
 /// Bytes that are not flushed, over those that are sent in a second, from which on the flush is behind.
 const UNFLUSHED: f64 = 2.0;
@@ -113,6 +114,10 @@ fn name_zh(kind: &str) -> &str {
         "disk" => "磁盘繁忙",
         "swap" => "换页",
         "retransmits" => "网络重传",
+        "producers-start" => "生产者启动",
+        "producers-stop" => "生产者停止",
+        "consumers-start" => "消费者启动",
+        "consumers-stop" => "消费者停止",
         other => other,
     }
 }
@@ -162,7 +167,7 @@ fn cause(kind: String, mut presence: Presence, low: &[bool]) -> Option<Cause> {
 /// Everything in a window that may lower a rate: its kind, the second (by index) and how often.
 fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
     let mut found = Vec::new();
-    for event in window.events.iter().filter(|event| !SEEN_ELSEWHERE.contains(&event.kind.as_str())) {
+    for event in window.events.iter().filter(|event| !NO_CAUSES.contains(&event.kind.as_str())) {
         let ends = event.at_ms + event.lasted_ms.max(1);
         let overlaps = |second: &LoadSecond| second.at_ms > event.at_ms && second.at_ms < ends + 1_000;
         let seconds = window.load.iter().enumerate().filter(|(_, second)| overlaps(second));

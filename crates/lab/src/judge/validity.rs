@@ -32,8 +32,9 @@ const SLOPE_MAX: f64 = 0.02;
 /// Most of its processors that the generator may use.
 pub const GENERATOR_CPU_MAX: f64 = 0.7;
 
-/// Seconds of a window in which a machine need not have been looked at.
+/// Seconds of a window in which a machine need not have been looked at, and their share of a long one.
 const UNSEEN_MAX: usize = 2;
+const UNSEEN_SHARE: usize = 100;
 
 /// Latest that the generator may be itself, microseconds.
 const LAG_US_MAX: f64 = 1_000.0;
@@ -76,23 +77,33 @@ pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     }
     if silent > 0 {
         return vec![both!(
-            "in {silent} repeats no message was acknowledged",
+            "repeats without an acknowledged message: {silent}",
             "有 {silent} 次重复没有任何消息被确认"
         )];
     }
     let rules =
         [missing_seconds(windows), little(windows), unsteady(windows), busy(windows, file), late(windows)];
-    let unseen = file.hosts.iter().filter_map(|host| unseen(windows, &host.name));
-    rules.into_iter().flatten().chain(unseen).collect()
+    rules.into_iter().flatten().chain(unobserved(windows, file)).collect()
+}
+
+/// The machines that were not looked at all the time.
+pub fn unobserved(windows: &[Window<'_>], file: &RunFile) -> impl Iterator<Item = Text> {
+    file.hosts.iter().filter_map(|host| unseen(windows, &host.name))
 }
 
 /// Why a phase of a backlog must not be believed. The rate may change within it, and nothing may be sent.
 #[must_use]
 pub fn phase(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
-    let sends = windows.iter().flat_map(|window| window.load).any(|second| second.sent > 0);
-    let law = if sends { little(windows) } else { None };
+    let law = if sends(windows) { little(windows) } else { None };
     let rules = [missing_seconds(windows), law, busy(windows, file), late(windows)];
-    rules.into_iter().flatten().collect()
+    rules.into_iter().flatten().chain(unobserved(windows, file)).collect()
+}
+
+/// Whether producers went on: answers to what was under way when they stopped still come in the first second.
+#[must_use]
+pub fn sends(windows: &[Window<'_>]) -> bool {
+    let seconds = windows.iter().flat_map(|window| window.load);
+    seconds.clone().filter(|second| second.sent > 0).count() * 2 > seconds.count()
 }
 
 /// A window counts once, that of a soak as often as it could have been cut.
@@ -126,7 +137,8 @@ fn unseen(windows: &[Window<'_>], name: &str) -> Option<Text> {
     let missing = |window: &Window<'_>| {
         let seen = window.hosts.iter().find(|(host, _)| host.name == name).map_or(0, |(_, rows)| rows.len());
         // Its seconds begin at other moments, and its first one may end after the window's.
-        Some(window.load.len().saturating_sub(seen)).filter(|missing| *missing > UNSEEN_MAX)
+        let most = UNSEEN_MAX.max(window.load.len() / UNSEEN_SHARE);
+        Some(window.load.len().saturating_sub(seen)).filter(|missing| *missing > most)
     };
     let missing: usize = windows.iter().filter_map(missing).sum();
     (missing > 0).then(|| {

@@ -90,7 +90,9 @@ pub(super) fn cards<'a>(interfaces: impl Iterator<Item = &'a str>) -> Vec<String
 pub(super) fn cards_below<'a>(root: &Path, interfaces: impl Iterator<Item = &'a str>) -> Vec<String> {
     let outward: Vec<&str> = interfaces.filter(|name| *name != "lo").collect();
     let has = |name: &&str, what: &str| root.join(name).join(what).exists();
-    let is_card = |name: &&str| has(name, "bonding") || (has(name, "device") && !has(name, "master/bonding"));
+    // The functions of a virtual card are bound to it, which has a device itself.
+    let is_bound = |name: &&str| has(name, "master/bonding") || has(name, "master/device");
+    let is_card = |name: &&str| has(name, "bonding") || (has(name, "device") && !is_bound(name));
     let cards: Vec<&str> = outward.iter().copied().filter(is_card).collect();
     let counted = if cards.is_empty() { outward } else { cards };
     counted.into_iter().map(str::to_owned).collect()

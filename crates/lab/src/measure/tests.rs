@@ -104,6 +104,8 @@ fn every_byte_is_counted_at_one_interface() {
         .iter()
         .for_each(|path| make(path));
     assert_eq!(cards(&["bond0", "eth1", "eth2"]), ["bond0", "eth2"]);
+    ["eth3/device", "eth4/device", "eth4/master/device"].iter().for_each(|path| make(path));
+    assert_eq!(cards(&["eth3", "eth4"]), ["eth3"]);
     // In a container there is nothing else.
     assert_eq!(cards(&["lo", "veth1"]), ["veth1"]);
 }

@@ -92,7 +92,8 @@ fn case_rows(run: &Conclusion<'_>, case: &Case<'_>, language: Language) -> Vec<V
                 false => both!("invalid", "无效"),
             };
             let reasons: Vec<&str> = reasons.iter().map(|reason| reason.get(language)).collect();
-            let note = format!("{}: {}", name.get(language), reasons.join("; "));
+            let colon = if language == Language::Zh { "：" } else { ": " };
+            let note = format!("{}{colon}{}", name.get(language), reasons.join(between(language)));
             rows.push(row(run, case, (&number, &Default::default(), &note), &[]));
         }
     }
@@ -197,6 +198,11 @@ fn more_figures(figures: &Figures) -> [String; 13] {
     ]
 }
 
+/// What stands between reasons.
+fn between(language: Language) -> &'static str {
+    if language == Language::Zh { "；" } else { "; " }
+}
+
 /// What is worth a remark: fluctuation, and guards that broke.
 fn note(case: &Case<'_>, language: Language) -> String {
     let unsteady = case
@@ -206,6 +212,10 @@ fn note(case: &Case<'_>, language: Language) -> String {
         .map(|stability| stability.says.get(language));
     let broken =
         case.guards.iter().filter(|guard| guard.is_broken()).map(|guard| guard.reading.get(language));
-    let lost = case.soak.iter().flat_map(|soak| &soak.broken).map(|text| text.get(language));
-    lost.chain(unsteady).chain(broken).collect::<Vec<_>>().join("; ")
+    let lost = case
+        .soak
+        .iter()
+        .flat_map(|soak| soak.broken.iter().chain(&soak.undecided))
+        .map(|text| text.get(language));
+    lost.chain(unsteady).chain(broken).collect::<Vec<_>>().join(between(language))
 }

@@ -121,7 +121,7 @@ fn the_table_begins_with_the_columns_of_seed_003() {
 fn the_table_is_in_the_language_of_the_page() {
     let record = record();
     let text = super::markdown::markdown(&Conclusion::new(&record, &Limits::default()), Language::Zh);
-    assert!(text.contains("无效: 压测端 CPU 使用") && !text.contains("the load generator"), "{text}");
+    assert!(text.contains("无效：压测端 CPU 使用") && !text.contains("the load generator"), "{text}");
 }
 
 #[test]

@@ -130,7 +130,8 @@ fn confidence(run: &Conclusion<'_>) -> Text {
     let probes = run.cells.iter().filter(|case| case.is_probe()).count();
     let (valid, all) = (run.valid(), run.cells.len() - probes);
     let planned = run.record.file.cells.len() - probes;
-    let repeats = run.record.file.repeats;
+    let shown = run.safe.as_ref().map(|safe| safe.cell).or(run.top);
+    let repeats = shown.map_or(run.record.file.repeats, |cell| run.cells[cell].judged.cell.cell.repeats);
     let spread =
         run.top.and_then(|top| run.cells[top].judged.figures()).map_or(0.0, |figures| figures.tps.spread());
     let spread = numbers::percent(spread);

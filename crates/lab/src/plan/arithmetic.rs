@@ -7,6 +7,7 @@
 //! - A disk is filled to three quarters: the rest is for what is being deleted, index and recovery.
 
 use super::target::Target;
+use crate::judge::balance::properties;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
@@ -92,7 +93,9 @@ impl Basis {
         let tps = figures.tps.low / masters;
         let scaled = if size > measured * (1.0 + SAME_SIZE) { tps * measured / size } else { tps };
         let disk = case.balance.iter().find(|term| term.name.en == "disk written").map(|term| term.beside);
-        let stored_beside = disk.filter(|beside| (20.0..1_000.0).contains(beside)).unwrap_or(STORED_BESIDE);
+        let stored_beside = disk
+            .filter(|beside| (20.0..1_000.0 + properties(case.factors())).contains(beside))
+            .unwrap_or(STORED_BESIDE);
         let (rate, planned, from, size, cell) = (
             numbers::rate(tps),
             numbers::rate(scaled),

@@ -24,6 +24,9 @@ pub struct Stage {
     pub until: Until,
 }
 
+/// Between two attempts to reach an agent that is gone.
+const CONNECT_AGAIN: Duration = Duration::from_secs(1);
+
 /// What ends a stage before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
@@ -33,6 +36,16 @@ pub enum Until {
     Drained,
     /// So many bytes of bodies were sent in it.
     Sent(u64),
+}
+
+impl Until {
+    fn is_met(self, sent_bytes: u64, is_drained: impl FnOnce() -> bool) -> bool {
+        match self {
+            Self::Time => false,
+            Self::Drained => is_drained(),
+            Self::Sent(bytes) => sent_bytes >= bytes,
+        }
+    }
 }
 
 /// What happens at the beginning of a stage.
@@ -144,24 +157,13 @@ pub(super) async fn record(
                 files.broker(&name, &second)?;
             }
             while let Ok((name, second)) = afar.try_recv() {
-                match second {
-                    Some(second) => files.other_host(&name, &second)?,
-                    None => {
-                        bench.line(&format!("the agent on {name} is gone; its machine is not seen any more"));
-                        files.write(Event { at_ms: last_ms, ..agent_lost(name) })?;
-                    }
-                }
+                files.afar(bench, last_ms, name, second)?;
             }
             bench.check_space()?;
             let waits = Waits { behind: generator.behind(), in_flight: generator.in_flight(), sending };
-            let is_over = match stage.until {
-                Until::Time => false,
-                Until::Drained => {
-                    second > 0 && generator.knows_positions() && waits.is_drained(&taken, workload.groups)
-                }
-                Until::Sent(bytes) => sent_bytes >= bytes,
-            };
-            if is_over {
+            let is_drained =
+                || second > 0 && generator.knows_positions() && waits.is_drained(&taken, workload.groups);
+            if stage.until.is_met(sent_bytes, is_drained) {
                 met = Some(true);
                 files.event(last_ms, stage.name, "it ended by what it waited for".to_owned())?;
                 break;
@@ -294,6 +296,23 @@ impl Files {
         self.events.append(&event)
     }
 
+    /// A second of a machine that an agent watches, or the loss of that agent.
+    fn afar(
+        &mut self,
+        bench: &Bench,
+        at_ms: u64,
+        name: String,
+        second: Option<HostSecond>,
+    ) -> Result<(), Error> {
+        let Some(second) = second else {
+            bench.line(&format!(
+                "the agent on {name} is gone; its machine is not seen until it answers again"
+            ));
+            return self.write(Event { at_ms, ..agent_lost(name) });
+        };
+        self.other_host(&name, &second)
+    }
+
     fn other_host(&mut self, name: &str, second: &HostSecond) -> Result<(), Error> {
         if !self.others.contains_key(name) {
             self.others.insert(name.to_owned(), self.directory.write_host(name)?);
@@ -316,34 +335,42 @@ pub(super) fn during(taken: &Taken, kind: &str, detail: String) -> Event {
 }
 
 fn agent_lost(node: String) -> Event {
-    let (kind, detail) = ("agent-lost".to_owned(), "nothing more is seen of this machine".to_owned());
+    let (kind, detail) =
+        ("agent-lost".to_owned(), "this machine is not seen until it answers again".to_owned());
     Event { node, kind, detail, ..Event::default() }
 }
 
-/// Tasks that take what agents on other machines see: a second each, and nothing once an agent is gone. They end when
+/// Tasks that take what agents on other machines see: a second each, and nothing when an agent is gone. They end when
 /// they are dropped.
 async fn watch_agents(
     bench: &Bench,
     sender: &mpsc::UnboundedSender<(String, Option<HostSecond>)>,
 ) -> Result<tokio::task::JoinSet<()>, Error> {
     let mut watchers = tokio::task::JoinSet::new();
-    for Watched { address, asked, name } in bench.watched() {
-        let (link, name, sender) = (Link::connect(address, asked).await?, name.clone(), sender.clone());
-        watchers.spawn(watch(link, name, sender));
+    for watched in bench.watched() {
+        let link = Link::connect(&watched.address, &watched.asked).await?;
+        watchers.spawn(watch(link, watched.clone(), sender.clone()));
     }
     Ok(watchers)
 }
 
 pub(super) async fn watch(
     mut link: Link,
-    name: String,
+    Watched { address, asked, name }: Watched,
     sender: mpsc::UnboundedSender<(String, Option<HostSecond>)>,
 ) {
     loop {
         let second = link.next().await;
         let is_gone = second.is_none();
-        if sender.send((name.clone(), second)).is_err() || is_gone {
+        if sender.send((name.clone(), second)).is_err() {
             return;
+        }
+        while is_gone {
+            tokio::time::sleep(CONNECT_AGAIN).await;
+            if let Ok(again) = Link::connect(&address, &asked).await {
+                link = again;
+                break;
+            }
         }
     }
 }

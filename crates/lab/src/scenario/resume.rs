@@ -26,7 +26,8 @@ pub(super) fn begin_or_resume(root: &Path, mut run: RunFile) -> Result<(Archive,
     let before = archive.run()?;
     let mut different = differences(&before, &run);
     if different.is_empty() {
-        return Ok((archive, RunFile { ended_ms: None, ..before }));
+        let clock_skew_us = before.clock_skew_us.max(run.clock_skew_us);
+        return Ok((archive, RunFile { ended_ms: None, clock_skew_us, ..before }));
     }
     different.truncate(TOLD_MAX);
     let why =

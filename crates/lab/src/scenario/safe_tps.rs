@@ -8,7 +8,7 @@
 use super::bench::{Bench, Plan};
 use super::record::Stage;
 use crate::Error;
-use crate::archive::{Factors, Record, RecordedCell};
+use crate::archive::{Archive, Factors, Record, RecordedCell, Slo};
 use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::Workload;
 use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
@@ -35,21 +35,32 @@ const LOWER: (f64, u32) = (0.05, 4);
 /// As [`super::matrix`].
 pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
     session::block_on(async {
-        let plan = Search { scene: scene(flags), confirm: flags.confirm };
-        let limits = Limits { slo: flags.slo.clone(), ..Limits::default() };
+        let slo = slo(flags)?;
+        let plan = Search { scene: scene(&flags.scene, &slo), confirm: flags.confirm };
+        let limits = Limits { slo: slo.clone(), ..Limits::default() };
         let base = plan.scene.factors(flags.threads, &flags.size, flags.queues);
         let first = cell(&base, None, CEILING);
         let mut bench = Bench::open(&plan.scene, "safe-tps", vec![first.clone()], &plan).await?;
-        bench.keep(&flags.slo)?;
+        bench.keep(&slo)?;
         let whole = search(&mut bench, &plan, (&base, &first), &limits).await?;
         bench.finish(whole)
     })
 }
 
+/// What is to be kept; a run that is gone on with keeps what it was told unless it is told otherwise.
+pub(super) fn slo(flags: &SafeTpsFlags) -> Result<Slo, Error> {
+    let begun = flags.scene.out.as_ref().filter(|root| root.join("run.json").exists());
+    match (&flags.slo, begun) {
+        (Some(slo), _) => Ok(slo.clone()),
+        (None, Some(root)) => Ok(Archive::open(root)?.run()?.slo),
+        (None, None) => Ok(Slo::default()),
+    }
+}
+
 /// Who asks how long messages take to their consumers needs one.
-pub(super) fn scene(flags: &SafeTpsFlags) -> Scene {
-    let least = u32::from(flags.slo.end_to_end_p99_us.is_some());
-    Scene { groups: flags.scene.groups.max(least), ..flags.scene.clone() }
+pub(super) fn scene(scene: &Scene, slo: &Slo) -> Scene {
+    let least = u32::from(slo.end_to_end_p99_us.is_some());
+    Scene { groups: scene.groups.max(least), ..scene.clone() }
 }
 
 fn cell(base: &Factors, rate: Option<f64>, purpose: &str) -> Factors {
@@ -156,7 +167,9 @@ fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> Vec<String> {
     let case = Case::new(&record, &record.cells[0], limits);
     let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(reading);
     let generator = validity::generator(&case.judged.windows, &record.file);
-    broken.chain(generator.iter().map(|why| why.get(Language::En).to_owned())).collect()
+    let unobserved: Vec<_> = validity::unobserved(&case.judged.windows, &record.file).collect();
+    let invalid = generator.iter().chain(&unobserved);
+    broken.chain(invalid.map(|why| why.get(Language::En).to_owned())).collect()
 }
 
 /// Why a confirmed rate is none.

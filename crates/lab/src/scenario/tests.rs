@@ -1,4 +1,4 @@
-use super::bench::{self, Plan as _};
+use super::bench::{self, Plan as _, Watched};
 use super::cluster::asked_of;
 use super::record::watch;
 use super::safe_tps::Halving;
@@ -166,10 +166,25 @@ struct SafeLine {
     flags: crate::command::SafeTpsFlags,
 }
 
+fn safe_scene(line: &[&str]) -> Scene {
+    let flags = SafeLine::parse_from([&["x"], line].concat()).flags;
+    super::safe_tps::scene(&flags.scene, &super::safe_tps::slo(&flags).unwrap())
+}
+
+#[test]
+fn a_search_that_is_gone_on_with_keeps_what_it_was_told_to_keep() {
+    let place = tempfile::tempdir().unwrap();
+    let slo: crate::archive::Slo = "e2e.p99<50ms".parse().unwrap();
+    let begun = crate::archive::RunFile { slo, ..crate::judge::fixture::file() };
+    crate::archive::Archive::create(place.path(), &begun).unwrap();
+    let out = place.path().to_str().unwrap();
+    assert_eq!(safe_scene(&["--out", out]).groups, 1);
+    assert_eq!(safe_scene(&["--out", out, "--slo", "errors=0"]).groups, 0);
+}
+
 #[test]
 fn who_asks_for_end_to_end_latency_has_a_consumer() {
-    let groups =
-        |line: &[&str]| super::safe_tps::scene(&SafeLine::parse_from([&["x"], line].concat()).flags).groups;
+    let groups = |line: &[&str]| safe_scene(line).groups;
     assert_eq!(groups(&["--slo", "e2e.p99<50ms,errors=0"]), 1);
     assert_eq!(groups(&["--slo", "e2e.p99<50ms", "--groups", "3"]), 3);
     assert_eq!(groups(&["--slo", "send.p99<50ms"]), 0);
@@ -178,7 +193,7 @@ fn who_asks_for_end_to_end_latency_has_a_consumer() {
 #[test]
 fn a_rate_is_confirmed_in_three_repeats_at_least() {
     let repeats = |line: &[&str], purpose: &str| {
-        let scene = super::safe_tps::scene(&SafeLine::parse_from([&["x"], line].concat()).flags);
+        let scene = safe_scene(line);
         let mut cell = scene.factors(60, &Sizes::one(1024), 8);
         cell.more.insert("purpose".to_owned(), purpose.to_owned());
         super::safe_tps::Search { scene, confirm: 300 }.repeats(&cell)
@@ -281,12 +296,13 @@ fn an_agent_that_ends_is_noticed() {
         let (running, address) = agent("far").await;
         let link = Link::connect(&address, &Asked::default()).await?;
         let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
-        let watching = tokio::spawn(watch(link, "far".to_owned(), sender));
+        let watched = Watched { address, asked: Asked::default(), name: "far".to_owned() };
+        let watching = tokio::spawn(watch(link, watched, sender));
         assert!(matches!(seen.recv().await, Some((name, Some(_))) if name == "far"));
         running.abort();
         while let Some((_, second)) = seen.recv().await {
             if second.is_none() {
-                watching.await.unwrap();
+                watching.abort();
                 return Ok(());
             }
         }

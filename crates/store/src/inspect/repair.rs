@@ -139,7 +139,12 @@ impl<'a> Repair<'a> {
             Step::RebuildQueues(queues) => self.remove(self.files_of(|queue| queues.contains(queue)), kept),
             Step::RemoveIndex(files) => self.remove(files.clone(), kept),
             Step::RebuildAllQueues(bad) => {
-                // The checkpoint first: without it half-removed queues are not believed.
+                // A crash mark first, then the checkpoint: with one and without the other half-removed queues are not
+                // believed.
+                let mark = self.survey.root.join("abort");
+                if !self.survey.is_running {
+                    self.keep(&mark, b"0").map_err(SurveyError::io(&mark))?;
+                }
                 let mut paths = vec![self.survey.root.join("checkpoint")];
                 let is_idle = |key: &(String, i32)| {
                     let queue = self.survey.queues.get(key).filter(|_| !bad.contains(key));

@@ -5,7 +5,11 @@ use crate::judge::guards::Limits;
 
 /// A run of twenty seconds before, twenty while filling and twenty while draining, which producers feel by `times`.
 fn record(times: f64) -> Record {
-    let factors = Factors { groups: 1, rate: Some(16_000.0), size: 4096, ..fixture::factors(60) };
+    record_of(Some(16_000.0), times)
+}
+
+fn record_of(rate: Option<f64>, times: f64) -> Record {
+    let factors = Factors { groups: 1, rate, size: 4096, ..fixture::factors(60) };
     let mut record = fixture::record(&[(factors, 16_000.0)]);
     let phases = record.cells[0].cell.phases.clone();
     record.cells[0].cell.phases = phases
@@ -37,6 +41,20 @@ fn record(times: f64) -> Record {
 fn judge(times: f64) -> Backlog {
     let record = record(times);
     backlog(&record, &record.cells[0]).expect("it has the phases")
+}
+
+#[test]
+fn a_backlog_that_is_drained_alone_is_one_in_a_closed_loop_too() {
+    let mut record = record_of(None, 1.0);
+    fixture::each_second(&mut record, |index, second| {
+        if index >= 40 {
+            // What was under way when producers stopped.
+            (second.sent, second.in_flight) = (if index == 40 { 60 } else { 0 }, 0);
+        }
+    });
+    let run = crate::judge::conclusion::Conclusion::new(&record, &Limits::default());
+    let found = run.cells[0].backlog.as_ref().expect("nothing speaks against it");
+    assert!(found.says.en.starts_with("nothing was produced meanwhile"), "{}", found.says.en);
 }
 
 #[test]

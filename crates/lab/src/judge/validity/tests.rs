@@ -60,7 +60,7 @@ fn a_repeat_that_climbs_does_not_make_up_for_one_that_falls() {
 fn a_repeat_without_an_answer_does_not_hide_that_another_climbs() {
     let mut record = clean();
     record.cells[0].repeats[1].load.iter_mut().for_each(|second| second.sent = 0);
-    assert_eq!(reasons(&record), "in 1 repeats no message was acknowledged");
+    assert_eq!(reasons(&record), "repeats without an acknowledged message: 1");
 }
 
 #[test]
