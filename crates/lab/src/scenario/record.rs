@@ -361,17 +361,19 @@ pub(super) async fn watch(
 ) {
     loop {
         let second = link.next().await;
-        let is_gone = second.is_none();
+        let is_there = second.is_some();
         if sender.send((name.clone(), second)).is_err() {
             return;
         }
-        while is_gone {
+        if is_there {
+            continue;
+        }
+        link = loop {
             tokio::time::sleep(CONNECT_AGAIN).await;
             if let Ok(again) = Link::connect(&address, &asked).await {
-                link = again;
-                break;
+                break again;
             }
-        }
+        };
     }
 }
 
