@@ -107,6 +107,40 @@ fn a_queue_without_messages_keeps_its_end_when_a_repair_has_the_others_made_agai
     assert_eq!(bodies(&store, &busy, ends.0).len() as u64, ends.1 - ends.0);
 }
 
+/// Half of the queue files are gone, and the others do not say that these were there.
+#[test]
+fn a_repair_that_was_cut_short_hides_no_message() {
+    let (disk, _, ends) = with_idle_queue();
+    from_elsewhere(&disk, 0, false);
+    let files = Path::new("/store/consumequeue/Busy/0");
+    let names: Vec<_> = disk.list(files).unwrap().into_iter().map(|entry| entry.name).collect();
+    assert!(names.len() > 1);
+    disk.open(&files.join(&names[0])).unwrap().write_at(b"!", 7 * 20 + 11).unwrap();
+    for killed_after in 0.. {
+        let disk = disk.killed();
+        let survey = Survey::of(Arc::new(disk.clone()), "/store".as_ref(), &[]).unwrap();
+        let verified = verify(&survey, 1, &|_| {}).unwrap();
+        let repair = Repair::of(&survey, &verified);
+        assert!(matches!(repair.steps(), [Step::RebuildAllQueues(_)]), "{:?}", repair.steps());
+        disk.faults(|faults| faults.killed_after = Some(killed_after));
+        let is_whole = repair.apply("/kept".as_ref()).is_ok();
+        for disk in [disk.killed(), disk.power_cut(killed_after)] {
+            // Nothing was removed yet: the store is as it was.
+            if names.iter().all(|name| disk.open(&files.join(name)).is_ok()) {
+                continue;
+            }
+            let store = open(&disk);
+            store.wait_healed();
+            let (idle, busy) = (store.find_queue("Idle", 0).unwrap(), store.find_queue("Busy", 0).unwrap());
+            assert_eq!((idle.max().get(), busy.max().get()), (10, ends.1), "killed after {killed_after}");
+            assert_eq!(bodies(&store, &busy, ends.0).len() as u64, ends.1 - ends.0, "{killed_after}");
+        }
+        if is_whole {
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_topic_that_was_made_again_is_as_it_was_after_a_clean_stop() {
     let disk = FakeDisk::new(512);
