@@ -6,7 +6,7 @@
 //! | the same up to the end of a file, files behind it | a blank record, as a file ends |
 //! | the same at the end of the log | cut, as the next opening does |
 //! | a record whose digest does not agree | left: its body is whole, RocketMQ serves it; Vostok passes over it |
-//! | queues that do not agree with the log | their files go; the next opening misses them and makes them from the log. Where the queue table does not count, or the log was mended as well: the checkpoint and the files of all queues with messages in the log |
+//! | queues that do not agree with the log | their files go; the next opening misses them and makes them from the log. Where the queue table does not count, or the log was mended as well: a crash mark is left, the checkpoint and the files of all queues with messages in the log go |
 //! | index files that do not agree with the log | they go with all newer ones; the next opening makes them from the log |
 //! | files of a wrong name or size, broken JSON | told, never touched |
 //!
@@ -37,7 +37,7 @@ pub enum Step {
     Cut(u64, u64),
     /// Removes the files of these queues; opening notices, because the queue table knows them, and makes them from the log.
     RebuildQueues(Vec<(String, i32)>),
-    /// Removes the checkpoint and the files of these queues and of all others with messages in the log, so that opening makes
+    /// Leaves a crash mark and removes the checkpoint and the files of these queues and of all others with messages in the log, so that opening makes
     /// all of them from the log.
     RebuildAllQueues(Vec<(String, i32)>),
     /// Removes these key index files; opening makes them from the log.
@@ -66,7 +66,7 @@ impl std::fmt::Display for Step {
             }
             Self::RebuildAllQueues(queues) => write!(
                 f,
-                "remove the checkpoint and the files of all queues with messages in the log; opening the store makes them from the log (because of {})",
+                "leave a crash mark (abort), remove the checkpoint and the files of all queues with messages in the log; opening the store makes them from the log (because of {})",
                 named(queues)
             ),
         }
