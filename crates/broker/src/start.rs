@@ -150,13 +150,14 @@ impl RunningBroker {
             let bind = SocketAddr::new(broker.config.bind_address, port);
             workers.listen(bind, Arc::new(Front { broker: broker.clone(), fast }))
         };
-        let address =
-            listen(port, false).map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
+        // First, so that whoever is answered on the broker's port finds the VIP port too.
         if port > 2
             && let Err(error) = listen(port - 2, true)
         {
             tracing::warn!(port = port - 2, %error, "the VIP port cannot be bound; clients with vipChannelEnabled fail");
         }
+        let address =
+            listen(port, false).map_err(io_error(&format!("port {port} cannot be bound for the broker")))?;
         let delivery = Delivery::start(&broker, timers)
             .map_err(io_error("the delivery of delayed messages cannot be started"))?;
         let mut running = Self { broker, workers, tasks, retention, address, delivery };
