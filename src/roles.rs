@@ -62,19 +62,10 @@ pub struct RunningRoles {
 impl RunningRoles {
     /// Starts the roles, the name server first.
     pub fn start(settings: &Settings) -> Result<Self, Error> {
-        let unreadable =
-            |path: &Path, error| Error::new(format!("the configuration file {}", path.display()), error);
         let text = match &settings.config {
             Some(path) => std::fs::read(path).map_err(|error| unreadable(path, error))?,
             // What was changed while a broker ran that was started without a file.
-            None => {
-                let path = broker::Config::file_of(settings.home());
-                match std::fs::read(&path) {
-                    Ok(text) => text,
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                    Err(error) => return Err(unreadable(&path, error)),
-                }
-            }
+            None => read_if_there(&broker::Config::file_of(settings.home()))?,
         };
         let (text, security) = security::take(&text)?;
         let secured = security.clone();
@@ -139,14 +130,32 @@ impl Settings {
     }
 }
 
+fn unreadable(path: &Path, error: std::io::Error) -> Error {
+    Error::new(format!("the configuration file {}", path.display()), error)
+}
+
+/// A file that was written while the roles ran; empty when none was.
+fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.map_err(|error| unreadable(path, error)),
+    }
+}
+
 fn start_name_server(settings: &Settings, text: &[u8], security: Security) -> Result<NameServer, Error> {
     let mut config = namesrv::Config::new(settings.home());
     // A file given to both roles is a broker's; its listenPort is the broker's too.
-    if !settings.has(Role::Broker) {
-        let warnings = config.read(text).map_err(|error| Error::new("the configuration file", error))?;
-        for warning in warnings {
-            tracing::warn!("{warning}");
-        }
+    let file = settings.config.as_ref().filter(|_| !settings.has(Role::Broker));
+    let text = match file {
+        Some(_) => text.to_vec(),
+        // What was changed while a name server ran without a file.
+        None => read_if_there(&config.config_store_path)?,
+    };
+    for warning in config.read(&text).map_err(|error| Error::new("the configuration file", error))? {
+        tracing::warn!("{warning}");
+    }
+    if let Some(file) = file {
+        config.config_store_path.clone_from(file);
     }
     if let Some(port) = settings.namesrv_port {
         config.listen_port = port;
@@ -181,6 +190,7 @@ fn start_broker(
     }
     let local = name_server.map(|server| format!("127.0.0.1:{}", server.local_addr().port()));
     let given = settings.name_servers.clone().or_else(|| config.namesrv_addr.clone());
+    let given = given.or_else(|| std::env::var("NAMESRV_ADDR").ok());
     let mut name_servers: Vec<String> = local.into_iter().collect();
     name_servers.extend(given.iter().flat_map(|list| list.split(';')).map(|name| name.trim().to_owned()));
     name_servers.retain(|name| !name.is_empty());

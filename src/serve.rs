@@ -25,7 +25,8 @@ pub struct Serve {
     /// Port of the broker; clients with vipChannelEnabled also use the port two below it.
     #[arg(long, value_name = "PORT")]
     broker_port: Option<u16>,
-    /// Name servers the broker registers with, beside the one of this process.
+    /// Name servers the broker registers with, beside the one of this process; else namesrvAddr of the file, else
+    /// the environment's NAMESRV_ADDR.
     #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...")]
     name_servers: Option<String>,
     /// A RocketMQ properties file (broker.conf or namesrv.conf).
@@ -37,6 +38,7 @@ pub struct Serve {
 pub fn run(serve: Serve) -> Result<(), roles::Error> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    allow_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -63,4 +65,15 @@ pub fn run(serve: Serve) -> Result<(), roles::Error> {
         tracing::info!("stopping");
         running.stop()
     })
+}
+
+/// Raises the soft limit of open files to the hard one, as a Java virtual machine does: a shell's 1024 are used up by
+/// a thousand clients.
+fn allow_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is; `ulimit -n` says which");
+    }
 }

@@ -276,6 +276,15 @@ impl Judge {
         self.queues.iter().zip(ends).filter_map(last).max()
     }
 
+    /// Ends a round with the offsets its readers had committed: none is ahead of its queue.
+    pub fn positions(&mut self, committed: &[i64], ends: &[i64]) {
+        for (queue, (committed, end)) in committed.iter().zip(ends).enumerate() {
+            if committed > end {
+                self.violation(format!("P6 queue {queue} ends at {end}, the group is at {committed}"));
+            }
+        }
+    }
+
     fn violation(&mut self, text: String) {
         self.violations += 1;
         if self.texts.len() < TEXTS_MAX {

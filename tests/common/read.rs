@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wire::codes::{request, response};
+use wire::header::{PullHeader, pull_flag};
 use wire::properties;
 use wire::record::RecordView;
 
@@ -69,9 +70,16 @@ pub struct Page {
     pub max: i64,
 }
 
+/// Consumer group of everything that is read; each pull commits the offset it begins at.
+const GROUP: &str = "CG-judge";
+
 /// Pulls once, without waiting for messages.
 pub fn page(connection: &mut Connection, topic: &str, queue: usize, offset: i64) -> io::Result<Page> {
-    let header = pull_header("CG-judge", topic, queue as i32, offset);
+    let header = PullHeader {
+        sys_flag: pull_flag::SUBSCRIPTION | pull_flag::COMMIT_OFFSET,
+        commit_offset: offset,
+        ..pull_header(GROUP, topic, queue as i32, offset)
+    };
     let opaque = connection.ask(request::PULL_MESSAGE, |writer| header.write(writer), &[])?;
     let answer = connection.answer(opaque)?;
     let known = [response::SUCCESS, response::PULL_NOT_FOUND, response::PULL_OFFSET_MOVED];
@@ -109,6 +117,25 @@ fn is_rebuilding(text: &str) -> bool {
 
 /// How long building them again may take.
 const REBUILD_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The offsets the server has of the readers of the first `queues` queues; 0 where it has none.
+pub fn committed(connection: &mut Connection, topic: &str, queues: usize) -> io::Result<Vec<i64>> {
+    let mut offsets = Vec::with_capacity(queues);
+    for queue in 0..queues {
+        let opaque = connection.ask(
+            request::QUERY_CONSUMER_OFFSET,
+            |writer| writer.text("consumerGroup", GROUP).text("topic", topic).number("queueId", queue),
+            &[],
+        )?;
+        let answer = connection.answer(opaque)?;
+        offsets.push(match answer.code {
+            response::SUCCESS => answer.number("offset"),
+            response::QUERY_NOT_FOUND => 0,
+            _ => return Err(io::Error::other(format!("offset of {topic}/{queue} answered {answer:?}"))),
+        });
+    }
+    Ok(offsets)
+}
 
 /// Reads all queues from the offsets of `from` to their ends; answers the reads and the ends.
 pub fn drain(

@@ -7,7 +7,7 @@ use wire::codes::request;
 
 use crate::common::server::{exists_below, free_ports};
 use crate::common::wire_client::{pull_header, send_header};
-use crate::stage::{Stage, records, setup};
+use crate::stage::{Stage, eventually, records, setup};
 
 #[test]
 fn a_start_takes_less_than_a_second_and_little_memory() {
@@ -71,6 +71,45 @@ fn settings_changed_while_it_runs_count_after_a_kill_also_without_a_file() {
     }
     let file = stage.server.setup().data.join("config").join("broker.properties");
     assert_eq!(fs::read_to_string(&file).unwrap(), "maxMessageSize=80000\n");
+}
+
+#[test]
+fn settings_of_the_name_server_changed_while_it_runs_count_after_a_kill() {
+    let mut stage = Stage::start(&[]);
+    let topics = |stage: &Stage| {
+        let code = request::GET_TOPICS_BY_CLUSTER;
+        stage.name_server().call(code, |writer| writer.text("cluster", "DefaultCluster"), b"")
+    };
+    assert_eq!(topics(&stage).code, 0);
+    let changed = b"enableTopicList=false";
+    let answer = stage.name_server().call(request::UPDATE_NAMESRV_CONFIG, |writer| writer, changed);
+    assert_eq!((answer.code, answer.remark()), (0, ""));
+    stage = stage.restart(|server| server.kill9());
+    assert_eq!((topics(&stage).code, topics(&stage).remark()), (1, "disable"));
+}
+
+#[test]
+fn a_broker_encrypts_what_it_tells_name_servers_that_demand_it() {
+    let (setup, _home) = setup(&["tls.server.mode=enforcing"]);
+    let server = setup.spawn().expect("it can be started");
+    let says = |what: &str| fs::read_to_string(setup.log()).unwrap().contains(what).then_some(());
+    eventually("it serves", || says("The broker["));
+    assert!(server.terminate().success());
+    // The name server answered the last request of the broker.
+    assert!(says("unregistered").is_some(), "{}", setup.log_tail());
+}
+
+#[test]
+fn clients_are_told_the_name_a_broker_is_given() {
+    let stage = Stage::start(&["brokerIP1=localhost"]);
+    stage.connect().stored(&send_header("Named", 0), b"x");
+    let route = eventually("it is registered", || {
+        let code = request::GET_ROUTEINFO_BY_TOPIC;
+        let answer = stage.name_server().call(code, |writer| writer.text("topic", "Named"), b"");
+        (answer.code == 0).then_some(String::from_utf8(answer.body).unwrap())
+    });
+    let address = format!("\"localhost:{}\"", stage.server.setup().broker_port);
+    assert!(route.contains(&address), "{route}");
 }
 
 #[test]

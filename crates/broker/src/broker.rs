@@ -21,6 +21,7 @@ use crate::cold::ColdReaders;
 use crate::config::{Config, Live};
 use crate::groups::Groups;
 use crate::held::{Deadlines, HeldPull};
+use crate::keep::wait_flushed;
 use crate::light::Light;
 use crate::locks::Locks;
 use crate::offsets::Offsets;
@@ -69,7 +70,7 @@ pub struct Broker {
     pub(crate) routes: Routes,
     pub(crate) vital: Arc<Vital>,
     pub(crate) refused: Refused,
-    /// Address written into records and message ids; clients reach the broker there.
+    /// Address written into records and message ids.
     pub(crate) store_host: SocketAddr,
     /// The pairs every sent message gets: region, trace switch, cluster.
     pub(crate) sent_properties: Vec<u8>,
@@ -289,6 +290,15 @@ impl Broker {
         matches!(read, Ok(Read::Done)) && first.first().is_some_and(|unit| is_near(unit.log_offset))
     }
 
+    /// Where clients are told to reach the broker: `brokerIP1` as it is set, and the port.
+    pub(crate) fn address(&self) -> String {
+        let (host, port) = (&self.config.broker_ip1, self.store_host.port());
+        match host.parse() {
+            Ok(ip) => SocketAddr::new(ip, port).to_string(),
+            Err(_) => format!("{host}:{port}"),
+        }
+    }
+
     /// The topic of undecided transaction messages.
     pub(crate) fn half_topic(&self) -> Result<Arc<Topic>, Refusal> {
         self.find_or_ensure(names::HALF_TOPIC, 1)
@@ -401,7 +411,9 @@ impl Broker {
         // The end of the log first: what is on disk by then covers every copy delivered before.
         self.transactions.note(self, self.store.flushed());
         self.pops.save(self);
-        if let Err(error) = self.offsets.save(now_ms) {
+        // The end is asked for when the positions have been taken: it covers all they are behind.
+        let settled = || wait_flushed(&self.store, self.store.appended());
+        if let Err(error) = self.offsets.save(now_ms, settled) {
             tracing::error!(%error, "a configuration file could not be written; it is tried again");
         }
     }

@@ -287,30 +287,32 @@ impl Broker {
         let (topics, groups): (Vec<_>, Vec<_>) = changes.map(|change| (change.topics, change.groups)).unzip();
         let removed: Vec<String> = topics.iter().flatten().filter_map(TopicChange::removed).collect();
         let topics = self.topics.commit(topics, now_ms);
-        self.clear_away(removed.iter().filter(|name| self.topics.find(name).is_none()));
+        let gone: Vec<_> = removed.iter().filter(|name| self.topics.find(name).is_none()).collect();
+        self.clear_away(&gone);
         let groups = self.groups.commit(groups, now_ms);
         topics.into_iter().zip(groups).map(|(topics, groups)| topics.and(groups)).collect()
     }
 
     /// Removes what is left of deleted topics: after they are gone from the disk, as otherwise a crash in between would leave
     /// a topic without its messages.
-    fn clear_away<'n>(&self, gone: impl Iterator<Item = &'n String>) {
-        let mut is_any = false;
+    fn clear_away(&self, gone: &[&String]) {
+        if gone.is_empty() {
+            return;
+        }
         for name in gone {
-            is_any = true;
+            self.pops.forget_topic(name);
+            self.offsets.forget_topic(name);
+        }
+        // Durable before the queues go: to a topic made again under such a name they would be ahead of its messages.
+        self.save();
+        for name in gone {
             // A light queue has no topic: only what its groups have done is forgotten.
             if !is_light(name)
                 && let Err(error) = self.store.remove_topic(name)
             {
                 tracing::error!(topic = name, %error, "the queues of a deleted topic are removed later");
             }
-            self.pops.forget_topic(name);
-            self.offsets.forget_topic(name);
             tracing::info!(topic = name, "topic deleted");
-        }
-        if is_any {
-            // Durable before somebody makes a topic of such a name: to that one they would be positions ahead of its messages.
-            self.save();
         }
     }
 

@@ -91,7 +91,7 @@ pub struct Config {
     pub broker_name: String,
     /// `brokerId`: 0 for masters.
     pub broker_id: i64,
-    /// `brokerIP1`: address clients are told to use.
+    /// `brokerIP1`: address clients are told to use, or the name of a machine.
     pub broker_ip1: String,
     /// `bindAddress`.
     pub bind_address: IpAddr,

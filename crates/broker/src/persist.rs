@@ -134,7 +134,8 @@ pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
         file.sync_all()
     });
     flushed.map_err(|error| failed("write", &new, error))?;
-    if path.exists() {
+    // An empty file is what a crash left: its copy has the tables, until the new file is there.
+    if fs::metadata(path).is_ok_and(|file| file.len() > 0) {
         rename(path, &beside(path, ".bak"))?;
     }
     rename(&new, path)?;

@@ -106,7 +106,7 @@ pub(crate) fn broker_consume_stats(broker: &Broker, command: &Command<'_>) -> Re
         list.push(BTreeMap::from([(group, stats)]));
     }
     let body = wire::body::ConsumeStatsList {
-        broker_addr: broker.store_host.to_string(),
+        broker_addr: broker.address(),
         consume_stats_list: list,
         total_diff: behind,
         total_inflight_diff: in_flight,
@@ -125,7 +125,7 @@ pub(crate) fn groups_of_topic(broker: &Broker, command: &Command<'_>) -> Result<
 /// 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets of.
 pub(crate) fn topics_of_group(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let topics = broker.offsets.topics_of(command.fields.need("group")?);
-    let body = json!({ "brokerAddr": broker.store_host.to_string(), "topicList": topics });
+    let body = json!({ "brokerAddr": broker.address(), "topicList": topics });
     Ok(Answer::success().body(body.to_string().into_bytes()))
 }
 

@@ -33,14 +33,14 @@ const TOPICS_PER_REQUEST: usize = 5_000;
 /// How long a name server may take to answer (Java: `registerBrokerTimeoutMills`).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(24);
 
-/// How long the name of a name server may take to resolve.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest `registerNameServerPeriod` that is used, as in Java: name servers forget who was silent for two minutes.
+const PERIOD_MAX: Duration = Duration::from_secs(60);
 
 /// Pause before a name server that is away is tried again.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Name servers ask a broker nothing that it serves.
-struct Silent;
+pub(crate) struct Silent;
 
 impl Service for Silent {
     type Turn = ();
@@ -55,7 +55,7 @@ impl Service for Silent {
 /// Keeps the broker registered with one name server until the workers stop.
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
     loop {
-        match connect(&workers, &name_server).await {
+        match workers.dial_name(&name_server, Arc::new(Silent)).await {
             Ok(peer) => keep_registered(&broker, &peer, &name_server).await,
             Err(error) => {
                 tracing::warn!(%name_server, %error, "the name server cannot be reached; trying again");
@@ -63,14 +63,6 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: Stri
         }
         tokio::time::sleep(RECONNECT_PAUSE).await;
     }
-}
-
-pub(crate) async fn connect(workers: &Workers, name_server: &str) -> std::io::Result<Arc<Peer>> {
-    let no_address = || std::io::Error::other("the name has no address");
-    // Not on this thread: a resolver that does not answer would stop the broker's timers.
-    let lookup = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host(name_server));
-    let address = lookup.await.map_err(std::io::Error::other)??.next().ok_or_else(no_address)?;
-    workers.dial(address, Arc::new(Silent)).await
 }
 
 /// Registers until the connection ends or an answer does not come.
@@ -84,7 +76,8 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
         let now = tokio::time::Instant::now();
         let is_due = now >= due;
         if is_due {
-            due = now + Duration::from_millis(broker.config.register_name_server_period_ms);
+            let period = Duration::from_millis(broker.config.register_name_server_period_ms);
+            due = now + period.min(PERIOD_MAX);
         }
         let reminder = is_due.then_some(&mut reminder);
         if let Err(error) = bring_up_to_date(broker, peer, registered, reminder).await {
@@ -290,14 +283,14 @@ fn identify<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
     let config = &broker.config;
     writer
         .text("brokerName", &config.broker_name)
-        .text("brokerAddr", &broker.store_host.to_string())
+        .text("brokerAddr", &broker.address())
         .text("clusterName", &config.broker_cluster_name)
         .number("brokerId", config.broker_id)
 }
 
 /// Tells a name server that the broker leaves.
 pub(crate) async fn unregister(broker: &Broker, workers: &Workers, name_server: &str) {
-    let Ok(peer) = connect(workers, name_server).await else { return };
+    let Ok(peer) = workers.dial_name(name_server, Arc::new(Silent)).await else { return };
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");
     let timeout = Duration::from_secs(1);
     match peer.call(Encoding::Json, request::UNREGISTER_BROKER, timeout, write).await {

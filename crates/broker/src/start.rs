@@ -1,7 +1,7 @@
 //! Starting and stopping a broker.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -110,9 +110,7 @@ impl Delivery {
 impl RunningBroker {
     /// Opens the store, recovers, and serves on the configured port.
     pub fn start(config: Config, workers: Workers) -> Result<Self, StartError> {
-        let ip: IpAddr = config.broker_ip1.parse().map_err(|_| {
-            StartError::Config(format!("brokerIP1 is {:?}, expected an IP address", config.broker_ip1))
-        })?;
+        let ip = own_ip(&config.broker_ip1)?;
         let files = config.store.root.join("config");
         persist::refuse_rocks(&files)?;
         let topics = Topics::load(files.join("topics.json"))?;
@@ -144,7 +142,9 @@ impl RunningBroker {
         let retention = RetentionThread::start(broker.clone())
             .map_err(io_error("the thread that deletes old messages cannot be started"))?;
         let port = broker.config.listen_port;
-        let tasks = Workers::start("broker-tasks", BLOCKING + 1, net::Limits::default())
+        // They speak to name servers as everybody here does: encrypted, when the settings say so.
+        let security = workers.security().clone();
+        let tasks = Workers::start_secured("broker-tasks", BLOCKING + 1, net::Limits::default(), security)
             .map_err(io_error("the broker's timers cannot be started"))?;
         let listen = |port: u16, fast: bool| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
@@ -240,6 +240,21 @@ impl RunningBroker {
     }
 }
 
+/// The address of `brokerIP1`, for records and message ids.
+fn own_ip(host: &str) -> Result<IpAddr, StartError> {
+    if let Ok(ip) = host.parse() {
+        return Ok(ip);
+    }
+    let found =
+        (host, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect::<Vec<_>>());
+    let advice = "put an address of this machine there, or a name that resolves to one";
+    let failed =
+        |why: String| StartError::Config(format!("brokerIP1={host} does not resolve ({why}): {advice}"));
+    let found = found.map_err(|error| failed(error.to_string()))?;
+    let preferred = found.iter().find(|ip| ip.is_ipv4()).or(found.first());
+    preferred.copied().ok_or_else(|| failed("no address".to_owned()))
+}
+
 fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {
     let what = what.to_owned();
     move |source| StartError::Io { what, source }
@@ -314,13 +329,36 @@ async fn housekeep(broker: Arc<Broker>) {
     }
 }
 
-/// An address of this machine that others can reach: the source of a packet to a public address, which is not sent.
+/// An address of this machine that others can reach: the source of a packet to a public address, which is not sent; on a
+/// machine without a way out, of one to a network it is part of.
 pub fn reachable_ip() -> IpAddr {
-    let probe = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
-        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
-        socket.local_addr()
-    });
-    probe.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
+    let public = [Ipv4Addr::new(192, 0, 2, 1)];
+    let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let ours =
+        public.into_iter().chain(neighbours(&routes)).find_map(|address| source_towards(address.into()));
+    let six = || source_towards(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into());
+    ours.or_else(six).unwrap_or(Ipv4Addr::LOCALHOST.into())
+}
+
+fn source_towards(address: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((address, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}
+
+/// An address in each network of a table of routes (`/proc/net/route`) that is not one of this machine's own making
+/// (`NetworkUtil.getLocalInetAddress` passes over the same).
+fn neighbours(routes: &str) -> impl Iterator<Item = Ipv4Addr> {
+    const OWN: [&str; 5] = ["lo", "docker", "br-", "veth", "virbr"];
+    routes.lines().skip(1).filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (device, network) = (words.next()?, words.next()?);
+        let network = u32::from_str_radix(network, 16).ok().filter(|network| *network != 0)?;
+        let first = u32::from_be_bytes(network.to_ne_bytes()).checked_add(1)?;
+        (!OWN.iter().any(|own| device.starts_with(own))).then(|| Ipv4Addr::from(first))
+    })
 }
 
 #[cfg(test)]

@@ -67,6 +67,7 @@ impl Fixture {
     pub(crate) fn at(directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let (mut config, _) = Config::from_properties(b"").unwrap();
         config.set_store_root(directory.path());
+        config.broker_ip1 = ADDRESS.ip().to_string();
         config.store.segment_bytes = 1 << 20;
         config.store.queue_file_bytes = 20 * 100;
         change(&mut config);
@@ -102,6 +103,15 @@ impl Fixture {
     /// Stores a message as a producer's send would.
     pub(crate) fn put(&self, topic: &str, queue_id: i32, body: &[u8], properties: &[u8]) {
         self.broker.put(topic, queue_id, &message(body, properties)).unwrap();
+    }
+
+    /// Makes the first file of the log, which must be the last one, unreadable; what is stored from now on lies in another.
+    pub(crate) fn lose_log_file(&self) {
+        for _ in 0..2 {
+            self.put("Filler", 0, &[7; 600_000], b"");
+        }
+        let path = self.config_path("../commitlog/00000000000000000000");
+        std::fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
     }
 
     pub(crate) fn queue(&self, topic: &str, queue_id: i32) -> Arc<Queue> {

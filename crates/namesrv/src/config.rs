@@ -152,7 +152,7 @@ impl Config {
 
     /// The key if no request may change it (`Configuration.blackList` and `NamesrvConfig.configBlackList`).
     pub fn is_locked(&self, key: &str) -> bool {
-        key == "rocketmqHome" || self.config_black_list.split(';').any(|locked| locked.trim() == key)
+        LOCKED.contains(&key) || self.config_black_list.split(';').any(|locked| locked.trim() == key)
     }
 
     /// [`Config::idle_seconds`] as a duration.
@@ -160,6 +160,9 @@ impl Config {
         Duration::from_secs(self.idle_seconds)
     }
 }
+
+/// Keys that are locked whatever `configBlackList` says (`DefaultRequestProcessor.initConfigBlackList`).
+const LOCKED: [&str; 4] = ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"];
 
 /// A value that is not of its setting's type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

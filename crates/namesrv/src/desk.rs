@@ -129,10 +129,10 @@ impl Desk {
             request::GET_BROKER_MEMBER_GROUP => self.members(errand),
             request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER => self.all_topics(errand),
             request::GET_TOPICS_BY_CLUSTER
-            | request::GET_SYSTEM_TOPIC_LIST_FROM_NS
             | request::GET_UNIT_TOPIC_LIST
             | request::GET_HAS_UNIT_SUB_TOPIC_LIST
             | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => self.some_topics(errand),
+            request::GET_SYSTEM_TOPIC_LIST_FROM_NS => self.system_topics(errand),
             request::WIPE_WRITE_PERM_OF_BROKER => self.wipe_write_perm(errand),
             request::ADD_WRITE_PERM_OF_BROKER => self.add_write_perm(errand),
             request::DELETE_TOPIC_IN_NAMESRV => self.delete_topic(errand),

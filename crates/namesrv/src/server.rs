@@ -178,9 +178,7 @@ async fn keep(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
 /// Sends one notice on a connection of its own; a broker that cannot be reached asks by itself later.
 async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>) {
     let sent = tokio::time::timeout(NOTICE_TIMEOUT, async {
-        let mut addresses = tokio::net::lookup_host(recipient.as_str()).await?;
-        let address = addresses.next().ok_or_else(|| io::Error::other("the name has no address"))?;
-        let peer = workers.dial(address, Arc::new(Deaf)).await?;
+        let peer = workers.dial_name(&recipient, Arc::new(Deaf)).await?;
         let pushed = peer.push(|out| {
             let opaque = peer.next_opaque();
             let head = Head::one_way(Encoding::Json, request::NOTIFY_MIN_BROKER_ID_CHANGE, opaque);

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -138,7 +139,7 @@ impl<S: Service> State<S> {
             if waiting > self.link.limits.unsent_bytes_high || closing {
                 return Poll::Pending;
             }
-            if let Err(end) = ready!(self.poll_turn(cx)) {
+            if let Err(end) = ready!(self.poll_contained_turn(cx)) {
                 return Poll::Ready(end);
             }
         }
@@ -204,7 +205,20 @@ impl<S: Service> State<S> {
         true
     }
 
-    /// One turn: what was put back, else frames held back, else one read and the frames it completes.
+    /// One turn. When a handler panics, what it and the frames before it staged is forgotten at once: the memory of a
+    /// turn belongs to all connections of the worker, and the next one must not find another's answers there.
+    fn poll_contained_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        match catch_unwind(AssertUnwindSafe(|| self.poll_turn(cx))) {
+            Ok(polled) => polled,
+            Err(panic) => {
+                self.link.scratch.borrow_mut().output.clear();
+                *self.link.turn.borrow_mut() = self.link.service.turn();
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// What was put back, else frames held back, else one read and the frames it completes.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let scratch = self.link.scratch.clone();
         let mut scratch = scratch.borrow_mut();

@@ -17,4 +17,4 @@ mod worker;
 pub use charge::Charge;
 pub use peer::{CallError, Gone, Peer, Reply, Work};
 pub use service::{Limits, Service};
-pub use worker::Workers;
+pub use worker::{Workers, resolve};

@@ -51,7 +51,8 @@ impl Security {
             TlsMode::Disabled => None,
             _ => Some(Arc::new(ServerTls::new(settings)?)),
         };
-        let client = settings.client_enabled.then(|| ClientTls::new(settings).map(Arc::new)).transpose()?;
+        let encrypts = settings.client_enabled.unwrap_or(settings.mode == TlsMode::Enforcing);
+        let client = encrypts.then(|| ClientTls::new(settings).map(Arc::new)).transpose()?;
         Ok(Self { server, client })
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -54,6 +54,7 @@ pub struct Workers {
     workers: Arc<[Worker]>,
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
     stop: Arc<watch::Sender<bool>>,
+    security: Security,
 }
 
 impl Workers {
@@ -90,7 +91,13 @@ impl Workers {
             workers.push(Worker { jobs, connections });
             threads.push(thread);
         }
-        Ok(Self { workers: workers.into(), threads: Arc::new(Mutex::new(threads)), stop: Arc::new(stop) })
+        let (workers, threads, stop) = (workers.into(), Arc::new(Mutex::new(threads)), Arc::new(stop));
+        Ok(Self { workers, threads, stop, security })
+    }
+
+    /// How connections are secured.
+    pub fn security(&self) -> &Security {
+        &self.security
     }
 
     /// Number of worker threads.
@@ -101,7 +108,7 @@ impl Workers {
     /// Listens on `address` (port 0: any free port) and returns the address bound.
     pub fn listen<S: Service>(&self, address: SocketAddr, service: Arc<S>) -> io::Result<SocketAddr> {
         let listener = bind(address)?;
-        let local = listener.local_addr()?;
+        let local = SocketAddr::new(address.ip(), listener.local_addr()?.port());
         let mut targets = Vec::new();
         for worker in self.workers.iter() {
             let (sender, streams) = mpsc::unbounded_channel();
@@ -122,6 +129,21 @@ impl Workers {
         let load = |worker: &Worker| worker.connections.load(Ordering::Relaxed);
         let index = (0..self.count()).min_by_key(|index| load(&self.workers[*index])).unwrap_or(0);
         self.dial_on(index, address, service).await
+    }
+
+    /// Connects to the first address of `host:port` that answers.
+    ///
+    /// # Errors
+    /// The name does not resolve within three seconds, or why the last of its addresses cannot be reached.
+    pub async fn dial_name<S: Service>(&self, name: &str, service: Arc<S>) -> io::Result<Arc<Peer>> {
+        let mut failure = io::Error::other(format!("{name} has no address"));
+        for address in resolve(name).await? {
+            match self.dial(address, service.clone()).await {
+                Ok(peer) => return Ok(peer),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
     }
 
     /// Connects to `address` on worker `index` (modulo the number of workers).
@@ -172,6 +194,20 @@ impl Workers {
     }
 }
 
+/// The addresses of `host:port`, those of IPv4 first, as the JDK has them.
+///
+/// # Errors
+/// The name does not resolve, or not within three seconds.
+pub async fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = name.parse() {
+        return Ok(vec![address]);
+    }
+    let lookup = tokio::time::timeout(CONNECT_TIMEOUT, tokio::net::lookup_host(name));
+    let mut addresses: Vec<SocketAddr> = lookup.await.map_err(io::Error::other)??.collect();
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    Ok(addresses)
+}
+
 fn stopping() -> io::Error {
     io::Error::other("the connection workers have stopped")
 }
@@ -201,12 +237,27 @@ async fn work(context: Rc<Context>, mut queue: mpsc::UnboundedReceiver<Job>) {
     }
 }
 
+/// Listens on an address; on every address of both families when it is 0.0.0.0, as Java does, or of IPv4 alone where
+/// the system has no IPv6.
 fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    if address.ip() == Ipv4Addr::UNSPECIFIED {
+        match bind_one(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port())) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {}
+            bound => return bound,
+        }
+    }
+    bind_one(address)
+}
+
+fn bind_one(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, false)?;
+    }
     bind(&socket, &address)?;
     listen(&socket, 1024)?;
     Ok(std::net::TcpListener::from(socket))
@@ -330,7 +381,10 @@ async fn dial<S: Service>(
 /// The handle of a connection that is about to be served.
 fn open(context: &Context, remote: SocketAddr, local: SocketAddr) -> Arc<Peer> {
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
-    let peer = Arc::new(Peer::new(id, (remote, local), &context.limits, context.unanswered.clone()));
+    // A socket for both families gives IPv4 peers as ::ffff:a.b.c.d; everybody else knows them as a.b.c.d.
+    let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+    let ends = (plain(remote), plain(local));
+    let peer = Arc::new(Peer::new(id, ends, &context.limits, context.unanswered.clone()));
     context.peers.borrow_mut().insert(id, peer.clone());
     if *context.stop.borrow() {
         peer.close();
@@ -348,14 +402,10 @@ async fn serve<S: Service>(
     let id = peer.id();
     let scratch = context.scratch.clone();
     let limits = context.limits;
-    let (kept, known, shared) = (service.clone(), peer.clone(), turn.clone());
+    let (kept, known) = (service.clone(), peer.clone());
     let served = spawn_local(Connection { stream, peer, service, turn, scratch, limits }.run()).await;
     if served.is_err() {
-        // A handler panicked. What it staged must not reach another connection's answers.
         tracing::error!(remote = %known.remote(), "a request could not be served and its connection was ended");
-        if let Ok(mut turn) = shared.try_borrow_mut() {
-            *turn = kept.turn();
-        }
         known.mark_closed();
         kept.closed(&known);
     }

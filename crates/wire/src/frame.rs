@@ -113,7 +113,16 @@ impl<'a> Command<'a> {
     /// Decodes a whole frame, `bytes` starting at its length prefix. JSON strings are unescaped inside `bytes`.
     pub fn decode(bytes: &'a mut [u8]) -> Result<Self, FrameError> {
         let mut pairs = Pairs::default();
-        let parts = decode_parts(bytes, &mut pairs)?;
+        let parts = decode_parts(bytes, &mut pairs, Empty::Null)?;
+        let fields = Fields::owned(parts.header, pairs);
+        Ok(parts.into_command(fields))
+    }
+
+    /// [`Command::decode`] of a frame this process wrote: empty fields are kept in the binary encoding as well, so that it
+    /// can hold any command.
+    pub fn decode_own(bytes: &'a mut [u8]) -> Result<Self, FrameError> {
+        let mut pairs = Pairs::default();
+        let parts = decode_parts(bytes, &mut pairs, Empty::Kept)?;
         let fields = Fields::owned(parts.header, pairs);
         Ok(parts.into_command(fields))
     }
@@ -121,7 +130,7 @@ impl<'a> Command<'a> {
     /// [`Command::decode`] with memory that is used again, for those who decode many commands.
     pub fn decode_with(bytes: &'a mut [u8], pairs: &'a mut Pairs) -> Result<Self, FrameError> {
         pairs.clear();
-        let parts = decode_parts(bytes, pairs)?;
+        let parts = decode_parts(bytes, pairs, Empty::Null)?;
         let fields = Fields::borrowed(parts.header, pairs);
         Ok(parts.into_command(fields))
     }
@@ -140,6 +149,15 @@ impl<'a> Command<'a> {
     pub fn reply(&self, code: i32) -> Head<'static> {
         Head::response(self.encoding, code, self.opaque)
     }
+}
+
+/// What an empty value of the binary encoding is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Empty {
+    /// Nothing, as Java reads it.
+    Null,
+    /// Itself.
+    Kept,
 }
 
 /// A frame taken apart, before its fields are tied to memory.
@@ -168,7 +186,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn decode_parts<'a>(bytes: &'a mut [u8], pairs: &mut Pairs) -> Result<Parts<'a>, FrameError> {
+fn decode_parts<'a>(bytes: &'a mut [u8], pairs: &mut Pairs, empty: Empty) -> Result<Parts<'a>, FrameError> {
     let available = bytes.len().saturating_sub(4);
     let prefix = bytes.get(4..8).ok_or(FrameError::HeaderLength { header: 0, frame: available })?;
     let encoding = prefix[0];
@@ -179,7 +197,7 @@ fn decode_parts<'a>(bytes: &'a mut [u8], pairs: &mut Pairs) -> Result<Parts<'a>,
     let (header, body) = bytes[8..].split_at_mut(header_len);
     let (encoding, raw) = match encoding {
         0 => (Encoding::Json, json::decode(header, pairs)?),
-        1 => (Encoding::Binary, binary::decode(header, pairs)?),
+        1 => (Encoding::Binary, binary::decode(header, pairs, empty)?),
         other => return Err(FrameError::Encoding(other)),
     };
     Ok(Parts { encoding, raw, header, body })

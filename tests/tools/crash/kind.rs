@@ -88,11 +88,14 @@ impl Kind {
         let sync = self.sync && self.planted != Planted::UnflushedAcknowledgement;
         let mode = if sync { "SYNC_FLUSH" } else { "ASYNC_FLUSH" };
         // A planted bug must not be saved by a flush that came by chance.
-        let interval =
-            if self.planted == Planted::Nothing { self.flush_interval.as_millis() } else { 60_000 };
+        let is_planted = self.planted != Planted::Nothing;
+        let interval = if is_planted { 60_000 } else { self.flush_interval.as_millis() };
+        // Offsets that are saved make the log be flushed; in every second store they are all the time.
+        let offsets = if is_planted || self.seed % 2 == 0 { 60_000 } else { 20 };
         vec![
             format!("flushDiskType={mode}"),
             format!("flushIntervalCommitLog={interval}"),
+            format!("flushConsumerOffsetInterval={offsets}"),
             format!("flushIntervalConsumeQueue={}", self.checkpoint_ms),
             format!("mappedFileSizeCommitLog={}", self.log_file),
             format!("mappedFileSizeConsumeQueue={}", self.queue_file),

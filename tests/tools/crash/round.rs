@@ -99,8 +99,10 @@ pub fn settle(
     judge.begin(histories);
     seen.into_iter().for_each(|read| judge.read(read));
     let mut connection = Connection::open(server.setup().broker())?;
+    let committed = read::committed(&mut connection, TOPIC, from.len())?;
     let ends = read::drain(&mut connection, TOPIC, from, |read| judge.read(read))?;
     judge.end(promise, &ends);
+    judge.positions(&committed, &ends);
     Ok(())
 }
 

@@ -13,8 +13,9 @@ use wire::codes::{request, response};
 use wire::frame::{Encoding, FrameWriter};
 
 use super::Question;
+use crate::Refusal;
 use crate::broker::Broker;
-use crate::{Refusal, register};
+use crate::register::Silent;
 
 /// What a name server said counts so long (`loadBalancePollNameServerInterval`).
 const KEPT_MS: i64 = 30_000;
@@ -146,7 +147,7 @@ async fn fetch(
     for name_server in broker.config.name_servers() {
         let peer = match peers.get(&name_server).filter(|peer| !peer.is_closed()) {
             Some(peer) => peer.clone(),
-            None => match register::connect(workers, &name_server).await {
+            None => match workers.dial_name(&name_server, Arc::new(Silent)).await {
                 Ok(peer) => peers.entry(name_server.clone()).insert_entry(peer).get().clone(),
                 Err(error) => {
                     tracing::warn!(%name_server, %error, "the name server cannot be asked for the queues of a topic");

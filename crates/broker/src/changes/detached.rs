@@ -43,7 +43,34 @@ impl Detached {
     /// Calls `serve` with the request as it came, and whether that was on the second port.
     pub(super) fn with(&mut self, serve: impl FnOnce(&Command<'_>, bool)) {
         let (encoding, version, language) = (self.encoding, self.version, self.language);
-        let command = Command::decode(&mut self.frame).expect("it was written by `new`");
+        let command = Command::decode_own(&mut self.frame).expect("it was written by `new`");
         serve(&Command { encoding, version, language, ..command }, self.fast);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_are_empty_are_kept() {
+        let text = br#"{"code":310,"opaque":7,"flag":0,"version":5,"language":"JAVA","extFields":{"a":"","b":"T\u0001"}}"#;
+        let mut frame = Vec::new();
+        frame.extend_from_slice(&(text.len() as u32 + 4 + 2).to_be_bytes());
+        frame.extend_from_slice(&(text.len() as u32).to_be_bytes());
+        frame.extend_from_slice(text);
+        frame.extend_from_slice(b"hi");
+        let command = Command::decode(&mut frame).unwrap();
+        let mut detached = Detached::new(&command, true, 0);
+        let mut served = 0;
+        for _ in 0..2 {
+            detached.with(|command, fast| {
+                served += 1;
+                assert_eq!((command.fields.text("a"), command.fields.text("b")), (Some(""), Some("T\u{1}")));
+                let found = (command.code, command.opaque, command.encoding, command.body, fast);
+                assert_eq!(found, (310, 7, Encoding::Json, b"hi".as_slice(), true));
+            });
+        }
+        assert_eq!(served, 2);
     }
 }

@@ -88,15 +88,13 @@ properties! {
     "brokerClusterName" Restart "cluster the broker belongs to" { broker_cluster_name = name, show }
     "brokerName" Restart "name of the broker; masters and slaves of one group have the same" { broker_name = name, show }
     "brokerId" Restart "0 for a master" { broker_id = |text| number(text, -1..=i64::MAX), show }
-    "brokerIP1" Restart "address clients are told to use" {
-        broker_ip1 = |text| address::<IpText>(text).map(|text| text.0), show
-    }
+    "brokerIP1" Restart "address clients are told to use, or a name they can resolve" { broker_ip1 = host, show }
     "bindAddress" Restart "address to listen on" { bind_address = address, show }
     "listenPort" Restart "port to listen on; the port two below is the second one" {
         listen_port = |text| number(text, 1..=65_535), show
     }
     "namesrvAddr" Restart "name servers, host:port separated by ;" { namesrv_addr = optional, show_optional }
-    "registerNameServerPeriod" Live "milliseconds between registrations with the name servers" {
+    "registerNameServerPeriod" Live "milliseconds between registrations with the name servers; a minute at most" {
         register_name_server_period_ms = |text| number(text, 1000..=DAY_MS), show
     }
     "enablePropertyFilter" Live "consumers may filter by SQL92" { enable_property_filter = flag, show }
@@ -416,12 +414,19 @@ const SCAN: Property = Property {
     },
 };
 
-/// An IP address kept as text.
-struct IpText(String);
-
-impl From<std::net::IpAddr> for IpText {
-    fn from(ip: std::net::IpAddr) -> Self {
-        Self(ip.to_string())
+/// An address without brackets, or the name of a machine.
+fn host(text: &str) -> Result<String, Fault> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let is_name = || {
+        let is_fit = |letter: u8| letter.is_ascii_alphanumeric() || b"-._".contains(&letter);
+        bare.len() <= 253
+            && bare.bytes().all(is_fit)
+            && bare.bytes().any(|letter| letter.is_ascii_alphabetic())
+    };
+    match bare.parse::<std::net::IpAddr>() {
+        Ok(ip) => Ok(ip.to_string()),
+        Err(_) if is_name() => Ok(bare.to_owned()),
+        Err(_) => Err(Fault::Refused("expected an IP address or the name of a machine".to_owned())),
     }
 }
 

@@ -188,7 +188,8 @@ fn what_must_not_be_ignored_stops_the_start_and_names_the_setting() {
     }
     refused("messageDelayLevel=1s 5x\n", "messageDelayLevel=1s 5x cannot be used: expected delays");
     refused("messageDelayLevel=\n", "expected delays");
-    refused("brokerIP1=example.org\n", "brokerIP1=example.org cannot be used: expected an IP address");
+    refused("brokerIP1=10.0.0\n", "brokerIP1=10.0.0 cannot be used: expected an IP address or the name");
+    refused("brokerIP1=a b\n", "expected an IP address or the name of a machine");
     refused("replicasPerDiskPartition=2\n", "limit each one with commitLogRetentionBytes instead");
     refused("unconsumedDataPolicy=KEEP\n", "expected PROTECT or DROP or REJECT");
     refused("a=\\u12\n", "line 1: expected four hexadecimal digits");

@@ -41,9 +41,8 @@ pub(super) fn topic(text: &str) -> Result<String, Fault> {
 }
 
 /// An IP address.
-pub(super) fn address<T: From<IpAddr>>(text: &str) -> Result<T, Fault> {
-    let address = text.parse::<IpAddr>();
-    address.map(T::from).map_err(|_| Fault::Refused("expected an IP address, as 192.168.1.10".to_owned()))
+pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
+    text.parse().map_err(|_| Fault::Refused("expected an IP address, as 192.168.1.10".to_owned()))
 }
 
 /// A value of the wrong kind stops the start: a promise depends on it.

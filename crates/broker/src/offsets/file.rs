@@ -21,7 +21,11 @@ type Table = BTreeMap<String, BTreeMap<i32, i64>>;
 
 impl Offsets {
     /// Writes the file when something changed since the last time. A commit during the write counts for the next one.
-    pub(crate) fn save(&self, now_ms: i64) -> Result<(), persist::Error> {
+    ///
+    /// `settled` waits until everything that is stored by now is on disk, and says whether it is. After a power cut a
+    /// position ahead of its queue would pass over the messages that come there next, and one behind a message that was
+    /// given back would outlive the copy; so what cannot become durable is not written.
+    pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<(), persist::Error> {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.changed.swap(false, Ordering::AcqRel) {
             return Ok(());
@@ -29,6 +33,10 @@ impl Offsets {
         let mut version = book.version;
         version.advance(0, now_ms);
         let mut file = self.table();
+        if !settled() {
+            self.changed.store(true, Ordering::Release);
+            return Ok(());
+        }
         file.data_version = version;
         file.extra.extend(book.extra.clone());
         if self.light {

@@ -174,7 +174,7 @@ fn a_file_of_java_loads_and_survives_a_rewrite() {
     assert_eq!(offsets.table().pull_offset_table, java.pull_offset_table);
     assert_eq!(offsets.table().extra, java.extra, "the topics by group are derived as in Java");
     offsets.commit("GID_1", "TopicN", 1, 9);
-    offsets.save(77).unwrap();
+    offsets.save(77, || true).unwrap();
     let rewritten: ConsumerOffsetTable =
         persist::read(&scene.folder.path().join("consumerOffset.json")).unwrap().unwrap();
     assert_eq!(rewritten.offset_table["TopicN@GID_1"], BTreeMap::from([(0, 4), (1, 9)]));
@@ -185,20 +185,44 @@ fn a_file_of_java_loads_and_survives_a_rewrite() {
 fn an_idle_broker_does_not_rewrite_its_file() {
     let scene = Scene::new();
     let path = scene.folder.path().join("consumerOffset.json");
-    scene.offsets.save(1).unwrap();
+    scene.offsets.save(1, || true).unwrap();
     assert!(!path.exists());
     scene.offsets.commit("g", "T", 0, 5);
-    scene.offsets.save(2).unwrap();
+    scene.offsets.save(2, || true).unwrap();
     std::fs::remove_file(&path).unwrap();
     scene.offsets.commit("g", "T", 0, 5);
     scene.offsets.note_pull(&scene.offsets.reader("g", "T"), 1, 6, 1, 100);
-    scene.offsets.save(3).unwrap();
+    scene.offsets.save(3, || true).unwrap();
     assert!(path.exists(), "a pull moved");
     std::fs::remove_file(&path).unwrap();
     scene.offsets.commit("g", "T", 0, 5);
     scene.offsets.note_pull(&scene.offsets.reader("g", "T"), 1, 6, 1, 100);
-    scene.offsets.save(4).unwrap();
+    scene.offsets.save(4, || true).unwrap();
     assert!(!path.exists());
+}
+
+#[test]
+fn positions_wait_for_the_messages_they_speak_of() {
+    let scene = Scene::new();
+    scene.offsets.commit("g", "T", 0, 5);
+    scene
+        .offsets
+        .save(1, || {
+            scene.offsets.commit("g", "T", 0, 6);
+            false
+        })
+        .unwrap();
+    assert_eq!(scene.reopened().committed("g", "T", 0), None);
+    scene
+        .offsets
+        .save(2, || {
+            scene.offsets.commit("g", "T", 0, 7);
+            true
+        })
+        .unwrap();
+    assert_eq!(scene.reopened().committed("g", "T", 0), Some(6), "7 may be ahead of what is on disk");
+    scene.offsets.save(3, || true).unwrap();
+    assert_eq!(scene.reopened().committed("g", "T", 0), Some(7));
 }
 
 #[test]
@@ -207,9 +231,9 @@ fn a_failed_save_is_tried_again() {
     let obstacle = scene.folder.path().join("consumerOffset.json.tmp");
     std::fs::create_dir(&obstacle).unwrap();
     scene.offsets.commit("g", "T", 0, 5);
-    assert!(scene.offsets.save(1).unwrap_err().to_string().contains("consumerOffset.json.tmp"));
+    assert!(scene.offsets.save(1, || true).unwrap_err().to_string().contains("consumerOffset.json.tmp"));
     std::fs::remove_dir(&obstacle).unwrap();
-    scene.offsets.save(2).unwrap();
+    scene.offsets.save(2, || true).unwrap();
     assert_eq!(scene.reopened().committed("g", "T", 0), Some(5));
 }
 
@@ -231,7 +255,7 @@ fn deleted_groups_and_topics_are_forgotten() {
     scene.offsets.forget_topic("T");
     check(&[]);
     assert_eq!(scene.offsets.resets.load(Ordering::Relaxed), 0);
-    scene.offsets.save(1).unwrap();
+    scene.offsets.save(1, || true).unwrap();
     assert!(scene.reopened().table().offset_table.is_empty());
 }
 
@@ -288,7 +312,7 @@ proptest! {
                     resets.retain(|(g, _, _), _| *g != group);
                 }
                 Step::Reopen => {
-                    offsets.save(now_ms).unwrap();
+                    offsets.save(now_ms, || true).unwrap();
                     offsets = scene.reopened();
                     resets.clear();
                 }

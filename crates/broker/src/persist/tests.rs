@@ -57,6 +57,15 @@ fn missing_and_empty_files_fall_back_to_the_copy() {
 }
 
 #[test]
+fn an_empty_file_does_not_become_the_copy() {
+    let copy = r#"{"T@g":{"0":7}}"#;
+    let folder = check(&[("t.json", ""), ("t.json.bak", copy)], Ok(Some(table(7))));
+    write(&folder.path().join("t.json"), &table(8)).unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("t.json.bak")).unwrap(), copy);
+    assert_eq!(read(&folder.path().join("t.json")).unwrap(), Some(table(8)));
+}
+
+#[test]
 fn a_broken_file_is_kept_under_another_name() {
     let folder = check(&[("t.json", "{\"T@g"), ("t.json.bak", r#"{"T@g":{0:7}}"#)], Ok(Some(table(7))));
     assert_eq!(fs::read_to_string(folder.path().join("t.json.broken")).unwrap(), "{\"T@g");

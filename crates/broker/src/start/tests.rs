@@ -34,3 +34,24 @@ fn a_start_that_fails_leaves_no_crash_mark() {
         assert!(!root.join("abort").exists(), "{name}");
     }
 }
+
+#[test]
+fn without_a_way_out_the_address_is_one_of_the_networks() {
+    let ours = |address: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(address));
+    let table = format!(
+        "Iface Destination Gateway\neth0 00000000 0102A8C0\nlo {}\ndocker0 {}\neth1 {}\n",
+        ours([127, 0, 0, 0]),
+        ours([172, 17, 0, 0]),
+        ours([10, 1, 0, 0])
+    );
+    assert_eq!(neighbours(&table).collect::<Vec<_>>(), [Ipv4Addr::new(10, 1, 0, 1)]);
+    assert_eq!(source_towards(Ipv4Addr::LOCALHOST.into()), None, "nobody else reaches us there");
+}
+
+#[test]
+fn the_name_of_a_broker_is_resolved_once() {
+    assert_eq!(own_ip("10.1.2.3").unwrap(), IpAddr::from([10, 1, 2, 3]));
+    assert_eq!(own_ip("localhost").unwrap(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let refused = own_ip("nobody.invalid").unwrap_err().to_string();
+    assert!(refused.starts_with("brokerIP1=nobody.invalid does not resolve ("), "{refused}");
+}

@@ -38,9 +38,10 @@ fn odd_keys_and_values_are_warnings() {
 
 #[test]
 fn locked_keys_are_those_of_the_black_list_and_the_home() {
-    let config = Config::new(Path::new("/home"));
-    for key in ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"] {
+    let mut config = Config::new(Path::new("/home"));
+    assert!(!config.is_locked("listenPort"));
+    config.read(b"configBlackList=listenPort").unwrap();
+    for key in ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome", "listenPort"] {
         assert!(config.is_locked(key), "{key}");
     }
-    assert!(!config.is_locked("listenPort"));
 }

@@ -87,6 +87,12 @@ impl Desk {
         errand.finish(&body)
     }
 
+    /// `GET_SYSTEM_TOPIC_LIST_FROM_NS`, which no setting forbids.
+    pub(super) fn system_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let body = json::to_vec(&self.routes().system_topics());
+        errand.finish(&body)
+    }
+
     /// The lists of some topics.
     pub(super) fn some_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         if !self.config().enable_topic_list {
@@ -94,10 +100,6 @@ impl Desk {
         }
         let routes = self.routes();
         let topic_list = match errand.command.code {
-            request::GET_SYSTEM_TOPIC_LIST_FROM_NS => {
-                let body = json::to_vec(&routes.system_topics());
-                return errand.finish(&body);
-            }
             request::GET_TOPICS_BY_CLUSTER => routes.topics_of(errand.command.fields.need("cluster")?),
             request::GET_UNIT_TOPIC_LIST => routes.unit_topics(Units::Unit),
             request::GET_HAS_UNIT_SUB_TOPIC_LIST => routes.unit_topics(Units::Subscribed),

@@ -56,8 +56,8 @@ pub struct TlsSettings {
     pub verify_client: bool,
     /// `tls.server.trustCertPath`: who signs callers' certificates.
     pub server_trust: Option<PathBuf>,
-    /// `tls.enable`: whether connections we open are encrypted.
-    pub client_enabled: bool,
+    /// `tls.enable`: whether connections we open are encrypted. Unless it is set, they are when those that arrive must be.
+    pub client_enabled: Option<bool>,
     /// `tls.client.certPath`, `tls.client.keyPath`, `tls.client.keyPassword`.
     pub client: Option<Identity>,
     /// `tls.client.authServer`: whether a server's certificate must be trusted.
@@ -134,7 +134,7 @@ impl TlsSettings {
             "tls.server.need.client.auth" => self.client_auth = client_auth(key, value)?,
             "tls.server.authClient" => self.verify_client = yes(),
             "tls.server.trustCertPath" => self.server_trust = path(),
-            "tls.enable" | "useTLS" => self.client_enabled = yes(),
+            "tls.enable" | "useTLS" => self.client_enabled = Some(yes()),
             "tls.client.certPath" => self.client.get_or_insert_default().certificate = value.into(),
             "tls.client.keyPath" => self.client.get_or_insert_default().key = value.into(),
             "tls.client.keyPassword" => self.client.get_or_insert_default().password = password(value),

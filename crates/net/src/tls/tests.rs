@@ -76,7 +76,7 @@ fn check(server: &TlsSettings, callers: &[(&TlsSettings, bool)]) {
 }
 
 fn calling() -> TlsSettings {
-    TlsSettings { client_enabled: true, ..TlsSettings::default() }
+    TlsSettings { client_enabled: Some(true), ..TlsSettings::default() }
 }
 
 #[test]

@@ -271,7 +271,9 @@ fn a_handler_that_panics_ends_its_connection_and_no_other() {
     let (workers, address, probe) = served(Limits::default());
     let mut others: Vec<_> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut broken = TcpStream::connect(address).unwrap();
-    broken.write_all(&request(PANIC, 1, b"")).unwrap();
+    // One that was answered already is ahead of it: its answer is nobody else's.
+    let frames = [request(ECHO, 1, b"staged"), request(PANIC, 1, b"")].concat();
+    broken.write_all(&frames).unwrap();
     assert!(closes(&mut broken));
     for other in &mut others {
         other.write_all(&request(ECHO, 2, b"alive")).unwrap();
@@ -280,6 +282,40 @@ fn a_handler_that_panics_ends_its_connection_and_no_other() {
     drop(others);
     workers.shutdown();
     assert_eq!(probe.closed.load(Ordering::SeqCst), 5);
+}
+
+#[test]
+fn any_address_means_both_families_and_peers_keep_their_own() {
+    let (workers, probe) =
+        (Workers::start("both", 1, Limits::default()).unwrap(), Arc::new(Probe::default()));
+    let address = workers.listen("0.0.0.0:0".parse().unwrap(), probe.clone()).unwrap();
+    assert_eq!(address.ip().to_string(), "0.0.0.0");
+    let mut stream = TcpStream::connect(("127.0.0.1", address.port())).unwrap();
+    stream.write_all(&request(LATER, 1, b"")).unwrap();
+    until(|| !probe.held.lock().unwrap().is_empty());
+    assert_eq!(probe.held.lock().unwrap()[0].0.remote(), stream.local_addr().unwrap());
+    match TcpStream::connect(("::1", address.port())) {
+        Ok(mut stream) => {
+            stream.write_all(&request(ECHO, 2, b"six")).unwrap();
+            assert_eq!(answer(&mut stream), (0, 2, b"six".to_vec()));
+        }
+        Err(error) => eprintln!("SKIPPED: this machine has no IPv6 loopback ({error})"),
+    }
+    workers.shutdown();
+}
+
+#[test]
+fn every_address_of_a_name_is_tried() {
+    let (workers, address, _) = served(Limits::default());
+    block_on(async {
+        let found = net::resolve(&format!("localhost:{}", address.port())).await.unwrap();
+        assert!(found.is_sorted_by_key(SocketAddr::is_ipv6), "{found:?}");
+        let name = format!("localhost:{}", address.port());
+        let peer = workers.dial_name(&name, Arc::new(Probe::default())).await.unwrap();
+        assert_eq!(peer.remote(), address);
+        assert!(workers.dial_name("nobody.invalid:1", Arc::new(Probe::default())).await.is_err());
+    });
+    workers.shutdown();
 }
 
 impl Probe {

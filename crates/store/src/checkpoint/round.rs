@@ -212,9 +212,12 @@ impl Shared {
     /// Changes the page and makes it durable.
     fn save_page(&self, change: impl FnOnce(&mut Checkpoint)) -> Result<(), Interrupted> {
         let mut page = lock(&self.page);
-        change(&mut page);
+        let mut changed = *page;
+        change(&mut changed);
         let path = self.config.root.join("checkpoint");
-        page.save(&*self.disk, &path).map_err(|error| self.failed("writing the checkpoint", error))
+        changed.save(&*self.disk, &path).map_err(|error| self.failed("writing the checkpoint", error))?;
+        *page = changed;
+        Ok(())
     }
 
     /// Says that key index files up to this time are durable. Two threads may say so at once: a file whose header says more

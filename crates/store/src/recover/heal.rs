@@ -29,6 +29,8 @@ const UNITS_MAX: usize = 1 << 20;
 /// How often the log says how far a rebuild is.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
+/// Pause after a rebuild that failed, before it is tried again: a disk that was full or gave an error may not be for long.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
 
@@ -61,6 +63,8 @@ struct State {
     /// Whether the log's start moved since the queues' minima were taken down.
     correct_minima: bool,
     lost: Vec<Arc<Queue>>,
+    /// When a rebuild that failed is tried again.
+    retry: Option<Instant>,
     progress: Progress,
     is_busy: bool,
     stopped: bool,
@@ -166,22 +170,26 @@ impl Shared {
     }
 
     fn rebuild_or_rest(&self) {
-        let lost = lock(&self.healer.state).lost.clone();
-        if !lost.is_empty() {
-            if let Err(error) = self.rebuild(&lost) {
-                tracing::error!(%error, "queues cannot be rebuilt now; their lost parts stay unreadable");
-                lock(&self.healer.state).lost.clear();
+        let (lost, retry) = {
+            let state = lock(&self.healer.state);
+            (state.lost.clone(), state.retry.filter(|retry| *retry > Instant::now()))
+        };
+        if !lost.is_empty() && retry.is_none() {
+            let rebuilt = self.rebuild(&lost);
+            if let Err(error) = &rebuilt {
+                tracing::error!(%error, "queues cannot be rebuilt now; until they are, their lost parts are unreadable");
             }
+            lock(&self.healer.state).retry = rebuilt.err().map(|_| Instant::now() + RETRY_PAUSE);
             return;
         }
         let mut state = lock(&self.healer.state);
-        state.is_busy = self.queues.open.has_reports();
-        if state.is_busy {
+        if self.queues.open.has_reports() {
             return;
         }
+        state.is_busy = !state.lost.is_empty();
         drop(state);
         self.healer.idle.notify_all();
-        self.healer.wake.sleep(None);
+        self.healer.wake.sleep(retry);
     }
 
     /// Looks at a queue's files and puts it on the list of lost ones when they are not as they must be.
@@ -209,6 +217,7 @@ impl Shared {
         state.is_busy = true;
         if !state.lost.iter().any(|other| Arc::ptr_eq(other, queue)) {
             state.lost.push(queue.clone());
+            state.retry = None;
         }
         drop(state);
         self.healer.wake.wake();

@@ -97,6 +97,25 @@ fn a_unit_that_leads_to_another_message_is_seen_and_rebuilt() {
 }
 
 #[test]
+fn a_rebuild_that_found_no_space_is_tried_again() {
+    let disk = closed(10);
+    disk.remove(Path::new("/store/consumequeue/TopicA/0/00000000000000000000")).unwrap();
+    disk.faults(|faults| faults.fails_below = Some("/store/consumequeue".into()));
+    let store = open(&disk);
+    let queue = store.find_queue("TopicA", 0).unwrap();
+    let read = || queue.units_blocking(QueueOffset::ZERO, 10, &mut Vec::new());
+    while !matches!(read(), Err(ReadError::Rebuilding { .. })) {
+        std::thread::yield_now();
+    }
+    // Long enough for the first try, which cannot succeed.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(matches!(read(), Err(ReadError::Rebuilding { .. })));
+    disk.faults(|faults| faults.fails_below = None);
+    store.wait_healed();
+    assert_eq!(units(&queue).len(), 10);
+}
+
+#[test]
 fn damaged_and_missing_digests_cost_nothing_but_the_check() {
     for at in [0, 5, 9, 14, 511] {
         let disk = closed(10);

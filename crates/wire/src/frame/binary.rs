@@ -1,11 +1,11 @@
 //! The `ROCKETMQ` binary header (`RocketMQSerializable`).
 
-use super::{FrameError, RawHeader};
+use super::{Empty, FrameError, RawHeader};
 use crate::codes::Language;
 use crate::fields::{Pair, Pairs};
 
 /// Reads a binary header; ranges are relative to `header`.
-pub(super) fn decode(header: &[u8], pairs: &mut Pairs) -> Result<RawHeader, FrameError> {
+pub(super) fn decode(header: &[u8], pairs: &mut Pairs, empty: Empty) -> Result<RawHeader, FrameError> {
     let mut cursor = Cursor { bytes: header, at: 0 };
     let code = i32::from(i16::from_be_bytes(cursor.array()?));
     let language = Language::from_byte(cursor.array::<1>()?[0]);
@@ -26,8 +26,8 @@ pub(super) fn decode(header: &[u8], pairs: &mut Pairs) -> Result<RawHeader, Fram
         let value_len = cursor.length32()?;
         let value = cursor.range(value_len)?;
         // Java decodes a zero-length string as null and leaves such pairs out.
-        let empty = key_len == 0 || value_len == 0;
-        if !empty && !pairs.push(Pair { key, value }) {
+        let is_null = key_len == 0 || value_len == 0 && empty == Empty::Null;
+        if !is_null && !pairs.push(Pair { key, value }) {
             return Err(cursor.error("too many header fields"));
         }
     }
