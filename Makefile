@@ -47,6 +47,9 @@ bench: build
 bench-quick: build
 	bench/run --quick
 
+clean:
+	$(CARGO) clean
+
 # Coverage-guided fuzzing of every codec, one minute each; needs a nightly toolchain and cargo-fuzz.
 fuzz:
 	tests/tools/fuzz

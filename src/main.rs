@@ -33,7 +33,15 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Store(command) => return store_command::run(&command),
         Command::Serve(serve) => serve::run(serve).map_err(|error| error.to_string()),
-        Command::Lab(lab) => lab::run(lab).map_err(|error| error.to_string()),
+        Command::Lab(lab) => match lab::run(lab) {
+            // The lab reads its flags itself; wrong ones end as those of the others do.
+            Err(lab::Error::Usage(text)) => text.exit(),
+            Err(error @ lab::Error::Flag { .. }) => {
+                eprintln!("vostok: {error}");
+                return ExitCode::from(2);
+            }
+            ended => ended.map_err(|error| error.to_string()),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -89,6 +89,14 @@ fn a_pause_is_seen_by_open_and_closed_loops_alike() {
     assert!(closed.abs_diff(open) * 10 <= open, "closed loop: {closed} us, open loop: {open} us");
 }
 
+#[test]
+fn wrong_flags_of_the_lab_end_as_those_of_the_server() {
+    for line in ["lab producer -w abc", "lab nothing", "lab safe-tps --rate 5", "serve --nothing"] {
+        let mut command = vostok(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(command.stderr(Stdio::null()).status().unwrap().code(), Some(2), "{line}");
+    }
+}
+
 /// Every second of every repeat of a run, cell by cell.
 fn cells(run: &Path) -> Vec<(lab::archive::Factors, Vec<lab::archive::LoadSecond>)> {
     let record = Archive::open(run).unwrap().record().unwrap();
@@ -108,7 +116,7 @@ fn every_way_to_send_and_consume_reaches_the_consumers() {
         let times =
             ["--warmup", "1", "--duration", "4", "--repeats", "1", "--no-selftest", "--free-min", "0"];
         // Slow enough for any machine, and one-way sends need a rate.
-        let load = ["--rate", "200", "--groups", "2"];
+        let load = ["--rate", "200", "--groups", "2", "--consumers", "2"];
         assert!(vostok(&[&fixed[..], &times, &load, more].concat()).status().unwrap().success());
         cells(&out)
     };

@@ -28,11 +28,13 @@ mod slo;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use directory::plain;
 pub use directory::{Archive, CellDirectory, RepeatDirectory};
+pub(crate) use directory::{plain, run_directory};
 pub use histograms::{Histograms, Interval, LATENCY, corrected, empty_histogram, read_histograms};
 pub(crate) use histograms::{decode, encode};
-pub use plan::{BrokerFile, Cell, Factors, HostFile, Phase, Roofline, RunFile, Target, TargetKind};
+pub use plan::{
+    BrokerFile, Cell, FLUSH, Factors, HostFile, Phase, Roofline, RunFile, SETTING, Target, TargetKind,
+};
 pub use record::{Record, RecordedCell, Repeat, Window};
 pub use rows::{Rows, read_rows};
 pub use series::{BrokerSecond, Event, HostSecond, LoadSecond};

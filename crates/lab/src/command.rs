@@ -1,12 +1,14 @@
 //! `vostok lab TOOL …`: which tool, with which flags.
 
 mod argv;
+mod fill;
 mod flags;
 mod scene;
 #[cfg(test)]
 mod tests;
 mod vary;
 
+pub use fill::Fill;
 pub use flags::{
     BatchProducerFlags, Bool, Compression, ConsumerFlags, EchoFlags, LineFormat, ProducerFlags, Run, Sending,
     TransactionProducerFlags,

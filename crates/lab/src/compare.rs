@@ -7,7 +7,7 @@ pub use cost::Cost;
 pub use page::chapter;
 
 use crate::Error;
-use crate::archive::Record;
+use crate::archive::{Record, run_directory};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::scale::{self, ScaleOut};
@@ -23,11 +23,11 @@ const PLANNED: f64 = 0.7;
 /// Flags of `vostok lab compare`.
 #[derive(clap::Args, Debug, Clone)]
 pub struct CompareFlags {
-    /// Directory of the run to compare with.
-    #[arg(value_name = "A")]
+    /// Directory of the run to compare with, or a file in it such as run.json.
+    #[arg(value_name = "A", value_parser = run_directory)]
     first: PathBuf,
     /// Directory of the run that is compared.
-    #[arg(value_name = "B")]
+    #[arg(value_name = "B", value_parser = run_directory)]
     second: PathBuf,
     /// What one of them costs, e.g. `A=6900cny/mo`; also per `h`, `day` or `y`.
     #[arg(long, value_name = "RUN=PRICE")]
@@ -142,6 +142,7 @@ impl Comparison {
             "cells: {better} better, {equal} equal, {worse} worse; {out} invalid in one, {unmatched} in one run only",
             "用例：更优 {better}，相当 {equal}，更差 {worse}；{out} 个在一方无效，{unmatched} 个仅一方有"
         ));
+        lines.extend(self.versus.modes.iter().cloned());
         if let Some(ratio) = &self.versus.capacity {
             let (value, times) = (ratio_text(ratio), numbers::short(ratio.mean));
             lines.push(both!(

@@ -46,18 +46,21 @@ fn group(flags: &ConsumerFlags, now_ms: i64) -> String {
 
 /// The expression of the file, if a filter is asked for.
 fn expression(flags: &ConsumerFlags) -> Result<Option<Expression>, Error> {
-    let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
-    let kind = match flags.filter_type.as_deref() {
-        None => return Ok(None),
-        Some("TAG") => Expression::Tags,
-        Some("SQL92") => Expression::Sql,
-        Some(_) => return refused("-f", "expected TAG or SQL92"),
+    let refused = |flag, why| Error::Flag { flag, why };
+    let kind = match (flags.filter_type.as_deref(), &flags.expression_file) {
+        (None, None) => return Ok(None),
+        (None, Some(_)) => return Err(refused("-e", "needs -f TAG or -f SQL92 beside it".to_owned())),
+        (Some("TAG"), _) => Expression::Tags,
+        (Some("SQL92"), _) => Expression::Sql,
+        (Some(other), _) => return Err(refused("-f", format!("expected TAG or SQL92, found {other:?}"))),
     };
     let Some(path) = &flags.expression_file else {
-        return refused("-f", "needs -e with the path of a file that holds the expression");
+        let why = "needs -e with the path of a file that holds the expression";
+        return Err(refused("-f", why.to_owned()));
     };
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|source| Error::File { path: path.clone(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| {
+        refused("-e", format!("expected a file that holds the expression, found {path:?}: {source}"))
+    })?;
     Ok(Some(kind(text.trim().to_owned())))
 }
 

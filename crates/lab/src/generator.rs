@@ -24,8 +24,9 @@ use crate::load::{Clock, Lane, LaneOptions, Pace, keep};
 use crate::report::{Snapshot, Tally};
 use crate::session::{self, Place};
 use crate::transaction_producer::Ending;
-use client::{Client, Config, PushConsumer};
+use client::{Client, Config};
 use net::Workers;
+use push::Pusher;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +47,7 @@ pub struct Generator {
     reading: Arc<Reading>,
     lanes: Vec<Arc<Lane<Mix>>>,
     readers: Vec<Arc<Reader>>,
-    pushers: Vec<PushConsumer>,
+    pushers: Vec<Pusher>,
     keepers: JoinSet<()>,
     places: Vec<Place>,
     ledger: Option<Arc<Ledger>>,
@@ -168,10 +169,13 @@ impl Generator {
         for number in 0..workload.groups {
             for index in 0..self.places.len() {
                 let place = &self.places[index];
+                let address = place.address;
                 let queues = reader::positions(&self.client, workload, (number, place)).await?;
-                let counted = (self.clock, self.reading.clone(), check.clone());
-                let reader = Reader::new(workload, number, (place.address, queues), counted);
-                self.read(Arc::new(reader));
+                for share in shares(&queues, workload.consumers) {
+                    let counted = (self.clock, self.reading.clone(), check.clone());
+                    let reader = Reader::new(workload, number, (address, share.to_vec()), counted);
+                    self.read(Arc::new(reader));
+                }
             }
         }
         Ok(())
@@ -263,6 +267,14 @@ impl Generator {
         self.workers.shutdown();
         self.client.shutdown();
     }
+}
+
+/// The queues of each of so many consumers, neighbours and evenly; who would have none is left out.
+fn shares<T>(queues: &[T], consumers: u32) -> impl Iterator<Item = &[T]> {
+    let consumers = consumers.max(1) as usize;
+    let first = move |number: usize| number * queues.len() / consumers;
+    let share = move |number: usize| &queues[first(number)..first(number + 1)];
+    (0..consumers).map(share).filter(|share| !share.is_empty())
 }
 
 /// User and system time of this process.

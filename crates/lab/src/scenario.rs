@@ -13,6 +13,7 @@ mod record;
 mod resume;
 mod safe_tps;
 mod seed;
+mod settings;
 mod sizes;
 mod soak;
 #[cfg(test)]

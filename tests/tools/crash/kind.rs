@@ -91,7 +91,7 @@ impl Kind {
         let is_planted = self.planted != Planted::Nothing;
         let interval = if is_planted { 60_000 } else { self.flush_interval.as_millis() };
         // Offsets that are saved make the log be flushed; in every second store they are all the time.
-        let offsets = if is_planted || self.seed % 2 == 0 { 60_000 } else { 20 };
+        let offsets = if is_planted || self.seed.is_multiple_of(2) { 60_000 } else { 20 };
         vec![
             format!("flushDiskType={mode}"),
             format!("flushIntervalCommitLog={interval}"),

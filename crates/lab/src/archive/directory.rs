@@ -30,6 +30,19 @@ pub struct RepeatDirectory {
     path: PathBuf,
 }
 
+/// The directory of a run as people name it: by itself, or by a file in it such as `run.json` or `report.json`.
+///
+/// # Errors
+/// None; who opens it sees whether a run is there.
+pub(crate) fn run_directory(named: &str) -> Result<PathBuf, std::convert::Infallible> {
+    let path = Path::new(named);
+    Ok(match path.parent().filter(|_| path.is_file()) {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => path.to_owned(),
+    })
+}
+
 impl Archive {
     /// Begins a run.
     ///
@@ -52,6 +65,10 @@ impl Archive {
     /// The directory holds no run.
     pub fn open(root: &Path) -> Result<Self, Error> {
         let archive = Self { root: root.to_owned() };
+        if !archive.run_path().exists() {
+            let why = "expected the directory of a run (what --out named), found no run.json in it";
+            return Err(Error::File { path: root.to_owned(), source: io::Error::other(why) });
+        }
         archive.run()?;
         Ok(archive)
     }

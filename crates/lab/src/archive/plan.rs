@@ -4,6 +4,12 @@ use super::Slo;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The setting that says how a broker flushes.
+pub const FLUSH: &str = "flushDiskType";
+
+/// First letters of the names in [`Factors::more`] that are settings of the brokers.
+pub const SETTING: &str = "set:";
+
 /// `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -81,7 +87,7 @@ pub struct BrokerFile {
     pub address: String,
     /// Name of the host in [`RunFile::hosts`], when an agent runs there.
     pub host: Option<String>,
-    /// Its settings (request 26) that differ from the defaults, or all of them where the defaults are not known.
+    /// All its settings, as it says them (request 26).
     pub settings: BTreeMap<String, String>,
 }
 
@@ -165,7 +171,7 @@ pub struct Factors {
     pub compression: String,
     /// `random`, `repeat`, `file`.
     pub payload: String,
-    /// Anything else, e.g. a broker setting of a sensitivity sweep.
+    /// Anything else; names that begin with [`SETTING`] are settings that the brokers had in the cell.
     pub more: BTreeMap<String, String>,
 }
 
@@ -203,7 +209,21 @@ pub struct Phase {
     pub met: Option<bool>,
 }
 
+impl RunFile {
+    /// A setting of the brokers in a cell: as the cell had it set, else as the first broker said.
+    #[must_use]
+    pub fn setting<'a>(&'a self, cell: &'a Factors, key: &str) -> Option<&'a str> {
+        let set = cell.settings().find(|(name, _)| *name == key).map(|(_, value)| value);
+        set.or_else(|| self.target.brokers.first()?.settings.get(key).map(String::as_str))
+    }
+}
+
 impl Factors {
+    /// Settings that the brokers had in the cell, with their values.
+    pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.more.iter().filter_map(|(name, value)| Some((name.strip_prefix(SETTING)?, value.as_str())))
+    }
+
     /// Name of the directory of cell `number`: its place and what usually differs, e.g. `001-w60-s1024-q8`.
     #[must_use]
     pub fn name(&self, number: u32) -> String {

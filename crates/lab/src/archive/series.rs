@@ -138,7 +138,7 @@ pub struct BrokerSecond {
     pub put_tps: f64,
     /// Messages given to consumers per second.
     pub get_tps: f64,
-    /// Longest append, milliseconds (`putMessageEntireTimeMax` or page-cache lock time).
+    /// How long an append has held the page cache, or took where none since the start took longer, milliseconds.
     pub put_max_ms: f64,
     /// Bytes not yet indexed (`dispatchBehindBytes`).
     pub dispatch_behind: u64,
@@ -150,6 +150,20 @@ pub struct BrokerSecond {
     pub send_queue: u64,
     /// Requests refused so far, all causes.
     pub refused_total: u64,
+    /// Those of each cause, in the broker's words: `refusedBehind=12 refusedDiskFull=3`.
+    pub refused_causes: String,
+    /// Files of the log that were begun.
+    pub rolls: u64,
+    /// Bytes of the log that were removed.
+    pub removed: u64,
+}
+
+impl BrokerSecond {
+    /// Requests refused so far by cause, as far as the broker tells them apart.
+    pub fn refused(&self) -> impl Iterator<Item = (&str, u64)> {
+        let causes = self.refused_causes.split(' ').filter_map(|cause| cause.split_once('='));
+        causes.filter_map(|(cause, count)| Some((cause, count.parse().ok()?)))
+    }
 }
 
 /// Something that happened at a moment, for the report's time axis.
@@ -160,7 +174,7 @@ pub struct Event {
     pub at_ms: u64,
     /// Host or broker; empty for the lab itself.
     pub node: String,
-    /// `flow-control`, `roll`, `flush-stall`, `clean`, `full-gc`, `steal`, `consumers-start`, `drained`, …
+    /// `flow-control`, `no-answer`, `steal`, `agent-lost`, `consumers-start`, `drain`, …
     pub kind: String,
     /// What it was, for people.
     pub detail: String,

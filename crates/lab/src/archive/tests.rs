@@ -22,6 +22,21 @@ fn a_run_is_read_as_it_was_written() {
 }
 
 #[test]
+fn a_run_is_found_by_its_directory_and_by_a_file_in_it() {
+    let place = tempfile::tempdir().unwrap();
+    let error = Archive::open(place.path()).unwrap_err().to_string();
+    assert!(error.contains("expected the directory of a run (what --out named)"), "{error}");
+    Archive::create(place.path(), &RunFile::default()).unwrap();
+    let file = place.path().join("run.json");
+    for named in [place.path(), &file] {
+        assert_eq!(run_directory(named.to_str().unwrap()).unwrap(), place.path());
+    }
+    // The tests run in the directory of the crate.
+    assert_eq!(run_directory("Cargo.toml").unwrap().to_str(), Some("."));
+    assert_eq!(run_directory("nowhere/run.json").unwrap().to_str(), Some("nowhere/run.json"));
+}
+
+#[test]
 fn a_row_cut_by_a_kill_is_left_out() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("rows.csv");

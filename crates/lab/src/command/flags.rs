@@ -1,5 +1,5 @@
-//! Flags of the tools. Letters, meanings and defaults are those of the benchmark scripts of RocketMQ 5; the long
-//! names without a letter are ours.
+//! Flags of the tools. Letters, their long names, meanings and defaults are those of the benchmark scripts of RocketMQ 5;
+//! the long names without a letter are ours.
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -48,16 +48,17 @@ pub enum LineFormat {
 #[derive(Args, Debug, Clone)]
 pub struct Run {
     /// Name servers, separated by semicolons.
-    #[arg(short = 'n', value_name = "HOST:PORT", default_value_t = namesrv_default())]
+    #[arg(short = 'n', long = "namesrvAddr", alias = "namesrv", value_name = "HOST:PORT", default_value_t = namesrv_default(),
+        value_parser = name_servers)]
     pub namesrv: String,
     /// Topic.
-    #[arg(short = 't', default_value = "BenchmarkTest")]
+    #[arg(short = 't', long, default_value = "BenchmarkTest")]
     pub topic: String,
     /// Creates the topic with this many queues when it does not exist.
     #[arg(long, value_name = "N")]
     pub queues: Option<u32>,
     /// Spreads the load over this many topics, named after the topic with a number; consumers take the topic alone.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(65_536))]
     pub topics: u32,
     /// Ends after this many seconds.
     #[arg(long, value_name = "SECONDS")]
@@ -72,19 +73,19 @@ pub struct Run {
     #[arg(long, value_name = "4x|5x", value_enum, default_value_t = LineFormat::V5)]
     pub format: LineFormat,
     /// Milliseconds between two lines.
-    #[arg(long = "ri", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long = "ri", alias = "reportInterval", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub report_interval: u64,
     /// Message trace, on or off: producer and consumer write one.
-    #[arg(short = 'm', value_name = "BOOL", default_value_t = Bool(false))]
+    #[arg(short = 'm', long = "msgTraceEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub trace: Bool,
     /// Access control, on or off: requests are signed with the keys.
-    #[arg(short = 'a', value_name = "BOOL", default_value_t = Bool(false))]
+    #[arg(short = 'a', long = "aclEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub acl: Bool,
     /// Access key.
-    #[arg(long = "ak", default_value = "rocketmq2")]
+    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2")]
     pub access_key: String,
     /// Secret key.
-    #[arg(long = "sk", default_value = "12345678")]
+    #[arg(long = "sk", alias = "secretKey", default_value = "12345678")]
     pub secret_key: String,
 }
 
@@ -112,6 +113,37 @@ fn seconds_to_duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX / 4)
 }
 
+/// A number of at least one.
+pub(super) fn one_to(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync {
+    move |text| {
+        let number = text.parse().ok().filter(|number: &u32| (1..=most).contains(number));
+        number.ok_or_else(|| format!("expected a number of 1 to {most}"))
+    }
+}
+
+/// `HOST:PORT`.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    let parts = text.rsplit_once(':');
+    let is_address = parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if is_address { Ok(text.to_owned()) } else { Err("expected HOST:PORT".to_owned()) }
+}
+
+/// Addresses, separated as [`client::Config::new`] takes them.
+pub(super) fn name_servers(text: &str) -> Result<String, String> {
+    let mut servers = text.split([';', ',']).map(str::trim).filter(|server| !server.is_empty()).peekable();
+    servers.peek().ok_or("expected HOST:PORT")?;
+    servers.try_for_each(|server| address(server).map(drop))?;
+    Ok(text.to_owned())
+}
+
+/// True alone: our push consumer asks no broker for its queues.
+fn by_clients(text: &str) -> Result<Bool, String> {
+    match text.parse() {
+        Ok(Bool(true)) => Ok(Bool(true)),
+        _ => Err("expected true: queues are shared out by the clients, not by the broker".to_owned()),
+    }
+}
+
 /// A number above zero.
 pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
@@ -126,40 +158,40 @@ pub(super) fn namesrv_default() -> String {
 #[derive(Args, Debug, Clone)]
 pub struct Sending {
     /// Requests in flight.
-    #[arg(short = 'w', value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(short = 'w', long = "threadCount", value_name = "N", default_value_t = 64, value_parser = one_to(65_536))]
     pub threads: u32,
     /// Body size, bytes.
-    #[arg(short = 's', value_name = "BYTES", default_value_t = 128)]
+    #[arg(short = 's', long = "messageSize", value_name = "BYTES", default_value_t = 128)]
     pub message_size: usize,
     /// Bodies repeat themselves after this many bytes, so that compression has something to do.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
     /// Sets KEYS to the seconds since 1970.
-    #[arg(short = 'k', value_name = "BOOL", default_value_t = Bool(false))]
+    #[arg(short = 'k', long = "keyEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub keys: Bool,
     /// Sets TAGS to one of this many tags.
-    #[arg(short = 'l', value_name = "N", default_value_t = 0)]
+    #[arg(short = 'l', long = "tagCount", value_name = "N", default_value_t = 0)]
     pub tags: u32,
     /// Compresses bodies.
-    #[arg(short = 'c', value_name = "BOOL", default_value_t = Bool(false))]
+    #[arg(short = 'c', long = "compressEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub compress: Bool,
     /// How bodies are compressed.
-    #[arg(long = "ct", value_enum, ignore_case = true, default_value_t = Compression::Zlib)]
+    #[arg(long = "ct", alias = "compressType", value_enum, ignore_case = true, default_value_t = Compression::Zlib)]
     pub compress_type: Compression,
     /// Compression level.
-    #[arg(long = "cl", default_value_t = 5)]
+    #[arg(long = "cl", alias = "compressLevel", default_value_t = 5)]
     pub compress_level: u32,
     /// Smallest body that is compressed, bytes.
-    #[arg(long = "ch", default_value_t = 4096)]
+    #[arg(long = "ch", alias = "compressOverHowMuch", default_value_t = 4096)]
     pub compress_over: usize,
     /// Bytes of further properties per message.
-    #[arg(short = 'p', value_name = "BYTES", default_value_t = 0)]
+    #[arg(short = 'p', long = "propertySize", value_name = "BYTES", default_value_t = 0)]
     pub property_size: usize,
     /// Connections per broker.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(1024))]
     pub connections: u32,
     /// Threads that drive the connections.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(256))]
     pub cores: u32,
     /// Writes request headers as JSON instead of binary.
     #[arg(long)]
@@ -179,16 +211,16 @@ pub struct ProducerFlags {
     #[command(flatten)]
     pub sending: Sending,
     /// Ends after this many messages; 0 means no end.
-    #[arg(short = 'q', value_name = "N", default_value_t = 0)]
+    #[arg(short = 'q', long = "messageQuantity", value_name = "N", default_value_t = 0)]
     pub quantity: u64,
     /// Sends delayed messages.
-    #[arg(short = 'd', value_name = "BOOL", default_value_t = Bool(false))]
+    #[arg(short = 'd', long = "delayEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub delay: Bool,
     /// Delay level of delayed messages.
-    #[arg(short = 'e', value_name = "LEVEL", default_value_t = 1)]
+    #[arg(short = 'e', long = "delayLevel", value_name = "LEVEL", default_value_t = 1)]
     pub delay_level: i32,
     /// Asynchronous sending: up to 10,000 requests in flight whatever -w says.
-    #[arg(short = 'y', value_name = "BOOL", default_value_t = Bool(false))]
+    #[arg(short = 'y', long = "asyncEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub asynchronous: Bool,
     /// Nobody answers: counts what was handed to the connections. Needs --rate.
     #[arg(long, requires = "rate")]
@@ -205,7 +237,7 @@ pub struct BatchProducerFlags {
     #[command(flatten)]
     pub sending: Sending,
     /// Messages per request.
-    #[arg(short = 'b', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(short = 'b', long = "batchSize", value_name = "N", default_value_t = 16, value_parser = one_to(65_536))]
     pub batch: u32,
 }
 
@@ -216,10 +248,10 @@ pub struct TransactionProducerFlags {
     #[command(flatten)]
     pub run: Run,
     /// Half messages in flight.
-    #[arg(short = 'w', value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(short = 'w', long = "threadCount", value_name = "N", default_value_t = 32, value_parser = one_to(65_536))]
     pub threads: u32,
     /// Body size, bytes.
-    #[arg(short = 's', value_name = "BYTES", default_value_t = 2048)]
+    #[arg(short = 's', long = "messageSize", value_name = "BYTES", default_value_t = 2048)]
     pub message_size: usize,
     /// Share of sends answered with rollback, 0 to 1.
     #[arg(long = "sr", value_name = "SHARE", default_value_t = 0.0)]
@@ -251,19 +283,19 @@ pub struct ConsumerFlags {
     #[command(flatten)]
     pub run: Run,
     /// Listener threads.
-    #[arg(short = 'w', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(short = 'w', long = "threadCount", value_name = "N", default_value_t = 20, value_parser = one_to(1024))]
     pub threads: u32,
     /// Consumer group.
-    #[arg(short = 'g', value_name = "GROUP", default_value = "benchmark_consumer")]
+    #[arg(short = 'g', long, value_name = "GROUP", default_value = "benchmark_consumer")]
     pub group: String,
     /// Appends a number to the group.
     #[arg(short = 'p', value_name = "BOOL", default_value_t = Bool(false))]
     pub suffix: Bool,
     /// How to filter: TAG or SQL92.
-    #[arg(short = 'f', value_name = "TYPE")]
+    #[arg(short = 'f', long = "filterType", value_name = "TYPE")]
     pub filter_type: Option<String>,
     /// File that holds the filter expression.
-    #[arg(short = 'e', value_name = "FILE")]
+    #[arg(short = 'e', long = "expression", value_name = "FILE")]
     pub expression_file: Option<PathBuf>,
     /// Share of messages the listener asks to have again later, 0 to 1.
     #[arg(short = 'r', value_name = "SHARE", default_value_t = 0.0)]
@@ -271,8 +303,8 @@ pub struct ConsumerFlags {
     /// Each queue's messages one after the other, in their order.
     #[arg(long)]
     pub orderly: bool,
-    /// Queues are shared by the clients themselves, which is the only way here.
-    #[arg(short = 'c', value_name = "BOOL", default_value_t = Bool(true))]
+    /// Queues are shared out by the clients themselves, which is the only way here.
+    #[arg(short = 'c', value_name = "BOOL", default_value_t = Bool(true), value_parser = by_clients)]
     pub client_rebalance: Bool,
 }
 

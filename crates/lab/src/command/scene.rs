@@ -1,18 +1,21 @@
 //! Flags of the scenarios.
 
-use super::flags::above_zero;
+use super::fill::Fill;
+use super::flags::{above_zero, address, name_servers, one_to};
 use super::vary::Vary;
 use crate::generator::{Consume, Payload, Send, Sizes};
 use crate::judge::guards::Slo;
 use crate::scenario::{bytes, mix};
 use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Flags every scenario understands.
 #[derive(Args, Debug, Clone)]
 pub struct Scene {
     /// Name servers, separated by semicolons.
-    #[arg(short = 'n', value_name = "HOST:PORT", default_value_t = super::flags::namesrv_default())]
+    #[arg(short = 'n', value_name = "HOST:PORT", default_value_t = super::flags::namesrv_default(),
+        value_parser = name_servers)]
     pub namesrv: String,
     /// Directory of the run; one that holds an interrupted run of the same cells is gone on with.
     #[arg(long, value_name = "DIR")]
@@ -36,13 +39,13 @@ pub struct Scene {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
     /// Producers; they share the threads.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(1024))]
     pub producers: u32,
     /// Connections per broker and producer.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(1024))]
     pub connections: u32,
     /// Threads that drive the connections.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(256))]
     pub cores: u32,
     /// How messages are sent: in flight are --threads, or up to 10,000 when async; one-way needs --rate.
     #[arg(long, value_enum, default_value_t)]
@@ -56,6 +59,12 @@ pub struct Scene {
     /// Consumer groups that read along.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub groups: u32,
+    /// Consumers of each group; they share its queues.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(1024))]
+    pub consumers: u32,
+    /// Listener threads of each consumer with --consume push or orderly; 20 when absent.
+    #[arg(long, value_name = "N", value_parser = one_to(1024))]
+    pub consumer_threads: Option<u32>,
     /// Messages per second whatever the answers do; latency counts from the intended time. Without, every thread
     /// waits for its answer.
     #[arg(long, value_name = "PER_SECOND", value_parser = above_zero)]
@@ -91,10 +100,10 @@ pub struct Scene {
     #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,
     /// Agents (`vostok lab agent`) on other machines, usually the brokers', whose figures are kept too.
-    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = address)]
     pub agents: Vec<String>,
     /// Agents started with --load that share the load with this machine, evenly and from the same moment.
-    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = address)]
     pub load_agents: Vec<String>,
     /// Does not measure what this machine alone can do before the first cell.
     #[arg(long)]
@@ -105,6 +114,9 @@ pub struct Scene {
     /// Ends the run when less than this is free on the disk of a broker on this machine.
     #[arg(long, value_name = "BYTES", default_value = "10g", value_parser = bytes)]
     pub free_min: u64,
+    /// Settings that brokers have in a cell, by name: `--vary set:KEY=V,…`.
+    #[arg(skip)]
+    pub settings: BTreeMap<String, String>,
 }
 
 impl Scene {
@@ -182,7 +194,8 @@ pub struct MatrixFlags {
     pub queues: Vec<u32>,
     /// Another flag that differs between cells, e.g. `send=sync,async`, `groups=0,1,3`, `consume=pull,push,orderly`,
     /// `headers=binary,json`; also `batch`, `tags`, `keys`, `property-size`, `delay`, `producers`, `connections`,
-    /// `topics`, `compression`.
+    /// `consumers`, `consumer-threads`, `topics`, `compression`. A setting that brokers take while they run is written
+    /// `set:KEY=V1,V2`; it is put back at the end.
     #[arg(long, value_name = "NAME=V,…")]
     pub vary: Vec<Vary>,
 }
@@ -233,12 +246,15 @@ pub struct BacklogFlags {
     /// Flags of every scenario.
     #[command(flatten)]
     pub scene: Scene,
-    /// Bytes of bodies that pile up.
-    #[arg(long, value_name = "BYTES", default_value = "1g", value_parser = bytes)]
-    pub fill: u64,
-    /// Longest time in which they pile up.
+    /// Bytes of bodies that pile up, or how long they do: 200g, 18h, 30min.
+    #[arg(long, value_name = "BYTES|TIME", default_value = "1g")]
+    pub fill: Fill,
+    /// Longest time in which so many bytes pile up.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub fill_seconds: u32,
+    /// What follows; a backlog is always drained.
+    #[arg(long, value_name = "drain", default_value = "drain", value_parser = ["drain"])]
+    pub then: String,
     /// Longest time in which they are read.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub drain_seconds: u32,
@@ -345,7 +361,7 @@ pub struct SelftestFlags {
 #[derive(Args, Debug, Clone)]
 pub struct AgentFlags {
     /// Where to listen. Whoever connects sees this machine's figures and, with --load, can have it send messages.
-    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:9870")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:9870", value_parser = address)]
     pub listen: String,
     /// What this machine is called in reports; its host name when absent.
     #[arg(long)]

@@ -35,6 +35,71 @@ fn every_flag_of_the_script() {
     assert_eq!((flags.run.access_key.as_str(), flags.run.report_interval), ("A", 500));
 }
 
+/// What a tool understands, for comparing lines.
+fn understood(line: &str) -> String {
+    let tool = Lab::new(line.split_whitespace().map(str::to_owned)).tool();
+    format!("{:?}", tool.unwrap_or_else(|error| panic!("{line}: {error}")))
+}
+
+/// Letters and long names mean the same.
+fn same(letters: &str, names: &str) {
+    assert_eq!(understood(letters), understood(names));
+    assert_ne!(understood(letters), understood(letters.split(' ').next().unwrap()), "it says nothing");
+}
+
+#[test]
+fn long_names_of_producer_sh() {
+    same(
+        "producer -n h:1 -t T -w 60 -s 1024 -k true -l 3 -m true -a true -ak A -sk S -q 100 -d true -e 4 -y true \
+         -c true -ct LZ4 -cl 3 -ch 100 -ri 500 -p 9",
+        "producer --namesrvAddr h:1 --topic T --threadCount 60 --messageSize 1024 --keyEnable true --tagCount 3 \
+         --msgTraceEnable true --aclEnable true --accessKey A --secretKey S --messageQuantity 100 --delayEnable true \
+         --delayLevel 4 --asyncEnable true --compressEnable true --compressType LZ4 --compressLevel 3 \
+         --compressOverHowMuch 100 --reportInterval=500 --propertySize 9",
+    );
+}
+
+#[test]
+fn long_names_of_consumer_sh() {
+    same(
+        "consumer -n h:1 -t T -w 6 -g G -f TAG -e file -m true -a true -ak A -sk S -ri 500",
+        "consumer --namesrvAddr h:1 --topic T --threadCount 6 --group G --filterType TAG --expression file \
+         --msgTraceEnable true --aclEnable true --accessKey A --secretKey S --reportInterval 500",
+    );
+}
+
+#[test]
+fn long_names_of_batchproducer_sh() {
+    same(
+        "batchproducer -n h:1 -t T -w 60 -s 1024 -b 8 -k true -p 9 -l 3 -m true -a true -c true -ct ZSTD -ri 500",
+        "batchproducer --namesrv h:1 --topic T --threadCount 60 --messageSize 1024 --batchSize 8 --keyEnable true \
+         --propertySize 9 --tagCount 3 --msgTraceEnable true --aclEnable true --compressEnable true \
+         --compressType ZSTD --reportInterval 500",
+    );
+}
+
+#[test]
+fn long_names_of_tproducer_sh() {
+    same(
+        "tproducer -n h:1 -t T -w 60 -s 1024 -m true -a true -ak A -sk S -ri 500",
+        "tproducer --namesrvAddr h:1 --topic T --threadCount 60 --messageSize 1024 --msgTraceEnable true \
+         --aclEnable true --accessKey A --secretKey S --reportInterval 500",
+    );
+}
+
+#[test]
+fn runs_as_people_write_them() {
+    assert!(understood("backlog --fill 18h --then drain --keep-producing").contains("Seconds(64800)"));
+    // The tests run in the directory of the crate.
+    let golden = "tests/golden/matrix";
+    for (by_file, by_directory) in [
+        (format!("compare {golden}/run.json {golden}/run.json"), format!("compare {golden} {golden}")),
+        (format!("report {golden}/run.json"), format!("report {golden}")),
+    ] {
+        assert_eq!(understood(&by_file), understood(&by_directory));
+    }
+}
+
 #[test]
 fn our_own_flags() {
     let flags = producer(
@@ -47,9 +112,22 @@ fn our_own_flags() {
 
 #[test]
 fn mistakes_are_named() {
-    let lab = Lab::new(["producer", "-w", "0"].map(str::to_owned));
-    let text = lab.tool().unwrap_err().to_string();
-    assert!(text.contains("1..=65536"), "{text}");
+    for (line, says) in [
+        ("producer -w 0", "expected a number of 1 to 65536"),
+        ("producer -w abc", "expected a number of 1 to 65536"),
+        ("producer -n nohost", "expected HOST:PORT"),
+        ("matrix -n h:1;nohost", "expected HOST:PORT"),
+        ("producer -n ;", "expected HOST:PORT"),
+        ("agent --listen foo", "expected HOST:PORT"),
+        ("matrix --agents h:1,h", "expected HOST:PORT"),
+        ("consumer -c false", "shared out by the clients, not by the broker"),
+        ("matrix --consumers 0", "expected a number of 1 to 1024"),
+        ("backlog --fill long", "expected a size like 200g or a time like 18h"),
+        ("backlog --then wait", "drain"),
+    ] {
+        let text = Lab::new(line.split(' ').map(str::to_owned)).tool().unwrap_err().to_string();
+        assert!(text.contains(says), "{line}: {text}");
+    }
     for line in ["producer --rate 0", "producer --rate=-1", "matrix --rate nan", "matrix --rate 9 --ramp 0"] {
         let text = Lab::new(line.split(' ').map(str::to_owned)).tool().unwrap_err().to_string();
         assert!(text.contains("expected a number above 0"), "{line}: {text}");
@@ -58,6 +136,13 @@ fn mistakes_are_named() {
     assert!(run(lab).unwrap_err().to_string().contains("--hours"));
     let lab = Lab::new(["soak", "--repeats", "3"].map(str::to_owned));
     assert!(run(lab).unwrap_err().to_string().contains("run once"));
+    for (line, says) in [
+        ("safe-tps --rate 5", "--rate: the rate is what is searched"),
+        ("safe-tps --send oneway", "--send: nobody answers"),
+    ] {
+        let error = run(Lab::new(line.split(' ').map(str::to_owned))).unwrap_err().to_string();
+        assert!(error.starts_with(says), "{line}: {error}");
+    }
     let lab = Lab::new(["nothing"].map(str::to_owned));
     assert!(matches!(run(lab), Err(Error::Usage(_))));
 }

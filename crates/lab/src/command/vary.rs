@@ -1,6 +1,7 @@
 //! Flags of a scene that differ between the cells of a matrix: `--vary groups=0,1,3`.
 
 use super::scene::Scene;
+use crate::archive::SETTING;
 use clap::ValueEnum;
 use std::str::FromStr;
 
@@ -60,14 +61,21 @@ impl Setting {
             "batch" => scene.batch = self.number()?,
             "tags" => scene.tags = self.number()?,
             "delay" => scene.delay = self.number()?,
+            "consumers" => scene.consumers = self.at_least_one()?,
+            "consumer-threads" => scene.consumer_threads = Some(self.at_least_one()?),
             "producers" => scene.producers = self.at_least_one()?,
             "connections" => scene.connections = self.at_least_one()?,
             "topics" => scene.topics = self.at_least_one()?,
             "compression" => scene.compression.clone_from(&self.value),
             other => {
+                let key = other.strip_prefix(SETTING).filter(|key| !key.is_empty() && !self.value.is_empty());
+                if let Some(key) = key {
+                    scene.settings.insert(key.to_owned(), self.value.clone());
+                    return Ok(());
+                }
                 return Err(format!(
-                    "expected send, consume, headers, groups, batch, tags, keys, property-size, delay, producers, \
-                     connections, topics or compression, found {other:?}"
+                    "expected send, consume, headers, groups, consumers, consumer-threads, batch, tags, keys, \
+                     property-size, delay, producers, connections, topics, compression or set:KEY, found {other:?}"
                 ));
             }
         }

@@ -39,8 +39,15 @@ fn filters_are_read_from_a_file() {
     let sql = line.replace("TAG", "SQL92");
     assert_eq!(expression(&flags(&sql)).unwrap(), Some(Expression::Sql("a || b".to_owned())));
     assert_eq!(expression(&flags("")).unwrap(), None);
-    for line in ["-f TAG", "-f SQL92", "-f what", "-f TAG -e /nowhere/at/all"] {
-        assert!(expression(&flags(line)).is_err(), "{line}");
+    for (line, says) in [
+        ("-f TAG", "-f: needs -e"),
+        ("-f SQL92", "-f: needs -e"),
+        ("-f what", "-f: expected TAG or SQL92, found \"what\""),
+        ("-e a>1", "-e: needs -f TAG or -f SQL92"),
+        ("-f SQL92 -e a>1", "-e: expected a file that holds the expression, found \"a>1\""),
+    ] {
+        let error = expression(&flags(line)).unwrap_err().to_string();
+        assert!(error.starts_with(says), "{line}: {error}");
     }
 }
 

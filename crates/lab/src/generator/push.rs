@@ -1,4 +1,4 @@
-//! Consumers as applications have them: the push consumer of the Rust client, one per group.
+//! Consumers as applications have them: push consumers of the Rust client, each with a client of its own.
 //!
 //! Each run has groups of its own. Where they begin is stored before they join, because brokers let a new group begin at
 //! the first message of a short queue, whatever it asks for (`ConsumerManageProcessor.queryConsumerOffset`).
@@ -9,16 +9,30 @@ use super::workload::{Consume, Workload};
 use crate::Error;
 use crate::load::Clock;
 use crate::session::Place;
-use client::{Client, MessageQueue, PushConfig, PushConsumer, Received, Verdict};
+use client::{Client, Config, MessageQueue, PushConfig, PushConsumer, Received, Verdict};
 use std::sync::Arc;
 
-/// Starts a consumer for every group.
+/// A member of a group and its client: brokers tell members apart by their clients.
+pub(super) struct Pusher {
+    consumer: PushConsumer,
+    client: Client,
+}
+
+impl Pusher {
+    /// Leaves the group.
+    pub(super) async fn shutdown(self) {
+        self.consumer.shutdown().await;
+        self.client.shutdown();
+    }
+}
+
+/// Starts the consumers of every group.
 pub(super) async fn start(
     client: &Client,
     workload: &Workload,
     places: &[Place],
-    (clock, reading): (Clock, &Arc<Reading>),
-) -> Result<Vec<PushConsumer>, Error> {
+    counted: (Clock, &Arc<Reading>),
+) -> Result<Vec<Pusher>, Error> {
     let mut started = Vec::new();
     for number in 0..workload.groups {
         let group = format!("{}_{}", workload.group(number), workload.run);
@@ -29,20 +43,34 @@ pub(super) async fn start(
                 client.commit_offset(&group, &at, queue.next).await?;
             }
         }
-        let mut config = PushConfig::new(group, &workload.topic, "*");
-        let expression = config.subscriptions.remove(&workload.topic).unwrap_or_default();
-        config.subscriptions = workload.topics().map(|topic| (topic, expression.clone())).collect();
-        let (counted, run) = (reading.clone(), workload.run);
-        let listener = move |messages: &[Received]| {
-            count(messages, (clock, run), &counted);
-            Verdict::Done
-        };
-        started.push(match workload.consume {
-            Consume::Orderly => PushConsumer::start_orderly(client, config, listener).await?,
-            Consume::Pull | Consume::Push => PushConsumer::start(client, config, listener).await?,
-        });
+        for _ in 0..workload.consumers {
+            started.push(join(&group, workload, counted).await?);
+        }
     }
     Ok(started)
+}
+
+/// Starts a member of a group.
+async fn join(
+    group: &str,
+    workload: &Workload,
+    (clock, reading): (Clock, &Arc<Reading>),
+) -> Result<Pusher, Error> {
+    let client = Client::start(Config::new(&workload.namesrv))?;
+    let mut config = PushConfig::new(group, &workload.topic, "*");
+    let expression = config.subscriptions.remove(&workload.topic).unwrap_or_default();
+    config.subscriptions = workload.topics().map(|topic| (topic, expression.clone())).collect();
+    config.threads = workload.consumer_threads.map_or(config.threads, |threads| threads as usize);
+    let (counted, run) = (reading.clone(), workload.run);
+    let listener = move |messages: &[Received]| {
+        count(messages, (clock, run), &counted);
+        Verdict::Done
+    };
+    let consumer = match workload.consume {
+        Consume::Orderly => PushConsumer::start_orderly(&client, config, listener).await?,
+        Consume::Pull | Consume::Push => PushConsumer::start(&client, config, listener).await?,
+    };
+    Ok(Pusher { consumer, client })
 }
 
 fn count(messages: &[Received], (clock, run): (Clock, u32), reading: &Reading) {

@@ -57,6 +57,23 @@ fn what_cannot_be_measured_is_refused() {
     assert!(refused(half).contains("batches"));
     let pushed = Workload { consume: Consume::Orderly, checked: true, ..Workload::default() };
     assert!(refused(pushed).contains("push consumers only count"));
+    let threads = Workload { consumer_threads: Some(4), ..Workload::default() };
+    assert!(refused(threads.clone()).contains("--consume push"));
+    Workload { consume: Consume::Push, ..threads }.check().unwrap();
+}
+
+#[test]
+fn the_queues_of_a_group_are_shared_by_its_consumers() {
+    let check = |queues: u32, consumers, expected: &[usize]| {
+        let queues: Vec<_> = (0..queues).collect();
+        let shares: Vec<_> = shares(&queues, consumers).collect();
+        assert_eq!(shares.iter().map(|share| share.len()).collect::<Vec<_>>(), expected);
+        assert_eq!(shares.concat(), queues);
+    };
+    check(8, 1, &[8]);
+    check(8, 2, &[4, 4]);
+    check(10, 3, &[3, 3, 4]);
+    check(2, 10, &[1, 1]);
 }
 
 #[test]

@@ -64,6 +64,10 @@ pub struct Workload {
     pub delay_level: i32,
     /// Consumer groups.
     pub groups: u32,
+    /// Consumers of each group, which share its queues.
+    pub consumers: u32,
+    /// Listener threads of each push consumer; as many as Java's when absent.
+    pub consumer_threads: Option<u32>,
     /// How they consume.
     pub consume: Consume,
     /// Where they begin.
@@ -159,6 +163,8 @@ impl Default for Workload {
             batch: 0,
             delay_level: 0,
             groups: 0,
+            consumers: 1,
+            consumer_threads: None,
             consume: Consume::Pull,
             start: Start::Last,
             checked: false,
@@ -260,6 +266,11 @@ impl Workload {
         }
         if self.checked && self.consume != Consume::Pull {
             return refused("content is checked where it is pulled; push consumers only count".to_owned());
+        }
+        if self.consumer_threads.is_some() && self.consume == Consume::Pull {
+            return refused(
+                "--consumer-threads needs --consume push or orderly: who pulls has no listener".to_owned(),
+            );
         }
         if self.threads > 65_536 * self.connections * self.producers {
             return refused(format!(

@@ -1,6 +1,7 @@
 //! R6: what does a backlog cost the producers, and how fast does it drain?
 
-use super::figures::{Means, broker_hosts, busiest, series};
+use super::figures::{Means, broker_hosts, busiest, series, spread};
+use super::stability::{Stability, stability};
 use super::stats::{self, Estimate, mean};
 use super::validity::sends;
 use super::{Text, both, numbers};
@@ -17,7 +18,13 @@ pub struct Stage {
     pub name: String,
     pub seconds: f64,
     pub send_ms: f64,
+    pub send_p99_ms: f64,
+    pub send_p999_ms: f64,
     pub send_tps: Estimate,
+    /// Rate of producers over the rate before; absent where there was none.
+    pub producers: Option<Estimate>,
+    /// R5 of the phase; absent where nothing was sent.
+    pub stability: Option<Stability>,
     pub consume_tps: f64,
     /// The busiest machine with a broker.
     pub host: Option<Means>,
@@ -43,8 +50,6 @@ pub fn phase_name(name: &str) -> Text {
 pub struct Backlog {
     /// The phases that were recorded.
     pub stages: Vec<Stage>,
-    /// Rate of producers while draining over the rate before.
-    pub producers: Option<Estimate>,
     /// Messages consumed per second while draining.
     pub drain_tps: f64,
     /// Seconds until it was drained, or until the time for that was over.
@@ -66,20 +71,18 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     if drain.is_empty() {
         return None;
     }
-    let seed = record.file.seed;
-    let stages = PHASES.map(|name| stage(&record.file, name, &record.windows(cell, name), seed));
-    let sent = |name: &str| series(&record.windows(cell, name), |second| second.sent as f64);
-    let (quiet, draining) = (sent(PHASES[0]), sent("drain"));
-    let produces = sends(&record.windows(cell, PHASES[0])) && sends(&drain);
-    let producers = produces.then(|| stats::ratio(&quiet, &draining, seed));
+    let quiet = record.windows(cell, PHASES[0]);
+    let stages = PHASES.map(|name| stage(&record.file, name, &record.windows(cell, name), &quiet));
     let [_, _, drained, _] = &stages;
     let consumed_bytes = mean(&series(&drain, |second| second.consumed_bytes as f64).concat());
     let cold_bytes = drained.disk_read;
     let cold_ratio = cold_bytes.map(|read| if consumed_bytes > 0.0 { read / consumed_bytes } else { 0.0 });
     let (drain_tps, drain_seconds) = (drained.consume_tps, drained.seconds);
     let (filled, drained) = (met(cell, "during"), met(cell, "drain"));
+    let rests = !sends(&quiet) || !sends(&drain);
     let parts = [
-        cost(producers.as_ref()),
+        rests.then(|| both!("nothing was produced meanwhile", "排空期间没有生产")),
+        cost(&stages),
         draining_text((drain_tps, drain_seconds), drained),
         cold_text(cold_ratio.zip(cold_bytes)),
         (filled == Some(false)).then(|| {
@@ -87,11 +90,11 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
         }),
         (cell.repeats.len() == 1).then(|| both!("one repeat", "仅运行一次")),
     ];
-    let parts: Vec<Text> = parts.into_iter().flatten().collect();
+    let parts: Vec<Text> = parts.into_iter().flatten().chain(stages.iter().filter_map(unsteady)).collect();
     let join = |word: fn(&Text) -> &str, by| parts.iter().map(word).collect::<Vec<_>>().join(by);
     let says = Text { en: join(|text| &text.en, "; "), zh: join(|text| &text.zh, "；") };
     let stages = stages.into_iter().filter(|stage| stage.seconds > 0.0).collect();
-    Some(Backlog { stages, producers, drain_tps, drain_seconds, drained, cold_ratio, cold_bytes, says })
+    Some(Backlog { stages, drain_tps, drain_seconds, drained, cold_ratio, cold_bytes, says })
 }
 
 /// Whether every repeat of a phase came to what it waited for; absent where none says.
@@ -100,39 +103,56 @@ fn met(cell: &RecordedCell, phase: &str) -> Option<bool> {
     said.reduce(|one, other| one && other)
 }
 
-fn stage(file: &RunFile, name: &str, windows: &[Window<'_>], seed: u64) -> Stage {
+fn stage(file: &RunFile, name: &str, windows: &[Window<'_>], quiet: &[Window<'_>]) -> Stage {
+    let sent = |windows: &[Window<'_>]| series(windows, |second| second.sent as f64);
+    let (produces, is_quiet) = (sends(windows), name == PHASES[0]);
     let rows = windows.iter().map(|window| window.load.len() as f64).sum::<f64>();
     let latencies: Vec<f64> =
         windows.iter().map(|window| super::figures::mean_latency_us(window.load)).collect();
-    let hosts = broker_hosts(file, windows);
+    let (hosts, latency) = (broker_hosts(file, windows), spread(windows));
     Stage {
         name: name.to_owned(),
         seconds: if windows.is_empty() { 0.0 } else { rows / windows.len() as f64 },
         send_ms: mean(&latencies) / 1_000.0,
-        send_tps: stats::estimate(&series(windows, |second| second.sent as f64), seed),
+        send_p99_ms: latency.p99_us / 1_000.0,
+        send_p999_ms: latency.p999_us / 1_000.0,
+        send_tps: stats::estimate(&sent(windows), file.seed),
+        producers: (produces && sends(quiet) && !is_quiet)
+            .then(|| stats::ratio(&sent(quiet), &sent(windows), file.seed)),
+        stability: produces.then(|| stability(file, windows)),
         consume_tps: mean(&series(windows, |second| second.consumed as f64).concat()),
         disk_read: (!hosts.is_empty()).then(|| hosts.iter().map(|host| host.means.disk_read).sum()),
         host: busiest(hosts),
     }
 }
 
-/// What it costs producers.
-fn cost(producers: Option<&Estimate>) -> Option<Text> {
-    let Some(ratio) = producers else {
-        return Some(both!("nothing was produced meanwhile", "排空期间没有生产"));
-    };
-    let [value, low, high] = [ratio.mean, ratio.low, ratio.high].map(|ratio| numbers::change(ratio - 1.0));
-    Some(if ratio.low <= 1.0 && ratio.high >= 1.0 {
-        both!(
-            "the backlog costs producers nothing that shows ({low} to {high})",
-            "堆积对生产无明显影响（{low} 到 {high}）"
-        )
-    } else {
-        both!(
-            "draining changes what producers reach by {value} ({low} to {high})",
-            "排空期间生产 TPS 变化 {value}（{low} 到 {high}）"
-        )
+/// What each phase costs producers.
+fn cost(stages: &[Stage]) -> Option<Text> {
+    let known =
+        || stages.iter().filter_map(|stage| Some((phase_name(&stage.name), stage.producers.as_ref()?)));
+    let texts = known().map(|(name, ratio)| {
+        let [value, low, high] =
+            [ratio.mean, ratio.low, ratio.high].map(|ratio| numbers::change(ratio - 1.0));
+        let Text { en, zh } = name;
+        both!("{en} {value} ({low} to {high})", "{zh} {value}（{low} 到 {high}）")
+    });
+    let (en, zh): (Vec<String>, Vec<String>) = texts.map(|text| (text.en, text.zh)).unzip();
+    let shows = known().any(|(_, ratio)| ratio.low > 1.0 || ratio.high < 1.0);
+    let (en, zh) = (en.join(", "), zh.join("，"));
+    (!en.is_empty()).then(|| {
+        if shows {
+            both!("what producers reach against before: {en}", "生产 TPS 相比堆积前：{zh}")
+        } else {
+            both!("the backlog costs producers nothing that shows: {en}", "堆积对生产无明显影响：{zh}")
+        }
     })
+}
+
+/// A phase in which the rate fluctuates.
+fn unsteady(stage: &Stage) -> Option<Text> {
+    let stability = stage.stability.as_ref().filter(|stability| stability.fluctuates)?;
+    let (Text { en, zh }, says, says_zh) = (phase_name(&stage.name), &stability.says.en, &stability.says.zh);
+    Some(both!("{en}: {says}", "{zh}：{says_zh}"))
 }
 
 fn draining_text((tps, seconds): (f64, f64), drained: Option<bool>) -> Option<Text> {

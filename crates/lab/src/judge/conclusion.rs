@@ -4,7 +4,7 @@ use super::backlog::{Backlog, backlog};
 use super::balance::{ByteCeiling, Term, balance, byte_ceilings};
 use super::bottleneck::{Bottleneck, bottleneck};
 use super::ceiling::{Ceiling, Step, ceiling};
-use super::effects::{Effect, Interaction, effects, interactions};
+use super::effects::{Effect, Interaction, effects, interactions, sensitive};
 use super::factor::{Factor, ladders};
 use super::figures::series;
 use super::guards::{Guard, Limits, guards, next_to_break};
@@ -54,6 +54,8 @@ pub struct Conclusion<'a> {
     pub byte_ceilings: Vec<ByteCeiling>,
     /// What each factor does.
     pub effects: Vec<Effect>,
+    /// R11: settings that do something; absent where none was swept.
+    pub sensitive: Option<Vec<Effect>>,
     /// Factors whose effects depend on each other.
     pub interactions: Vec<Interaction>,
 }
@@ -145,6 +147,7 @@ impl<'a> Conclusion<'a> {
         let (file, seed) = (&record.file, record.file.seed);
         let judged = judged(record);
         let (effects, interactions) = (effects(&judged, seed), interactions(&judged, seed));
+        let sensitive = sensitive(&judged, seed);
         let byte_ceilings = byte_ceilings(file, &judged);
         let cells: Vec<Case<'a>> = judged.into_iter().map(|judged| case(record, judged, limits)).collect();
         let ladders = load_ladders(&cells, seed);
@@ -156,7 +159,18 @@ impl<'a> Conclusion<'a> {
         let bottleneck =
             limit.map(|(cell, saturated)| bottleneck(file, &cells[cell].judged.windows, saturated));
         let safe = highest(&cells, |case| case.is_safe()).and_then(|cell| safe(&cells, cell));
-        Self { record, cells, ladders, safe, top, bottleneck, byte_ceilings, effects, interactions }
+        Self {
+            record,
+            cells,
+            ladders,
+            safe,
+            top,
+            bottleneck,
+            byte_ceilings,
+            effects,
+            sensitive,
+            interactions,
+        }
     }
 
     /// How many cells are valid.

@@ -1,8 +1,9 @@
 //! R7, R8 and R11: what each factor does, over pairs of cells that differ in it alone.
 //!
 //! An effect is the geometric mean of the ratios over all such pairs, so that a factor is never mixed up with another
-//! that was changed beside it. R7 reads the factors flush and replication, and adds latency at equal rate; R11 reads
-//! settings of a sweep, of which only those are told whose interval excludes no effect.
+//! that was changed beside it. Where closed and open loops are there, rates come from the one and latency, which only
+//! compares at equal rate, from the other. R7 reads the factors flush and replication, for which nothing else is told of
+//! latency; R11 reads settings of a sweep, of which only those are told whose interval excludes no effect.
 
 use super::factor::{Factor, ladders};
 use super::figures::Figures;
@@ -26,47 +27,62 @@ pub struct Effect {
     pub to: String,
     /// Rate at the other level over the rate at the first.
     pub tps: Estimate,
-    /// The same for the 99th percentile of latency; in an open loop it is at equal rate.
+    /// The same for the 99th percentile of latency; 0 where there is nothing to tell.
     pub p99: Estimate,
-    /// Pairs of cells behind it.
+    /// Pairs of cells behind both.
     pub pairs: usize,
-    /// Whether both cells of every pair were sent the same rate.
+    /// Whether the latency is that of cells which were sent the same rate.
     pub equal_rate: bool,
     /// To be read.
     pub says: Text,
 }
 
 impl Effect {
-    /// Whether the interval of the rate leaves no doubt that there is one.
+    /// Whether the interval of the rate, or of the latency at equal rate, leaves no doubt that there is one.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        self.tps.low > 1.0 || self.tps.high < 1.0
+        let excludes = |ratio: &Estimate| ratio.mean > 0.0 && (ratio.low > 1.0 || ratio.high < 1.0);
+        excludes(&self.tps) || (self.equal_rate && excludes(&self.p99))
     }
 }
 
-/// Effects of every factor that varies.
+/// Effects of every factor that varies, but for settings.
 #[must_use]
 pub fn effects(cells: &[Judged<'_>], seed: u64) -> Vec<Effect> {
     let valid: Vec<(&Factors, &Figures)> = valid(cells);
-    let factors: Vec<&Factors> = valid.iter().map(|(factors, _)| *factors).collect();
-    Factor::varied(&factors).iter().flat_map(|factor| of_factor(&valid, factor, seed)).collect()
+    let (_, factors) = varied(&valid);
+    factors.iter().flat_map(|factor| of_factor(&valid, factor, seed)).collect()
 }
 
-/// R11: of the settings that were swept, those that do something.
+/// R11: of the settings that were swept, those that do something; absent where none was.
 #[must_use]
-pub fn sensitive(cells: &[Judged<'_>], seed: u64) -> Vec<Effect> {
+pub fn sensitive(cells: &[Judged<'_>], seed: u64) -> Option<Vec<Effect>> {
     let valid = valid(cells);
-    let factors: Vec<&Factors> = valid.iter().map(|(factors, _)| *factors).collect();
-    let settings = Factor::varied(&factors).into_iter().filter(|factor| matches!(factor, Factor::More(_)));
-    settings.flat_map(|factor| of_factor(&valid, &factor, seed)).filter(Effect::is_certain).collect()
+    let (settings, _) = varied(&valid);
+    let all = settings.iter().flat_map(|factor| of_factor(&valid, factor, seed));
+    (!settings.is_empty()).then(|| all.filter(Effect::is_certain).collect())
+}
+
+/// What varies: settings, and everything else.
+fn varied(cells: &[(&Factors, &Figures)]) -> (Vec<Factor>, Vec<Factor>) {
+    let factors: Vec<&Factors> = cells.iter().map(|(factors, _)| *factors).collect();
+    Factor::varied(&factors).into_iter().partition(Factor::is_setting)
 }
 
 fn valid<'a>(cells: &'a [Judged<'_>]) -> Vec<(&'a Factors, &'a Figures)> {
     cells.iter().filter_map(|cell| Some((cell.factors(), cell.figures()?))).collect()
 }
 
+/// Two cells that differ in one factor.
+struct Pair<'a> {
+    base: &'a Figures,
+    other: &'a Figures,
+    /// Whether both were sent the same rate, in an open loop.
+    equal_rate: bool,
+}
+
 /// Pairs by level: (first level, other level, pairs of cells).
-type Pairs<'a> = Vec<(String, String, Vec<(&'a Figures, &'a Figures)>)>;
+type Pairs<'a> = Vec<(String, String, Vec<Pair<'a>>)>;
 
 fn of_factor(cells: &[(&Factors, &Figures)], factor: &Factor, seed: u64) -> Vec<Effect> {
     let factors: Vec<&Factors> = cells.iter().map(|(factors, _)| *factors).collect();
@@ -75,30 +91,29 @@ fn of_factor(cells: &[(&Factors, &Figures)], factor: &Factor, seed: u64) -> Vec<
         let (base, others) = (ladder[0], &ladder[1..]);
         for other in others {
             let (from, to) = (factor.level(factors[base]), factor.level(factors[*other]));
-            let pair = (cells[base].1, cells[*other].1);
+            let rates = (factors[base].rate, factors[*other].rate);
+            let equal_rate = rates.0.is_some() && rates.0 == rates.1;
+            let pair = Pair { base: cells[base].1, other: cells[*other].1, equal_rate };
             match levels.iter_mut().find(|level| level.0 == from && level.1 == to) {
                 Some(level) => level.2.push(pair),
                 None => levels.push((from, to, vec![pair])),
             }
         }
     }
-    let equal_rate = *factor != Factor::Rate && cells.iter().all(|(factors, _)| factors.rate.is_some());
-    levels
-        .into_iter()
-        .map(|(from, to, pairs)| effect(factor, (from, to), &pairs, (equal_rate, seed)))
-        .collect()
+    levels.into_iter().map(|(from, to, pairs)| effect(factor, (from, to), &pairs, seed)).collect()
 }
 
-fn effect(
-    factor: &Factor,
-    (from, to): (String, String),
-    pairs: &[(&Figures, &Figures)],
-    (equal_rate, seed): (bool, u64),
-) -> Effect {
-    let tps = together(pairs.iter().map(|(one, other)| ratio(&one.tps_seconds, &other.tps_seconds, seed)));
-    let p99 = together(pairs.iter().map(|(one, other)| ratio(&one.p99_seconds, &other.p99_seconds, seed)));
-    let name = factor.name();
-    let says = says((&name, &from, &to), &tps, &p99);
+fn effect(factor: &Factor, (from, to): (String, String), pairs: &[Pair<'_>], seed: u64) -> Effect {
+    let (open, closed): (Vec<&Pair<'_>>, Vec<_>) = pairs.iter().partition(|pair| pair.equal_rate);
+    let equal_rate = !open.is_empty();
+    // At equal rate every rate is reached, and in a closed loop the faster mode is the more loaded one.
+    let reached = if closed.is_empty() { &open } else { &closed };
+    let is_mode = matches!(factor, Factor::Flush | Factor::Replication);
+    let late = if equal_rate || is_mode { &open } else { &closed };
+    let tps = reached.iter().map(|pair| ratio(&pair.base.tps_seconds, &pair.other.tps_seconds, seed));
+    let p99 = late.iter().map(|pair| ratio(&pair.base.p99_seconds, &pair.other.p99_seconds, seed));
+    let (tps, p99, name) = (together(tps), together(p99), factor.name());
+    let says = says((&name, &from, &to), &tps, (&p99, equal_rate));
     Effect { factor: name, from, to, tps, p99, pairs: pairs.len(), equal_rate, says }
 }
 
@@ -119,12 +134,16 @@ pub fn together(ratios: impl Iterator<Item = Estimate>) -> Estimate {
     Estimate { mean: centre.exp(), low: (centre - below).exp(), high: (centre + above).exp() }
 }
 
-fn says((name, from, to): (&Text, &str, &str), tps: &Estimate, p99: &Estimate) -> Text {
+fn says((name, from, to): (&Text, &str, &str), tps: &Estimate, (p99, equal_rate): (&Estimate, bool)) -> Text {
     let [value, low, high] = [tps.mean, tps.low, tps.high].map(|ratio| numbers::change(ratio - 1.0));
-    // What is sent one way has no latency.
-    let late =
-        if p99.mean > 0.0 { format!(", p99 {}", numbers::change(p99.mean - 1.0)) } else { String::new() };
-    let (en, zh, late_zh) = (&name.en, &name.zh, late.replace(", ", "，"));
+    let slower = numbers::change(p99.mean - 1.0);
+    let (late, late_zh) = match equal_rate {
+        // What is sent one way has no latency.
+        _ if p99.mean == 0.0 => (String::new(), String::new()),
+        true => (format!(", p99 at equal rate {slower}"), format!("，等速率 p99 {slower}")),
+        false => (format!(", p99 {slower}"), format!("，p99 {slower}")),
+    };
+    let (en, zh) = (&name.en, &name.zh);
     if tps.low > 1.0 - FLAT && tps.high < 1.0 + FLAT {
         return both!(
             "{en} {from} → {to}: flat ({low} to {high} TPS){late}",
@@ -150,7 +169,11 @@ pub struct Interaction {
 /// than 5 %, certainly.
 #[must_use]
 pub fn interactions(cells: &[Judged<'_>], seed: u64) -> Vec<Interaction> {
-    let valid = valid(cells);
+    let mut valid = valid(cells);
+    // At equal rate nothing depends on anything: every cell reaches it.
+    if valid.iter().any(|(factors, _)| factors.rate.is_none()) {
+        valid.retain(|(factors, _)| factors.rate.is_none());
+    }
     let factors: Vec<&Factors> = valid.iter().map(|(factors, _)| *factors).collect();
     let varied = Factor::varied(&factors);
     let pairs = varied

@@ -1,7 +1,7 @@
 //! The names of what may differ between cells, and cells that differ in one of them alone.
 
 use super::{Text, numbers};
-use crate::archive::Factors;
+use crate::archive::{Factors, SETTING};
 
 /// One thing that may differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +51,12 @@ impl Factor {
             levels.any(|level| Some(&level) != first.as_ref())
         };
         fixed.into_iter().chain(more).filter(varies).collect()
+    }
+
+    /// Whether it is a setting of the brokers.
+    #[must_use]
+    pub fn is_setting(&self) -> bool {
+        matches!(self, Self::More(name) if name.starts_with(SETTING))
     }
 
     /// The level of a cell, to be read.
@@ -135,11 +141,13 @@ impl Factor {
     }
 }
 
-/// Groups of cells (by index) that differ in `factor` alone, each ordered by it; groups of one are left out.
+/// Groups of cells (by index) that differ in `factor` alone, each ordered by it; groups of one are left out. A closed
+/// loop has no rate, so it is no step of a ladder of rates.
 #[must_use]
 pub fn ladders(cells: &[&Factors], factor: &Factor) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Factors, Vec<usize>)> = Vec::new();
-    for (index, cell) in cells.iter().enumerate() {
+    let steps = cells.iter().enumerate().filter(|(_, cell)| *factor != Factor::Rate || cell.rate.is_some());
+    for (index, cell) in steps {
         let rest = factor.without(cell);
         match groups.iter_mut().find(|(of, _)| *of == rest) {
             Some((_, members)) => members.push(index),

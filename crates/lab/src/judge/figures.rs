@@ -128,7 +128,8 @@ pub fn merged<'a>(seconds: impl Iterator<Item = &'a (u64, Histogram<u64>)>) -> O
     (!all.is_empty()).then_some(all)
 }
 
-fn spread(windows: &[Window<'_>]) -> Spread {
+/// Send latencies of the windows.
+pub(super) fn spread(windows: &[Window<'_>]) -> Spread {
     let Some(all) = histogram(windows) else {
         let seconds = |value: fn(&LoadSecond) -> f64| stats::median(&series(windows, value).concat());
         let means: Vec<f64> = windows.iter().map(|window| mean_latency_us(window.load)).collect();

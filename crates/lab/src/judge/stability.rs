@@ -27,8 +27,14 @@ const OVERLAP_MIN: f64 = 0.5;
 /// twice.
 const NO_CAUSES: [&str; 3] = ["flow-control", "steal", "agent-lost"];
 
-/// Bytes that are not flushed, over those that are sent in a second, from which on the flush is behind.
-const UNFLUSHED: f64 = 2.0;
+/// Bytes that are not flushed or not replicated, over those that are sent in a second, from which on that is behind.
+const BEHIND: f64 = 2.0;
+
+/// Milliseconds from which on an append holds up those behind it, and a collector everything.
+const PAUSE_MS: f64 = 100.0;
+
+/// Requests that a broker refused without saying why.
+const REFUSED: &str = "refused-by-broker";
 
 /// What a fluctuating rate goes with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +54,7 @@ pub struct Stability {
 /// Something that was there when the rate was low.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// `flow-control`, `roll`, `gc`, …
+    /// `flow-control`, `refusedBehind`, `roll`, `gc`, …
     pub kind: String,
     /// Share of the low seconds.
     pub in_low: f64,
@@ -89,12 +95,22 @@ fn says(varies: f64, fluctuates: bool, causes: &[Cause]) -> Text {
         Some(cause) => {
             let (kind, zh) = (&cause.kind, name_zh(&cause.kind));
             let (times, share) = (numbers::count(cause.times as f64), numbers::percent(cause.in_low));
+            let why = causes.iter().find(|why| kind == "flow-control" && is_refusal(&why.kind));
+            let why = why.map(|why| (&why.kind, name_zh(&why.kind)));
+            let (why, why_zh) = why.map_or_else(Default::default, |(en, zh)| {
+                (format!(", the broker's cause: {en}"), format!("，Broker 给出的原因：{zh}"))
+            });
             both!(
-                "the rate fluctuates by {spread} because of {kind}: {times} times, in {share} of the low seconds",
-                "TPS 波动 {spread}，原因 {zh}：{times} 次，出现在 {share} 的低谷秒内"
+                "the rate fluctuates by {spread} because of {kind}: {times} times, in {share} of the low seconds{why}",
+                "TPS 波动 {spread}，原因 {zh}：{times} 次，出现在 {share} 的低谷秒内{why_zh}"
             )
         }
     }
+}
+
+/// Whether a cause is one that a broker gives for what it refused.
+fn is_refusal(kind: &str) -> bool {
+    kind == "putMessageFailedTimes" || kind.starts_with("refused")
 }
 
 /// A cause in Chinese; what nobody named here as it is.
@@ -102,8 +118,17 @@ fn name_zh(kind: &str) -> &str {
     match kind {
         "flow-control" => "流控",
         "no-answer" => "请求无应答",
-        "refused-by-broker" => "Broker 写入失败",
+        "refused-by-broker" | "putMessageFailedTimes" => "Broker 写入失败",
+        "refusedBehind" => "索引等待磁盘",
+        "refusedDiskFull" => "磁盘已满",
+        "refusedFenced" => "写盘或刷盘失败",
+        "refusedColdReads" => "冷读过多",
+        "refusedChanges" => "主题或消费组变更过多",
+        "refusedHeldPulls" => "等待消息的拉取过多",
+        "refusedOther" => "其他拒绝",
         "flush-stall" => "刷盘滞后",
+        "slow-append" => "写入停顿",
+        "replica-lag" => "副本滞后",
         "roll" => "文件滚动",
         "clean" => "文件清理",
         "gc" => "GC 停顿",
@@ -200,25 +225,41 @@ fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
 fn broker_troubles(window: &Window<'_>, seconds: &[BrokerSecond]) -> Vec<(String, usize, u64)> {
     let sent = median(&window.load.iter().map(|second| second.sent_bytes as f64).collect::<Vec<_>>());
     let mut found = Vec::new();
-    let mut refused = seconds.first().map_or(0, |second| second.refused_total);
+    let mut refused = seconds.first().map_or_else(BTreeMap::new, refusals);
     for second in seconds {
-        let new = second.refused_total.saturating_sub(refused);
-        refused = second.refused_total;
+        let before = std::mem::replace(&mut refused, refusals(second));
         let Some(at) = window.load.iter().position(|load| load.at_ms + 500 > second.at_ms) else { continue };
-        if new > 0 {
-            found.push(("refused-by-broker".to_owned(), at, new));
+        for (cause, count) in &refused {
+            let new = count.saturating_sub(before.get(cause).copied().unwrap_or_default());
+            found.extend((new > 0).then(|| ((*cause).to_owned(), at, new)));
         }
-        if sent > 0.0 && second.flush_behind as f64 > UNFLUSHED * sent {
-            found.push(("flush-stall".to_owned(), at, 1));
-        }
+        let is_behind = |bytes: u64| sent > 0.0 && bytes as f64 > BEHIND * sent;
+        let signs = [
+            ("flush-stall", is_behind(second.flush_behind)),
+            ("replica-lag", is_behind(second.replica_behind)),
+            ("slow-append", second.put_max_ms > PAUSE_MS),
+            ("roll", second.rolls > 0),
+            ("clean", second.removed > 0),
+        ];
+        found.extend(signs.into_iter().filter(|(_, there)| *there).map(|(kind, _)| (kind.to_owned(), at, 1)));
     }
     found
+}
+
+/// What a broker has refused so far by cause.
+fn refusals(second: &BrokerSecond) -> BTreeMap<&str, u64> {
+    let mut causes: BTreeMap<&str, u64> = second.refused().collect();
+    // Runs of earlier versions only have the sum.
+    let unnamed = second.refused_total.saturating_sub(causes.values().sum());
+    causes.insert(REFUSED, unnamed);
+    causes
 }
 
 /// What a machine's second shows that may lower a rate.
 fn troubles(second: &HostSecond) -> impl Iterator<Item = &'static str> {
     let signs = [
-        ("gc", second.gc_pause_ms > 100.0 || second.gc_full > 0),
+        ("full-gc", second.gc_full > 0),
+        ("gc", second.gc_pause_ms > PAUSE_MS && second.gc_full == 0),
         ("steal", second.cpu_steal > 0.05),
         ("cpu-quota", second.cpu_throttled > 0.05),
         // The broker was ready to work for a fifth of a core and something else had it.

@@ -5,6 +5,7 @@
 //! but the round trip (seed 000 read "0.45×" as capacity).
 
 use super::effects::together;
+use super::factor::Factor;
 use super::figures::Figures;
 use super::judged::Judged;
 use super::stats::{Estimate, ratio};
@@ -101,6 +102,9 @@ pub struct Versus {
     pub left_out: Vec<(Factors, Text)>,
     /// Cells that only one of them has.
     pub unmatched: usize,
+    /// Modes of flush and replication that each run has one of, and another one.
+    #[serde(default)]
+    pub modes: Vec<Text>,
     /// Geometric mean of the ratios of capacity.
     pub capacity: Option<Estimate>,
     /// Geometric mean of the ratios of latency at equal rate.
@@ -112,26 +116,28 @@ pub struct Versus {
 /// Compares the second run with the first.
 #[must_use]
 pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus {
+    let modes = modes(first, second);
+    // The same load; how the servers are set up may differ, for that is what is compared.
+    let load = |cell: &Judged<'_>| {
+        modes.iter().fold(cell.factors().clone(), |factors, (factor, _)| factor.without(&factors))
+    };
     let mut all = Versus::default();
     let mut times = Vec::new();
     for one in first {
-        let Some(other) = second.iter().find(|other| same(one.factors(), other.factors())) else {
+        let factors = load(one);
+        let Some(other) = second.iter().find(|other| load(other) == factors) else {
             all.unmatched += 1;
             continue;
         };
         match (&one.outcome, &other.outcome) {
             (Ok(before), Ok(after)) => {
-                all.pairings.push(pairing(one.factors(), (before, after), seed));
+                all.pairings.push(pairing(&factors, (before, after), seed));
                 if let (Some(before), Some(after)) = (before.cpu_us_per_message, after.cpu_us_per_message) {
                     times.push((after / before).ln());
                 }
             }
-            (Err(reasons), _) => {
-                all.left_out.push((one.factors().clone(), because(("first", "前者"), reasons)))
-            }
-            (_, Err(reasons)) => {
-                all.left_out.push((one.factors().clone(), because(("second", "后者"), reasons)))
-            }
+            (Err(reasons), _) => all.left_out.push((factors, because(("first", "前者"), reasons))),
+            (_, Err(reasons)) => all.left_out.push((factors, because(("second", "后者"), reasons))),
         }
     }
     let matched = all.pairings.len() + all.left_out.len();
@@ -139,12 +145,27 @@ pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus 
     all.capacity = mean_of(&all.pairings, Aspect::Capacity);
     all.latency = mean_of(&all.pairings, Aspect::LatencyAtRate);
     all.cpu = (!times.is_empty()).then(|| (times.iter().sum::<f64>() / times.len() as f64).exp());
+    all.modes = modes.into_iter().map(|(_, says)| says).collect();
     all
 }
 
-/// The same load; how the server is set up may differ, for that is what is compared.
-fn same(one: &Factors, other: &Factors) -> bool {
-    one == other
+/// Modes of which each run has one alone, and another one. With more of them a cell would have several partners.
+fn modes(first: &[Judged<'_>], second: &[Judged<'_>]) -> Vec<(Factor, Text)> {
+    let only = |run: &[Judged<'_>], factor: &Factor| {
+        let mut levels: Vec<String> = run.iter().map(|cell| factor.level(cell.factors())).collect();
+        levels.dedup();
+        levels.pop().filter(|_| levels.is_empty())
+    };
+    let differs = |factor: Factor| {
+        let (one, other) = only(first, &factor).zip(only(second, &factor)).filter(|(a, b)| a != b)?;
+        let said = |level: &str, found: &str| if level == "-" { found.to_owned() } else { level.to_owned() };
+        let Text { en, zh } = factor.name();
+        let [from, to] = [&one, &other].map(|level| said(level, "as the brokers had it"));
+        let [from_zh, to_zh] = [&one, &other].map(|level| said(level, "沿用 Broker 设置"));
+        let says = both!("{en}: {from} in A, {to} in B", "{zh}：A 为 {from_zh}，B 为 {to_zh}");
+        Some((factor, says))
+    };
+    [Factor::Flush, Factor::Replication].into_iter().filter_map(differs).collect()
 }
 
 fn because((en, zh): (&str, &str), reasons: &[Text]) -> Text {

@@ -1,6 +1,6 @@
 //! A broker by its own figures: request 28 once a second, request 26 once.
 
-use crate::archive::BrokerSecond;
+use crate::archive::{BrokerFile, BrokerSecond};
 use client::Client;
 use std::collections::BTreeMap;
 
@@ -9,6 +9,8 @@ pub struct BrokerProbe {
     client: Client,
     address: String,
     has_slaves: bool,
+    /// Bytes of a file of the log; 0 where the broker does not say.
+    segment: u64,
     last: Option<Totals>,
 }
 
@@ -18,27 +20,58 @@ pub(super) struct Totals {
     pub at_ms: u64,
     pub put: Option<u64>,
     pub got: Option<u64>,
+    /// The longest append since the start, milliseconds.
+    pub longest_ms: Option<u64>,
+    /// Where the log begins and ends.
+    pub log: Option<(u64, u64)>,
+}
+
+impl Totals {
+    pub(super) fn of(table: &BTreeMap<String, String>, at_ms: u64) -> Self {
+        let get = |key| number(table, key);
+        Self {
+            at_ms,
+            put: get("msgPutTotalTodayNow"),
+            got: get("msgGetTotalTodayNow"),
+            longest_ms: get("putMessageEntireTimeMax"),
+            log: get("commitLogMinOffset").zip(get("commitLogMaxOffset")),
+        }
+    }
+
+    /// Adds to a second what happened since `last`; `segment` are the bytes of a file of the log.
+    pub(super) fn add_to(&self, second: &mut BrokerSecond, last: &Self, segment: u64) {
+        let lasted_ms = self.at_ms.saturating_sub(last.at_ms);
+        second.put_tps = rate(last.put, self.put, lasted_ms).unwrap_or(second.put_tps);
+        second.get_tps = rate(last.got, self.got, lasted_ms).unwrap_or(second.get_tps);
+        // Only one that took longer than all before it shows.
+        if let Some(longest_ms) =
+            self.longest_ms.filter(|now| last.longest_ms.is_some_and(|then| then < *now))
+        {
+            second.put_max_ms = second.put_max_ms.max(longest_ms as f64);
+        }
+        if let Some(((from, to), (begin, end))) = last.log.zip(self.log) {
+            let file = |offset: u64| offset.checked_div(segment).unwrap_or_default();
+            second.rolls = file(end).saturating_sub(file(to));
+            second.removed = begin.saturating_sub(from);
+        }
+    }
 }
 
 impl BrokerProbe {
-    /// A probe of the broker at `address`.
+    /// A probe of a broker.
     #[must_use]
-    pub fn new(client: &Client, address: &str, has_slaves: bool) -> Self {
-        Self { client: client.clone(), address: address.to_owned(), has_slaves, last: None }
+    pub fn new(client: &Client, broker: &BrokerFile, has_slaves: bool) -> Self {
+        let segment = number(&broker.settings, "mappedFileSizeCommitLog").unwrap_or_default();
+        Self { client: client.clone(), address: broker.address.clone(), has_slaves, segment, last: None }
     }
 
     /// The broker's figures of now; `None` when it does not answer.
     pub async fn sample(&mut self, at_ms: u64) -> Option<BrokerSecond> {
         let table = self.client.broker_runtime(&self.address).await.ok()?;
         let mut second = read(&table, at_ms);
-        let now = Totals {
-            at_ms,
-            put: number(&table, "msgPutTotalTodayNow"),
-            got: number(&table, "msgGetTotalTodayNow"),
-        };
+        let now = Totals::of(&table, at_ms);
         if let Some(last) = self.last.replace(now) {
-            second.put_tps = rate(last.put, now.put, at_ms - last.at_ms).unwrap_or(second.put_tps);
-            second.get_tps = rate(last.got, now.got, at_ms - last.at_ms).unwrap_or(second.get_tps);
+            now.add_to(&mut second, &last, self.segment);
         }
         if self.has_slaves {
             second.replica_behind = self.client.replica_behind(&self.address).await.unwrap_or_default();
@@ -63,6 +96,13 @@ pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond
         (Some(appended), Some(flushed)) => appended.saturating_sub(flushed),
         _ => table.get("remainHowManyDataToFlush").and_then(|text| size(text)).unwrap_or_default(),
     };
+    // Vostok counts each cause alone, Java only what failed to be stored.
+    let refused: Vec<(&str, u64)> = table
+        .keys()
+        .filter(|key| key.starts_with("refused") || *key == "putMessageFailedTimes")
+        .filter_map(|key| Some((key.as_str(), number(table, key).filter(|count| *count > 0)?)))
+        .collect();
+    let causes: Vec<String> = refused.iter().map(|(cause, count)| format!("{cause}={count}")).collect();
     BrokerSecond {
         at_ms,
         put_tps: mean("putTps"),
@@ -72,7 +112,10 @@ pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond
         replica_behind: 0,
         flush_behind: unflushed,
         send_queue: get("sendThreadPoolQueueSize").unwrap_or_default(),
-        refused_total: get("putMessageFailedTimes").unwrap_or_default(),
+        refused_total: refused.iter().map(|(_, count)| count).sum(),
+        refused_causes: causes.join(" "),
+        rolls: 0,
+        removed: 0,
     }
 }
 

@@ -128,8 +128,39 @@ fn java_and_vostok_tables_are_read() {
     assert_eq!((second.flush_behind, second.dispatch_behind, second.send_queue), (1536, 77, 5));
     let vostok = table(&[("appended", "5000"), ("flushed", "4000")]);
     assert_eq!(broker::read(&vostok, 9).flush_behind, 1000);
+    let refusing = table(&[("refusedBehind", "5"), ("refusedDiskFull", "2"), ("refusedOther", "0")]);
+    let second = broker::read(&refusing, 9);
+    assert_eq!(
+        (second.refused_total, second.refused_causes.as_str()),
+        (7, "refusedBehind=5 refusedDiskFull=2")
+    );
+    assert_eq!(second.refused().collect::<Vec<_>>(), [("refusedBehind", 5), ("refusedDiskFull", 2)]);
+    assert_eq!(broker::read(&table(&[("putMessageFailedTimes", "3")]), 9).refused_total, 3);
     assert_eq!(broker::size("0 B"), Some(0));
     assert_eq!(broker::size("3.0 GiB"), Some(3 << 30));
+}
+
+#[test]
+fn a_second_of_a_broker_tells_what_is_new_in_it() {
+    let at = |at_ms, longest: &str, log: (&str, &str)| {
+        let table = [
+            ("msgPutTotalTodayNow", "100"),
+            ("putMessageEntireTimeMax", longest),
+            ("commitLogMinOffset", log.0),
+            ("commitLogMaxOffset", log.1),
+        ];
+        broker::Totals::of(&table.map(|(key, value)| (key.to_owned(), value.to_owned())).into(), at_ms)
+    };
+    let check = |after: broker::Totals, segment, expected: (f64, u64, u64)| {
+        let mut second = crate::archive::BrokerSecond::default();
+        after.add_to(&mut second, &at(1_000, "40", ("0", "900")), segment);
+        assert_eq!((second.put_max_ms, second.rolls, second.removed), expected);
+    };
+    check(at(2_000, "40", ("0", "950")), 1_000, (0.0, 0, 0));
+    check(at(2_000, "700", ("1000", "2100")), 1_000, (700.0, 2, 1_000));
+    // A broker that was started again, and one that does not say how large its files are.
+    check(at(2_000, "3", ("0", "10")), 1_000, (0.0, 0, 0));
+    check(at(2_000, "40", ("0", "2100")), 0, (0.0, 0, 0));
 }
 
 #[test]

@@ -8,6 +8,10 @@ use maud::{Markup, html};
 /// Settings shown before the rest is folded.
 const SETTINGS_OPEN: usize = 12;
 
+/// Copies what stands before the button; also where a page opened from a file may not use the clipboard.
+const COPY: &str =
+    "getSelection().selectAllChildren(this.previousElementSibling);document.execCommand('copy')";
+
 /// Chapter 2. `place` leads from the page to the run's directory: empty, or ending in a slash.
 #[must_use]
 pub fn environment(file: &RunFile, place: &str) -> Markup {
@@ -98,6 +102,7 @@ pub fn origin(file: &RunFile, place: &str) -> Markup {
     html! {
         p { (words("Reproduce with:", "复现命令：")) }
         pre { (command_line(file)) }
+        button type="button" onclick=(COPY) { (words("Copy", "复制")) }
         table {
             tr { th { (words("lab", "压测工具")) } td { "vostok " (file.lab_version) } }
             tr { th { (words("seed", "随机种子")) } td { (file.seed) } }

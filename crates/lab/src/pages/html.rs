@@ -5,7 +5,7 @@ use super::{environment, latency, matrix, says, verdict, words};
 use crate::judge::backlog::phase_name;
 use crate::judge::balance::Term;
 use crate::judge::conclusion::Conclusion;
-use crate::judge::{Language, numbers};
+use crate::judge::{Language, Text, both, numbers};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("report.css");
@@ -129,7 +129,21 @@ fn factors(run: &Conclusion<'_>) -> Markup {
             @for effect in &run.effects { li { (says(&effect.says)) } }
             @for interaction in &run.interactions { li { (says(&interaction.says)) } }
         }
+        @if let Some(found) = &run.sensitive {
+            h3 { (words("Settings that do something", "有影响的配置项")) }
+            @if found.is_empty() { p.none { (says(&insensitive())) } }
+            ul { @for effect in found { li { (says(&effect.says)) } } }
+        }
     }
+}
+
+/// What is said where no setting that was swept does anything.
+#[must_use]
+pub(super) fn insensitive() -> Text {
+    both!(
+        "none of the settings that were swept has an effect that is certain",
+        "所扫描的配置项均无可确认的影响"
+    )
 }
 
 fn balance(run: &Conclusion<'_>) -> Markup {
@@ -179,10 +193,11 @@ fn backlog(run: &Conclusion<'_>) -> Markup {
             h3 { code { (case.judged.cell.cell.name) } }
             p { (says(&backlog.says)) }
             table {
-                tr { th { (words("phase", "阶段")) } th { "s" } th { (words("send ms", "发送耗时 ms")) } th { (words("send TPS", "发送 TPS")) } th { (words("consume TPS", "订阅 TPS")) }
+                tr { th { (words("phase", "阶段")) } th { "s" } th { (words("send ms", "发送耗时 ms")) } th { "p99 ms" } th { "p99.9 ms" } th { (words("send TPS", "发送 TPS")) } th { (words("consume TPS", "订阅 TPS")) }
                     th { "LOAD" } th { "IOWAIT %" } th { "PSI io.full %" } th { "NETIN" } th { "NETOUT" } th { (words("disk read", "磁盘读")) } }
                 @for stage in &backlog.stages {
-                    tr { td { (says(&phase_name(&stage.name))) } td { (numbers::short(stage.seconds)) } td { (numbers::short(stage.send_ms)) } td { (numbers::count(stage.send_tps.mean)) }
+                    tr { td { (says(&phase_name(&stage.name))) } td { (numbers::short(stage.seconds)) } td { (numbers::short(stage.send_ms)) }
+                        td { (numbers::short(stage.send_p99_ms)) } td { (numbers::short(stage.send_p999_ms)) } td { (numbers::count(stage.send_tps.mean)) }
                         td { (numbers::count(stage.consume_tps)) }
                         @if let Some(host) = &stage.host {
                             td { (numbers::short(host.load1)) } td { (numbers::short(host.iowait * 100.0)) } td { (numbers::short(host.io_pressure)) }

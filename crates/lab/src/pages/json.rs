@@ -30,6 +30,7 @@ pub fn json(run: &Conclusion<'_>) -> Value {
         "ladders": run.ladders.iter().map(ladder).collect::<Vec<_>>(),
         "byte_ceilings": run.byte_ceilings,
         "effects": run.effects,
+        "sensitive": run.sensitive,
         "interactions": run.interactions,
         "cells": run.cells.iter().map(case).collect::<Vec<_>>(),
     })

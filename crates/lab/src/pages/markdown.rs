@@ -1,6 +1,6 @@
 //! `report.md`: the verdict, the table and where to look further, for chats and repositories.
 
-use super::{environment, latency, table, verdict};
+use super::{environment, html, latency, table, verdict};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Language, Text, both, numbers};
 use std::fmt::Write as _;
@@ -47,6 +47,13 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     let effects = run.effects.iter().map(|effect| &effect.says);
     for says in effects.chain(run.interactions.iter().map(|interaction| &interaction.says)) {
         let _ = writeln!(text, "- {}", says.get(language));
+    }
+    if let Some(found) = &run.sensitive {
+        heading(&mut text, both!("Settings that do something", "有影响的配置项"));
+        let nothing = found.is_empty().then(html::insensitive);
+        for says in found.iter().map(|effect| &effect.says).chain(&nothing) {
+            let _ = writeln!(text, "- {}", says.get(language));
+        }
     }
     heading(&mut text, both!("Origin", "来源与复现"));
     let _ = writeln!(

@@ -4,6 +4,7 @@
 //! in `note` and no figures.
 
 use super::environment;
+use crate::archive::FLUSH;
 use crate::judge::backlog::{Stage, phase_name};
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::figures::{Figures, Means, broker_host_names};
@@ -103,7 +104,7 @@ fn case_rows(run: &Conclusion<'_>, case: &Case<'_>, language: Language) -> Vec<V
             run,
             case,
             (&name, &stage_figures(stage), &format!("{} s", short(stage.seconds))),
-            &[],
+            &more_stage_figures(stage),
         ));
     }
     rows
@@ -121,13 +122,12 @@ fn row(
     let file = &run.record.file;
     let host =
         broker_host_names(file).first().and_then(|name| file.hosts.iter().find(|host| host.name == *name));
-    let broker = file.target.brokers.first();
-    let said = |key: &str| broker.and_then(|broker| broker.settings.get(key)).cloned().unwrap_or_default();
+    let said = |key: &str| file.setting(of, key).unwrap_or_default().to_owned();
     let or = |text: &String, key: &str| if text.is_empty() { said(key) } else { text.clone() };
     let mut row = vec![
         number.to_owned(),
         host.map(environment::disk).unwrap_or_default(),
-        or(&of.flush, "flushDiskType"),
+        or(&of.flush, FLUSH),
         of.queues.to_string(),
         of.size.to_string(),
         of.compression.clone(),
@@ -161,6 +161,13 @@ fn stage_figures(stage: &Stage) -> SeedFigures {
     let send_ms = known_ms(stage.send_ms * 1_000.0);
     let [load, iowait, net_in, net_out] = host_figures(stage.host.as_ref());
     [send_ms, plain(stage.send_tps.mean, 0), plain(stage.consume_tps, 0), load, iowait, net_in, net_out]
+}
+
+/// As [`more_figures`] begins.
+fn more_stage_figures(stage: &Stage) -> [String; 6] {
+    let none = String::new;
+    let [p99, p999] = [stage.send_p99_ms, stage.send_p999_ms].map(|ms| known_ms(ms * 1_000.0));
+    [plain(stage.send_tps.low, 0), plain(stage.send_tps.high, 0), none(), none(), p99, p999]
 }
 
 /// Microseconds as milliseconds; what has no latency, as what is sent one way, has none of zero either.

@@ -1,5 +1,5 @@
 use super::html::Additions;
-use crate::archive::{Factors, Record};
+use crate::archive::{Factors, Phase, Record};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::{Language, fixture};
@@ -155,6 +155,24 @@ fn what_was_not_measured_is_not_zero() {
 }
 
 #[test]
+fn phases_of_a_backlog_have_their_percentiles() {
+    let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
+    let phases = &mut record.cells[0].cell.phases;
+    let drained: Vec<Phase> =
+        phases.iter().map(|phase| Phase { name: "drain".to_owned(), ..phase.clone() }).collect();
+    phases.extend(drained);
+    let run = Conclusion::new(&record, &Limits::default());
+    let page = super::html::report(&run, Additions::default(), Language::En);
+    assert!(page.contains("<th>p99 ms</th><th>p99.9 ms</th>"));
+    let rows = super::table::rows(&run, Language::En);
+    let drain = rows.last().expect("a row for the phase");
+    for name in ["p99 ms", "p99.9 ms", "TPS low"] {
+        let place = super::table::columns().iter().position(|column| *column == name).expect("a column");
+        assert!(!drain[place].is_empty() && drain[0].ends_with("drain"), "{name}: {drain:?}");
+    }
+}
+
+#[test]
 fn every_machine_of_a_broker_is_drawn() {
     let mut record = record();
     let twin = crate::archive::HostFile { name: "b2".to_owned(), ..record.file.hosts[1].clone() };
@@ -191,6 +209,33 @@ fn a_probe_is_called_one() {
             .iter()
             .any(|(_, text)| text.en.starts_with("4 of 5 finished cells") && text.en.contains("1 probes"))
     );
+}
+
+#[test]
+fn settings_that_do_something_are_told_everywhere() {
+    let with = |value: &str| {
+        let mut factors = fixture::factors(60);
+        factors.more.insert("set:flushLeastPages".to_owned(), value.to_owned());
+        factors
+    };
+    let told = |tps: f64| {
+        let record = fixture::record(&[(with("1"), 20_000.0), (with("4"), tps)]);
+        let run = Conclusion::new(&record, &Limits::default());
+        let page = super::html::report(&run, Additions::default(), Language::En);
+        let texts = [Language::En, Language::Zh].map(|language| super::markdown::markdown(&run, language));
+        (page, texts, super::json::json(&run)["sensitive"].clone())
+    };
+    let (page, [en, zh], json) = told(30_000.0);
+    for text in [&page, &en] {
+        assert!(text.contains("Settings that do something"), "{en}");
+        assert!(text.contains("set:flushLeastPages 1 → 4: +"), "{en}");
+    }
+    assert!(page.contains("有影响的配置项") && zh.contains("## 有影响的配置项"), "{zh}");
+    assert_eq!(json.as_array().map(Vec::len), Some(1));
+    let (page, [en, _], json) = told(20_000.0);
+    assert!(page.contains("none of the settings that were swept") && en.contains("none of the settings"));
+    assert_eq!(json.as_array().map(Vec::len), Some(0));
+    assert!(!html(Language::En).contains("Settings that do something"), "nothing was swept");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::html::{self, Additions};
 use super::{json, markdown, table};
 use crate::Error;
-use crate::archive::Record;
+use crate::archive::{Record, run_directory};
 use crate::compare::{self, Comparison};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::{Limits, Slo};
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// Flags of `vostok lab report`.
 #[derive(clap::Args, Debug, Clone)]
 pub struct ReportFlags {
-    /// Directory of a run.
-    #[arg(value_name = "RUN")]
+    /// Directory of a run, or a file in it such as run.json.
+    #[arg(value_name = "RUN", value_parser = run_directory)]
     run: PathBuf,
     /// Language in which the page opens (it can be switched), and of the Markdown.
     #[arg(long, value_enum, default_value_t)]

@@ -2,7 +2,7 @@
 //!
 //! - A master is planned for 70 % of its highest safe rate, so that a backlog can be drained beside the live load.
 //! - One more master for every failure survived: the others carry its share. As many slaves per master keep its
-//!   messages.
+//!   messages, all of them before a send is acknowledged.
 //! - Each master sends what it gets to every slave and every group, and answers: at most 80 % of its network.
 //! - A disk is filled to three quarters: the rest is for what is being deleted, index and recovery.
 
@@ -50,7 +50,7 @@ pub struct Plan {
     pub slaves: u32,
     /// Name servers.
     pub name_servers: u32,
-    /// Controllers, where slaves take over by themselves.
+    /// Controllers, if slaves are to take over by themselves; the files that are written do without.
     pub controllers: u32,
     /// Bytes of disk for each broker.
     pub disk_bytes: f64,
@@ -137,8 +137,8 @@ pub fn plan(target: &Target, basis: &Basis) -> Plan {
     let disk_bytes = disk(target, basis, (carrying, &mut steps));
     let (name_servers, controllers) = ((survive + 1).max(2), if slaves > 0 { 2 * survive + 1 } else { 0 });
     steps.push(both!(
-        "name servers = {survive} + 1, at least 2 = {name_servers}; controllers (only for automatic failover) = 2 × {survive} + 1 = {controllers}",
-        "NameServer = {survive} + 1，至少 2 = {name_servers}；Controller（仅自动切换需要）= 2 × {survive} + 1 = {controllers}"
+        "name servers = {survive} + 1, at least 2 = {name_servers}; controllers = {controllers}, only for automatic failover; the files written here leave that to people",
+        "NameServer = {survive} + 1，至少 2 = {name_servers}；Controller = {controllers}，仅自动切换需要；生成的配置文件不含自动切换"
     ));
     Plan { masters, slaves, name_servers, controllers, disk_bytes, send_bytes, steps }
 }

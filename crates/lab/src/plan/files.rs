@@ -31,9 +31,8 @@ fn namesrv() -> String {
 fn broker(target: &Target, plan: &Plan, (master, id): (u32, u32)) -> String {
     let name = broker_name(master);
     let servers: Vec<String> = (1..=plan.name_servers).map(|number| format!("ns{number}:9876")).collect();
-    let role = if id == 0 { "ASYNC_MASTER" } else { "SLAVE" };
     let hours = target.retain.0.ceil();
-    let lines = [
+    let mut lines = vec![
         // Masters that are to be copied, too, are RocketMQ's as long as Vostok does not replicate.
         if plan.slaves > 0 {
             format!("# mqbroker -c {name}-{id}.conf")
@@ -43,14 +42,27 @@ fn broker(target: &Target, plan: &Plan, (master, id): (u32, u32)) -> String {
         "brokerClusterName=DefaultCluster".to_owned(),
         format!("brokerName={name}"),
         format!("brokerId={id}"),
-        format!("brokerRole={role}"),
+        format!("brokerRole={}", role(plan, id)),
         "flushDiskType=ASYNC_FLUSH".to_owned(),
         format!("namesrvAddr={}", servers.join(";")),
         "listenPort=10911".to_owned(),
         format!("fileReservedTime={hours:.0}"),
         "diskMaxUsedSpaceRatio=75".to_owned(),
     ];
+    if plan.slaves > 0 {
+        // Without it RocketMQ 5 does not wait for slaves whatever the role says; the master counts itself.
+        lines.push(format!("inSyncReplicas={}", 1 + plan.slaves));
+    }
     lines.join("\n") + "\n"
+}
+
+/// What is acknowledged must survive the loss of its master, so a master with slaves waits for them.
+fn role(plan: &Plan, id: u32) -> &'static str {
+    match (id, plan.slaves) {
+        (0, 0) => "ASYNC_MASTER",
+        (0, _) => "SYNC_MASTER",
+        _ => "SLAVE",
+    }
 }
 
 fn readme(plan: &Plan) -> String {
@@ -60,7 +72,12 @@ fn readme(plan: &Plan) -> String {
     );
     if plan.slaves > 0 {
         text.push_str(
-            "\nThis version of Vostok does not replicate yet. A plan with slaves is one for RocketMQ brokers, masters and slaves \
+            "\nA send is acknowledged when all slaves of its master have it (`SYNC_MASTER`, `inSyncReplicas`); while one is missing, it is \
+             stored and answered FLUSH_SLAVE_TIMEOUT. Failover is manual with these files: when a master fails its slaves still serve what it holds, producers go to the other masters, and no slave becomes master. \
+             Automatic failover needs the controllers counted above and brokers with `enableControllerMode=true`, for which no files are written.\n\
+             主节点的全部从节点收到后才确认发送（`SYNC_MASTER`、`inSyncReplicas`）；缺少从节点时消息已存储，但返回 FLUSH_SLAVE_TIMEOUT。这些文件不含自动切换：主节点故障时，从节点继续提供其消息，生产者改用其他主节点，\
+             从节点不会升为主节点。自动切换需要上面计数的 Controller 以及 `enableControllerMode=true`，此处不生成其配置文件。\n\
+             \nThis version of Vostok does not replicate yet. A plan with slaves is one for RocketMQ brokers, masters and slaves \
              (`mqbroker -c FILE`): a RocketMQ slave cannot follow a Vostok master.\n\
              当前版本的 Vostok 尚不支持复制：带从节点的规划适用于 RocketMQ 的主从 Broker（`mqbroker -c FILE`），RocketMQ 从节点不能跟随 Vostok 主节点。\n",
         );

@@ -1,5 +1,6 @@
 //! What is wanted, as it is typed.
 
+use crate::archive::run_directory;
 use crate::judge::Language;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ pub struct PlanFlags {
     #[command(flatten)]
     pub target: Target,
     /// Directory of the run whose safe rate is planned with.
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", value_parser = run_directory)]
     pub run: Option<PathBuf>,
     /// Safe rate of one master, instead of a run's.
     #[arg(long, value_name = "RATE")]

@@ -75,12 +75,22 @@ fn files_for_every_node() {
     for line in [
         "brokerName=broker-a",
         "brokerId=0",
-        "brokerRole=ASYNC_MASTER",
+        "brokerRole=SYNC_MASTER",
+        "inSyncReplicas=3",
         "namesrvAddr=ns1:9876;ns2:9876;ns3:9876",
         "fileReservedTime=72",
     ] {
         assert!(master.lines().any(|found| found == line), "{line} is missing in {master}");
     }
+}
+
+#[test]
+fn what_no_slave_keeps_waits_for_none() {
+    let target = Target { survive: 0, ..target(100_000.0, 10_000.0) };
+    let plan = plan(&target, &Basis::named(70_000.0, 500.0));
+    let files = files::files(&target, &plan);
+    let (_, master) = files.iter().find(|file| file.0 == "broker-a-0.conf").expect("the first master");
+    assert!(master.contains("brokerRole=ASYNC_MASTER") && !master.contains("inSyncReplicas"), "{master}");
 }
 
 #[test]

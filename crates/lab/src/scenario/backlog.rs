@@ -8,7 +8,7 @@ use super::bench::{Bench, Plan};
 use super::record::{Action, Stage, Until};
 use crate::Error;
 use crate::archive::Factors;
-use crate::command::{BacklogFlags, Scene};
+use crate::command::{BacklogFlags, Fill, Scene};
 use crate::generator::{Consume, Workload};
 use crate::session;
 
@@ -33,20 +33,24 @@ pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
 #[derive(Clone, Debug)]
 pub(super) struct Backlog {
     pub scene: Scene,
-    /// Bytes to fill.
-    pub fill: u64,
+    /// What ends filling.
+    fill: Until,
     /// Longest filling and draining.
-    pub seconds: (u32, u32),
+    seconds: (u32, u32),
     /// Producers rest while it is drained.
     pub rests: bool,
 }
 
 impl Backlog {
     pub fn new(flags: &BacklogFlags) -> Self {
+        let (fill, filling) = match flags.fill {
+            Fill::Bytes(bytes) => (Until::Sent(bytes), flags.fill_seconds),
+            Fill::Seconds(seconds) => (Until::Time, seconds),
+        };
         Self {
             scene: Scene { groups: flags.scene.groups.max(1), ..flags.scene.clone() },
-            fill: flags.fill,
-            seconds: (flags.fill_seconds, flags.drain_seconds),
+            fill,
+            seconds: (filling, flags.drain_seconds),
             rests: !flags.keep_producing,
         }
     }
@@ -54,7 +58,11 @@ impl Backlog {
     pub fn cells(&self, flags: &BacklogFlags) -> Vec<Factors> {
         let cell = |size| {
             let mut cell = self.scene.factors(flags.threads, size, flags.queues);
-            cell.more.insert("fill".to_owned(), self.fill.to_string());
+            let fill = match flags.fill {
+                Fill::Bytes(bytes) => bytes.to_string(),
+                Fill::Seconds(seconds) => format!("{seconds}s"),
+            };
+            cell.more.insert("fill".to_owned(), fill);
             if self.rests {
                 cell.more.insert("drain".to_owned(), "alone".to_owned());
             }
@@ -81,13 +89,13 @@ impl Plan for Backlog {
 }
 
 /// The stages of a backlog.
-pub(super) fn stages(scene: &Scene, fill: u64, (filling, draining): (u32, u32)) -> Vec<Stage> {
+pub(super) fn stages(scene: &Scene, fill: Until, (filling, draining): (u32, u32)) -> Vec<Stage> {
     let stage = |name, seconds, action, until| Stage { name, seconds, action, until };
     vec![
         stage("start", 0, Action::StartReaders, Until::Time),
         stage("warmup", scene.warmup().max(1), Action::StartLanes, Until::Time),
         Stage::new("before", scene.duration()),
-        stage("during", filling, Action::StopReaders, Until::Sent(fill)),
+        stage("during", filling, Action::StopReaders, fill),
         stage("drain", draining, Action::StartReaders, Until::Drained),
         Stage::new("after", scene.duration()),
     ]

@@ -1,10 +1,10 @@
 //! What all scenarios share: the cluster, the archive, repeats, interruption and resuming.
 
 use super::cluster::{Cluster, Machine, asked_of};
-use super::modes::set_flush;
 use super::progress::Progress;
 use super::record::{Stage, epoch_ms, record};
 use super::resume::{begin_or_resume, held};
+use super::settings::put_back;
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{
@@ -209,31 +209,31 @@ impl Bench {
     /// # Errors
     /// The cluster is lost at the beginning of a repeat, or files cannot be written.
     pub async fn run(&mut self, plan: &impl Plan) -> Result<(), Error> {
-        let ran = self.cells(plan).await;
-        // Whatever ended it, the brokers are left as they were found.
-        let put_back = self.put_back().await;
-        ran.and(put_back)?;
-        self.end()
+        let ran = self.cells(plan).await.map(drop);
+        self.close(ran).await
     }
 
-    async fn cells(&self, plan: &impl Plan) -> Result<(), Error> {
+    /// Leaves the brokers as they were found and ends the run, whatever it came to.
+    ///
+    /// # Errors
+    /// What it came to, a setting that cannot be put back, or files that cannot be written.
+    pub(super) async fn close(&mut self, ran: Result<(), Error>) -> Result<(), Error> {
+        let put_back = put_back(&self.cluster, &self.run.cells).await;
+        let ended = self.end();
+        ran.and(put_back).and(ended)
+    }
+
+    /// Runs every cell that is not finished; false when it was interrupted.
+    pub(super) async fn cells(&self, plan: &impl Plan) -> Result<bool, Error> {
         let cells: Vec<_> = (1..).zip(self.run.cells.clone()).collect();
         for (number, factors) in cells {
             if !self.archive.cell(number, &factors).is_finished()
                 && !self.cell(number, &factors, plan).await?
             {
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
-    }
-
-    /// Has brokers flush as they did before cells changed that.
-    async fn put_back(&self) -> Result<(), Error> {
-        if self.run.cells.iter().all(|cell| cell.flush.is_empty()) {
-            return Ok(());
-        }
-        set_flush(&self.cluster, "").await
+        Ok(true)
     }
 
     /// Runs one more cell than the run began with, unless it is finished already; `None` when it was interrupted.

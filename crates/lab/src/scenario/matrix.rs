@@ -1,10 +1,12 @@
 //! `vostok lab matrix`: every combination of threads, sizes and queues.
 
 use super::bench::{Bench, Plan};
+use super::cluster::Cluster;
 use super::record::Stage;
+use super::settings::sweep;
 use super::sizes::mix;
 use crate::Error;
-use crate::archive::Factors;
+use crate::archive::{Factors, SETTING};
 use crate::command::{MatrixFlags, QueuesFlags, Scene};
 use crate::generator::{Sizes, Workload};
 use crate::session;
@@ -69,6 +71,10 @@ impl Plan for Plain {
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
         Stage::plain(self.scene.warmup(), self.scene.duration())
     }
+
+    async fn prepare(&self, cluster: &Cluster, cell: &Factors) -> Result<(), Error> {
+        sweep(cluster, cell).await
+    }
 }
 
 /// A choice that is not the default, as it is typed.
@@ -108,6 +114,9 @@ impl Scene {
             ("tags", self.tags),
             ("property-size", self.property_size),
             ("delay", self.delay.unsigned_abs()),
+            // One consumer is what every group has.
+            ("consumers", if self.consumers > 1 { self.consumers } else { 0 }),
+            ("consumer-threads", self.consumer_threads.unwrap_or(0)),
         ];
         for (name, number) in numbers.into_iter().filter(|(_, number)| *number > 0) {
             factors.more.insert(name.to_owned(), number.to_string());
@@ -116,6 +125,8 @@ impl Scene {
         for (name, word) in words.into_iter().filter_map(|(name, word)| Some((name, word?))) {
             factors.more.insert(name.to_owned(), word);
         }
+        let settings = self.settings.iter().map(|(key, value)| (format!("{SETTING}{key}"), value.clone()));
+        factors.more.extend(settings);
         if self.keys {
             factors.more.insert("keys".to_owned(), "true".to_owned());
         }
@@ -153,6 +164,8 @@ impl Scene {
             consume: choice(cell, "consume"),
             json_headers: cell.more.contains_key("headers"),
             groups: cell.groups,
+            consumers: number("consumers").max(1),
+            consumer_threads: Some(number("consumer-threads")).filter(|threads| *threads > 0),
             run: super::record::epoch_ms() as u32,
             seed: self.seed,
             ..Workload::default()

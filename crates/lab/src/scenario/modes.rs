@@ -1,44 +1,105 @@
 //! `vostok lab modes`: what flushing and replication cost.
 //!
 //! Vostok changes how it flushes while it runs. Java chooses its flushing threads at the start (`CommitLog`'s
-//! constructor), so against Java only the mode it runs in can be measured; the runs are compared afterwards.
+//! constructor), so against Java a run ends where another mode is due, and goes on with the same `--out` when the brokers
+//! were started in that; or each mode is a run, and the runs are compared afterwards.
 
 use super::bench::{Bench, Plan};
 use super::cluster::Cluster;
 use super::record::Stage;
+use super::safe_tps::mean_rate;
+use super::settings::set;
 use crate::Error;
-use crate::archive::{Factors, TargetKind};
+use crate::archive::{FLUSH, Factors};
 use crate::command::{ModesFlags, Scene};
 use crate::generator::Workload;
+use crate::judge::factor::Factor;
 use crate::session;
 
-/// The setting that says how a broker flushes, which a run changes and puts back.
-pub(super) const FLUSH: &str = "flushDiskType";
+/// Ways to replicate; the empty one is that of the cluster.
+const REPLICATIONS: [&str; 5] = ["", "none", "async", "sync", "quorum"];
+
+/// Share of what the slowest mode reaches at which all of them are compared.
+const SHARE: f64 = 0.7;
+
+/// Requests in flight that an open loop has room for, as a server pauses.
+const ROOM: u32 = 10_000;
 
 /// Runs the scenario.
 ///
 /// # Errors
-/// As [`super::matrix`], and when the cluster cannot be brought into a mode.
+/// There is no such mode, as [`super::matrix`], and when the cluster cannot be brought into a mode.
 pub fn run(flags: &ModesFlags) -> Result<(), Error> {
+    flags.flush.iter().try_for_each(|word| disk_type(word).map(drop))?;
+    if let Some(other) = flags.repl.iter().find(|word| !REPLICATIONS.contains(&word.as_str())) {
+        let why = format!("expected none, async, sync or quorum, found {other}");
+        return Err(Error::Flag { flag: "--repl", why });
+    }
     session::block_on(async {
         let plan = Modes { scene: flags.scene.clone() };
-        let mut cells = Vec::new();
-        for threads in &flags.threads {
-            for size in &flags.sizes {
-                for (flush, replication) in modes(flags) {
-                    let cell = flags.scene.factors(*threads, size, flags.queues);
-                    cells.push(Factors { flush: flush.clone(), replication: replication.clone(), ..cell });
-                }
+        let mut bench = Bench::open(&flags.scene, "modes", cells(flags), &plan).await?;
+        let ran = measure(&mut bench, &plan, flags).await;
+        bench.close(ran).await
+    })
+}
+
+fn cells(flags: &ModesFlags) -> Vec<Factors> {
+    let mut cells = Vec::new();
+    for threads in &flags.threads {
+        for size in &flags.sizes {
+            for (flush, replication) in modes(flags) {
+                let cell = flags.scene.factors(*threads, size, flags.queues);
+                cells.push(Factors { flush: flush.clone(), replication: replication.clone(), ..cell });
             }
         }
-        let mut bench = Bench::open(&flags.scene, "modes", cells, &plan).await?;
-        bench.run(&plan).await
-    })
+    }
+    cells
 }
 
 fn modes(flags: &ModesFlags) -> Vec<(&String, &String)> {
     let pairs = flags.repl.iter().flat_map(|repl| flags.flush.iter().map(move |flush| (flush, repl)));
     pairs.collect()
+}
+
+/// Every mode as fast as it goes, then every one at the same rate: in a closed loop the faster one is the more loaded one.
+async fn measure(bench: &mut Bench, plan: &Modes, flags: &ModesFlags) -> Result<(), Error> {
+    // What has a rate from the command line is at the same one already.
+    if !bench.cells(plan).await? || flags.scene.rate.is_some() {
+        return Ok(());
+    }
+    let mut closed = Vec::new();
+    for cell in cells(flags) {
+        let Some(found) = bench.add(&cell, plan).await? else { return Ok(()) };
+        closed.push((cell, mean_rate(&found)));
+    }
+    for cell in at_one_rate(&closed) {
+        if bench.add(&cell, plan).await?.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A cell for each mode and size with the most threads, all modes of a size at a rate that the slowest can keep. The last
+/// mode comes first: brokers are in it, and Java has to be started again for another one.
+pub(super) fn at_one_rate(closed: &[(Factors, f64)]) -> Vec<Factors> {
+    let mut best: Vec<(Factors, f64)> = Vec::new();
+    for (cell, rate) in closed {
+        let load = Factor::Threads.without(cell);
+        match best.iter_mut().find(|(known, _)| Factor::Threads.without(known) == load) {
+            Some((known, most)) => {
+                (known.threads, *most) = (known.threads.max(cell.threads), most.max(*rate));
+            }
+            None => best.push((cell.clone(), *rate)),
+        }
+    }
+    let size = |cell: &Factors| Factor::Flush.without(&Factor::Replication.without(cell));
+    let open = best.iter().rev().filter_map(|(cell, _)| {
+        let beside = best.iter().filter(|(other, _)| size(other) == size(cell)).map(|(_, rate)| *rate);
+        let rate = (beside.clone().fold(f64::INFINITY, f64::min) * SHARE).round();
+        (beside.count() > 1 && rate >= 1.0).then(|| Factors { rate: Some(rate), ..cell.clone() })
+    });
+    open.collect()
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +109,9 @@ pub(super) struct Modes {
 
 impl Plan for Modes {
     fn workload(&self, cell: &Factors) -> Workload {
-        self.scene.workload(cell)
+        let is_added = cell.rate.is_some() && self.scene.rate.is_none();
+        let threads = if is_added { cell.threads.max(ROOM) } else { cell.threads };
+        Workload { threads, ..self.scene.workload(cell) }
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
@@ -70,33 +133,20 @@ impl Plan for Modes {
 
 /// Brings every master to flush this way, or says how to; the empty way is the one it had when the run began.
 pub(super) async fn set_flush(cluster: &Cluster, wanted: &str) -> Result<(), Error> {
-    for broker in cluster.target.brokers.iter().filter(|broker| broker.id == 0) {
-        let value = match wanted {
-            "" => match broker.settings.get(FLUSH) {
-                Some(began_with) => began_with,
-                None => continue,
-            },
-            "sync" => "SYNC_FLUSH",
-            "async" => "ASYNC_FLUSH",
-            other => {
-                let why = format!("expected async or sync, found {other}");
-                return Err(Error::Flag { flag: "--flush", why });
-            }
-        };
-        let settings = cluster.client.broker_config(&broker.address).await?;
-        let found = settings.get(FLUSH).map_or("", String::as_str);
-        if found == value {
-            continue;
+    set(cluster, FLUSH, disk_type(wanted)?).await
+}
+
+/// What brokers call a way to flush; nothing for the one they had when the run began.
+fn disk_type(word: &str) -> Result<Option<&'static str>, Error> {
+    match word {
+        "" => Ok(None),
+        "sync" => Ok(Some("SYNC_FLUSH")),
+        "async" => Ok(Some("ASYNC_FLUSH")),
+        other => {
+            let why = format!("expected async or sync, found {other}");
+            Err(Error::Flag { flag: "--flush", why })
         }
-        if cluster.target.kind == TargetKind::Rocketmq {
-            return Err(Error::Broken(format!(
-                "{} runs with {FLUSH}={found} and cannot change while it runs; start it with {value}",
-                broker.name
-            )));
-        }
-        cluster.client.set_broker_config(&broker.address, FLUSH, value).await?;
     }
-    Ok(())
 }
 
 /// How the cluster replicates, by the role of its first master.
@@ -110,5 +160,50 @@ fn replication(cluster: &Cluster) -> &'static str {
         () if is("enableControllerMode", "true") || is("enableDLegerCommitLog", "true") => "quorum",
         () if is("brokerRole", "SYNC_MASTER") => "sync",
         () => "async",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: ModesFlags,
+    }
+
+    fn flags(line: &str) -> ModesFlags {
+        Line::parse_from(std::iter::once("x").chain(line.split(' '))).flags
+    }
+
+    #[test]
+    fn modes_that_are_none_are_refused_before_the_first_cell() {
+        let said = |line: &str| run(&flags(line)).unwrap_err().to_string();
+        assert_eq!(said("--flush async,quick"), "--flush: expected async or sync, found quick");
+        assert_eq!(said("--repl foo"), "--repl: expected none, async, sync or quorum, found foo");
+    }
+
+    #[test]
+    fn modes_are_compared_at_a_rate_that_the_slowest_keeps() {
+        let flags = flags("--threads 8,64 --size 1k,4k");
+        let small = [20_000.0, 5_000.0, 30_000.0, 10_000.0];
+        let large = [9_000.0, 4_000.0, 8_000.0, 4_000.0];
+        let rates = [&small[..2], &large[..2], &small[2..], &large[2..]].concat();
+        let closed: Vec<_> = cells(&flags).into_iter().zip(rates).collect();
+        let open = at_one_rate(&closed);
+        let found = open.iter().map(|cell| (cell.size, cell.flush.as_str(), cell.threads, cell.rate));
+        let expected = [
+            (4_096, "sync", 64, Some(2_800.0)),
+            (4_096, "async", 64, Some(2_800.0)),
+            (1_024, "sync", 64, Some(7_000.0)),
+            (1_024, "async", 64, Some(7_000.0)),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        let plan = Modes { scene: flags.scene.clone() };
+        assert_eq!((plan.workload(&open[0]).threads, plan.workload(&closed[0].0).threads), (ROOM, 8));
+        // One mode alone has nothing to be compared with.
+        assert_eq!(at_one_rate(&closed[..1]), []);
     }
 }

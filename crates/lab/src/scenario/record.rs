@@ -387,7 +387,7 @@ fn watch_brokers(
     for broker in brokers {
         let has_slaves =
             broker.id == 0 && brokers.iter().any(|other| other.name == broker.name && other.id > 0);
-        let mut probe = BrokerProbe::new(&bench.cluster().client, &broker.address, has_slaves);
+        let mut probe = BrokerProbe::new(&bench.cluster().client, broker, has_slaves);
         let name =
             if broker.id == 0 { broker.name.clone() } else { format!("{}-{}", broker.name, broker.id) };
         let sender = sender.clone();

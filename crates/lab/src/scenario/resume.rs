@@ -2,7 +2,7 @@
 //! Cells of different clusters or durations in one run would be compared as if they differed in their factors alone.
 
 use super::bench::Plan;
-use super::modes::FLUSH;
+use super::settings::changes;
 use crate::Error;
 use crate::archive::{Archive, BrokerFile, Factors, HostFile, RunFile};
 use crate::command::Scene;
@@ -92,9 +92,8 @@ fn differences(before: &RunFile, now: &RunFile) -> Vec<String> {
     differ("the target", target(before), target(now));
     differ("-n", before.target.namesrv.clone(), now.target.namesrv.clone());
     differ("the list of brokers", brokers(before), brokers(now));
-    let changes_flush = now.cells.iter().any(|cell| !cell.flush.is_empty());
     for (one, other) in before.target.brokers.iter().zip(&now.target.brokers) {
-        for key in changed(one, other).into_iter().filter(|key| !(changes_flush && key == FLUSH)) {
+        for key in changed(one, other).into_iter().filter(|key| !changes(&now.cells, key)) {
             let of = |broker: &BrokerFile| broker.settings.get(&key).cloned().unwrap_or_default();
             differ(&format!("{key} of {}", one.name), of(one), of(other));
         }
@@ -135,6 +134,7 @@ fn changed(one: &BrokerFile, other: &BrokerFile) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive::FLUSH;
     use crate::judge::fixture;
 
     fn run() -> RunFile {
@@ -192,5 +192,19 @@ mod tests {
         began.target.brokers[0].settings.insert(FLUSH.to_owned(), "SYNC_FLUSH".to_owned());
         let (_, went_on) = begin_or_resume(place.path(), began).unwrap();
         assert_eq!(went_on.target.brokers[0].settings[FLUSH], "ASYNC_FLUSH", "as it was found first");
+    }
+
+    #[test]
+    fn settings_that_a_killed_sweep_left_behind_are_no_difference() {
+        let place = tempfile::tempdir().unwrap();
+        let mut began = run();
+        began.cells[0].more.insert("set:flushLeastPages".to_owned(), "8".to_owned());
+        began.target.brokers[0].settings.insert("flushLeastPages".to_owned(), "4".to_owned());
+        begin_or_resume(place.path(), began.clone()).unwrap();
+        began.target.brokers[0].settings.insert("flushLeastPages".to_owned(), "8".to_owned());
+        let (_, went_on) = begin_or_resume(place.path(), began.clone()).unwrap();
+        assert_eq!(went_on.target.brokers[0].settings["flushLeastPages"], "4", "as it was found first");
+        began.target.brokers[0].settings.insert(FLUSH.to_owned(), "SYNC_FLUSH".to_owned());
+        assert!(begin_or_resume(place.path(), began).is_err(), "nobody swept that");
     }
 }

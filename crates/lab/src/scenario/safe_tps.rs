@@ -10,7 +10,7 @@ use super::record::Stage;
 use crate::Error;
 use crate::archive::{Archive, Factors, Record, RecordedCell, Slo};
 use crate::command::{SafeTpsFlags, Scene};
-use crate::generator::Workload;
+use crate::generator::{Send, Workload};
 use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
 use crate::judge::guards::{Guard, Limits, next_to_break};
 use crate::judge::validity::REPEATS_MIN;
@@ -34,6 +34,18 @@ const LOWER: (f64, u32) = (0.05, 4);
 /// # Errors
 /// As [`super::matrix`].
 pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
+    let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
+    match (flags.scene.rate, flags.scene.send) {
+        (Some(_), _) => {
+            return refused("--rate", "the rate is what is searched; lab matrix runs a given one");
+        }
+        (_, Send::OneWay) => {
+            let why = "nobody answers what is sent one way, so no rate can be called safe; \
+                       lab matrix --send oneway --rate R sends it";
+            return refused("--send", why);
+        }
+        _ => {}
+    }
     session::block_on(async {
         let slo = slo(flags)?;
         let plan = Search { scene: scene(&flags.scene, &slo), confirm: flags.confirm };
@@ -196,7 +208,7 @@ fn reading(guard: &Guard) -> String {
 }
 
 /// Messages per second over the steady parts of all repeats.
-fn mean_rate(found: &RecordedCell) -> f64 {
+pub(super) fn mean_rate(found: &RecordedCell) -> f64 {
     let record = Record { cells: vec![found.clone()], ..Record::default() };
     let windows = record.windows(&record.cells[0], "steady");
     let rows: Vec<_> = windows.iter().flat_map(|window| window.load).collect();

@@ -109,30 +109,33 @@ impl Seed {
         }
     }
 
-    /// 001: threads, sizes, flush modes, and hours of load.
+    /// 001: threads, sizes, flush modes, and hours of load. A consumer is a push consumer of one thread, except where
+    /// content is checked, which only those that pull can do.
     fn throughput(&mut self, is_small: bool, soak: u32) {
-        let read = ("groups", "1");
+        let pushed = [("groups", "1"), ("consume", "push"), ("consumer-threads", "1")];
         let ladder: &[u32] = if is_small { &[1, 8, 32, 64] } else { &[1, 2, 4, 8, 16, 32, 64, 128] };
-        ladder.iter().for_each(|threads| self.add(*threads, "2k", 8, &[read]));
-        ["128", "512", "2k", "8k", "32k"].iter().for_each(|size| self.add(32, size, 8, &[read]));
+        ladder.iter().for_each(|threads| self.add(*threads, "2k", 8, &pushed));
+        ["128", "512", "2k", "8k", "32k"].iter().for_each(|size| self.add(32, size, 8, &pushed));
+        let pairs = [("producers", "2"), ("consumers", "2")];
         for flush in ["async", "sync"] {
-            self.add(20, "2k", 8, &[read, ("producers", "2"), ("flush", flush)]);
+            self.add(20, "2k", 8, &[&pushed[..], &pairs, &[("flush", flush)]].concat());
         }
         let seconds = soak.to_string();
-        self.add(20, "2k", 8, &[read, ("producers", "2"), ("flush", "async"), ("soak", &seconds)]);
+        let soak = [("groups", "1"), ("flush", "async"), ("soak", seconds.as_str())];
+        self.add(20, "2k", 8, &[&soak[..], &pairs].concat());
     }
 
-    /// 002: two producers of 80 threads, 500 bytes, two consumers' groups.
+    /// 002: two producers of 80 threads, 500 bytes, two consumers in one group.
     fn raft(&mut self, soak: u32) {
-        let common = [("groups", "1"), ("producers", "2")];
+        let common = [("groups", "1"), ("producers", "2"), ("consumers", "2")];
         [20, 40, 80, 160].iter().for_each(|threads| self.add(*threads, "500", 8, &common));
         let seconds = soak.to_string();
-        self.add(160, "500", 8, &[common[0], common[1], ("soak", &seconds)]);
+        self.add(160, "500", 8, &[&common[..], &[("soak", seconds.as_str())]].concat());
     }
 
-    /// 003: sizes, flush, compression and payload, queues, backlogs.
+    /// 003: sizes, flush, compression and payload, queues, backlogs; ten consumers in one group.
     fn metaq(&mut self, is_small: bool) {
-        let common = [("groups", "1"), ("producers", "2")];
+        let common = [("groups", "1"), ("producers", "2"), ("consumers", "10")];
         let with = |more: &[(&'static str, &'static str)]| [&common[..], more].concat();
         let queues = if is_small { 128 } else { 1024 };
         let sizes: &[&str] = if is_small {
@@ -164,14 +167,14 @@ impl Seed {
         }
     }
 
-    /// 004: threads rising to 44 with 2 KiB, then hours at the end of the ladder.
+    /// 004: threads rising to 44 with 2 KiB, then hours at the end of the ladder; two consumers in one group.
     fn trend(&mut self, is_small: bool, soak: u32) {
-        let common = [("groups", "1"), ("producers", "2")];
+        let common = [("groups", "1"), ("producers", "2"), ("consumers", "2")];
         let ladder: &[u32] =
             if is_small { &[2, 8, 16, 28, 44] } else { &[2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44] };
         ladder.iter().for_each(|threads| self.add(*threads, "2k", 8, &common));
         let seconds = soak.to_string();
-        self.add(44, "2k", 8, &[common[0], common[1], ("soak", &seconds)]);
+        self.add(44, "2k", 8, &[&common[..], &[("soak", seconds.as_str())]].concat());
     }
 
     /// Leaves out flush modes that the brokers cannot be brought into while they run, and says so.
@@ -207,7 +210,7 @@ impl Plan for Seed {
     fn stages(&self, cell: &Factors) -> Vec<Stage> {
         if cell.more.contains_key("fill") {
             let (fill, filling, draining) = self.fill;
-            return backlog::stages(&self.scene, fill, (filling, draining));
+            return backlog::stages(&self.scene, Until::Sent(fill), (filling, draining));
         }
         let soak = cell.more.get("soak").and_then(|seconds| seconds.parse().ok());
         let mut stages = Stage::plain(self.scene.warmup(), soak.unwrap_or(self.scene.duration()));

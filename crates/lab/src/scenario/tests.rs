@@ -69,11 +69,20 @@ fn any_flag_of_a_scene_can_differ_between_cells() {
     let found: Vec<_> = found.iter().map(|workload| (workload.property_size, workload.keys)).collect();
     assert_eq!(found, [(0, false), (0, true), (300, false), (300, true)]);
     assert!(!cells[0].more.contains_key("send") && cells[4].more["send"] == "async", "{:?}", cells[4]);
+    let consumers = self::flags("--threads 8 --consumer-threads 4 --consume push --vary consumers=1,3");
+    let found = self::cells(&consumers);
+    let found: Vec<_> = found.iter().map(|cell| consumers.scene.workload(cell)).collect();
+    let found: Vec<_> =
+        found.iter().map(|workload| (workload.consumers, workload.consumer_threads)).collect();
+    assert_eq!(found, [(1, Some(4)), (3, Some(4))]);
     for (wrong, says) in [
         ("send=twice", "expected sync, async, oneway, transaction"),
         ("colour=red", "expected send, consume"),
         ("topics=0", "at least 1"),
+        ("consumer-threads=0", "at least 1"),
         ("groups", "NAME=VALUE"),
+        ("set:=4", "or set:KEY"),
+        ("set:flushLeastPages=", "or set:KEY"),
     ] {
         let error = wrong.parse::<crate::command::Vary>().unwrap_err();
         assert!(error.contains(says), "{error}");
@@ -134,6 +143,29 @@ fn whole_reports_hold_their_cells() {
         seed("003 --scale full").cells.iter().map(|cell| format!("{cell:?}")).collect();
     assert_eq!(names.len(), queues.len(), "no cell twice");
     assert!(Seed::new(&SeedLine::parse_from(["x", "005"]).flags).is_err());
+}
+
+#[test]
+fn reports_have_the_consumers_they_say() {
+    let of = |line: &str| {
+        let seed = seed(line);
+        let loads = seed.cells.iter().map(|cell| seed.workload(cell)).filter(|load| load.groups > 0);
+        let loads = loads.inspect(|load| load.check().unwrap());
+        let found = loads.map(|load| (load.groups, load.consumers, load.consume, load.consumer_threads));
+        found.fold(Vec::new(), |mut all, one| {
+            if !all.contains(&one) {
+                all.push(one);
+            }
+            all
+        })
+    };
+    let (pull, push) = (Consume::Pull, Consume::Push);
+    assert!(of("000 --scale full").is_empty());
+    // The last one is the soak: content is checked where it is pulled.
+    assert_eq!(of("001"), [(1, 1, push, Some(1)), (1, 2, push, Some(1)), (1, 2, pull, None)]);
+    assert_eq!(of("002"), [(1, 2, pull, None)]);
+    assert_eq!(of("003 --scale full"), [(1, 10, pull, None)]);
+    assert_eq!(of("004"), [(1, 2, pull, None)]);
 }
 
 fn drained(behind: u64, in_flight: u64, sending: bool, (sent, consumed): (u64, u64)) -> bool {
@@ -325,7 +357,7 @@ fn a_backlog_can_be_drained_without_producers() {
         plan.stages(cell).iter().map(|stage| (stage.name, stage.action)).collect::<Vec<_>>()
     };
     let goes_on = steps("");
-    assert_eq!(goes_on, steps("--keep-producing"));
+    assert_eq!(goes_on, steps("--keep-producing --then drain"));
     assert_eq!(goes_on[4], ("drain", Action::StartReaders));
     let rests = steps("--keep-producing false");
     let between = [
@@ -335,4 +367,22 @@ fn a_backlog_can_be_drained_without_producers() {
         ("after", Action::None),
     ];
     assert_eq!(rests[4..], between);
+}
+
+#[test]
+fn a_backlog_is_filled_by_size_or_by_time() {
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: crate::command::BacklogFlags,
+    }
+    let during = |fill: &str| {
+        let flags = Line::parse_from(["x", "--fill", fill, "--fill-seconds", "90"]).flags;
+        let plan = super::backlog::Backlog::new(&flags);
+        let cell = &plan.cells(&flags)[0];
+        let stages = plan.stages(cell);
+        (cell.more["fill"].clone(), stages[3].name, stages[3].seconds, stages[3].until)
+    };
+    assert_eq!(during("2k"), ("2048".to_owned(), "during", 90, Until::Sent(2048)));
+    assert_eq!(during("18h"), ("64800s".to_owned(), "during", 64_800, Until::Time));
 }

@@ -59,6 +59,7 @@ fn a_report_is_written_beside_the_data() {
     for chapter in 1..=11 {
         assert!(page.contains(&format!(">{chapter} ")), "chapter {chapter}");
     }
+    assert!(page.contains("</pre><button type=\"button\" onclick=\"getSelection()"), "a command to copy");
     for word in ["src=", "@import", "url(", "<link rel=\"stylesheet\""] {
         assert!(!page.contains(word), "{word}");
     }

@@ -73,8 +73,37 @@ fn a_backlog_that_costs_nothing() {
 #[test]
 fn a_backlog_that_costs_a_third() {
     let found = judge(0.66);
-    assert!(found.says.en.contains("changes what producers reach by -3"), "{}", found.says.en);
-    assert!(found.producers.is_some_and(|ratio| ratio.high < 0.7));
+    assert!(found.says.en.contains("what producers reach against before: during "), "{}", found.says.en);
+    assert!(found.says.en.contains(" drain -3"), "{}", found.says.en);
+    assert!(found.says.zh.contains("排空中 -3"), "{}", found.says.zh);
+    let costs: Vec<_> =
+        found.stages.iter().map(|stage| stage.producers.map(|ratio| ratio.high < 0.7)).collect();
+    assert_eq!(costs, [None, Some(false), Some(true)]);
+}
+
+#[test]
+fn every_phase_has_its_own_percentiles_and_stability() {
+    let mut record = record(1.0);
+    fixture::each_second(&mut record, |index, second| {
+        // The first seconds of filling, as flow control answers.
+        if (20..26).contains(&index) {
+            (second.sent, second.refused) = (second.sent / 4, 9);
+        }
+    });
+    for repeat in &mut record.cells[0].repeats {
+        for (_, latencies) in repeat.latency.iter_mut().take(26).skip(20) {
+            latencies.record_n(900_000, 1_000).expect("within bounds");
+        }
+    }
+    let found = backlog(&record, &record.cells[0]).expect("it has the phases");
+    let [before, during, drain] = &found.stages[..] else { panic!("{:?}", found.stages) };
+    assert!(during.send_p99_ms > 500.0 && during.send_p999_ms > 500.0, "{during:?}");
+    assert!(before.send_p99_ms < 5.0 && drain.send_p999_ms < 5.0, "{before:?} {drain:?}");
+    let fluctuates = |stage: &Stage| stage.stability.as_ref().is_some_and(|stability| stability.fluctuates);
+    assert_eq!([before, during, drain].map(fluctuates), [false, true, false]);
+    assert!(found.says.en.contains("; during: the rate fluctuates by "), "{}", found.says.en);
+    assert!(found.says.en.contains("because of flow-control"), "{}", found.says.en);
+    assert!(found.says.zh.contains("；堆积中：TPS 波动"), "{}", found.says.zh);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::archive::{HostSecond, LoadSecond, Record};
+use crate::archive::{FLUSH, HostSecond, LoadSecond, Record};
 use crate::judge::fixture;
 
 fn judge(saturated: bool, change: impl Fn(&mut Record)) -> Bottleneck {
@@ -28,6 +28,24 @@ fn a_busy_disk_and_a_throttled_one() {
         second.cpu_iowait = 0.5;
     });
     check(&throttled, Resource::Disk, "everything waits for it 45.0 %");
+}
+
+#[test]
+fn brokers_that_flush_before_they_answer_are_limited_by_flushes() {
+    let writing = |flush: &str, setting: &str| {
+        judge(true, |record| {
+            flush.clone_into(&mut record.cells[0].cell.factors.flush);
+            let settings = &mut record.file.target.brokers[0].settings;
+            settings.insert(FLUSH.to_owned(), setting.to_owned());
+            fixture::each_host_second(record, "b1", |_, second| second.disk_writes = 7_600);
+        })
+    };
+    for (flush, setting) in [("sync", "ASYNC_FLUSH"), ("", "SYNC_FLUSH")] {
+        check(&writing(flush, setting), Resource::Disk, "7,600 writes/s of 8,000 flushes/s");
+    }
+    for (flush, setting) in [("async", "SYNC_FLUSH"), ("", "ASYNC_FLUSH")] {
+        assert!(!writing(flush, setting).evidence.en.contains("flushes"), "{flush} {setting}");
+    }
 }
 
 #[test]

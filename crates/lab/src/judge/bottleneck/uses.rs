@@ -1,6 +1,6 @@
 //! How much of each resource is used, with the words to say it.
 
-use crate::archive::{HostFile, HostSecond, RunFile, Window};
+use crate::archive::{FLUSH, HostFile, HostSecond, RunFile, Window};
 use crate::judge::figures::{broker_host_names, series};
 use crate::judge::guards::{cpu_busy_beside, loopback_bytes, network_bytes};
 use crate::judge::stats::{mean, slope};
@@ -85,7 +85,7 @@ pub fn uses(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
             let is_lab = file.hosts.first().is_some_and(|first| first.name == host.name);
             let lab =
                 mean(&series(windows, |second| second.lab_cores).concat()) * f64::from(u8::from(is_lab));
-            all.extend(machine(host, &seconds, windows, lab));
+            all.extend(machine(host, &seconds, (file, windows), lab));
         }
     }
     all.extend(replicas(windows));
@@ -109,11 +109,18 @@ impl Machine<'_> {
 }
 
 /// `lab` is what the load generator uses of this machine's cores.
-fn machine(host: &HostFile, seconds: &[HostSecond], windows: &[Window<'_>], lab: f64) -> Vec<Use> {
+fn machine(
+    host: &HostFile,
+    seconds: &[HostSecond],
+    (file, windows): (&RunFile, &[Window<'_>]),
+    lab: f64,
+) -> Vec<Use> {
     let machine = Machine { host, seconds };
     let mut all = processors(&machine, lab);
     all.extend(disk(&machine));
-    all.extend(flushes(&machine, windows));
+    if is_sync(file, windows) {
+        all.extend(flushes(&machine));
+    }
     all.extend(network(&machine));
     all
 }
@@ -197,11 +204,18 @@ fn blocked(machine: &Machine<'_>) -> Option<Use> {
     (share > 0.0).then(|| machine.uses(Resource::Disk, share, text))
 }
 
-/// With synchronous flush every acknowledgement waits for one.
-fn flushes(machine: &Machine<'_>, windows: &[Window<'_>]) -> Option<Use> {
-    let sync = windows.first()?.factors.is_some_and(|factors| factors.flush == "sync");
+/// Whether every acknowledgement waits for a flush: as the cell says, else as the brokers do.
+fn is_sync(file: &RunFile, windows: &[Window<'_>]) -> bool {
+    let factors = windows.first().and_then(|window| window.factors);
+    factors.is_some_and(|factors| match factors.flush.as_str() {
+        "" => file.setting(factors, FLUSH) == Some("SYNC_FLUSH"),
+        mode => mode == "sync",
+    })
+}
+
+fn flushes(machine: &Machine<'_>) -> Option<Use> {
     let most = machine.host.roofline.as_ref()?.disk_flushes;
-    if !sync || most <= 0.0 {
+    if most <= 0.0 {
         return None;
     }
     let writes = machine.mean(|second| second.disk_writes as f64);

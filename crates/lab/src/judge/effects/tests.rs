@@ -1,10 +1,19 @@
 use super::*;
+use crate::archive::Record;
 use crate::judge::{fixture, judged};
 
-fn found(cells: &[(Factors, f64)]) -> (Vec<Effect>, Vec<Interaction>, Vec<Effect>) {
+fn found(cells: &[(Factors, f64)]) -> (Vec<Effect>, Vec<Interaction>, Option<Vec<Effect>>) {
     let record = fixture::record(cells);
     let judged = judged(&record);
     (effects(&judged, 7), interactions(&judged, 7), sensitive(&judged, 7))
+}
+
+fn effects_of(record: &Record) -> Vec<Effect> {
+    effects(&judged(record), 7)
+}
+
+fn sensitive_of(record: &Record) -> Option<Vec<Effect>> {
+    sensitive(&judged(record), 7)
 }
 
 fn mode(flush: &str, replication: &str) -> Factors {
@@ -77,17 +86,50 @@ fn an_interaction_is_seen_and_none_is_not() {
 }
 
 #[test]
+fn modes_are_late_at_equal_rate_only() {
+    let open = |flush| Factors { rate: Some(4_200.0), ..mode(flush, "") };
+    let cells = [(mode("async", ""), 30_000.0), (mode("sync", ""), 6_000.0)];
+    let (effects, ..) = found(&cells);
+    assert!(!effects[0].equal_rate && !effects[0].says.en.contains("p99"), "{}", effects[0].says.en);
+    let record =
+        fixture::record(&[&cells[..], &[(open("async"), 4_200.0), (open("sync"), 4_200.0)]].concat());
+    let judge = |slower: u64| {
+        let mut record = record.clone();
+        let late = record.cells[3].repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
+        late.for_each(|second| second.p99_us *= slower);
+        effects_of(&record)
+    };
+    let found = judge(3);
+    assert_eq!((found.len(), found[0].pairs), (1, 2), "closed loops are no step of a ladder of rates");
+    assert!((found[0].tps.mean - 0.2).abs() < 0.01, "{:?}: rates from closed loops", found[0]);
+    assert!((found[0].p99.mean - 3.0).abs() < 0.1 && found[0].equal_rate, "{:?}", found[0]);
+    assert!(found[0].says.en.contains("p99 at equal rate +"), "{}", found[0].says.en);
+    assert!(found[0].says.zh.contains("等速率 p99 +"), "{}", found[0].says.zh);
+}
+
+#[test]
 fn only_settings_that_do_something_are_told() {
     let with = |name: &str, value: &str| {
         let mut factors = fixture::factors(60);
-        factors.more.insert(name.to_owned(), value.to_owned());
+        factors.more.insert(format!("set:{name}"), value.to_owned());
         factors
     };
-    let (_, _, sensitive) = found(&[
+    let threads = |value: &str| with("sendMessageThreadPoolNums", value);
+    let (effects, _, sensitive) = found(&[
         (fixture::factors(60), 30_000.0),
-        (with("sendMessageThreadPoolNums", "16"), 36_000.0),
+        (threads("16"), 36_000.0),
         (with("useReentrantLockWhenPutMessage", "true"), 30_000.0),
     ]);
-    assert_eq!(sensitive.len(), 1);
-    assert_eq!(sensitive[0].factor.en, "sendMessageThreadPoolNums");
+    assert_eq!(effects, [], "settings have a list of their own");
+    let told: Vec<String> = sensitive.iter().flatten().map(|effect| effect.factor.en.clone()).collect();
+    assert_eq!(told, ["set:sendMessageThreadPoolNums"]);
+    // At a rate that every cell reaches it is the latency that tells.
+    let open = |value: &str| Factors { rate: Some(9_000.0), ..threads(value) };
+    let mut record = fixture::record(&[(open("1"), 9_000.0), (open("16"), 9_000.0)]);
+    assert_eq!(sensitive_of(&record), Some(Vec::new()));
+    let late = record.cells[1].repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
+    late.for_each(|second| second.p99_us *= 2);
+    assert_eq!(sensitive_of(&record).map(|found| found.len()), Some(1));
+    // Where nothing was swept there is nothing to say.
+    assert_eq!(found(&[(fixture::factors(60), 9_000.0), (fixture::factors(120), 9_900.0)]).2, None);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::archive::{Event, Record};
+use crate::archive::{BrokerSecond, Event, Record};
 use crate::judge::fixture;
 
 /// Seconds 20 to 34 of every repeat.
@@ -54,6 +54,7 @@ fn what_a_machine_shows() {
         |r| fixture::each_host_second(r, "b1", |i, s| s.gc_pause_ms = if dips(i) { 400.0 } else { 5.0 }),
         "gc",
     );
+    check(|r| fixture::each_host_second(r, "b1", |i, s| s.gc_full = u64::from(dips(i))), "full-gc");
     check(
         |r| fixture::each_host_second(r, "b1", |i, s| s.cpu_steal = if dips(i) { 0.3 } else { 0.0 }),
         "steal",
@@ -82,16 +83,54 @@ fn events_that_last() {
     check(stall, "flush-stall");
 }
 
+type Change = fn(usize, &mut BrokerSecond);
+
+fn each_broker_second(record: &mut Record, change: Change) {
+    let repeats = record.cells.iter_mut().flat_map(|cell| &mut cell.repeats);
+    for seconds in repeats.flat_map(|repeat| repeat.brokers.values_mut()) {
+        seconds.iter_mut().enumerate().for_each(|(index, second)| change(index, second));
+    }
+}
+
+/// Seven more in every second of a dip.
+fn refused(index: usize) -> u64 {
+    index.clamp(19, 34) as u64 * 7
+}
+
 #[test]
 fn what_a_broker_says_of_itself() {
-    let each = |record: &mut Record, change: fn(usize, &mut crate::archive::BrokerSecond)| {
-        let repeats = record.cells.iter_mut().flat_map(|cell| &mut cell.repeats);
-        for seconds in repeats.flat_map(|repeat| repeat.brokers.values_mut()) {
-            seconds.iter_mut().enumerate().for_each(|(index, second)| change(index, second));
-        }
-    };
-    check(|r| each(r, |i, s| s.flush_behind = if dips(i) { 1 << 30 } else { 1 << 20 }), "flush-stall");
-    check(|r| each(r, |i, s| s.refused_total = i.clamp(19, 34) as u64 * 7), "refused-by-broker");
+    let signs: [(Change, &str); 7] = [
+        (|i, s| s.flush_behind = if dips(i) { 1 << 30 } else { 1 << 20 }, "flush-stall"),
+        (|i, s| s.replica_behind = if dips(i) { 1 << 30 } else { 1 << 20 }, "replica-lag"),
+        (|i, s| s.put_max_ms = if dips(i) { 800.0 } else { 9.0 }, "slow-append"),
+        (|i, s| s.rolls = u64::from(dips(i)), "roll"),
+        (|i, s| s.removed = u64::from(dips(i)) << 30, "clean"),
+        (|i, s| s.refused_total = refused(i), "refused-by-broker"),
+        (
+            |i, s| {
+                s.refused_total = refused(i) + 5;
+                s.refused_causes = format!("refusedBehind={} refusedColdReads=5", refused(i));
+            },
+            "refusedBehind",
+        ),
+    ];
+    for (change, kind) in signs {
+        check(|record| each_broker_second(record, change), kind);
+    }
+}
+
+#[test]
+fn flow_control_is_told_with_the_cause_that_the_broker_gives() {
+    let mut record = dipping();
+    fixture::each_second(&mut record, |index, second| second.refused = u64::from(dips(index)) * 88);
+    each_broker_second(&mut record, |index, second| {
+        second.refused_total = refused(index);
+        second.refused_causes = format!("refusedDiskFull={}", refused(index));
+    });
+    let found = judge(&record);
+    assert!(found.says.en.ends_with("the broker's cause: refusedDiskFull"), "{}", found.says.en);
+    assert!(found.says.zh.ends_with("磁盘已满"), "{}", found.says.zh);
+    assert_eq!(found.causes[1].times, 3 * 15 * 7);
 }
 
 #[test]

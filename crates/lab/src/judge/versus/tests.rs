@@ -55,6 +55,28 @@ fn latency_is_compared_at_equal_rate_only() {
 }
 
 #[test]
+fn modes_of_which_each_run_has_one_are_what_is_compared() {
+    // As against Java, which runs in one mode from its start to its end.
+    let mode = |cells: &[(&str, &str, f64)]| {
+        let cell = |(flush, replication, tps): &(&str, &str, f64)| {
+            let (flush, replication) = ((*flush).to_owned(), (*replication).to_owned());
+            (Factors { flush, replication, ..fixture::factors(60) }, *tps)
+        };
+        fixture::record(&cells.iter().map(cell).collect::<Vec<_>>())
+    };
+    let found = compare(&mode(&[("async", "", 30_000.0)]), &mode(&[("sync", "sync", 6_000.0)]));
+    assert_eq!((found.pairings[0].verdict, found.unmatched), (Verdict::Worse, 0));
+    assert_eq!(found.pairings[0].factors, fixture::factors(60), "of neither run alone");
+    let said: Vec<_> = found.modes.iter().map(|mode| mode.en.as_str()).collect();
+    assert_eq!(said, ["flush: async in A, sync in B", "replication: as the brokers had it in A, sync in B"]);
+    // Where a run has both, each cell has its own partner.
+    let both = mode(&[("async", "", 30_000.0), ("sync", "", 6_000.0)]);
+    let found = compare(&both, &mode(&[("sync", "", 6_000.0)]));
+    assert_eq!((found.pairings.len(), found.unmatched, found.modes.len()), (1, 1, 0));
+    assert_eq!(found.pairings[0].verdict, Verdict::Equal);
+}
+
+#[test]
 fn invalid_cells_are_left_out_with_the_reason() {
     let mut broken = run(40_000.0);
     fixture::each_second(&mut broken, |_, second| second.lab_cores = 7.9);

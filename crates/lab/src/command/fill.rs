@@ -1,0 +1,48 @@
+//! How much piles up before it is drained: `--fill 200g`, `--fill 18h`.
+
+use crate::scenario::bytes;
+use std::str::FromStr;
+
+/// Bytes of bodies, or a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Until so many bytes of bodies were sent.
+    Bytes(u64),
+    /// For so many seconds.
+    Seconds(u32),
+}
+
+impl FromStr for Fill {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let units = [("min", 60.0), ("h", 3_600.0), ("d", 86_400.0), ("s", 1.0)];
+        let lower = text.to_ascii_lowercase();
+        let time = units.iter().find_map(|(unit, seconds)| Some((lower.strip_suffix(*unit)?, seconds)));
+        let wrong = || format!("expected a size like 200g or a time like 18h or 30min, found {text:?}");
+        let Some((number, each)) = time else { return bytes(text).map(Self::Bytes).map_err(|_| wrong()) };
+        let seconds = number.parse::<f64>().map_err(|_| wrong())? * each;
+        let is_time = (1.0..=f64::from(u32::MAX)).contains(&seconds);
+        if is_time { Ok(Self::Seconds(seconds as u32)) } else { Err(wrong()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_read() {
+        let check = |text: &str, expected: Option<Fill>| assert_eq!(text.parse().ok(), expected, "{text}");
+        check("200G", Some(Fill::Bytes(200 << 30)));
+        check("512", Some(Fill::Bytes(512)));
+        check("18h", Some(Fill::Seconds(18 * 3_600)));
+        check("1.5H", Some(Fill::Seconds(5_400)));
+        check("30min", Some(Fill::Seconds(1_800)));
+        check("2d", Some(Fill::Seconds(172_800)));
+        check("90s", Some(Fill::Seconds(90)));
+        for wrong in ["h", "-1h", "0s", "nanh", "long", ""] {
+            check(wrong, None);
+        }
+    }
+}
