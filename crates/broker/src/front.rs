@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use net::{Peer, Service};
 use wire::codes::{VERSION_5_3_1, request, response};
-use wire::frame::Command;
+use wire::frame::{Command, Encoding, Head};
 
 use crate::broker::Broker;
 use crate::clients::Desk;
@@ -37,8 +37,16 @@ pub(crate) struct Front {
 pub(crate) struct Turn {
     send: SendTurn,
     pull: PullTurn,
-    /// Acknowledgements of pops.
+    acks: Acks,
+}
+
+/// Acknowledgements of pops that are stored at the end of the wake-up.
+struct Acks {
     notes: pop::notes::Notes,
+    /// Their answers, when they are stored.
+    answers: Vec<u8>,
+    /// Who waits for them.
+    waiting: Vec<(Encoding, i32)>,
 }
 
 impl Service for Front {
@@ -49,7 +57,7 @@ impl Service for Front {
         Turn {
             send: SendTurn::new(store.batch()),
             pull: PullTurn::default(),
-            notes: pop::notes::Notes::new(store),
+            acks: Acks { notes: pop::notes::Notes::new(store), answers: Vec::new(), waiting: Vec::new() },
         }
     }
 
@@ -77,16 +85,52 @@ impl Service for Front {
 
     fn end(&self, turn: &mut Turn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
         send::commit(&self.broker, &mut turn.send, peer, out);
-        if !turn.notes.is_empty()
-            && let Err(error) = turn.notes.append(&self.broker, self.broker.now_ms())
-        {
-            tracing::error!(%error, "acknowledgements of pops cannot be stored; their messages come again");
+        if turn.acks.notes.len() > 0 {
+            turn.acks.commit(&self.broker, out);
         }
     }
 
     fn closed(&self, peer: &Arc<Peer>) {
         self.broker.pops.closed(peer.id());
         self.broker.announce(&self.broker.clients.closed(peer.id()));
+    }
+}
+
+impl Acks {
+    /// Serves a request whose answer waits for what it adds.
+    fn serve(
+        &mut self,
+        command: &Command<'_>,
+        out: &mut Vec<u8>,
+        ack: impl FnOnce(&mut pop::notes::Notes) -> Result<Answer, Refusal>,
+    ) -> Result<(), Refusal> {
+        let before = self.notes.len();
+        let answer = ack(&mut self.notes)?;
+        if self.notes.len() == before {
+            answer.write(command, out);
+        } else if !command.is_one_way() {
+            answer.write(command, &mut self.answers);
+            self.waiting.push((command.encoding, command.opaque));
+        }
+        Ok(())
+    }
+
+    /// Stores them and answers.
+    fn commit(&mut self, broker: &Broker, out: &mut Vec<u8>) {
+        if let Err(error) = self.notes.append(broker, broker.now_ms()) {
+            let refusal = send::not_put(broker, error);
+            if let Some(cause) = refusal.cause {
+                broker.refused.count(cause, self.waiting.len());
+            }
+            for (encoding, opaque) in &self.waiting {
+                let head = Head::response(*encoding, refusal.code, *opaque);
+                head.remark(&refusal.remark).write(out, b"");
+            }
+        } else {
+            out.extend_from_slice(&self.answers);
+        }
+        self.answers.clear();
+        self.waiting.clear();
     }
 }
 
@@ -115,10 +159,10 @@ impl Front {
             request::QUERY_ASSIGNMENT => assign::query(broker, peer, command, out),
             request::NOTIFICATION => pop::notify(broker, peer, command, out),
             request::ACK_MESSAGE => {
-                pop::ack(broker, &mut turn.notes, peer, command).map(|answer| answer.write(command, out))
+                turn.acks.serve(command, out, |notes| pop::ack(broker, notes, peer, command))
             }
             request::BATCH_ACK_MESSAGE => {
-                pop::batch_ack(broker, &mut turn.notes, command).map(|answer| answer.write(command, out))
+                turn.acks.serve(command, out, |notes| pop::batch_ack(broker, notes, command))
             }
             request::GET_CONSUMER_RUNNING_INFO => relay::running_info(broker, peer, command),
             request::CONSUME_MESSAGE_DIRECTLY => relay::consume(broker, peer, command),

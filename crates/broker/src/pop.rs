@@ -56,7 +56,7 @@ use wait::Deadlines;
 pub(crate) use wait::Waiters;
 
 /// The group whose offsets are the progress in the revive topic (`PopAckConstants.REVIVE_GROUP`).
-const REVIVE_GROUP: &str = "CID_RMQ_SYS_REVIVE_GROUP";
+pub(crate) const REVIVE_GROUP: &str = "CID_RMQ_SYS_REVIVE_GROUP";
 
 /// A lane whose offset waits for the disk is looked at again after this time.
 const FLUSH_LOOK_MS: i64 = 500;
@@ -108,6 +108,26 @@ impl Pops {
     /// Forgets a deleted topic, before its offsets are forgotten.
     pub(crate) fn forget_topic(&self, topic: &str) {
         self.lanes.forget_topic(topic);
+    }
+
+    /// Notes a checkpoint that goes to the log, unless nobody would get its messages.
+    fn owe(&self, broker: &Broker, checkpoint: &Checkpoint, now_ms: i64) {
+        let Checkpoint { group, topic, queue_id, .. } = checkpoint;
+        if broker.groups.find(group).is_some() {
+            let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
+            self.lanes.make(group, topic, *queue_id).lane().owe(checkpoint, now_ms, revived_ms);
+        }
+    }
+
+    /// The first messages that were popped since the start and may have to come back: topic and group as in the table of
+    /// offsets, queue, offset.
+    pub(crate) fn owed(&self) -> Vec<(String, i32, i64)> {
+        let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
+        let owed = |cell: Arc<Cell>| {
+            let first = cell.lane().owed(revived_ms)?;
+            Some((format!("{}@{}", cell.topic, cell.group), cell.queue_id, first))
+        };
+        self.lanes.all().into_iter().filter_map(owed).collect()
     }
 
     /// Moves the offsets of groups behind what is settled and on disk, and writes the file of ordered pops.

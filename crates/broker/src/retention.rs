@@ -6,7 +6,7 @@ mod report;
 mod requests;
 mod topics;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,6 +28,8 @@ const PIECE_PAUSE: Duration = Duration::from_millis(10);
 /// What the thread shares with requests.
 #[derive(Default)]
 pub(crate) struct Retention {
+    /// Delayed, timed and popped messages given up since the start: what they were stored as is gone or cannot be read.
+    pub(crate) undelivered: AtomicU64,
     /// Rounds that delete expired files whatever the hour.
     asked: AtomicU32,
     /// The queues of topics nobody has configured are to go.

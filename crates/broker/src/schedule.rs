@@ -4,6 +4,9 @@
 //! time it is due. Messages of one level are due in the order they were stored, so only the first of each queue is
 //! looked at, and one thread serves all levels. What is due of a level is appended with one write.
 
+mod patience;
+mod set_back;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use store::{Batch, Message, Numbered, ReadError, Unit};
+use store::{Batch, Message, Numbered, PushError, Unit};
+use wire::body::TopicConfig;
 use wire::body::offset::DelayOffsetTable;
 use wire::json;
 use wire::properties::{self, key};
@@ -23,8 +27,10 @@ use crate::broker::{Broker, PutError};
 use crate::keep::{Keep, wait_flushed};
 use crate::names;
 use crate::persist;
-use crate::topics::Queue;
+use crate::topics::{Queue, Topic};
 use crate::vital::Duty;
+pub(crate) use patience::Patience;
+pub(crate) use set_back::SetBack;
 
 /// Messages delivered of one level before the others get their turn.
 const STEP: usize = 256;
@@ -53,13 +59,22 @@ struct Table {
     file: DelayOffsetTable,
     offsets: BTreeMap<i32, i64>,
     dirty: bool,
+    /// What is known of the first messages, per level.
+    heads: BTreeMap<i32, Head>,
+}
+
+#[derive(Default)]
+struct Head {
+    patience: Patience,
+    set_back: SetBack,
 }
 
 impl Schedule {
     /// Loads `delayOffset.json`, or starts empty.
     pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
         let file: DelayOffsetTable = persist::read(&path)?.unwrap_or_default();
-        let table = Mutex::new(Table { offsets: file.offset_table.clone(), file, dirty: false });
+        let offsets = file.offset_table.clone();
+        let table = Mutex::new(Table { offsets, file, dirty: false, heads: BTreeMap::new() });
         Ok(Self { path, table, thread: OnceLock::new(), stopping: AtomicBool::new(false) })
     }
 
@@ -115,6 +130,10 @@ impl Schedule {
         }
     }
 
+    fn with_head<T>(&self, level: i32, ask: impl FnOnce(&mut Head) -> T) -> T {
+        ask(self.table().heads.entry(level).or_default())
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,6 +154,7 @@ fn run(broker: &Arc<Broker>, keep: &Keep) {
     while !broker.schedule.stopping.load(Ordering::Acquire) {
         let now_ms = broker.now_ms();
         let next_ms = deliver_due(broker, now_ms).min(now_ms + SLEEP_MAX_MS);
+        saved_ms = saved_ms.min(now_ms);
         let under_way = saving.as_ref().is_some_and(|done| done.try_recv() == Err(TryRecvError::Empty));
         if !under_way && now_ms - saved_ms >= SAVE_MS {
             saved_ms = now_ms;
@@ -197,9 +217,12 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     let mut queues: Vec<Arc<Queue>> = Vec::new();
     batch.clear();
     for unit in units {
-        // A due time further away than the level's delay means that the clock was set back.
-        let due_ms = due(broker, &queue, offset, &unit, longest).min(now_ms + longest);
-        if batch.size() > BATCH_BYTES_MAX || (!unit.is_blank() && due_ms > now_ms) {
+        let mut due_ms = if unit.is_blank() { now_ms } else { due(broker, &queue, offset, &unit, longest) };
+        if due_ms > now_ms + longest {
+            let stored = |head: &mut Head| head.set_back.stored_ms(offset, max, now_ms);
+            due_ms = broker.schedule.with_head(level, stored) + longest;
+        }
+        if batch.size() > BATCH_BYTES_MAX || due_ms > now_ms {
             next_ms = due_ms.max(now_ms);
             break;
         }
@@ -208,13 +231,16 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
                 queues.push(target)
             }
             Ok(_) => {}
-            Err(error) if may_pass(&error) => {
+            Err(error)
+                if broker.schedule.with_head(level, |head| head.patience.holds(offset, &error, now_ms)) =>
+            {
                 tracing::warn!(level, offset, %error, "a delayed message could not be delivered and is tried again");
                 next_ms = now_ms + RETRY_AFTER_MS;
                 break;
             }
             Err(error) => {
                 tracing::error!(level, offset, %error, "a delayed message cannot be delivered and is skipped");
+                broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
             }
         }
         offset += 1;
@@ -231,15 +257,22 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     next_ms
 }
 
-/// Whether a delivery may succeed later; a record that cannot be read never does, and must not hold up the others.
-fn may_pass(error: &PutError) -> bool {
-    match error {
-        PutError::Append(_)
-        | PutError::Topic(_)
-        | PutError::Read(ReadError::Io(_) | ReadError::Rebuilding { .. }) => true,
-        PutError::Push(_)
-        | PutError::Read(ReadError::Range { .. } | ReadError::Record { .. } | ReadError::Damaged(_)) => false,
-    }
+/// The queue a copy goes to. One for a topic without queues lies in its first one, as in Java, and is found there when the
+/// topic has queues again.
+pub(crate) fn target(
+    broker: &Broker,
+    topic: &str,
+    queue_id: i32,
+    now_ms: i64,
+) -> Result<Arc<Queue>, PutError> {
+    let refusal = match broker.put_queue(topic, queue_id, now_ms) {
+        Err(PutError::Topic(refusal)) => refusal,
+        done => return done,
+    };
+    let found = broker.topics.find(topic).ok_or(refusal)?;
+    let config = TopicConfig { write_queue_nums: 1, ..found.config.clone() };
+    let first = Topic::new(config, Some(&found)).queue(&broker.store, 0).cloned();
+    Ok(first.ok_or_else(|| PushError::Queue { topic: topic.to_owned(), queue_id })?)
 }
 
 /// Puts the copy of a delayed message into the batch; answers the queue it goes to, unless it goes nowhere.
@@ -270,7 +303,7 @@ fn prepare(
     let mut kept = Vec::new();
     properties::rewrite(&mut kept, properties, &[key::WAIT_STORE_MSG_OK], &[]);
     let message = Message { properties: &kept, store_host: broker.store_host, ..Message::of(&record) };
-    let target = broker.put_queue(topic, queue_id, broker.now_ms())?;
+    let target = target(broker, topic, queue_id, broker.now_ms())?;
     batch.push(&target.log, &message)?;
     Ok(Some(target))
 }

@@ -8,13 +8,16 @@
 //!
 //! The offset of the group passes pops in their order, so what a crash loses of this table is popped again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use wire::body::{Checkpoint, OrderState};
 use wire::units::LogOffset;
 
 /// Acknowledgements this close to the times of [`Patience`] go to the log.
 const MARGIN_MS: i64 = 1500;
+
+/// What may come back is noted by time in steps of at least this, so that there is little of it.
+const OWED_STEP_MS: i64 = 10_000;
 
 /// How long checkpoints are held.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +83,8 @@ pub(super) struct Lane {
     pub gone: bool,
     /// Checkpoints that were taken out by [`Self::clear`] and could not be stored.
     unstored: Vec<Held>,
+    /// First messages of the checkpoints in the log, by the time at which all of them are over.
+    owed: BTreeMap<i64, i64>,
 }
 
 impl Lane {
@@ -109,6 +114,31 @@ impl Lane {
             end = end.max(before);
         }
         self.flights.push_back(Flight { next, state: State::Settled(end) });
+    }
+
+    /// Notes a checkpoint that goes to the log: its messages may have to come back, wherever the group's offset is.
+    /// Everything is over that was to be until `revived_ms`.
+    pub(super) fn owe(&mut self, checkpoint: &Checkpoint, now_ms: i64, revived_ms: i64) {
+        self.forget_over(revived_ms);
+        let revive_ms = checkpoint.revive_ms();
+        // The further away, the coarser.
+        let least_ms = (revive_ms.saturating_sub(now_ms) / 16).clamp(OWED_STEP_MS, 1 << 40);
+        let step_ms = least_ms.cast_unsigned().next_power_of_two().cast_signed();
+        let over_ms = revive_ms.div_euclid(step_ms).saturating_add(1).saturating_mul(step_ms);
+        let first = self.owed.entry(over_ms).or_insert(checkpoint.start_offset);
+        *first = checkpoint.start_offset.min(*first);
+    }
+
+    /// The first message that may have to come back.
+    pub(super) fn owed(&mut self, revived_ms: i64) -> Option<i64> {
+        self.forget_over(revived_ms);
+        self.owed.values().min().copied()
+    }
+
+    fn forget_over(&mut self, revived_ms: i64) {
+        while self.owed.first_key_value().is_some_and(|(over_ms, _)| *over_ms <= revived_ms) {
+            self.owed.pop_first();
+        }
     }
 
     /// Adds a pop whose checkpoint stays in memory.

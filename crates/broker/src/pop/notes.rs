@@ -42,9 +42,9 @@ impl Notes {
         Self { batch: store.batch(), queues: Vec::new() }
     }
 
-    /// Whether there is nothing to append.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.batch.is_empty()
+    /// Number of records to append.
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
     }
 
     /// Adds a checkpoint.
@@ -60,7 +60,10 @@ impl Notes {
             format!("{topic}@{queue_id}@{start_offset}@{group}@{pop_ms}@{broker_name}@{CHECKPOINT_TAG}");
         let deliver_ms = checkpoint.revive_ms().saturating_sub(AHEAD_MS);
         let target = Target { revive_queue, tag: CHECKPOINT_TAG, unique: &unique, deliver_ms };
-        self.push(broker, &target, &json::to_vec(checkpoint), now_ms)
+        self.push(broker, &target, &json::to_vec(checkpoint), now_ms)?;
+        // Before it is appended: from then on the group's offset may pass its messages.
+        broker.pops.owe(broker, checkpoint, now_ms);
+        Ok(())
     }
 
     /// Adds acknowledgements, to be delivered when the messages are visible again.

@@ -9,7 +9,7 @@ mod back;
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
@@ -28,6 +28,7 @@ use super::{REVIVE_GROUP, serve};
 use crate::broker::{Broker, PutError};
 use crate::keep::wait_flushed;
 use crate::names;
+use crate::schedule::Patience;
 use crate::topics::Queue;
 
 /// Messages come back at least this long after they are visible, for acknowledgements on their way.
@@ -46,6 +47,8 @@ const RETRY_AFTER_MS: i64 = 1000;
 pub(super) struct Handle {
     thread: OnceLock<Thread>,
     stopping: AtomicBool,
+    /// All checkpoints are over whose messages are visible until then.
+    pub revived_ms: AtomicI64,
 }
 
 impl Handle {
@@ -65,6 +68,7 @@ impl Handle {
 struct Line {
     queue: Arc<Queue>,
     ledger: Ledger,
+    patience: Patience,
     /// Progress that waits for the disk: it counts once the log is there up to the place beside it.
     waits: VecDeque<(LogOffset, i64)>,
 }
@@ -77,6 +81,8 @@ pub(crate) struct Reviver {
     mark: Option<(i64, i64)>,
     /// The timer knows everything asked of it until this time.
     known_ms: i64,
+    /// And will until this one, once consumers may see the log up to the place beside it.
+    unseen: Option<(i64, LogOffset)>,
     failed_ms: i64,
     bytes: Vec<u8>,
 }
@@ -99,10 +105,11 @@ impl Reviver {
             let queue = broker.log_queue(&topic, queue_id)?;
             let done = broker.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
             let done = done.clamp(queue.log.min().to_i64() - 1, queue.log.max().to_i64() - 1);
-            Some(Line { queue, ledger: Ledger::behind(done), waits: VecDeque::new() })
+            let (ledger, patience) = (Ledger::behind(done), Patience::default());
+            Some(Line { queue, ledger, patience, waits: VecDeque::new() })
         };
         let lines = (0..count).filter_map(line).collect();
-        Self { lines, mark: None, known_ms: 0, failed_ms: 0, bytes: Vec::new(), broker }
+        Self { lines, mark: None, known_ms: 0, unseen: None, failed_ms: 0, bytes: Vec::new(), broker }
     }
 
     fn run(mut self) {
@@ -124,25 +131,42 @@ impl Reviver {
     pub(crate) fn round(&mut self, now_ms: i64) {
         self.meet_timer(now_ms);
         let until_ms = self.known_ms.min(now_ms - GRACE_MS);
+        let mut is_done = true;
         for index in 0..self.lines.len() {
-            if let Err(error) = self.read(index) {
+            if let Err(error) = self.read(index, now_ms) {
                 tracing::error!(%error, "the revive topic cannot be read; it is tried again");
                 self.failed_ms = now_ms;
+                is_done = false;
                 continue;
             }
+            is_done &= !self.lines[index].ledger.is_full();
             while let Some((offset, checkpoint)) = self.lines[index].ledger.due(until_ms) {
                 let checkpoint = checkpoint.clone();
-                match self.revive(&checkpoint, now_ms) {
-                    Ok(end) => self.close(index, offset, end),
-                    Err(error) => {
+                let end = match self.revive(&checkpoint, now_ms) {
+                    Err(error) if self.lines[index].patience.holds(offset, &error, now_ms) => {
                         tracing::warn!(%error, "messages cannot be brought back; it is tried again");
                         self.failed_ms = now_ms;
+                        is_done = false;
                         break;
                     }
-                }
+                    Err(error) => {
+                        tracing::error!(topic = checkpoint.topic, offset, %error, "messages cannot be brought back and are given up");
+                        self.give_up(u64::from(checkpoint.count));
+                        LogOffset::ZERO
+                    }
+                    Ok(end) => end,
+                };
+                self.close(index, offset, end);
             }
         }
+        if is_done {
+            self.broker.pops.reviver.revived_ms.store(until_ms, Ordering::Relaxed);
+        }
         self.commit();
+    }
+
+    fn give_up(&self, messages: u64) {
+        self.broker.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
     }
 
     /// When there is something to do again.
@@ -160,23 +184,31 @@ impl Reviver {
 
     /// Learns how far the timer is.
     fn meet_timer(&mut self, now_ms: i64) {
-        let timer = &self.broker.timer;
+        if self.known_ms > now_ms {
+            // The clock was set back, and with it what the timer is asked for.
+            (self.known_ms, self.mark, self.unseen) = (0, None, None);
+        }
+        let (timer, store) = (&self.broker.timer, &self.broker.store);
         let end = || self.broker.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.log.max().to_i64());
         let (taken, delivered_ms) =
-            (timer.queue_offset.load(Ordering::Relaxed), timer.read_ms.load(Ordering::Relaxed));
+            (timer.queue_offset.load(Ordering::Acquire), timer.read_ms.load(Ordering::Acquire));
         let (end, asked_ms) = *self.mark.get_or_insert_with(|| (end(), now_ms));
         if taken >= end {
-            // In this order: what is delivered was read after what is taken.
-            self.known_ms = self.known_ms.max(asked_ms.min(delivered_ms));
+            // In this order: what is delivered was read after what is taken, and lies before the end of the log.
+            self.unseen.get_or_insert_with(|| (asked_ms.min(delivered_ms), store.appended()));
             if delivered_ms >= asked_ms - GRACE_MS {
                 self.mark = None;
             }
         }
+        let is_visible = |end| !self.broker.flushes_before_answer() || store.flushed() >= end;
+        if let Some((known_ms, _)) = self.unseen.take_if(|(_, end)| is_visible(*end)) {
+            self.known_ms = self.known_ms.max(known_ms);
+        }
     }
 
     /// Reads what is new of a revive queue.
-    fn read(&mut self, index: usize) -> Result<(), ReadError> {
-        let Line { queue, ledger, .. } = &mut self.lines[index];
+    fn read(&mut self, index: usize, now_ms: i64) -> Result<(), PutError> {
+        let Line { queue, ledger, patience, .. } = &mut self.lines[index];
         let store = &self.broker.store;
         let mut units: Vec<Unit> = Vec::new();
         ledger.next = ledger.next.max(queue.log.min().to_i64());
@@ -196,7 +228,8 @@ impl Reviver {
                 if !unit.is_blank()
                     && let Err(error) = store.read_messages_blocking(&queue.log, &[message], &mut self.bytes)
                 {
-                    if matches!(error, ReadError::Io(_) | ReadError::Rebuilding { .. }) {
+                    let error = error.into();
+                    if patience.holds(offset, &error, now_ms) {
                         return Err(error);
                     }
                     tracing::error!(offset, %error, "a record of the revive topic is passed over");
@@ -224,23 +257,36 @@ impl Reviver {
         let retry = back::make_retry_topic(&broker, &target, &checkpoint.group, now_ms)?;
         let mut batch = broker.store.batch();
         let mut put_off_end = LogOffset::ZERO;
+        let mut gone = 0;
         for offset in open {
             match self.read_message(checkpoint, offset) {
                 Ok(true) => back::push_copy(&broker, &mut batch, &retry, &self.bytes, checkpoint)?,
-                Ok(false) => {}
+                Ok(false) => gone += 1,
                 Err(error) => {
                     tracing::warn!(topic = checkpoint.topic, offset, %error, "a message cannot be brought back yet");
                     put_off_end = put_off_end.max(back::put_off(&broker, checkpoint, offset, now_ms)?);
                 }
             }
         }
-        if batch.is_empty() {
-            return Ok(put_off_end);
+        let mut end = put_off_end;
+        if !batch.is_empty() {
+            broker.store.append(&mut batch, now_ms)?;
+            end = batch.end();
+            broker.grown(end, vec![retry]);
+            wake(&broker, topic, &checkpoint.group, end);
         }
-        broker.store.append(&mut batch, now_ms)?;
-        let end = batch.end();
-        broker.grown(end, vec![retry]);
-        wake(&broker, topic, &checkpoint.group, end);
+        if gone > 0 {
+            let Checkpoint { topic, group, queue_id, start_offset, .. } = checkpoint;
+            tracing::error!(
+                topic,
+                group,
+                queue_id,
+                start_offset,
+                messages = gone,
+                "messages that were popped and not acknowledged are gone from the log and do not come back"
+            );
+            self.give_up(gone);
+        }
         Ok(end)
     }
 
@@ -261,7 +307,7 @@ impl Reviver {
             Ok(()) => Ok(true),
             Err(error @ (ReadError::Io(_) | ReadError::Rebuilding { .. })) => Err(error),
             Err(error) => {
-                tracing::error!(topic = checkpoint.topic, offset, %error, "a message is not whole any more and does not come back");
+                tracing::error!(topic = checkpoint.topic, offset, %error, "a message is not whole any more");
                 Ok(false)
             }
         }

@@ -51,7 +51,7 @@ fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
 /// Rounds of a new reviver, at a time when everything is over.
 fn revive(fixture: &Fixture) {
     let broker = &fixture.broker;
-    let now_ms = broker.now_ms() + 10_000;
+    let now_ms = broker.now_ms() + 60_000;
     let timer = broker.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
     broker.timer.read_ms.store(now_ms, Ordering::Relaxed);
     broker.timer.queue_offset.store(timer.log.max().to_i64(), Ordering::Relaxed);
@@ -241,4 +241,123 @@ fn what_pops_return_is_counted_for_their_group() {
     let delivered = fixture.broker.offsets.delivered();
     let (key, counted) = &delivered[0];
     assert_eq!((key.as_str(), counted.messages, counted.bytes, counted.found), ("T@G", 3, bytes, 1));
+}
+
+#[test]
+fn an_acknowledgement_on_its_way_to_the_disk_counts() {
+    let fixture = Fixture::with(|config| config.store.flush_interval = std::time::Duration::from_secs(3600));
+    let broker = &fixture.broker;
+    broker.groups.make("G", 1).unwrap();
+    fixture.queue(crate::names::TIMER_TOPIC, 0);
+    fixture.queue(&broker.pops.revive_topic, 7);
+    fixture.put("T", 0, b"m", b"");
+    let (done, changed) = std::sync::mpsc::channel();
+    broker.set_flush_mode(store::FlushMode::Sync, move || done.send(()).unwrap());
+    changed.recv().unwrap();
+    let found = popped(&fixture, 0);
+    assert_eq!(found.count, 1);
+    crate::keep::wait_flushed(&broker.store, broker.store.appended());
+    let acks = wire::body::Acks {
+        group: "G".to_owned(),
+        topic: "T".to_owned(),
+        pop_ms: found.pop_ms,
+        ..wire::body::Acks::default()
+    };
+    // As the timer delivers it; nobody waits for the flush.
+    let queue = broker.log_queue(&broker.pops.revive_topic, found.revive_queue).unwrap();
+    let mut batch = broker.store.batch();
+    let body = wire::json::to_vec(&acks);
+    batch.push(&queue.log, &crate::testing::message(&body, b"TAGS\x01ack\x02")).unwrap();
+    broker.store.append(&mut batch, broker.now_ms()).unwrap();
+    revive(&fixture);
+    assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
+}
+
+#[test]
+fn messages_that_may_have_to_come_back_are_kept() {
+    let fixture = fixture(0);
+    let broker = &fixture.broker;
+    for _ in 0..25 {
+        fixture.put("T", 0, &[7; 100_000], b"");
+    }
+    let mut count = 0;
+    while count < 12 {
+        count += popped(&fixture, 0).count;
+    }
+    crate::keep::wait_flushed(&broker.store, broker.store.appended());
+    broker.save();
+    assert_eq!(broker.offsets.committed("G", "T", 0), Some(count.into()));
+    broker.store.checkpoint().unwrap();
+    let clean = || crate::retention::clean(broker, 4_000_000_000_000, 4);
+    let min = || broker.log_queue("T", 0).unwrap().log.min().get();
+    clean();
+    assert_eq!(min(), 0);
+    revive(&fixture);
+    assert_eq!(bodies(&fixture, "%RETRY%G_T").len(), count as usize);
+    clean();
+    assert!(min() >= 10, "they are in the retry topic now");
+}
+
+#[test]
+fn messages_that_are_gone_when_they_should_come_back_are_counted() {
+    let fixture = fixture(3);
+    popped(&fixture, 0);
+    let broker = &fixture.broker;
+    broker.store.remove_topic("T").unwrap();
+    revive(&fixture);
+    assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
+    assert_eq!(broker.retention.undelivered.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_record_the_disk_does_not_give_holds_up_the_others_for_a_minute() {
+    let fixture = fixture(1);
+    let broker = &fixture.broker;
+    let first = popped(&fixture, 0);
+    fixture.lose_log_file();
+    fixture.put("T", 0, b"later", b"");
+    // The next pop whose checkpoint goes to the same queue.
+    while broker.pops.next_revive_queue(8) != (first.revive_queue + 7) % 8 {}
+    let second = popped(&fixture, 0);
+    assert_eq!((second.count, second.revive_queue), (1, first.revive_queue));
+    let start = broker.now_ms() + 60_000;
+    broker.timer.read_ms.store(start + 100_000, Ordering::Relaxed);
+    let mut reviver = Reviver::new(broker.clone());
+    for second in 0..60 {
+        reviver.round(start + second * 1000);
+    }
+    assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
+    reviver.round(start + 60_000);
+    assert_eq!(bodies(&fixture, "%RETRY%G_T"), [("later".to_owned(), 1)]);
+}
+
+#[test]
+fn a_message_without_room_for_more_properties_comes_back_as_it_is() {
+    let fixture = fixture(0);
+    let full = format!("FULL\x01{}\x02", "x".repeat(32_755));
+    fixture.put("T", 0, b"m", full.as_bytes());
+    popped(&fixture, 0);
+    revive(&fixture);
+    assert_eq!(bodies(&fixture, "%RETRY%G_T"), [("m".to_owned(), 1)]);
+}
+
+#[test]
+fn an_acknowledgement_is_answered_when_it_is_stored() {
+    let fixture = fixture(2);
+    let found = popped(&fixture, 60_000);
+    let ack = |offset: &str| {
+        let (pop_ms, revive_queue) = (found.pop_ms, found.revive_queue);
+        let handle = format!("0 {pop_ms} 60000 {revive_queue} 0 broker 0 {offset}");
+        let fields = [
+            ("topic", "T"),
+            ("queueId", "0"),
+            ("offset", offset),
+            ("extraInfo", &handle),
+            ("consumerGroup", "G"),
+        ];
+        fixture.ask(200_051, &fields, b"").0
+    };
+    assert_eq!(ack("0"), 0);
+    fixture.broker.store.close().unwrap();
+    assert_eq!(ack("1"), wire::codes::response::SERVICE_NOT_AVAILABLE);
 }

@@ -10,6 +10,7 @@ use wire::units::{LogOffset, QueueOffset};
 use crate::broker::Broker;
 use crate::light::is_light;
 use crate::names;
+use crate::pop::REVIVE_GROUP;
 
 /// A group that has not consumed everything of a queue.
 #[derive(Clone, Debug)]
@@ -28,12 +29,17 @@ pub(super) struct Lag {
 pub(super) struct Lags(Vec<Lag>);
 
 impl Lags {
-    /// Looks at the committed offsets of all groups, their retry topics included, and at delayed messages that are not
-    /// delivered yet. Groups that broadcast keep their offsets themselves; those without an offset, and those that were
-    /// deleted and left theirs behind, do not count.
+    /// Looks at the committed offsets of all groups, their retry topics included, at what they have popped and may get
+    /// again, and at delayed messages that are not delivered yet. Groups that broadcast keep their offsets themselves;
+    /// those without an offset, and those that were deleted and left theirs behind, do not count.
     pub(super) fn of(broker: &Broker) -> Self {
         let mut lags = Vec::new();
-        for (key, queues) in broker.offsets.table().offset_table {
+        let mut table = broker.offsets.table().offset_table;
+        for (key, queue_id, first) in broker.pops.owed() {
+            let offset = table.entry(key).or_default().entry(queue_id).or_insert(first);
+            *offset = first.min(*offset);
+        }
+        for (key, queues) in table {
             let Some((topic, group)) = key.split_once('@') else { continue };
             if broker.clients.message_model(group) == Some(MessageModel::Broadcasting)
                 || (broker.topics.find(topic).is_none() && !is_light(topic))
@@ -41,9 +47,10 @@ impl Lags {
             {
                 continue;
             }
-            lags.extend(
-                queues.iter().filter_map(|(queue_id, offset)| lag(broker, group, topic, *queue_id, *offset)),
-            );
+            // This group's is the offset of the last record it is done with.
+            let done = i64::from(group == REVIVE_GROUP);
+            let lag = |(queue_id, offset)| lag(broker, group, topic, queue_id, offset + done);
+            lags.extend(queues.into_iter().filter_map(lag));
         }
         for level in 1..=broker.delay_levels() {
             let (topic, group) = (names::SCHEDULE_TOPIC, "delayed messages");

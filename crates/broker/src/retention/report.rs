@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use store::{Reason, Retained};
 
@@ -91,7 +92,8 @@ fn full_in_ms(broker: &Broker) -> Option<i64> {
     broker.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)
 }
 
-/// The runtime table's part about the disk (`DefaultMessageStore.getRuntimeInfo`, `BrokerStats`).
+/// The runtime table's part about the disk, and how many messages it did not give any more
+/// (`DefaultMessageStore.getRuntimeInfo`, `BrokerStats`).
 pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
     let space = broker.store.space();
     let ratio = |percent: u64| format!("{}", percent as f64 / 100.0);
@@ -101,6 +103,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
         ("commitLogMinOffset".to_owned(), broker.store.min().to_string()),
         ("commitLogMaxOffset".to_owned(), broker.store.appended().to_string()),
         ("sendsRefusedForSpace".to_owned(), (space.level == store::Level::Refuse).to_string()),
+        ("undeliveredMessages".to_owned(), broker.retention.undelivered.load(Ordering::Relaxed).to_string()),
     ]);
     if space.log.len() > 1 {
         let each = space.log.iter();

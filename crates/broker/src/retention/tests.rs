@@ -38,6 +38,10 @@ fn records_of_pops_wait_for_who_brings_back_what_was_popped() {
     fixture.broker.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 12);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 10);
+    // It is done with this one, however long there is no other.
+    fixture.broker.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 19);
+    clean_later(&fixture);
+    assert_eq!(min(&fixture, "T"), 20);
 }
 
 /// A group has consumed what lies before an offset.

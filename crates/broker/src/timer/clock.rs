@@ -1,14 +1,14 @@
 //! The thread that adds timed messages to the wheel and delivers them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use store::timer::{Agenda, Entry, Load, TimerFiles, TimerProgress, TimerUnit, units};
+use store::timer::{Agenda, Entry, Load, SaveError, TimerFiles, TimerProgress, TimerSave, TimerUnit, units};
 use store::{Batch, Unit};
 use wire::units::{LogOffset, QueueOffset};
 
@@ -16,6 +16,7 @@ use super::fetch::{Fetch, Fetched, Job};
 use crate::broker::Broker;
 use crate::keep::{Keep, wait_flushed};
 use crate::names;
+use crate::schedule::Patience;
 use crate::topics::Queue;
 use crate::vital::Duty;
 
@@ -31,6 +32,8 @@ const SLEEP_MIN: Duration = Duration::from_millis(5);
 const IDLE_SAVE_MS: i64 = 60_000;
 /// Pause between two looks at old files of the timer log.
 const RETIRE_MS: i64 = 100;
+/// A clock that is so far behind the read time was set back.
+const BEHIND_MS: i64 = 1000;
 
 pub(super) struct Clock {
     pub(super) broker: Arc<Broker>,
@@ -41,8 +44,10 @@ pub(super) struct Clock {
     pub(super) fetch: Fetch,
     /// Next message of the queue to add.
     pub(super) next: i64,
-    /// The message the disk does not give, and since when.
-    pub(super) unreadable: Option<(i64, Instant)>,
+    /// With the message the disk does not give.
+    pub(super) patience: Patience,
+    /// With entries that are due and cannot be delivered, by position of the unit.
+    pub(super) stuck: HashMap<u64, Patience>,
     /// Messages before it and in slots before `first_read_ms` were delivered in an earlier life.
     pub(super) delivered_before: i64,
     pub(super) first_read_ms: i64,
@@ -59,11 +64,14 @@ pub(super) struct Clock {
     retired_ms: i64,
 }
 
+/// How a save went; one that is not done comes back.
+type Saved = Result<(), (SaveError, TimerSave)>;
+
 /// Saving the files.
 struct Saves {
     keep: Arc<Keep>,
     /// The save under way and the position of the timer log it covers.
-    running: Option<(u64, Receiver<io::Result<()>>)>,
+    running: Option<(u64, Receiver<Saved>)>,
     /// Position of the last one that is done.
     done: u64,
     /// When the last one began.
@@ -108,7 +116,8 @@ impl Clock {
         let mut clock = Self {
             agenda: Agenda::new(precision_ms, LEAD_MS, NEAR_MAX, recovered.read_ms),
             next: next.min(queue.log.max().to_i64()),
-            unreadable: None,
+            patience: Patience::default(),
+            stuck: HashMap::new(),
             delivered_before: recovered.delivered_before,
             first_read_ms: recovered.read_ms,
             pending: recovered.pending,
@@ -142,6 +151,11 @@ impl Clock {
     pub(super) fn round(&mut self, now_ms: i64) -> bool {
         self.take_fetched();
         self.take_saved();
+        if now_ms < self.agenda.read_ms() - BEHIND_MS
+            && let Err(error) = self.go_back(now_ms)
+        {
+            tracing::error!(%error, "the timer cannot follow a clock that was set back; it is tried again");
+        }
         let timers = &self.broker.config.timers;
         let (enqueues, delivers) = (!timers.stop_enqueue, !timers.stop_dequeue);
         let cancels = self.broker.timer.gate().cancels;
@@ -163,6 +177,16 @@ impl Clock {
         busy
     }
 
+    /// Follows a clock that was set back: what is timed from now on must not wait until it is where it was.
+    fn go_back(&mut self, now_ms: i64) -> io::Result<()> {
+        let before_ms = self.agenda.read_ms();
+        let read_ms = self.files.forget_future(before_ms, self.files.config().slot_of(now_ms))?;
+        tracing::warn!(read_ms, before_ms, "the clock was set back");
+        self.agenda.go_back(read_ms);
+        (self.saves.began_ms, self.retired_ms) = (now_ms, now_ms);
+        Ok(())
+    }
+
     fn sleep(&self) {
         let save_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
         let wake_ms = self.agenda.wake_ms().min(self.saves.began_ms.saturating_add(save_ms));
@@ -174,8 +198,9 @@ impl Clock {
 
     fn publish(&self) {
         let timer = &self.broker.timer;
-        timer.read_ms.store(self.agenda.read_ms(), Ordering::Relaxed);
-        timer.queue_offset.store(self.next, Ordering::Relaxed);
+        // After the copies: whoever sees this sees them.
+        timer.read_ms.store(self.agenda.read_ms(), Ordering::Release);
+        timer.queue_offset.store(self.next, Ordering::Release);
         timer.pending.store(self.pending.max(0), Ordering::Relaxed);
         if self.broker.config.timers.congest_num != i32::MAX {
             let mut counts = timer.counts();
@@ -204,16 +229,26 @@ impl Clock {
     }
 
     fn take_saved(&mut self) {
-        let Some((position, receiver)) = &self.saves.running else { return };
-        match receiver.try_recv() {
-            Ok(Ok(())) => self.saves.done = *position,
-            Ok(Err(error)) => {
+        let done = self.saves.running.as_ref().and_then(|(_, receiver)| receiver.try_recv().ok());
+        if let Some(done) = done {
+            self.saved(done);
+        }
+    }
+
+    fn saved(&mut self, done: Saved) {
+        let Some((position, _)) = self.saves.running.take() else { return };
+        match done {
+            Ok(()) => self.saves.done = position,
+            Err((SaveError::Lack(error), save)) => {
+                tracing::error!(%error, "the timer's files cannot be written now; it is tried again");
+                self.files.take_back(save);
+                self.changed = true;
+            }
+            Err((SaveError::Failed(error), _)) => {
                 tracing::error!(%error, "the timer's files cannot be written; after a restart timers are delivered again");
                 self.saves.failed = true;
             }
-            Err(_) => return,
         }
-        self.saves.running = None;
     }
 
     fn save(&mut self, now_ms: i64) {
@@ -246,11 +281,10 @@ impl Clock {
         let (store, clock) = (self.broker.store.clone(), thread::current());
         self.saves.running = Some((save.position(), receiver));
         self.saves.keep.run(move || {
-            let flushed = wait_flushed(&store, end);
-            let done =
-                if flushed { save.write() } else { Err(io::Error::other("the log cannot be flushed")) };
+            let unflushed = || SaveError::Failed(io::Error::other("the log cannot be flushed"));
+            let done = if wait_flushed(&store, end) { save.write() } else { Err(unflushed()) };
             // The clock may have stopped.
-            let _ = sender.send(done);
+            let _ = sender.send(done.map_err(|error| (error, save)));
             clock.unpark();
         });
         Ok(())
@@ -260,8 +294,10 @@ impl Clock {
     pub(super) fn stop(mut self) {
         self.fetch.stop();
         self.take_fetched();
-        if let Some((_, receiver)) = self.saves.running.take() {
-            self.saves.failed |= !matches!(receiver.recv(), Ok(Ok(())));
+        match self.saves.running.as_ref().map(|(_, receiver)| receiver.recv()) {
+            Some(Ok(done)) => self.saved(done),
+            Some(Err(_)) => self.saves.failed = true,
+            None => {}
         }
         if self.saves.failed {
             return;
@@ -286,7 +322,7 @@ impl Clock {
         if !wait_flushed(&self.broker.store, self.broker.store.appended()) {
             return Err(io::Error::other("the log cannot be flushed"));
         }
-        save.write()
+        save.write().map_err(io::Error::other)
     }
 
     /// Record of the last message that was added.

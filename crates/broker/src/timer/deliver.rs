@@ -1,9 +1,10 @@
 //! What is due goes to its topic (`TimerMessageStore.dequeue`).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use store::timer::Entry;
-use store::{AppendError, Message, Read, ReadError, Unit};
+use store::{AppendError, Message, Read, Unit};
 use wire::record::RecordView;
 
 use super::clock::Clock;
@@ -11,6 +12,7 @@ use super::fetch::Job;
 use super::timed::{Timed, copy_properties};
 use crate::broker::PutError;
 use crate::names;
+use crate::schedule::target;
 use crate::topics::Queue;
 
 /// Messages delivered by one append.
@@ -50,7 +52,11 @@ impl Clock {
                 self.agenda.later(entry, entry.due_ms);
                 continue;
             }
-            match self.prepare(&entry, now_ms) {
+            let fate = self.prepare(&entry, now_ms);
+            if matches!(fate, Fate::Put(_) | Fate::Done) {
+                self.stuck.remove(&entry.at);
+            }
+            match fate {
                 Fate::Put(queue) => puts.push((entry, queue)),
                 Fate::Later(due_ms) => self.agenda.later(entry, due_ms),
                 Fate::Fetch => self.fetch.ask(Job::Touch(entry)),
@@ -81,20 +87,25 @@ impl Clock {
         let fate = match read {
             Ok(Read::Done) => self.decide(entry, &bytes, now_ms),
             Ok(Read::NotResident) => Fate::Fetch,
-            Err(error @ ReadError::Io(_)) => {
-                tracing::warn!(%at, %error, "a timed message cannot be read; it is tried again");
-                Fate::Later(now_ms + RETRY_AFTER_MS)
-            }
-            Err(error) => {
-                tracing::error!(%at, %error, "a timed message is not whole in the log any more and is skipped");
-                Fate::Done
-            }
+            Err(error) => self.failed(entry, &error.into(), now_ms),
         };
         self.bytes = bytes;
         if matches!(fate, Fate::Done) && !entry.rolls {
             self.pending -= 1;
         }
         fate
+    }
+
+    /// What becomes of an entry that cannot be delivered now.
+    fn failed(&mut self, entry: &Entry, error: &PutError, now_ms: i64) -> Fate {
+        let at = entry.log_offset;
+        if self.stuck.entry(entry.at).or_default().holds(0, error, now_ms) {
+            tracing::warn!(%at, %error, "a timed message cannot be delivered; it is tried again");
+            return Fate::Later(now_ms + RETRY_AFTER_MS);
+        }
+        tracing::error!(%at, %error, "a timed message cannot be delivered and is skipped");
+        self.broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
+        Fate::Done
     }
 
     fn decide(&mut self, entry: &Entry, bytes: &[u8], now_ms: i64) -> Fate {
@@ -134,20 +145,15 @@ impl Clock {
             prepared_transaction_offset: 0,
             ..Message::of(&record)
         };
-        let pushed = self.broker.put_queue(topic, queue_id, now_ms).and_then(|queue| {
-            self.batch.push(&queue.log, &message)?;
+        // One that has nearly all the properties there is room for goes without those that are added.
+        let plain = Message { properties: record.properties(), ..message };
+        let pushed = target(&self.broker, topic, queue_id, now_ms).and_then(|queue| {
+            self.batch.push(&queue.log, &message).or_else(|_| self.batch.push(&queue.log, &plain))?;
             Ok(queue)
         });
         match pushed {
             Ok(queue) => Fate::Put(queue),
-            Err(error @ PutError::Push(_)) => {
-                tracing::error!(at = %entry.log_offset, %error, "a timed message cannot be delivered and is skipped");
-                Fate::Done
-            }
-            Err(error) => {
-                tracing::warn!(at = %entry.log_offset, %error, "a timed message cannot be delivered; it is tried again");
-                Fate::Later(now_ms + RETRY_AFTER_MS)
-            }
+            Err(error) => self.failed(entry, &error, now_ms),
         }
     }
 

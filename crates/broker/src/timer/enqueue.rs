@@ -1,21 +1,20 @@
 //! From the timer queue into the wheel (`TimerMessageStore.enqueue`).
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
 use store::timer::{Entry, TimerUnit, magic};
-use store::{Numbered, Read, ReadError, Unit};
+use store::{Numbered, Read, Unit};
 use wire::hash::java_hash;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
 use super::clock::Clock;
 use super::timed::Timed;
+use crate::broker::PutError;
 
 /// Messages read at once.
 const UNITS_MAX: usize = 512;
-/// A message the disk does not give for so long no longer holds up those behind it.
-const READ_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes read at once, if more than one message.
 const BYTES_MAX: u64 = 4 << 20;
 
@@ -72,10 +71,12 @@ impl Clock {
                     let message = Numbered { offset, unit: *unit };
                     if let Err(error) = store.read_messages_blocking(&self.queue.log, &[message], &mut bytes)
                     {
-                        if self.is_tried_again(&error) {
+                        let error = PutError::from(error);
+                        if self.patience.holds(self.next, &error, now_ms) {
                             done = Err(io::Error::other(error));
                             break;
                         }
+                        self.broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
                         tracing::error!(at = %unit.log_offset, %error, "a timed message cannot be read and is skipped");
                         self.next += 1;
                         continue;
@@ -92,18 +93,6 @@ impl Clock {
         }
         self.bytes = bytes;
         done
-    }
-
-    /// Whether an error may pass: the disk's, for a while, and that of an index that is being written again.
-    fn is_tried_again(&mut self, error: &ReadError) -> bool {
-        if !matches!(error, ReadError::Io(_) | ReadError::Rebuilding { .. }) {
-            return false;
-        }
-        let since = match self.unreadable {
-            Some((offset, since)) if offset == self.next => since,
-            _ => self.unreadable.insert((self.next, Instant::now())).1,
-        };
-        since.elapsed() < READ_PATIENCE
     }
 
     /// Adds one message.

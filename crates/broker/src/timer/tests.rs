@@ -330,3 +330,57 @@ fn a_send_is_taken_or_refused_as_java_does() {
     assert_eq!((refusal.code, &*refusal.remark), (1, remark));
     assert_eq!(asked_ms(key::TIMER_DELAY_SEC, b"3", 7), Some(3007));
 }
+
+#[test]
+fn a_message_the_disk_does_not_give_is_given_up_after_a_minute() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |_| {});
+    put(&fixture, "lost", start + 10, &[]);
+    wind(&mut clock, start - 60_000);
+    fixture.lose_log_file();
+    put(&fixture, "next", start + 20, &[]);
+    for second in 0..60 {
+        wind(&mut clock, start + 30 + second * 1000);
+        assert_eq!((delivered(&fixture), clock.agenda.read_ms()), (vec!["next".to_owned()], start));
+    }
+    wind(&mut clock, start + 60_030);
+    assert_eq!(clock.agenda.read_ms(), start + 60_000);
+    assert_eq!(fixture.broker.retention.undelivered.load(Ordering::Relaxed), 1);
+    clock.stop();
+}
+
+#[test]
+fn what_is_timed_after_the_clock_was_set_back_does_not_wait_for_its_old_time() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |_| {});
+    put(&fixture, "a", start + 1500, &[]);
+    put(&fixture, "c", start + 7_200_000, &[]);
+    wind(&mut clock, start);
+    wind(&mut clock, start + 3_600_000);
+    assert_eq!(delivered(&fixture), ["a"]);
+    put(&fixture, "b", start + 1600, &[]);
+    wind(&mut clock, start + 1599);
+    assert_eq!(delivered(&fixture), ["a"]);
+    wind(&mut clock, start + 1600);
+    assert_eq!(delivered(&fixture), ["a", "b"]);
+    wind(&mut clock, start + 7_200_000);
+    assert_eq!(delivered(&fixture), ["a", "b", "c"]);
+    clock.stop();
+}
+
+#[test]
+fn a_message_without_room_for_more_properties_is_delivered_as_it_is() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |config| config.roll_window_slots = 10);
+    put(&fixture, "x", start + 5345, &[("FULL", &"x".repeat(32_640))]);
+    // It waits a second time before, for which there is no room either.
+    wind(&mut clock, start - 10_000);
+    wind(&mut clock, start + 5344);
+    assert_eq!(delivered(&fixture), [] as [String; 0]);
+    wind(&mut clock, start + 5345);
+    assert_eq!(delivered(&fixture), ["x"]);
+    clock.stop();
+}

@@ -51,23 +51,31 @@ pub(super) fn check_all(broker: &Broker, now_ms: i64) {
         }
         let Some(at) = read_half(broker, offset, &mut bytes) else { continue };
         let Ok(half) = RecordView::parse(&bytes) else { continue };
-        let done = match decide(broker, &half, now_ms) {
+        let stored_ms = match half.store_timestamp() {
+            ahead_ms if ahead_ms > now_ms => {
+                broker.transactions.state().set_back.stored_ms(offset, max, now_ms)
+            }
+            stored_ms => stored_ms,
+        };
+        let done = match decide(broker, &half, stored_ms, now_ms) {
             Step::Stop => return,
             Step::Pass => continue,
             Step::GiveUp => give_up(broker, offset, &half),
-            Step::Ask { times } => ask(broker, offset, &half, times),
+            Step::Ask { times } => ask(broker, (offset, at), &half, times),
         };
         if let Err(error) = done {
             tracing::warn!(offset, %at, %error, "an undecided transaction could not be checked; it is tried again");
-            return;
+            if matches!(error, PutError::Append(_)) {
+                return;
+            }
         }
     }
 }
 
-fn decide(broker: &Broker, half: &RecordView<'_>, now_ms: i64) -> Step {
+fn decide(broker: &Broker, half: &RecordView<'_>, stored_ms: i64, now_ms: i64) -> Step {
     let settings = &broker.config.transaction;
     // Store times only grow along the queue; a producer's clock may be anything.
-    if now_ms - half.store_timestamp() <= settings.timeout_ms && immunity_ms(half).is_none() {
+    if now_ms - stored_ms <= settings.timeout_ms && immunity_ms(half).is_none() {
         return Step::Stop;
     }
     let age_ms = now_ms - half.born_timestamp();
@@ -101,7 +109,12 @@ fn give_up(broker: &Broker, offset: i64, half: &RecordView<'_>) -> Result<(), Pu
 }
 
 /// Stores the half message again with its new number of checks, then asks a producer of its group.
-fn ask(broker: &Broker, offset: i64, half: &RecordView<'_>, times: i64) -> Result<(), PutError> {
+fn ask(
+    broker: &Broker,
+    (offset, at): (i64, LogOffset),
+    half: &RecordView<'_>,
+    times: i64,
+) -> Result<(), PutError> {
     let stored = half.properties();
     let origin = number(half, key::TRANSACTION_PREPARED_QUEUE_OFFSET).unwrap_or(offset).to_string();
     let mut text = Vec::new();
@@ -116,11 +129,22 @@ fn ask(broker: &Broker, offset: i64, half: &RecordView<'_>, times: i64) -> Resul
         return Ok(());
     }
     let former = state.former(offset);
-    let Some(placed) = append_with_op(broker, &mut state, offset, Some(put))? else { return Ok(()) };
-    state.moved(offset, former, placed.queue_offset.to_i64());
+    let (message, place) = match append_with_op(broker, &mut state, offset, Some(put)) {
+        Ok(Some(placed)) => {
+            state.moved(offset, former, placed.queue_offset.to_i64());
+            (message, (placed.queue_offset, placed.log_offset))
+        }
+        Ok(None) => return Ok(()),
+        // Its properties have no room for the number: it stays where it is and is asked about until it is too old.
+        Err(PutError::Push(_)) => {
+            let place = (QueueOffset::from_i64(offset).unwrap_or_default(), at);
+            (Message { properties: stored, ..message }, place)
+        }
+        Err(error) => return Err(error),
+    };
     drop(state);
     if let Some(producer) = producer(broker, stored) {
-        send_check(broker, &producer, &message, (placed.queue_offset, placed.log_offset));
+        send_check(broker, &producer, &message, place);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What a restart finds of transactions.
 
+use store::{Numbered, ReadError, Unit};
 use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
@@ -8,6 +9,7 @@ use super::state::State;
 use super::{GROUP, append_with_op, read_half};
 use crate::broker::{Broker, PutError};
 use crate::names;
+use crate::topics::Queue;
 
 /// Op records read in one step.
 const STEP: usize = 1024;
@@ -32,27 +34,43 @@ pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
 
 fn read_ops(broker: &Broker, state: &mut State, from: i64) -> Result<(), PutError> {
     let Some(queue) = broker.log_queue(names::OP_HALF_TOPIC, 0) else { return Ok(()) };
-    let mut units = Vec::new();
-    let mut bytes = Vec::new();
     let mut op = from;
+    let mut waited = None;
     while op < queue.log.max().to_i64() {
-        units.clear();
-        queue.log.units_blocking(QueueOffset::from_i64(op).unwrap_or_default(), STEP, &mut units)?;
-        if units.is_empty() {
-            break;
-        }
-        for unit in &units {
-            bytes.clear();
-            if !unit.is_blank() {
-                broker.store.record_at(unit.log_offset, &mut bytes)?;
+        match read_some(broker, state, &queue, &mut op) {
+            Ok(true) => {}
+            Ok(false) => break,
+            // Part of the queue was lost and is written again from the log.
+            Err(ReadError::Rebuilding { .. }) if waited != Some(op) => {
+                waited = Some(op);
+                broker.store.wait_healed();
             }
-            for half in RecordView::parse(&bytes).iter().flat_map(|record| halves(record.body())) {
-                state.decided(half, op);
+            Err(error @ (ReadError::Io(_) | ReadError::Rebuilding { .. })) => return Err(error.into()),
+            Err(error) => {
+                tracing::error!(op, %error, "a decision about transactions cannot be read; they are asked about again");
+                op += 1;
             }
-            op += 1;
         }
     }
     Ok(())
+}
+
+/// Takes the op records from `op` on into account, and moves it behind them; false when there are none.
+fn read_some(broker: &Broker, state: &mut State, queue: &Queue, op: &mut i64) -> Result<bool, ReadError> {
+    let mut units: Vec<Unit> = Vec::new();
+    let mut bytes = Vec::new();
+    let place = |op: i64| QueueOffset::from_i64(op).unwrap_or_default();
+    queue.log.units_blocking(place(*op), STEP, &mut units)?;
+    for unit in &units {
+        bytes.clear();
+        let message = Numbered { offset: place(*op), unit: *unit };
+        broker.store.read_messages_blocking(&queue.log, &[message], &mut bytes)?;
+        for half in RecordView::parse(&bytes).iter().flat_map(|record| halves(record.body())) {
+            state.decided(half, *op);
+        }
+        *op += 1;
+    }
+    Ok(!units.is_empty())
 }
 
 /// The half offsets an op record lists: numbers with a comma behind each, which Java leaves out behind a single one.
@@ -65,10 +83,15 @@ fn halves(body: &[u8]) -> impl Iterator<Item = i64> {
 fn complete(broker: &Broker, state: &mut State) -> Result<(), PutError> {
     let Some(at) = broker.store.last_record() else { return Ok(()) };
     let mut bytes = Vec::new();
-    broker.store.record_at(at, &mut bytes)?;
+    match broker.store.record_at(at, &mut bytes) {
+        Err(error @ ReadError::Io(_)) => return Err(error.into()),
+        // What cannot be read says nothing.
+        Err(_) => return Ok(()),
+        Ok(()) => {}
+    }
     let Ok(last) = RecordView::parse(&bytes) else { return Ok(()) };
     let half = if last.sys_flag() & sys_flag::TRANSACTION_MASK == sys_flag::TRANSACTION_COMMIT {
-        committed_half(broker, last.prepared_transaction_offset())
+        committed_half(broker, &last)
     } else {
         moved_half(broker, state, &last)
     };
@@ -79,12 +102,21 @@ fn complete(broker: &Broker, state: &mut State) -> Result<(), PutError> {
     Ok(())
 }
 
-/// The offset of the half message at a place in the log.
-fn committed_half(broker: &Broker, log_offset: i64) -> Option<i64> {
+/// The offset of the half message a committed one was made from. Copies made since, by a delay or a retry, name none: their
+/// zero may be the place of another half message.
+fn committed_half(broker: &Broker, last: &RecordView<'_>) -> Option<i64> {
     let mut bytes = Vec::new();
-    broker.store.record_at(LogOffset::from_i64(log_offset)?, &mut bytes).ok()?;
+    let at = LogOffset::from_i64(last.prepared_transaction_offset())?;
+    broker.store.record_at(at, &mut bytes).ok()?;
     let half = RecordView::parse(&bytes).ok()?;
-    (half.topic() == names::HALF_TOPIC.as_bytes()).then(|| half.queue_offset().to_i64())
+    let is_its_own = half.topic() == names::HALF_TOPIC.as_bytes() && identity(&half) == identity(last);
+    is_its_own.then(|| half.queue_offset().to_i64())
+}
+
+/// What a half message and the committed one have in common: unique key and real topic.
+fn identity<'a>(record: &RecordView<'a>) -> (Option<&'a [u8]>, &'a [u8]) {
+    let text = record.properties();
+    (properties::get(text, key::UNIQ_KEY), properties::get(text, key::REAL_TOPIC).unwrap_or(record.topic()))
 }
 
 /// The former offset of a half message that was stored again or given up: the other undecided one of its unique key.

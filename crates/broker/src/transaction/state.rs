@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use wire::units::LogOffset;
 
+use crate::schedule::SetBack;
+
 /// What is known of the half queue from `first` on.
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -19,6 +21,8 @@ pub(super) struct State {
     moved: HashMap<i64, i64>,
     /// The former offsets of each undecided message that was checked.
     former: HashMap<i64, Vec<i64>>,
+    /// Whether the clock is behind what is stored.
+    pub set_back: SetBack,
     /// Positions at an earlier time and the end of the log then.
     waiting: Option<(i64, i64, LogOffset)>,
 }

@@ -321,3 +321,88 @@ fn a_step_that_a_crash_parted_is_completed() {
         );
     }
 }
+
+#[test]
+fn a_clock_set_back_does_not_end_the_checks() {
+    let fixture = fixture();
+    half(&fixture, "A", "");
+    check_after(&fixture, -3600);
+    check_after(&fixture, -3596);
+    assert_eq!(bodies(&fixture, names::HALF_TOPIC, 0), ["A"], "younger than six seconds");
+    check_after(&fixture, -3590);
+    assert_eq!(bodies(&fixture, names::HALF_TOPIC, 0), ["A", "A"]);
+}
+
+#[test]
+fn a_half_message_without_room_for_a_number_is_asked_about_and_holds_up_no_others() {
+    let fixture = fixture();
+    let producer = Arc::new(Peer::detached(7, ADDRESS));
+    fixture.meet_producer("PG", &producer);
+    let full = format!("P\x01{}\x02", "x".repeat(32_647));
+    let place = half(&fixture, "A", &full);
+    half(&fixture, "B", "");
+    check_after(&fixture, 10);
+    assert_eq!(bodies(&fixture, names::HALF_TOPIC, 0), ["A", "B", "B"]);
+    let mut pushed = producer.pushed();
+    let length = wire::frame::frame_length(&pushed).unwrap().unwrap();
+    let command = Command::decode(&mut pushed[..length]).unwrap();
+    let field = |name| command.fields.need_number::<i64>(name).unwrap();
+    assert_eq!((field("tranStateTableOffset"), field("commitLogOffset")), place);
+    assert_eq!(commit(&fixture, place), Ok(0));
+    assert_eq!(bodies(&fixture, "T", 1), ["A"]);
+}
+
+/// Three half messages, of which the last two are committed.
+fn decided() -> Fixture {
+    let fixture = fixture();
+    let places: Vec<_> = ["A", "B", "C"].iter().map(|unique| half(&fixture, unique, "")).collect();
+    assert_eq!((commit(&fixture, places[1]), commit(&fixture, places[2])), (Ok(0), Ok(0)));
+    fixture
+}
+
+fn undecided(fixture: &Fixture) -> Vec<i64> {
+    let state = fixture.broker.transactions.state();
+    (0..3).filter(|offset| state.undecided(*offset).is_some()).collect()
+}
+
+#[test]
+fn a_damaged_decision_does_not_keep_the_broker_from_starting() {
+    let fixture = decided();
+    let ops = fixture.queue(names::OP_HALF_TOPIC, 0);
+    let mut units = Vec::new();
+    ops.log.units_blocking(ops.log.min(), 1, &mut units).unwrap();
+    let at = units[0].log_offset;
+    let mut bytes = Vec::new();
+    fixture.broker.store.record_at(at, &mut bytes).unwrap();
+    let body = RecordView::parse(&bytes).unwrap().body();
+    let inside = (body.as_ptr() as usize - bytes.as_ptr() as usize) as u64;
+    let file = std::fs::File::options()
+        .write(true)
+        .open(fixture.config_path("../commitlog/00000000000000000000"))
+        .unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"7", at.get() + inside).unwrap();
+    load(&fixture.broker).unwrap();
+    assert_eq!(undecided(&fixture), [0, 1], "the second one is asked about again");
+}
+
+#[test]
+fn lost_queue_files_of_decisions_are_waited_for() {
+    let fixture = decided();
+    fixture.broker.store.checkpoint().unwrap();
+    let files = fixture.config_path("../consumequeue").join(names::OP_HALF_TOPIC);
+    std::fs::remove_dir_all(files).unwrap();
+    let fixture = fixture.reopened();
+    load(&fixture.broker).unwrap();
+    assert_eq!(undecided(&fixture), [0]);
+}
+
+#[test]
+fn a_copy_that_names_no_half_message_decides_none() {
+    let fixture = fixture();
+    assert_eq!(half(&fixture, "A", ""), (0, 0), "what a copy names");
+    let copy = Message { sys_flag: 8, ..crate::testing::message(b"B", b"UNIQ_KEY\x01B\x02") };
+    fixture.broker.put("T", 1, &copy).unwrap();
+    let fixture = fixture.killed();
+    load(&fixture.broker).unwrap();
+    assert_eq!(fixture.broker.transactions.state().undecided(0), Some(0));
+}

@@ -347,6 +347,11 @@ impl Agenda {
         }
     }
 
+    /// Moves the read time back to a slot: the clock was set back, and the slots from there on are empty.
+    pub fn go_back(&mut self, read_ms: i64) {
+        self.read_ms = self.read_ms.min(read_ms);
+    }
+
     /// When there is something to do next, if nothing arrives until then.
     #[must_use]
     pub fn wake_ms(&self) -> i64 {

@@ -4,9 +4,11 @@
 //! queue, whole or torn. In Java's the two are of different moments. Four bytes behind the numbers, which Java neither
 //! reads nor writes, tell the two apart.
 
-use crate::disk::{Disk, Space};
+use super::files::SaveError;
+use crate::disk::{Disk, DiskFile, Space};
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 /// Size of the file.
 const PAGE_BYTES: usize = 4096;
@@ -82,23 +84,38 @@ impl TimerCheck {
         }
     }
 
-    /// Overwrites the numbers in place: they lie in one sector.
-    pub(super) fn save(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
-        let (file, is_new) = match disk.open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                (disk.create(path, PAGE_BYTES as u64, Space::Reserved)?, true)
-            }
-            file => (file?, false),
-        };
+    /// Overwrites the numbers in place: they lie in one sector. The file stays open in `kept`, so that saving needs no
+    /// descriptor that may be lacking.
+    pub(super) fn save(
+        &self,
+        disk: &dyn Disk,
+        path: &Path,
+        kept: &OnceLock<Arc<dyn DiskFile>>,
+    ) -> Result<(), SaveError> {
         let mut page = [0; 60];
         page[..56].copy_from_slice(&self.to_bytes());
         let sealed = seal(&page[..56]);
         page[56..].copy_from_slice(&sealed);
-        file.write_at(&page, 0)?;
-        file.sync()?;
-        match path.parent() {
-            Some(directory) if is_new => disk.sync_dir(directory),
-            _ => Ok(()),
+        let write = |file: &dyn DiskFile| {
+            file.write_at(&page, 0).map_err(SaveError::of)?;
+            file.sync().map_err(SaveError::Failed)
+        };
+        if let Some(file) = kept.get() {
+            return write(&**file);
         }
+        let opened = match disk.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                disk.create(path, PAGE_BYTES as u64, Space::Reserved)
+            }
+            opened => opened,
+        };
+        let file = opened.map_err(SaveError::of)?;
+        write(&*file)?;
+        // Its name may be new.
+        if let Some(directory) = path.parent() {
+            disk.sync_dir(directory).map_err(SaveError::of)?;
+        }
+        kept.get_or_init(|| file);
+        Ok(())
     }
 }

@@ -6,10 +6,10 @@ use super::slot::Slot;
 use super::unit::{TimerUnit, UNIT_BYTES, magic};
 use super::wheel::{Dirty, Wheel, adopt_snapshot, write_dirty};
 use crate::disk::{Disk, DiskFile};
-use crate::error::OpenError;
+use crate::error::{OpenError, is_lack};
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wire::units::LogOffset;
 
 /// Units collected before they are written.
@@ -73,6 +73,24 @@ pub(super) enum Found {
     Ours,
 }
 
+/// Why a save is not done.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// Space or file descriptors are lacking: [`TimerFiles::take_back`] it, and save again.
+    #[error(transparent)]
+    Lack(io::Error),
+    /// Saving must not go on: the kernel may have dropped what it could not write.
+    #[error(transparent)]
+    Failed(io::Error),
+}
+
+impl SaveError {
+    /// Of anything but a sync, after which nothing can be tried again.
+    pub(super) fn of(error: io::Error) -> Self {
+        if is_lack(&error) { Self::Lack(error) } else { Self::Failed(error) }
+    }
+}
+
 /// Where the owner is, for [`TimerFiles::save`].
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -92,6 +110,8 @@ pub struct TimerFiles {
     pub(super) log: Arc<TimerLog>,
     /// As last read or handed out for saving.
     pub(super) check: TimerCheck,
+    /// The file of the check, from the first save on.
+    check_file: Arc<OnceLock<Arc<dyn DiskFile>>>,
     /// There was one when the files were opened, of this store's or of Java's.
     pub(super) found: Found,
     /// End of the last unit.
@@ -134,6 +154,7 @@ impl TimerFiles {
             wheel,
             log,
             check,
+            check_file: Arc::default(),
             found,
             end: 0,
             block: Vec::new(),
@@ -260,16 +281,24 @@ impl TimerFiles {
         }
         let from = self.check.log_position.cast_unsigned().min(self.end);
         let dirty = self.wheel.take_dirty();
-        self.check = check;
+        let before = std::mem::replace(&mut self.check, check);
         Ok(TimerSave {
             disk: self.disk.clone(),
             log: self.log.clone(),
             log_range: from..self.end,
             wheel: self.wheel.file(),
             dirty,
+            before,
             check: changed.then_some(check),
             check_path: self.config.check_path(),
+            check_file: self.check_file.clone(),
         })
+    }
+
+    /// Takes back a save that was lacking something: the next one covers what it did.
+    pub fn take_back(&mut self, save: TimerSave) {
+        self.check = save.before;
+        self.wheel.take_back(&save.dirty);
     }
 
     /// Looks through a part of the oldest file of the log, and removes it when all its units lie in slots before
@@ -312,8 +341,10 @@ pub struct TimerSave {
     log_range: std::ops::Range<u64>,
     wheel: Arc<dyn DiskFile>,
     dirty: Vec<Dirty>,
+    before: TimerCheck,
     check: Option<TimerCheck>,
     check_path: PathBuf,
+    check_file: Arc<OnceLock<Arc<dyn DiskFile>>>,
 }
 
 impl TimerSave {
@@ -332,13 +363,15 @@ impl TimerSave {
     /// Makes units durable, then slots, then the check that counts on both.
     ///
     /// # Errors
-    /// The disk's. What was saved before still counts; saving must not go on, because the kernel may have dropped
-    /// what it could not write.
-    pub fn write(self) -> io::Result<()> {
+    /// The disk's. What was saved before still counts.
+    pub fn write(&self) -> Result<(), SaveError> {
         if !self.log_range.is_empty() {
-            self.log.sync(self.log_range.start, self.log_range.end)?;
+            self.log.sync(self.log_range.start, self.log_range.end).map_err(SaveError::Failed)?;
         }
         write_dirty(&*self.wheel, &self.dirty)?;
-        self.check.map_or(Ok(()), |check| check.save(&*self.disk, &self.check_path))
+        match self.check {
+            Some(check) => check.save(&*self.disk, &self.check_path, &self.check_file),
+            None => Ok(()),
+        }
     }
 }

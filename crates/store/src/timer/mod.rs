@@ -33,7 +33,7 @@ mod wheel;
 
 pub use agenda::{Agenda, Entry, Key, Load, Loaded};
 pub use check::TimerCheck;
-pub use files::{Progress as TimerProgress, TimerConfig, TimerFiles, TimerSave};
+pub use files::{Progress as TimerProgress, SaveError, TimerConfig, TimerFiles, TimerSave};
 pub use log::TimerLog;
 pub use recover::TimerRecovered;
 pub use slot::Slot;

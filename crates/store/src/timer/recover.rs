@@ -177,8 +177,11 @@ impl TimerFiles {
     }
 
     /// When the clock went back, slots that were delivered lie ahead: they are emptied, so that new messages can use
-    /// them and old ones do not come again.
-    fn forget_future(&mut self, read_ms: i64, now_slot: i64) -> io::Result<i64> {
+    /// them and old ones do not come again. Answers the first slot that is not finished, given that it was `read_ms`.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn forget_future(&mut self, read_ms: i64, now_slot: i64) -> io::Result<i64> {
         if read_ms <= now_slot {
             return Ok(read_ms);
         }

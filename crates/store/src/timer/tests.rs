@@ -456,3 +456,39 @@ fn a_lost_log_is_made_again_from_the_queue() {
         "and this tells which were delivered"
     );
 }
+
+#[test]
+fn saving_needs_no_descriptor_once_it_has_begun() {
+    let disk = FakeDisk::new(512);
+    let mut files = open(config("/s"), &disk);
+    files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
+    let progress = |queue_offset| TimerProgress { read_ms: TIME_MS, queue_offset, now_ms: 1 };
+    files.save(progress(0)).unwrap().write().unwrap();
+    disk.faults(|faults| faults.no_descriptors = true);
+    files.save(progress(1)).unwrap().write().unwrap();
+}
+
+#[test]
+fn a_save_that_was_lacking_something_is_covered_by_the_next() {
+    let disk = FakeDisk::new(512);
+    let mut files = open(config("/s"), &disk);
+    files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
+    files.add(unit(1, TIME_MS + 1000, 0, 100)).unwrap();
+    let progress = TimerProgress { read_ms: TIME_MS, queue_offset: 1, now_ms: 1 };
+    disk.faults(|faults| faults.no_descriptors = true);
+    let save = files.save(progress).unwrap();
+    assert!(matches!(save.write(), Err(SaveError::Lack(_))));
+    files.take_back(save);
+    disk.faults(|faults| faults.no_descriptors = false);
+    files.save(progress).unwrap().write().unwrap();
+    let mut files = open(config("/s"), &disk.power_cut(1));
+    let recovered = files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
+    assert_eq!((recovered.pending, recovered.queue_offset(None)), (1, 1));
+    // What a failed sync may have dropped is not tried again.
+    let mut files = open(config("/s"), &disk);
+    files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
+    files.add(unit(1, TIME_MS + 2000, 100, 100)).unwrap();
+    let save = files.save(TimerProgress { queue_offset: 2, ..progress }).unwrap();
+    disk.faults(|faults| faults.syncs_left = Some(0));
+    assert!(matches!(save.write(), Err(SaveError::Failed(_))));
+}

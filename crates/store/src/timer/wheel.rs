@@ -1,5 +1,6 @@
 //! The wheel's file, read and changed by pages of which only some are kept in memory.
 
+use super::files::SaveError;
 use super::slot::{SLOT_BYTES, Slot};
 use crate::disk::{Disk, DiskFile, Space};
 use crate::error::OpenError;
@@ -129,6 +130,16 @@ impl Wheel {
         dirty
     }
 
+    /// Pages that could not be written are changed as before: [`Self::take_dirty`], the only one that forgets pages, was not
+    /// called since.
+    pub(super) fn take_back(&mut self, dirty: &[Dirty]) {
+        for page in dirty {
+            if let Some(page) = self.pages.get_mut(&(page.at / PAGE_BYTES)) {
+                page.dirty = true;
+            }
+        }
+    }
+
     pub(super) fn file(&self) -> Arc<dyn DiskFile> {
         self.file.clone()
     }
@@ -158,9 +169,9 @@ impl Wheel {
 }
 
 /// Writes changed pages and makes them durable.
-pub(super) fn write_dirty(file: &dyn DiskFile, dirty: &[Dirty]) -> io::Result<()> {
-    dirty.iter().try_for_each(|page| file.write_at(&page.bytes, page.at))?;
-    if dirty.is_empty() { Ok(()) } else { file.sync() }
+pub(super) fn write_dirty(file: &dyn DiskFile, dirty: &[Dirty]) -> Result<(), SaveError> {
+    dirty.iter().try_for_each(|page| file.write_at(&page.bytes, page.at)).map_err(SaveError::of)?;
+    if dirty.is_empty() { Ok(()) } else { file.sync().map_err(SaveError::Failed) }
 }
 
 /// Takes over the newest snapshot `timerwheel.<position>` of Java's and removes all of them, so that the plain file is

@@ -125,3 +125,24 @@ fn the_offset_waits_for_the_checkpoint_a_message_got_for_itself() {
     assert_eq!(lane.commit(LogOffset::new(699)), None);
     assert_eq!(lane.commit(LogOffset::new(700)), Some(2));
 }
+
+#[test]
+fn what_may_come_back_is_known_until_it_is_over() {
+    let mut lane = Lane::default();
+    let checkpoint = |start_offset, pop_ms| Checkpoint {
+        start_offset,
+        pop_ms,
+        invisible_ms: 60_000,
+        ..Checkpoint::default()
+    };
+    for second in 0..1000 {
+        lane.owe(&checkpoint(second, second * 1000), second * 1000, second * 1000 - 61_000);
+        assert!(lane.owed.len() <= 9, "{}", lane.owed.len());
+    }
+    let first = lane.owed(999_000).unwrap();
+    assert!((920..=940).contains(&first), "those popped in the last minute, and some: {first}");
+    // Somebody keeps an old message for longer.
+    lane.owe(&checkpoint(5, 1_000_000), 1_000_000, 999_000);
+    assert_eq!(lane.owed(1_059_999), Some(5));
+    assert_eq!(lane.owed(1_100_000), None);
+}

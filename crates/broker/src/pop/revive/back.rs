@@ -1,6 +1,7 @@
 //! A message on its way back: to which topic, in which form, and when it cannot go now.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use store::{Batch, Message};
 use wire::body::Checkpoint;
@@ -12,6 +13,7 @@ use wire::units::LogOffset;
 use crate::broker::{Broker, PutError};
 use crate::names;
 use crate::pop::notes::Notes;
+use crate::schedule::target;
 use crate::topics::Queue;
 
 /// Seconds until a message is tried again that could not be brought back, by attempt
@@ -36,7 +38,7 @@ pub(super) fn make_retry_topic(
     group: &str,
     now_ms: i64,
 ) -> Result<Arc<Queue>, PutError> {
-    let queue = broker.put_queue(name, 0, now_ms)?;
+    let queue = target(broker, name, 0, now_ms)?;
     if broker.offsets.committed(group, name, 0).is_none() {
         broker.offsets.commit(group, name, 0, queue.log.min().to_i64());
     }
@@ -54,22 +56,27 @@ pub(super) fn push_copy(
     let first = checkpoint.pop_ms.to_string();
     let known =
         properties::get(record.properties(), key::FIRST_POP_TIME).filter(|_| record.reconsume_times() > 0);
-    let mut text = Vec::new();
     // It is no message of the light queues its first copy was one of.
     let dropped = [key::POP_CK, key::INNER_MULTI_DISPATCH, key::INNER_MULTI_QUEUE_OFFSET];
     let added = [(key::FIRST_POP_TIME, known.unwrap_or(first.as_bytes()))];
-    properties::rewrite(&mut text, record.properties(), &dropped, &added);
-    let message = Message {
-        properties: &text,
-        born_host: broker.store_host,
-        store_host: broker.store_host,
-        reconsume_times: record.reconsume_times().saturating_add(1),
-        ..Message::of(&record)
+    let mut push = |added: &[(&str, &[u8])]| {
+        let mut text = Vec::new();
+        properties::rewrite(&mut text, record.properties(), &dropped, added);
+        let message = Message {
+            properties: &text,
+            born_host: broker.store_host,
+            store_host: broker.store_host,
+            reconsume_times: record.reconsume_times().saturating_add(1),
+            ..Message::of(&record)
+        };
+        batch.push(&retry.log, &message)
     };
-    match batch.push(&retry.log, &message) {
+    // One that has nearly all the properties there is room for goes without what is added.
+    match push(&added).or_else(|_| push(&[])) {
         Ok(_) => Ok(()),
         Err(error) => {
             tracing::error!(topic = checkpoint.topic, %error, "a message has no room for what coming back adds and does not come back");
+            broker.retention.undelivered.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
     }
