@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use wire::body::{ConsumerData, HeartbeatData, ProducerData};
 use wire::codes::request;
 use wire::json;
@@ -17,6 +18,9 @@ const INTERVAL: Duration = Duration::from_secs(30);
 
 /// Between a new connection and the heartbeat over it.
 const FRESH: Duration = Duration::from_millis(20);
+
+/// Between two rounds of those: a server that accepts connections and closes them is not greeted over and over.
+const FRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a heartbeat may take (`mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -34,7 +38,8 @@ impl Groups {
         *self.producers.lock().expect("short section").entry(group.to_owned()).or_default() += 1;
     }
 
-    pub fn remove_producer(&self, group: &str) {
+    /// Takes a producer away; true when it was the last one of its group.
+    pub fn remove_producer(&self, group: &str) -> bool {
         let mut producers = self.producers.lock().expect("short section");
         if let Some(count) = producers.get_mut(group) {
             *count -= 1;
@@ -42,6 +47,7 @@ impl Groups {
                 producers.remove(group);
             }
         }
+        !producers.contains_key(group)
     }
 
     /// Adds a consumer group; false when the client already has it.
@@ -76,14 +82,19 @@ impl Groups {
 impl Client {
     /// Sends a heartbeat to every broker of the routes in use, now instead of at the next interval.
     pub async fn heartbeat(&self) {
+        self.greet(|_| true).await;
+    }
+
+    /// Sends a heartbeat to those of these brokers that are `wanted`; false when there are none.
+    async fn greet(&self, wanted: impl Fn(&String) -> bool) -> bool {
         let data = self.inner.groups.data(self.id());
         if data.producer_data_set.is_empty() && data.consumer_data_set.is_empty() {
-            return;
+            return false;
         }
         let slaves_too = !data.consumer_data_set.is_empty();
         let body: Arc<[u8]> = json::to_vec(&data).into();
         let mut calls = JoinSet::new();
-        for address in self.brokers(slaves_too) {
+        for address in self.brokers(slaves_too).into_iter().filter(wanted) {
             let (client, body) = (self.clone(), body.clone());
             calls.spawn(async move {
                 let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(&body);
@@ -93,7 +104,9 @@ impl Client {
                 }
             });
         }
+        let is_any = !calls.is_empty();
         while calls.join_next().await.is_some() {}
+        is_any
     }
 
     /// Tells every broker that a group has one member less. Brokers notice it anyway when the connection ends.
@@ -138,6 +151,7 @@ impl Client {
 pub(crate) async fn run(client: Weak<Inner>) {
     let mut interval = tokio::time::interval(INTERVAL);
     interval.reset();
+    let mut next_fresh = Instant::now();
     loop {
         let Some(inner) = client.upgrade() else { return };
         // The connections alone must not keep the client alive.
@@ -145,17 +159,19 @@ pub(crate) async fn run(client: Weak<Inner>) {
         drop(inner);
         let is_time = tokio::select! {
             _ = interval.tick() => true,
-            () = dialed.notified() => {
+            () = dialed.changed.notified() => {
                 // Several are often made at once.
-                tokio::time::sleep(FRESH).await;
+                tokio::time::sleep_until(next_fresh.max(Instant::now() + FRESH)).await;
                 false
             }
         };
         let Some(inner) = client.upgrade() else { return };
-        let client = Client { inner };
+        let (client, fresh) = (Client { inner }, dialed.take());
         if is_time {
             client.refresh_routes().await;
+            client.heartbeat().await;
+        } else if client.greet(|address| fresh.contains(address)).await {
+            next_fresh = Instant::now() + FRESH_INTERVAL;
         }
-        client.heartbeat().await;
     }
 }

@@ -1,8 +1,9 @@
 //! Locks of queues that are consumed in order (`RebalanceImpl.lock`, `unlock`).
 
 use crate::{Client, Error, MessageQueue};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use wire::body::{LockBatchBody, LockBatchResponseBody};
 use wire::codes::request;
 use wire::frame::FrameWriter;
@@ -12,16 +13,29 @@ use wire::json;
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Client {
-    /// Locks queues for a group; those the group's member may consume now. A broker that does not answer gives none.
-    pub(crate) async fn lock(&self, group: &str, queues: &[MessageQueue]) -> BTreeSet<MessageQueue> {
-        let mut held = BTreeSet::new();
+    /// Locks queues for a group: whether the group's member may consume them now, for those whose broker answered.
+    pub(crate) async fn lock(&self, group: &str, queues: &[MessageQueue]) -> BTreeMap<MessageQueue, bool> {
+        // At all brokers at once: those that do not answer must not let the locks of the others expire.
+        let mut calls = JoinSet::new();
         for (broker, queues) in by_broker(queues) {
-            match self.lock_at(group, &queues).await {
-                Ok(locked) => held.extend(locked),
-                Err(error) => tracing::warn!(%error, group, broker, "queues could not be locked"),
-            }
+            let (client, group) = (self.clone(), group.to_owned());
+            calls.spawn(async move {
+                let locked = client.lock_at(&group, &queues).await;
+                if let Err(error) = &locked {
+                    tracing::warn!(%error, group, broker, "queues could not be locked");
+                }
+                let locked = locked.ok()?;
+                Some(queues.into_iter().map(move |queue| {
+                    let is_held = locked.contains(&queue);
+                    (queue, is_held)
+                }))
+            });
         }
-        held
+        let mut answered = BTreeMap::new();
+        while let Some(joined) = calls.join_next().await {
+            answered.extend(joined.ok().flatten().into_iter().flatten());
+        }
+        answered
     }
 
     async fn lock_at(&self, group: &str, queues: &[MessageQueue]) -> Result<Vec<MessageQueue>, Error> {

@@ -128,8 +128,13 @@ impl Received {
 /// Reads a single record, as requests of brokers carry it.
 pub(crate) fn decode_one(body: &[u8], broker: &str) -> Result<Received, String> {
     let record = RecordView::parse(body).map_err(|error| error.to_string())?;
+    from_record(&record, broker)
+}
+
+/// As [`decode_one`] when its bounds are known.
+pub(crate) fn from_record(record: &RecordView<'_>, broker: &str) -> Result<Received, String> {
     let queue = MessageQueue::new(text(record.topic()), broker, record.queue_id());
-    Ok(received(&record, &queue, plain_body(&record)?))
+    Ok(received(record, &queue, plain_body(record)?))
 }
 
 /// Reads a reply: everything but its body stands in header fields (`ReplyMessageRequestHeader`).
@@ -160,29 +165,47 @@ pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
     })
 }
 
-/// Reads the body of a pull answer. Like Java's `MessageDecoder` it ends at the first record that cannot be read;
-/// that record's error comes with what was read before it.
-pub(crate) fn decode(body: &[u8], queue: &MessageQueue) -> (Vec<Received>, Option<String>) {
+/// Reads the body of a pull answer. Like Java's `MessageDecoder` it ends at the first record whose bounds cannot be
+/// told. A message whose content cannot be read is passed over: everybody who comes to it would be stuck.
+pub(crate) fn decode(body: &[u8], queue: &MessageQueue) -> Vec<Received> {
     let mut messages = Vec::new();
-    let mut rest = body;
-    while !rest.is_empty() {
-        let record = match RecordView::parse(rest) {
-            Ok(record) => record,
-            Err(error) => return (messages, Some(error.to_string())),
+    for record in records(body) {
+        let outer = match plain_body(&record) {
+            Ok(plain) => received(&record, queue, plain),
+            Err(why) => {
+                let offset = record.raw_queue_offset();
+                tracing::error!(?queue, offset, why, "an unreadable message is passed over");
+                continue;
+            }
         };
-        rest = &rest[record.size()..];
-        let plain = match plain_body(&record) {
-            Ok(plain) => plain,
-            Err(error) => return (messages, Some(error)),
-        };
-        let outer = received(&record, queue, plain);
         if record.sys_flag() & (sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH) == 0 {
             messages.push(outer);
-        } else if let Err(error) = unwrap(outer, &mut messages) {
-            return (messages, Some(error));
+        } else {
+            unwrap(outer, &mut messages);
         }
     }
-    (messages, None)
+    messages
+}
+
+/// The records of an answer up to one whose bounds cannot be told.
+pub(crate) fn records(body: &[u8]) -> impl Iterator<Item = RecordView<'_>> {
+    let mut rest = body;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        match RecordView::parse(rest) {
+            Ok(record) => {
+                rest = &rest[record.size()..];
+                Some(record)
+            }
+            Err(error) => {
+                tracing::error!(%error, "an answer cannot be read; the messages behind are hidden");
+                rest = &[];
+                None
+            }
+        }
+    })
 }
 
 fn plain_body(record: &RecordView<'_>) -> Result<Vec<u8>, String> {
@@ -226,9 +249,15 @@ fn received(record: &RecordView<'_>, queue: &MessageQueue, body: Vec<u8>) -> Rec
 }
 
 /// Takes an inner batch apart: every entry has its own flag, body and properties, the rest is the outer record's.
-fn unwrap(outer: Received, messages: &mut Vec<Received>) -> Result<(), String> {
+fn unwrap(outer: Received, messages: &mut Vec<Received>) {
     for (index, entry) in (0_i64..).zip(wire::batch::entries(&outer.body)) {
-        let entry = entry.map_err(|error| error.to_string())?;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                let (queue, offset) = (&outer.queue, outer.queue_offset + index);
+                return tracing::error!(?queue, offset, %error, "the unreadable rest of a batch is passed over");
+            }
+        };
         messages.push(Received {
             queue_offset: outer.queue_offset + index,
             flag: entry.flag,
@@ -237,7 +266,6 @@ fn unwrap(outer: Received, messages: &mut Vec<Received>) -> Result<(), String> {
             ..outer.clone()
         });
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Client {
     ) -> Result<(), Error> {
         let address = self.master_of(queue).await?;
         let write = |frame: FrameWriter<'_>| commit(frame, group, queue, offset);
-        self.inner.remote.tell(&address, request::UPDATE_CONSUMER_OFFSET, write).await
+        self.inner.remote.tell(&address, request::UPDATE_CONSUMER_OFFSET, 0, write).await
     }
 
     /// Address of the master that has a queue.

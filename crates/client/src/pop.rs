@@ -5,7 +5,7 @@
 //! at each of them; what one of them brings is the application's.
 
 use crate::inbox::Door;
-use crate::message::decode_one;
+use crate::message::{from_record, records};
 use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscription};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,6 @@ use wire::frame::FrameWriter;
 use wire::json;
 use wire::pop::{Handle, Kind};
 use wire::properties::key;
-use wire::record::RecordView;
 
 /// How long a broker holds a pop while there is nothing (`brokerSuspendMaxTimeMillis`).
 const HOLD: Duration = Duration::from_secs(15);
@@ -77,6 +76,8 @@ pub struct Popped {
     pub handle: String,
 }
 
+/// Before a queue whose request failed is asked again.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// Between two such questions while there are none.
 const NO_QUEUES_PAUSE: Duration = Duration::from_millis(200);
 /// The longest a call waits, so that its end can be told.
@@ -210,6 +211,9 @@ impl PopConsumer {
             let (client, config) = (self.client.clone(), self.config.clone());
             waiting.requests.spawn(async move {
                 let popped = request_from(&client, &config, &queue).await;
+                if popped.is_err() {
+                    tokio::time::sleep(FAILED_PAUSE).await;
+                }
                 Brought { queue, at: Instant::now(), popped }
             });
         }
@@ -382,11 +386,15 @@ fn read(address: &str, queue: &MessageQueue, reply: &net::Reply) -> Result<Vec<P
     let (pop_ms, invisible_ms, revive_queue) =
         (number("popTime")?, number("invisibleTime")?, number("reviveQid")?);
     let mut popped = Vec::new();
-    let mut rest = reply.body.as_slice();
-    while !rest.is_empty() {
-        let size = RecordView::parse(rest).map_err(|error| malformed(error.to_string()))?.size();
-        let message = decode_one(&rest[..size], &queue.broker_name).map_err(malformed)?;
-        rest = &rest[size..];
+    for record in records(&reply.body) {
+        let message = match from_record(&record, &queue.broker_name) {
+            Ok(message) => message,
+            Err(why) => {
+                let offset = record.raw_queue_offset();
+                tracing::error!(address, offset, why, "a message cannot be read; it comes again");
+                continue;
+            }
+        };
         let handle = match message.property(key::POP_CK) {
             Some(handle) => handle.to_owned(),
             None => {
@@ -421,6 +429,36 @@ fn start_of(starts: &str, kind: Kind, queue_id: i32) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::record::{Fields, encode, sys_flag};
+
+    #[test]
+    fn a_message_that_cannot_be_read_hides_no_other() {
+        let mut body = Vec::new();
+        for (content, sys_flag) in [(&b"one"[..], 0), (b"not zlib", sys_flag::COMPRESSED), (b"two", 0)] {
+            let fields = Fields {
+                topic: "T",
+                queue_id: 0,
+                flag: 0,
+                sys_flag,
+                born_timestamp: 1,
+                born_host: "127.0.0.1:1".parse().unwrap(),
+                store_host: "127.0.0.1:2".parse().unwrap(),
+                reconsume_times: 0,
+                prepared_transaction_offset: 0,
+                body: content,
+                properties: b"",
+                crc_property: false,
+            };
+            encode(&fields, &mut body).unwrap();
+        }
+        let fields =
+            [("popTime", "1"), ("invisibleTime", "2"), ("reviveQid", "0"), ("startOffsetInfo", "0 0 0")];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let reply = net::Reply { fields, body, ..net::Reply::default() };
+        let popped = read("b:1", &MessageQueue::new("T", "b", 0), &reply).unwrap();
+        let bodies: Vec<_> = popped.into_iter().map(|popped| popped.message.body).collect();
+        assert_eq!(bodies, [b"one", b"two"]);
+    }
 
     #[test]
     fn the_start_of_a_queue_is_that_of_its_kind() {

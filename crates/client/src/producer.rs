@@ -20,6 +20,9 @@ use wire::codes::request;
 use wire::header::SendHeader;
 use wire::recall::RecallHandle;
 
+/// What a request takes besides its body and properties, about.
+const HEADER_BYTES: usize = 512;
+
 /// How a producer sends.
 #[derive(Clone, Debug)]
 pub struct ProducerConfig {
@@ -156,7 +159,7 @@ impl Producer {
         let address = self.client.master_of(&queue).await?;
         let header = self.header(&queue, &prepared);
         let write = |frame: wire::frame::FrameWriter<'_>| header.write(frame).finish(&prepared.body);
-        self.client.inner.remote.tell(&address, prepared.code, write).await
+        self.client.inner.remote.tell(&address, prepared.code, size(&prepared), write).await
     }
 
     /// Queues of a topic that can be sent to.
@@ -168,13 +171,14 @@ impl Producer {
         Ok(route.publish.clone())
     }
 
-    /// Tells brokers that the group has one producer less.
+    /// Tells brokers that the client has left the group, when no other producer of it is in the client.
     pub async fn shutdown(&self) {
         if let Some(tracer) = &self.tracer {
             Box::pin(tracer.finish()).await;
         }
-        self.client.inner.groups.remove_producer(&self.config.group);
-        self.client.unregister("producerGroup", &self.config.group).await;
+        if self.client.inner.groups.remove_producer(&self.config.group) {
+            self.client.unregister("producerGroup", &self.config.group).await;
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -212,10 +216,15 @@ impl Producer {
         message: Option<&Message>,
     ) -> Result<SendOutcome, Error> {
         let begin = Instant::now();
-        let mut failed_broker: Option<String> = None;
+        let mut failed: Option<(String, Error)> = None;
         let mut attempts_left = self.config.retries;
         loop {
-            let queue = self.pick(topic, failed_broker.as_deref()).await?;
+            let failed_broker = failed.as_ref().map(|(broker, _)| broker.as_str());
+            let queue = match (self.pick(topic, failed_broker).await, failed) {
+                (Ok(queue), _) => queue,
+                // That there is no queue any more says less than why the attempt failed.
+                (Err(_), Some((_, error))) | (Err(error), None) => return Err(error),
+            };
             let left = self.config.timeout.saturating_sub(begin.elapsed());
             let error = match self.attempt(&queue, prepared, left, message).await {
                 Err(error) if error.is_retryable() && attempts_left > 0 => error,
@@ -230,13 +239,19 @@ impl Producer {
             if self.client.refresh_route(topic).await.is_err() {
                 tracing::debug!(topic, "the route could not be refreshed");
             }
-            failed_broker = Some(queue.broker_name);
+            failed = Some((queue.broker_name, error));
         }
     }
 
     /// The next queue in turn, on another broker than the one that failed if there is one.
     async fn pick(&self, topic: &str, failed_broker: Option<&str>) -> Result<MessageQueue, Error> {
-        let route = self.client.publish_route(topic, self.config.default_topic_queues).await?;
+        let mut route = self.client.publish_route(topic, self.config.default_topic_queues).await?;
+        if route.publish.is_empty()
+            && let Ok(fresh) = self.client.refresh_route(topic).await
+        {
+            // Its master is back.
+            route = fresh;
+        }
         let turn = self.turn.fetch_add(1, Relaxed);
         pick(&route.publish, turn, failed_broker).cloned().ok_or_else(|| Error::NoQueue(topic.to_owned()))
     }
@@ -252,7 +267,9 @@ impl Producer {
         let header = self.header(queue, prepared);
         let write = |frame: wire::frame::FrameWriter<'_>| header.write(frame).finish(&prepared.body);
         let begin = Instant::now();
-        let reply = self.client.inner.remote.ask(&address, prepared.code, timeout, write).await;
+        let asked =
+            self.client.inner.remote.ask_large(&address, prepared.code, timeout, size(prepared), write);
+        let reply = asked.await;
         let region = reply.as_ref().ok().and_then(|reply| reply.text("MSG_REGION").map(str::to_owned));
         let outcome = reply.and_then(|reply| SendOutcome::read(&address, queue, prepared, reply));
         if let (Some(tracer), Some(message)) = (&self.tracer, message) {
@@ -286,6 +303,11 @@ impl Producer {
             ..SendHeader::default()
         }
     }
+}
+
+/// What a request takes, about.
+fn size(prepared: &Prepared) -> usize {
+    HEADER_BYTES + prepared.body.len() + prepared.properties.len()
 }
 
 /// The queue whose turn it is; with a failed broker, the next one on another broker.

@@ -57,7 +57,7 @@ impl<'a> PullRequest<'a> {
 /// How a pull ended (`PullStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullStatus {
-    /// There are messages.
+    /// There are messages; none of them is here when they cannot be read, and reading goes on behind them.
     Found,
     /// The queue has nothing at or after the offset.
     NothingNew,
@@ -144,19 +144,12 @@ fn read(address: &str, queue: &MessageQueue, reply: net::Reply) -> Result<Pulled
         text.and_then(|text| text.parse::<i64>().ok())
             .ok_or_else(|| malformed(format!("expected a number as {field}, found {text:?}")))
     };
-    let (messages, error) = decode(&reply.body, queue);
-    if let Some(why) = error {
-        if messages.is_empty() {
-            return Err(malformed(why));
-        }
-        tracing::error!(%address, %why, "messages after an unreadable one are hidden");
-    }
     Ok(Pulled {
         status,
         next_offset: number("nextBeginOffset")?,
         min_offset: number("minOffset")?,
         max_offset: number("maxOffset")?,
         suggest_broker_id: number("suggestWhichBrokerId")?,
-        messages,
+        messages: decode(&reply.body, queue),
     })
 }

@@ -1,23 +1,46 @@
 //! Reading queues of one's choice (`DefaultLitePullConsumer` with `assign`).
 
 use crate::{Client, Error, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Longest hold of one request; a longer wait makes several.
-const HOLD_MAX: Duration = Duration::from_secs(15);
+/// How long a broker holds a request; a longer wait makes several.
+const HOLD: Duration = Duration::from_secs(15);
 
-/// Reads the queues it is assigned, from where it is told or from where its group stood.
-pub struct PullConsumer {
+/// The longest a call waits, so that its end can be told.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// A queue and an offset in it.
+type Place = (MessageQueue, i64);
+
+/// What a pull at a place brought.
+type Brought = (Place, Result<Pulled, Error>);
+
+/// Requests that brokers hold, also between two calls, and the places they are for.
+#[derive(Default)]
+struct Held {
+    pulls: JoinSet<Brought>,
+    places: BTreeSet<Place>,
+}
+
+/// What is read as whom.
+struct Reader {
     client: Client,
     group: String,
     expression: Expression,
+}
+
+/// Reads the queues it is assigned, from where it is told or from where its group stood.
+pub struct PullConsumer {
+    reader: Arc<Reader>,
     /// Where reading goes on, by queue.
     positions: Mutex<BTreeMap<MessageQueue, i64>>,
     /// Queues in turn.
     turn: Mutex<usize>,
+    held: tokio::sync::Mutex<Held>,
 }
 
 impl PullConsumer {
@@ -25,13 +48,13 @@ impl PullConsumer {
     /// with no queue yet.
     #[must_use]
     pub fn new(client: &Client, group: impl Into<String>, expression: impl Into<Expression>) -> Self {
-        let (group, expression) = (group.into(), expression.into());
+        let (client, group, expression) = (client.clone(), group.into(), expression.into());
+        let reader = Arc::new(Reader { client, group, expression });
         Self {
-            client: client.clone(),
-            group,
-            expression,
+            reader,
             positions: Mutex::default(),
             turn: Mutex::default(),
+            held: tokio::sync::Mutex::default(),
         }
     }
 
@@ -40,7 +63,7 @@ impl PullConsumer {
     /// # Errors
     /// No name server answers, or the topic does not exist.
     pub async fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
-        Ok(self.client.refresh_route(topic).await?.subscribe.clone())
+        Ok(self.reader.client.refresh_route(topic).await?.subscribe.clone())
     }
 
     /// Reads these queues from now on and no others. A queue begins where the group stands, or at its first message.
@@ -48,14 +71,15 @@ impl PullConsumer {
     /// # Errors
     /// A broker does not answer; the queues stay as they were.
     pub async fn assign(&self, queues: &[MessageQueue]) -> Result<(), Error> {
+        let Reader { client, group, .. } = &*self.reader;
         let mut positions = BTreeMap::new();
         for queue in queues {
             let known = self.positions().get(queue).copied();
             let position = match known {
                 Some(position) => position,
-                None => match self.client.committed_offset(&self.group, queue).await? {
+                None => match client.committed_offset(group, queue).await? {
                     Some(committed) => committed,
-                    None => self.client.min_offset(queue).await?,
+                    None => client.min_offset(queue).await?,
                 },
             };
             positions.insert(queue.clone(), position);
@@ -81,7 +105,7 @@ impl PullConsumer {
     /// # Errors
     /// The queue is not assigned, or its broker does not answer.
     pub async fn seek_to_time(&self, queue: &MessageQueue, time_ms: i64) -> Result<(), Error> {
-        let offset = self.client.search_offset(queue, time_ms).await?;
+        let offset = self.reader.client.search_offset(queue, time_ms).await?;
         self.seek(queue, offset)
     }
 
@@ -92,34 +116,37 @@ impl PullConsumer {
     }
 
     /// The next messages of one queue, the queues taking turns; waits up to `timeout` when all are at their end, and
-    /// then returns nothing.
+    /// then returns nothing. Brokers hold requests between two calls as well.
     ///
     /// # Errors
-    /// A broker does not answer or refuses.
+    /// A broker does not answer or refuses. What the others have comes with later calls.
     pub async fn poll(&self, timeout: Duration) -> Result<Vec<Received>, Error> {
-        let begin = Instant::now();
-        let queues: Vec<_> = self.positions().keys().cloned().collect();
-        if queues.is_empty() {
+        let end = Instant::now() + timeout.min(WAIT_MAX);
+        if self.positions().is_empty() {
             return Err(Error::Illegal("no queue is assigned".to_owned()));
         }
-        let first = {
-            let mut turn = self.turn.lock().expect("short section");
-            *turn = turn.wrapping_add(1);
-            *turn % queues.len()
-        };
-        for index in 0..queues.len() {
-            let queue = &queues[(first + index) % queues.len()];
-            let messages = self.pull(queue, Duration::ZERO).await?;
+        let Ok(mut held) = timeout_at(end, self.held.lock()).await else { return Ok(Vec::new()) };
+        while let Some(joined) = held.pulls.try_join_next() {
+            let messages = self.take(&mut held, joined)?;
             if !messages.is_empty() {
                 return Ok(messages);
             }
         }
+        if timeout.is_zero() {
+            return self.look(&BTreeSet::new()).await;
+        }
+        let messages = self.look(&held.places).await?;
+        if !messages.is_empty() {
+            return Ok(messages);
+        }
         loop {
-            let left = timeout.saturating_sub(begin.elapsed()).min(HOLD_MAX);
-            if left.is_zero() {
-                return Ok(Vec::new());
-            }
-            let messages = self.wait(&queues, left).await?;
+            self.ask(&mut held);
+            let joined = tokio::select! {
+                joined = held.pulls.join_next() => joined,
+                () = sleep_until(end) => None,
+            };
+            let Some(joined) = joined else { return Ok(Vec::new()) };
+            let messages = self.take(&mut held, joined)?;
             if !messages.is_empty() {
                 return Ok(messages);
             }
@@ -133,68 +160,90 @@ impl PullConsumer {
     pub async fn commit(&self) -> Result<(), Error> {
         let positions = self.positions().clone();
         for (queue, position) in positions {
-            self.client.commit_offset(&self.group, &queue, position).await?;
+            self.reader.client.commit_offset(&self.reader.group, &queue, position).await?;
         }
         Ok(())
     }
 
-    /// Lets all brokers hold a request; the first answer with messages wins, the others are asked again later.
-    async fn wait(&self, queues: &[MessageQueue], hold: Duration) -> Result<Vec<Received>, Error> {
-        let mut pulls = JoinSet::new();
-        for queue in queues {
-            let Some(position) = self.position(queue) else { continue };
-            let (client, group, expression) =
-                (self.client.clone(), self.group.clone(), self.expression.clone());
-            let queue = queue.clone();
-            pulls.spawn(async move {
-                let request = PullRequest {
-                    hold,
-                    expression: Some(expression.text()),
-                    expression_type: expression.kind(),
-                    ..PullRequest::new(&group, &queue, position)
-                };
-                let pulled = client.pull(&request).await;
-                (queue, position, pulled)
-            });
+    /// What is there already at other places than these, whose brokers tell when there is something.
+    async fn look(&self, held: &BTreeSet<Place>) -> Result<Vec<Received>, Error> {
+        let mut places: Vec<Place> = self.positions().clone().into_iter().collect();
+        {
+            let mut turn = self.turn.lock().expect("short section");
+            *turn = turn.wrapping_add(1);
+            let first = turn.checked_rem(places.len()).unwrap_or(0);
+            places.rotate_left(first);
         }
-        while let Some(joined) = pulls.join_next().await {
-            // A pull that panicked or was cancelled has nothing to say.
-            let Ok((queue, position, pulled)) = joined else { continue };
-            let messages = self.accept(&queue, position, pulled?);
-            if !messages.is_empty() {
-                return Ok(messages);
+        let mut failed = None;
+        for place in places {
+            if held.contains(&place) {
+                continue;
+            }
+            match self.reader.pull(&place, Duration::ZERO).await {
+                Ok(pulled) => {
+                    let messages = self.accept(&place, pulled);
+                    if !messages.is_empty() {
+                        return Ok(messages);
+                    }
+                }
+                Err(error) => failed = Some(error),
             }
         }
-        Ok(Vec::new())
+        failed.map_or(Ok(Vec::new()), Err)
     }
 
-    async fn pull(&self, queue: &MessageQueue, hold: Duration) -> Result<Vec<Received>, Error> {
-        let Some(position) = self.position(queue) else { return Ok(Vec::new()) };
-        let request = PullRequest {
-            hold,
-            expression: Some(self.expression.text()),
-            expression_type: self.expression.kind(),
-            ..PullRequest::new(&self.group, queue, position)
+    /// Has a request held wherever reading goes on.
+    fn ask(&self, held: &mut Held) {
+        let places = self.positions().clone();
+        for place in places {
+            if held.places.insert(place.clone()) {
+                let reader = self.reader.clone();
+                held.pulls.spawn(async move {
+                    let pulled = reader.pull(&place, HOLD).await;
+                    (place, pulled)
+                });
+            }
+        }
+    }
+
+    /// The messages of a request that was held.
+    fn take(&self, held: &mut Held, joined: Result<Brought, JoinError>) -> Result<Vec<Received>, Error> {
+        let Ok((place, pulled)) = joined else {
+            // Cancelled with its runtime. It does not say where it was: all are asked again.
+            held.places.clear();
+            return Ok(Vec::new());
         };
-        let pulled = self.client.pull(&request).await?;
-        Ok(self.accept(queue, position, pulled))
+        held.places.remove(&place);
+        Ok(self.accept(&place, pulled?))
     }
 
     /// Moves on unless the application sought elsewhere meanwhile; keeps the messages the expression asks for.
-    fn accept(&self, queue: &MessageQueue, position: i64, pulled: Pulled) -> Vec<Received> {
+    fn accept(&self, (queue, position): &Place, pulled: Pulled) -> Vec<Received> {
         let mut positions = self.positions();
-        let Some(current) = positions.get_mut(queue).filter(|current| **current == position) else {
+        let Some(current) = positions.get_mut(queue).filter(|current| **current == *position) else {
             return Vec::new();
         };
         *current = pulled.next_offset;
         if pulled.status != PullStatus::Found {
             return Vec::new();
         }
-        let wanted = self.expression.tags();
+        let wanted = self.reader.expression.tags();
         pulled.messages.into_iter().filter(|message| wanted.admit(message.tag())).collect()
     }
 
     fn positions(&self) -> MutexGuard<'_, BTreeMap<MessageQueue, i64>> {
         self.positions.lock().expect("short section")
+    }
+}
+
+impl Reader {
+    async fn pull(&self, (queue, position): &Place, hold: Duration) -> Result<Pulled, Error> {
+        let request = PullRequest {
+            hold,
+            expression: Some(self.expression.text()),
+            expression_type: self.expression.kind(),
+            ..PullRequest::new(&self.group, queue, *position)
+        };
+        self.client.pull(&request).await
     }
 }

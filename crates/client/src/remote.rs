@@ -3,17 +3,75 @@
 use crate::client::Config;
 use crate::inbox::Inbox;
 use crate::{Credentials, Error, Signed};
-use net::{Limits, Peer, Reply, Workers};
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use net::{CallError, Limits, Peer, Reply, Workers};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use wire::codes::response;
 use wire::frame::{Encoding, FrameWriter, Head};
 
-/// One connection that may be under way; whoever wants it waits for the same attempt.
-type Link = Arc<tokio::sync::Mutex<Option<Arc<Peer>>>>;
+/// How long connecting may take, with all addresses of a name and encryption.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// After an attempt that failed nobody makes another one for this long: calls that come one after the other shall not
+/// wait for one each.
+const DIAL_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a request nobody answers may wait until it can be sent.
+const TELL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A call that had less time says nothing about its connection (`NettyRemotingClient.MIN_CLOSE_TIMEOUT_MILLIS`).
+const CLOSE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
+
+/// Bytes of large requests under way to one address; others wait.
+const ROOM_BYTES: usize = 32 << 20;
+
+/// The connection to one address.
+struct Link {
+    /// How the last attempt to connect ended. Locked while one is under way: whoever wants the connection waits for it.
+    attempt: Arc<tokio::sync::Mutex<Option<Attempt>>>,
+    /// Bytes that large requests may still take.
+    room: Arc<Semaphore>,
+    /// Number of answers, so that a call knows whether any came since it began.
+    answers: AtomicUsize,
+}
+
+struct Attempt {
+    ended: Instant,
+    outcome: Result<Arc<Peer>, (io::ErrorKind, String)>,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            attempt: Arc::default(),
+            room: Arc::new(Semaphore::new(ROOM_BYTES)),
+            answers: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// Addresses connected to since somebody looked.
+#[derive(Default)]
+pub(crate) struct Dialed {
+    addresses: Mutex<BTreeSet<String>>,
+    /// Told when there is one more: brokers must learn who we are, also after they were restarted.
+    pub changed: Notify,
+}
+
+impl Dialed {
+    fn add(&self, address: String) {
+        self.addresses.lock().expect("short section").insert(address);
+        self.changed.notify_one();
+    }
+
+    pub fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.addresses.lock().expect("short section"))
+    }
+}
 
 /// Connections by address. Bounded by the addresses that configuration and routes name.
 pub(crate) struct Remote {
@@ -21,10 +79,10 @@ pub(crate) struct Remote {
     pub inbox: Arc<Inbox>,
     encoding: Encoding,
     pub credentials: Option<Credentials>,
-    links: Mutex<HashMap<String, Link>>,
+    links: Mutex<HashMap<String, Arc<Link>>>,
     name_servers: Vec<String>,
-    /// Told when a connection was made: brokers must learn who we are, also after they were restarted.
-    pub dialed: Arc<tokio::sync::Notify>,
+    /// Whom we greet.
+    pub dialed: Arc<Dialed>,
     /// The name server in use; it changes when it fails (`NettyRemotingClient.getAndCreateNameserverChannel`).
     chosen: AtomicUsize,
 }
@@ -36,11 +94,18 @@ impl Remote {
             return Err(Error::NoNameServer);
         }
         let chosen = AtomicUsize::new((seed % name_servers.len() as u64) as usize);
+        // What is under way is bounded before it gets to the connection, which is read all the same: a broker that
+        // waits until we take its answers reads nothing.
+        let limits = Limits {
+            unsent_bytes_high: 2 * ROOM_BYTES,
+            unsent_bytes_max: 8 * ROOM_BYTES,
+            ..Limits::default()
+        };
         Ok(Self {
             workers: Workers::start_secured(
                 "client",
                 config.workers.max(1),
-                Limits::default(),
+                limits,
                 config.security.clone(),
             )?,
             inbox: Arc::default(),
@@ -53,19 +118,63 @@ impl Remote {
         })
     }
 
+    fn link(&self, address: &str) -> Arc<Link> {
+        self.links.lock().expect("short section").entry(address.to_owned()).or_default().clone()
+    }
+
     /// The connection to `address`, made if there is none.
-    pub async fn peer(&self, address: &str) -> Result<Arc<Peer>, Error> {
-        let link = self.links.lock().expect("short section").entry(address.to_owned()).or_default().clone();
-        let mut link = link.lock().await;
-        if let Some(peer) = link.as_ref().filter(|peer| !peer.is_closed()) {
-            return Ok(peer.clone());
-        }
+    async fn peer(&self, address: &str, link: &Link) -> Result<Arc<Peer>, Error> {
         let failed = |source| Error::Connect { address: address.to_owned(), source };
-        let target = resolve(address).await.map_err(failed)?;
-        let peer = self.workers.dial(target, self.inbox.clone()).await.map_err(failed)?;
-        *link = Some(peer.clone());
-        self.dialed.notify_one();
-        Ok(peer)
+        let begin = Instant::now();
+        loop {
+            let attempt = link.attempt.clone().lock_owned().await;
+            match &*attempt {
+                // One that ended at once is not made again for those who waited for it.
+                Some(Attempt { ended, outcome: Ok(peer) }) if *ended >= begin || !peer.is_closing() => {
+                    return Ok(peer.clone());
+                }
+                Some(Attempt { ended, outcome: Err((kind, why)) }) if *ended + DIAL_PAUSE >= begin => {
+                    return Err(failed(io::Error::new(*kind, why.clone())));
+                }
+                _ => {}
+            }
+            self.dial(address, attempt).map_err(failed)?;
+        }
+    }
+
+    /// Makes an attempt, which goes on when the caller that needed it stops waiting.
+    fn dial(&self, address: &str, mut attempt: OwnedMutexGuard<Option<Attempt>>) -> io::Result<()> {
+        let (workers, inbox, dialed) = (self.workers.clone(), self.inbox.clone(), self.dialed.clone());
+        let address = address.to_owned();
+        self.workers.spawn(0, move || async move {
+            let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(&address, inbox));
+            let outcome = dialing.await.unwrap_or_else(|late| Err(late.into()));
+            if outcome.is_ok() {
+                dialed.add(address);
+            }
+            let outcome = outcome.map_err(|error| (error.kind(), error.to_string()));
+            *attempt = Some(Attempt { ended: Instant::now(), outcome });
+        })
+    }
+
+    /// Waits for room for a request of `bytes`, and for the connection.
+    async fn ready(
+        &self,
+        address: &str,
+        link: &Link,
+        bytes: usize,
+        timeout: Duration,
+    ) -> Result<(Arc<Peer>, OwnedSemaphorePermit), Error> {
+        let bytes = u32::try_from(bytes.min(ROOM_BYTES)).unwrap_or(u32::MAX);
+        let ready = async {
+            let room = link.room.clone().acquire_many_owned(bytes).await.expect("it is never closed");
+            Ok((self.peer(address, link).await?, room))
+        };
+        tokio::time::timeout(timeout, ready).await.unwrap_or_else(|_| {
+            let why = format!("no connection with room for a request within {timeout:?}");
+            let source = io::Error::new(io::ErrorKind::TimedOut, why);
+            Err(Error::Connect { address: address.to_owned(), source })
+        })
     }
 
     /// Sends a request and returns its answer, whatever the code. `write` adds fields and finishes the frame.
@@ -76,12 +185,44 @@ impl Remote {
         timeout: Duration,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<Reply, Error> {
-        let peer = self.peer(address).await?;
-        let Some(credentials) = &self.credentials else {
-            return Ok(peer.call(self.encoding, code, timeout, write).await?);
+        self.ask_large(address, code, timeout, 0, write).await
+    }
+
+    /// As [`Remote::ask`] for a request of about `bytes`, which waits while too many are under way.
+    pub async fn ask_large(
+        &self,
+        address: &str,
+        code: i32,
+        timeout: Duration,
+        bytes: usize,
+        write: impl FnOnce(FrameWriter<'_>),
+    ) -> Result<Reply, Error> {
+        let begin = Instant::now();
+        let link = self.link(address);
+        let (peer, _room) = self.ready(address, &link, bytes, timeout).await?;
+        let left = timeout.saturating_sub(begin.elapsed());
+        let answers = link.answers.load(Relaxed);
+        let answer = match &self.credentials {
+            None => peer.call(self.encoding, code, left, write).await,
+            Some(credentials) => {
+                let signed = Signed::new(credentials, write);
+                peer.call(self.encoding, code, left, |frame| signed.write(frame)).await
+            }
         };
-        let signed = Signed::new(credentials, write);
-        Ok(peer.call(self.encoding, code, timeout, |frame| signed.write(frame)).await?)
+        match answer {
+            Ok(reply) => {
+                link.answers.fetch_add(1, Relaxed);
+                Ok(reply)
+            }
+            Err(CallError::TimedOut(remote, _)) => {
+                if left >= CLOSE_TIMEOUT_MIN && link.answers.load(Relaxed) == answers {
+                    // Nobody is there any more, as far as we can see (`clientCloseSocketIfTimeout`).
+                    peer.close();
+                }
+                Err(CallError::TimedOut(remote, timeout).into())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// As [`Remote::ask`]; every code but success is an error.
@@ -95,16 +236,23 @@ impl Remote {
         accept(address, self.ask(address, code, timeout, write).await?)
     }
 
-    /// Sends a request nobody answers.
+    /// Sends a request of about `bytes` nobody answers. While too many large ones are under way it waits.
     pub async fn tell(
         &self,
         address: &str,
         code: i32,
+        bytes: usize,
         write: impl FnOnce(FrameWriter<'_>),
     ) -> Result<(), Error> {
-        let peer = self.peer(address).await?;
-        tell(&peer, self.credentials.as_ref(), code, write)
-            .map_err(|gone| Error::Call(net::CallError::Closed(gone.0)))
+        let gone = |gone: net::Gone| Error::Call(CallError::Closed(gone.0));
+        let link = self.link(address);
+        let (peer, room) = self.ready(address, &link, bytes, TELL_TIMEOUT).await?;
+        tell(&peer, self.credentials.as_ref(), code, write).map_err(gone)?;
+        if bytes > 0 {
+            // It is done when the connection has taken the request and not too much is unsent, or has ended.
+            let _ = peer.put_back(Box::new(move |_, _| drop(room)));
+        }
+        Ok(())
     }
 
     /// Asks the chosen name server, and the others in turn when it does not answer.
@@ -155,13 +303,4 @@ pub(crate) fn accept(address: &str, reply: Reply) -> Result<Reply, Error> {
     }
     let remark = reply.remark.unwrap_or_default();
     Err(Error::Refused { address: address.to_owned(), code: reply.code, remark })
-}
-
-/// The first address of `host:port`.
-pub(crate) async fn resolve(address: &str) -> std::io::Result<SocketAddr> {
-    if let Ok(address) = address.parse() {
-        return Ok(address);
-    }
-    let mut found = tokio::net::lookup_host(address).await?;
-    found.next().ok_or_else(|| std::io::Error::other("the name has no address"))
 }

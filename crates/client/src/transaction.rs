@@ -176,7 +176,7 @@ impl Half<'_> {
         let write = |frame: wire::frame::FrameWriter<'_>| {
             end.write(frame).text("bname", &outcome.queue.broker_name).finish(b"");
         };
-        producer.client.inner.remote.tell(&address, request::END_TRANSACTION, write).await?;
+        producer.client.inner.remote.tell(&address, request::END_TRANSACTION, 0, write).await?;
         if let Some(tracer) = producer.producer.tracer() {
             tracer.ended(&Ending { end: &end, store_host: &address, properties: &message.properties });
         }

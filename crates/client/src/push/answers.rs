@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
-use wire::body::{ConsumerRunningInfo, ConsumerStatus};
+use wire::body::{ConsumerRunningInfo, ConsumerStatus, MessageModel};
 use wire::json;
 
 impl State {
@@ -39,7 +39,9 @@ impl State {
             state.drop_queue();
             let _listener_is_out = state.consuming.lock().await;
             tracing::info!(queue = state.name(), offset, "a broker has the group go on elsewhere");
-            if let Err(error) = client.commit_offset(&config.group, queue, *offset).await {
+            if config.model == MessageModel::Broadcasting {
+                self.local().insert(queue.clone(), *offset);
+            } else if let Err(error) = client.commit_offset(&config.group, queue, *offset).await {
                 tracing::warn!(%error, queue = state.name(), "the offset could not be stored");
             }
         }

@@ -30,8 +30,8 @@ pub(super) struct State {
     pub leaving: Mutex<BTreeSet<MessageQueue>>,
     /// Told when one of them is free; awaited only by the end of the consumer.
     pub left: Notify,
-    /// Offsets read at the start of a broadcasting consumer.
-    pub local: BTreeMap<MessageQueue, i64>,
+    /// Offsets of a broadcasting consumer, also in queues it had before.
+    pub local: Mutex<BTreeMap<MessageQueue, i64>>,
     /// Wakes rebalancing.
     pub members_changed: Arc<Notify>,
     /// Ends the background task.
@@ -190,16 +190,23 @@ pub(super) fn registration(config: &PushConfig, version: i64) -> ConsumerData {
 async fn check(client: &Client, group: &str, data: &ConsumerData) -> Result<(), Error> {
     for subscription in data.subscription_data_set.iter().filter(|data| data.expression_type == "SQL92") {
         let route = client.route(&subscription.topic).await?;
-        let Some(address) = route.brokers.keys().find_map(|broker| route.reader(broker, 0)) else { continue };
         let body = json::to_vec(&CheckClientBody {
             client_id: client.id().to_owned(),
             group: group.to_owned(),
             subscription_data: subscription.clone(),
             ..CheckClientBody::default()
         });
-        let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(&body);
         let (code, timeout) = (request::CHECK_CLIENT_CONFIG, std::time::Duration::from_secs(3));
-        client.inner.remote.call(address, code, timeout, write).await?;
+        let mut checked = Ok(());
+        for address in route.brokers.keys().filter_map(|broker| route.reader(broker, 0)) {
+            let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(&body);
+            checked = client.inner.remote.call(address, code, timeout, write).await.map(drop);
+            if !matches!(checked, Err(Error::Connect { .. } | Error::Call(_))) {
+                // It has answered.
+                break;
+            }
+        }
+        checked?;
     }
     Ok(())
 }
@@ -211,7 +218,7 @@ impl State {
             assigned: Mutex::default(),
             leaving: Mutex::default(),
             left: Notify::new(),
-            local,
+            local: Mutex::new(local),
             members_changed: Arc::new(Notify::new()),
             ended: Notify::new(),
             rebalancing: tokio::sync::Mutex::new(()),

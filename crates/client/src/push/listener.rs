@@ -4,9 +4,11 @@
 use super::queue::{Assigned, Shared};
 use super::{RETRY_LATER, retry_topic};
 use crate::{Client, Error, Received};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
 use wire::body::MessageModel;
 use wire::codes::request;
 use wire::properties::key;
@@ -81,26 +83,52 @@ impl Shared {
     }
 }
 
-/// Sends messages back to their brokers until all senders are gone. A message that cannot be sent back stays pending
-/// and is tried again, so that its offset is not passed.
+/// Sends messages back to their brokers until all senders are gone, one at a time to each broker. Deliveries are
+/// bounded by the windows of the queues.
 pub(super) async fn send_back_all(
     client: Client,
     group: String,
-    (delay_level, retries): (i32, i32),
+    back: (i32, i32),
     mut returns: tokio::sync::mpsc::UnboundedReceiver<Delivery>,
 ) {
+    let mut turns: BTreeMap<String, Arc<tokio::sync::Mutex<()>>> = BTreeMap::new();
+    let mut under_way = JoinSet::new();
     while let Some(delivery) = returns.recv().await {
-        for message in &delivery.messages {
-            loop {
-                match client.send_back(&group, message, delay_level, retries).await {
-                    Ok(()) => break delivery.queue.done(std::slice::from_ref(message)),
-                    // It stays pending, so that the next owner of the queue gets it.
-                    Err(_) if delivery.queue.is_dropped() => break,
-                    Err(error) => tracing::warn!(%error, group, "a message could not be sent back yet"),
+        while under_way.try_join_next().is_some() {}
+        let turn = turns.entry(delivery.queue.queue.broker_name.clone()).or_default().clone();
+        under_way.spawn(send_back_each(client.clone(), group.clone(), back, delivery, turn));
+    }
+}
+
+/// Sends the messages of a delivery back. One that cannot be sent back stays pending, so that its offset is not passed,
+/// and is tried again after a pause in which others have their turn.
+async fn send_back_each(
+    client: Client,
+    group: String,
+    (delay_level, retries): (i32, i32),
+    Delivery { queue, mut messages }: Delivery,
+    turn: Arc<tokio::sync::Mutex<()>>,
+) {
+    loop {
+        let mine = turn.lock().await;
+        let mut failed = Vec::new();
+        for message in messages {
+            match client.send_back(&group, &message, delay_level, retries).await {
+                Ok(()) => queue.done(std::slice::from_ref(&message)),
+                // It stays pending, so that the next owner of the queue gets it.
+                Err(_) if queue.is_dropped() => return,
+                Err(error) => {
+                    tracing::warn!(%error, group, "a message could not be sent back yet");
+                    failed.push(message);
                 }
-                tokio::time::sleep(RETRY_LATER).await;
             }
         }
+        drop(mine);
+        if failed.is_empty() {
+            return;
+        }
+        messages = failed;
+        tokio::time::sleep(RETRY_LATER).await;
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A queue is consumed by one thread at a time and by the one member of the group that holds the broker's lock on it.
 //! The member renews its locks every 20 s, trusts them for 30 s, and brokers keep them for 60 s: nobody else can begin
-//! before this one has stopped. When a queue goes to another member, this one waits until the listener is out of it, stores
+//! before this one has stopped to call the listener; only a call that began before and lasts longer than the difference
+//! is not waited for. When a queue goes to another member, this one waits until the listener is out of it, stores
 //! the offset, and only then unlocks, so that the other begins exactly behind.
 
 use super::listener::Verdict;

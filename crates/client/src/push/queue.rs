@@ -70,11 +70,6 @@ impl Assigned {
         self.changed.notify_one();
     }
 
-    /// The offset to store now, if it moved.
-    pub fn take_commit(&self) -> Option<i64> {
-        self.window().take_commit()
-    }
-
     /// The offset that may be stored.
     pub fn committable(&self) -> i64 {
         self.window().committable()

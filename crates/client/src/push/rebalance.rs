@@ -7,8 +7,8 @@ use super::window::Window;
 use super::{From, broadcast, name_of, retry_topic};
 use crate::{Error, MessageQueue};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 use wire::body::MessageModel;
 
@@ -58,14 +58,20 @@ impl State {
         if config.model == MessageModel::Broadcasting {
             return Ok(route.subscribe.clone());
         }
-        let broker = route.brokers.keys().find_map(|broker| route.reader(broker, 0));
-        let broker = broker.ok_or_else(|| Error::NoQueue(topic.to_owned()))?;
-        let mut members = client.consumer_ids(broker, &config.group).await?;
-        if members.is_empty() {
-            return Err(Error::Illegal(format!("the broker knows no member of group {}", config.group)));
+        let mut failed = Error::NoQueue(topic.to_owned());
+        for broker in route.brokers.keys().filter_map(|broker| route.reader(broker, 0)) {
+            match client.consumer_ids(broker, &config.group).await {
+                Ok(members) if members.is_empty() => {
+                    failed = Error::Illegal(format!("the broker knows no member of group {}", config.group));
+                }
+                Ok(mut members) => {
+                    members.sort();
+                    return Ok(config.allocation.share(&route.subscribe, &members, client.id()));
+                }
+                Err(error) => failed = error,
+            }
         }
-        members.sort();
-        Ok(config.allocation.share(&route.subscribe, &members, client.id()))
+        Err(failed)
     }
 
     async fn adopt(self: &Arc<Self>, topic: &str, share: &[MessageQueue]) -> Again {
@@ -88,8 +94,10 @@ impl State {
             return Again::Sometime;
         }
         if !missing.is_empty() {
-            for queue in self.shared.client.lock(&self.shared.config.group, &missing).await {
-                self.take(queue, now).await;
+            for (queue, is_held) in self.shared.client.lock(&self.shared.config.group, &missing).await {
+                if is_held {
+                    self.take(queue, now).await;
+                }
             }
         }
         let has_all = share.iter().all(|queue| self.assigned().contains_key(queue));
@@ -155,13 +163,16 @@ impl State {
         let now = Instant::now();
         let held = self.shared.client.lock(&self.shared.config.group, &queues).await;
         for (queue, state) in assigned {
-            if held.contains(&queue) {
-                state.renew(now);
-            } else if !state.is_owned(Instant::now()) {
-                tracing::warn!(queue = state.name(), "the lock of a queue is lost");
-                state.drop_queue();
-                self.assigned().remove(&queue);
-                self.members_changed.notify_one();
+            match held.get(&queue) {
+                Some(true) => state.renew(now),
+                // Its broker does not answer; until it does nobody else gets it.
+                None if state.is_owned(Instant::now()) => {}
+                _ => {
+                    tracing::warn!(queue = state.name(), "the lock of a queue is lost");
+                    state.drop_queue();
+                    self.assigned().remove(&queue);
+                    self.members_changed.notify_one();
+                }
             }
         }
     }
@@ -170,11 +181,11 @@ impl State {
     async fn begin(&self, queue: &MessageQueue) -> Result<Window, Error> {
         let Shared { client, config, .. } = &*self.shared;
         let stored = match config.model {
-            MessageModel::Broadcasting => self.local.get(queue).copied(),
+            MessageModel::Broadcasting => self.local().get(queue).copied(),
             _ => client.committed_offset(&config.group, queue).await?,
         };
         if let Some(offset) = stored {
-            return Ok(Window::new(offset, true));
+            return Ok(Window::new(offset));
         }
         let offset = match config.from {
             From::Last if queue.topic.starts_with("%RETRY%") => 0,
@@ -182,10 +193,11 @@ impl State {
             From::First => 0,
             From::Time(timestamp) => client.search_offset(queue, timestamp).await?,
         };
-        Ok(Window::new(offset, false))
+        Ok(Window::new(offset))
     }
 
-    /// Stores the offsets that moved; with `sure` all of them, and waits for the brokers.
+    /// Tells brokers all offsets, also those that did not move: what nobody answers may be lost on its way
+    /// (`RemoteBrokerOffsetStore.persistAll`). With `sure` waits until they have them.
     pub async fn commit(&self, assigned: &Queues, sure: bool) {
         let Shared { client, config, .. } = &*self.shared;
         if config.model == MessageModel::Broadcasting {
@@ -198,10 +210,8 @@ impl State {
             }
             let stored = if sure {
                 client.commit_offset(&config.group, queue, state.committable()).await
-            } else if let Some(offset) = state.take_commit() {
-                client.tell_offset(&config.group, queue, offset).await
             } else {
-                continue;
+                client.tell_offset(&config.group, queue, state.committable()).await
             };
             if let Err(error) = stored {
                 tracing::warn!(%error, queue = name_of(queue), "the offset could not be stored");
@@ -210,14 +220,21 @@ impl State {
     }
 
     fn commit_locally(&self, assigned: &Queues) {
+        let offsets = {
+            let mut local = self.local();
+            local.extend(assigned.iter().map(|(queue, state)| (queue.clone(), state.committable())));
+            local.clone()
+        };
         let Some(path) = &self.shared.config.broadcast_offsets else { return };
-        if assigned.is_empty() {
-            return;
-        }
-        let mut offsets = self.local.clone();
-        offsets.extend(assigned.iter().map(|(queue, state)| (queue.clone(), state.committable())));
-        if let Err(error) = broadcast::store(path, offsets) {
+        if !offsets.is_empty()
+            && let Err(error) = broadcast::store(path, offsets)
+        {
             tracing::warn!(%error, path = %path.display(), "the offsets could not be stored");
         }
+    }
+
+    /// How far a broadcasting consumer is.
+    pub fn local(&self) -> MutexGuard<'_, BTreeMap<MessageQueue, i64>> {
+        self.local.lock().expect("short section")
     }
 }

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 /// Offsets pulled and not done, and where pulling goes on.
 ///
-/// Invariant: every message below [`Window::committable`] is done or was filtered out.
+/// Invariant: every message below [`Window::committable`] that was pulled since the start is done, was filtered out or
+/// cannot be read; but [`Window::restart`] forgets those that are out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     /// Body bytes by offset.
     pending: BTreeMap<i64, usize>,
     bytes: usize,
     next: i64,
-    stored: i64,
 }
 
 impl Window {
-    /// Begins at `offset`, which is also what the group has stored if `is_stored`.
-    pub fn new(offset: i64, is_stored: bool) -> Self {
-        Self { next: offset, stored: if is_stored { offset } else { -1 }, ..Self::default() }
+    /// Begins at `offset`.
+    pub fn new(offset: i64) -> Self {
+        Self { next: offset, ..Self::default() }
     }
 
     /// Where the next pull begins.
@@ -51,15 +51,6 @@ impl Window {
         self.pending.first_key_value().map_or(self.next, |(offset, _)| *offset)
     }
 
-    /// The offset to store now, if it differs from what is stored; counts as stored from then on.
-    pub fn take_commit(&mut self) -> Option<i64> {
-        let offset = self.committable();
-        (offset != self.stored).then(|| {
-            self.stored = offset;
-            offset
-        })
-    }
-
     /// Begins anew at `offset` after the broker refused the one before.
     pub fn restart(&mut self, offset: i64) {
         self.pending.clear();
@@ -74,30 +65,29 @@ mod tests {
 
     #[test]
     fn the_offset_stored_never_passes_a_message_that_is_out() {
-        let mut window = Window::new(10, true);
-        assert_eq!((window.next(), window.take_commit()), (10, None));
+        let mut window = Window::new(10);
+        assert_eq!((window.next(), window.committable()), (10, 10));
         window.extend([(10, 1), (11, 2), (13, 4)], 14);
         assert_eq!((window.load(), window.committable()), ((3, 7), 10));
         window.done([11]);
-        assert_eq!(window.take_commit(), None);
+        assert_eq!(window.committable(), 10);
         window.done([10]);
-        assert_eq!((window.take_commit(), window.take_commit()), (Some(13), None));
+        assert_eq!(window.committable(), 13);
         window.done([13, 13, 99]);
-        assert_eq!((window.load(), window.take_commit()), ((0, 0), Some(14)));
+        assert_eq!((window.load(), window.committable()), ((0, 0), 14));
     }
 
     #[test]
-    fn a_start_that_is_not_stored_is_stored_at_once() {
-        assert_eq!(Window::new(0, false).take_commit(), Some(0));
-        let mut window = Window::new(5, true);
+    fn a_restart_goes_on_where_it_is_told() {
+        let mut window = Window::new(5);
         window.extend([(5, 1)], 6);
         window.restart(2);
-        assert_eq!((window.next(), window.load(), window.take_commit()), (2, (0, 0), Some(2)));
+        assert_eq!((window.next(), window.load(), window.committable()), (2, (0, 0), 2));
     }
 
     #[test]
     fn a_message_pulled_twice_counts_once() {
-        let mut window = Window::new(0, true);
+        let mut window = Window::new(0);
         window.extend([(0, 5)], 1);
         window.extend([(0, 5)], 1);
         assert_eq!(window.load(), (1, 5));

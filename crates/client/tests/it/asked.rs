@@ -3,8 +3,8 @@
 use crate::block_on;
 use crate::cluster::Cluster;
 use client::{
-    Client, Config, Decision, Error, From, Message, MessageQueue, Producer, ProducerConfig, PushConfig,
-    PushConsumer, TransactionProducer, Verdict,
+    Client, Config, Decision, Error, From, Message, MessageModel, MessageQueue, Producer, ProducerConfig,
+    PushConfig, PushConsumer, TransactionProducer, Verdict,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -120,6 +120,36 @@ fn a_consumer_goes_on_where_it_is_told() {
     });
     let stored = cluster.state().offsets[&("g".to_owned(), ("T".to_owned(), 1))];
     assert_eq!(stored, 5);
+}
+
+#[test]
+fn a_broadcasting_consumer_goes_on_where_it_is_told() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        let (sender, mut receiver) = unbounded_channel();
+        let model = MessageModel::Broadcasting;
+        let config = PushConfig { from: From::First, threads: 1, model, ..PushConfig::new("g", "T", "*") };
+        let consumer = PushConsumer::start(&client, config, move |messages| {
+            sender.send(String::from_utf8(messages[0].body.clone()).unwrap()).unwrap();
+            Verdict::Done
+        });
+        let consumer = consumer.await.unwrap();
+        let producer = Producer::new(&client, ProducerConfig::new("pg"));
+        let queue = MessageQueue::new("T", "a", 1);
+        for number in 0..5 {
+            producer.send_to(&queue, &Message::new("T", format!("{number}"))).await.unwrap();
+        }
+        received(&mut receiver, 5).await;
+        let body = json::to_vec(&ResetOffsetBody { offset_table: BTreeMap::from([(queue, 3)]) });
+        cluster.tell("g", request::RESET_CONSUMER_CLIENT_OFFSET, &body, |frame| {
+            frame.text("group", "g").text("topic", "T").number("timestamp", 0)
+        });
+        assert_eq!(received(&mut receiver, 2).await, ["3", "4"]);
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+    assert!(cluster.state().offsets.is_empty(), "they are its own");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 //! pulls are held, and the next sends can be told to fail.
 
 use net::{Limits, Peer, Reply, Service, Workers};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
-use wire::body::{BrokerData, ConsumerListByGroup, HeartbeatData, QueueData, TopicRouteData};
+use wire::body::{
+    BrokerData, ConsumerListByGroup, HeartbeatData, MessageQueue, QueryAssignmentResponseBody,
+    QueueAssignment, QueueData, TopicRouteData,
+};
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::header::{PullHeader, PullReply, SendHeader, SendReply, pull_flag};
@@ -47,6 +50,21 @@ pub struct State {
     producers: BTreeMap<String, Arc<Peer>>,
     /// Half offsets, decisions, and whether they answer a check-back.
     pub ended: Vec<(i64, i32, bool)>,
+    /// Addresses of brokers that are not here, by name. Queues are read from `b` as well when `a` is one of them.
+    pub elsewhere: BTreeMap<String, String>,
+    /// Brokers have no master.
+    pub masterless: bool,
+    /// No queue can be read.
+    pub hidden: bool,
+    /// Heartbeats that arrived.
+    pub beats: usize,
+    /// Groups that producers left.
+    pub left: Vec<String>,
+    /// Log offsets that cannot be sent back, and how often that was tried.
+    pub unreturnable: BTreeSet<i64>,
+    pub refused_back: usize,
+    /// The next send waits until the other end is gone, and everything with it.
+    pub gate: Option<mpsc::Receiver<()>>,
 }
 
 /// The cluster; it ends with its last handle.
@@ -123,11 +141,21 @@ impl Cluster {
 
     /// A record as requests carry it.
     pub fn record(&self, topic: &str, body: &[u8], properties: &[u8]) -> Vec<u8> {
+        self.flagged(topic, body, properties, 0)
+    }
+
+    /// Stores a message that says to be compressed and is not.
+    pub fn store_unreadable(&self, topic: &str, queue_id: i32) {
+        let bytes = self.flagged(topic, b"not zlib", b"", record::sys_flag::COMPRESSED);
+        self.state().put(&(topic.to_owned(), queue_id), bytes, 1);
+    }
+
+    fn flagged(&self, topic: &str, body: &[u8], properties: &[u8], sys_flag: i32) -> Vec<u8> {
         let fields = record::Fields {
             topic,
             queue_id: 0,
             flag: 0,
-            sys_flag: 0,
+            sys_flag,
             born_timestamp: 1,
             born_host: self.address,
             store_host: self.address,
@@ -166,6 +194,7 @@ impl Service for Broker {
             }
             request::UNREGISTER_CLIENT => {
                 state.leave(text("consumerGroup"), text("clientID"));
+                state.left.extend(command.fields.text("producerGroup").map(str::to_owned));
                 done.write(out, b"");
             }
             request::GET_CONSUMER_LIST_BY_GROUP => {
@@ -194,8 +223,19 @@ impl Service for Broker {
                 number(done, "offset", max as i64, out);
             }
             request::CONSUMER_SEND_MSG_BACK => {
-                state.sent_back.push(command.fields.need_number("offset").unwrap());
+                let offset = command.fields.need_number("offset").unwrap();
+                if state.unreturnable.contains(&offset) {
+                    state.refused_back += 1;
+                    return command.reply(response::SYSTEM_ERROR).write(out, b"");
+                }
+                state.sent_back.push(offset);
                 done.write(out, b"");
+            }
+            request::QUERY_ASSIGNMENT => {
+                let message_queue = MessageQueue::new("T", "a", 0);
+                let assigned = QueueAssignment { message_queue, ..QueueAssignment::default() };
+                let message_queue_assignments = Some(vec![assigned]);
+                done.write(out, &json::to_vec(&QueryAssignmentResponseBody { message_queue_assignments }));
             }
             request::END_TRANSACTION => {
                 let offset = command.fields.need_number("tranStateTableOffset").unwrap();
@@ -221,22 +261,26 @@ fn route(state: &State, peer: &Peer, command: &Command<'_>, topic: &str, out: &m
         return command.reply(response::TOPIC_NOT_EXIST).remark("no route").write(out, b"");
     }
     // Two broker names for one broker, so that a retry has somewhere to go.
-    let broker = |name: &str| BrokerData {
-        broker_addrs: [(0, peer.local().to_string())].into(),
-        broker_name: name.to_owned(),
-        cluster: "C".to_owned(),
-        ..BrokerData::default()
+    let broker = |name: &str| {
+        let address = state.elsewhere.get(name).cloned().unwrap_or_else(|| peer.local().to_string());
+        BrokerData {
+            broker_addrs: [(i64::from(state.masterless), address)].into(),
+            broker_name: name.to_owned(),
+            cluster: "C".to_owned(),
+            ..BrokerData::default()
+        }
     };
     let queues = |name: &str, read| QueueData {
         broker_name: name.to_owned(),
         perm: 6,
-        read_queue_nums: read,
+        read_queue_nums: if state.hidden { 0 } else { read },
         write_queue_nums: QUEUES,
         topic_sys_flag: 0,
     };
+    let of_b = if state.elsewhere.contains_key("a") { QUEUES } else { 0 };
     let data = TopicRouteData {
         broker_datas: vec![broker("a"), broker("b")],
-        queue_datas: vec![queues("a", QUEUES), queues("b", 0)],
+        queue_datas: vec![queues("a", QUEUES), queues("b", of_b)],
         ..TopicRouteData::default()
     };
     command.reply(response::SUCCESS).write(out, &data.encode(Dialect::Standard));
@@ -251,7 +295,13 @@ impl State {
         Some((get("CORRELATION_ID")?, get("REPLY_TO_CLIENT")?))
     }
 
+    /// Number of pulls that wait.
+    pub fn held(&self) -> usize {
+        self.held.values().map(Vec::len).sum()
+    }
+
     fn beat(&mut self, peer: &Arc<Peer>, data: &HeartbeatData) {
+        self.beats += 1;
         for producer in &data.producer_data_set {
             self.producers.insert(producer.group_name.clone(), peer.clone());
         }
@@ -278,6 +328,9 @@ impl State {
 
     fn send(&mut self, peer: &Arc<Peer>, command: &Command<'_>, out: &mut Vec<u8>) {
         self.sends += 1;
+        if let Some(gate) = self.gate.take() {
+            let _ = gate.recv();
+        }
         if let Some(code) = self.failures.pop_front() {
             return command.reply(code).remark("told to fail").write(out, b"");
         }
@@ -331,12 +384,16 @@ impl State {
             crc_property: false,
         };
         record::encode(&fields, &mut bytes).unwrap();
+        self.put(name, bytes, header.born_timestamp);
+    }
+
+    fn put(&mut self, name: &QueueName, mut bytes: Vec<u8>, store_timestamp: i64) {
         let log_offset = self.queues.values().flatten().map(|record| record.len() as u64).sum();
         let queue = self.queues.entry(name.clone()).or_default();
         let place = record::Placement {
             queue_offset: QueueOffset::new(queue.len() as u64),
             log_offset: LogOffset::new(log_offset),
-            store_timestamp: header.born_timestamp,
+            store_timestamp,
         };
         record::place(&mut bytes, &place);
         queue.push(bytes);

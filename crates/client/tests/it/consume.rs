@@ -3,13 +3,16 @@
 use crate::block_on;
 use crate::cluster::{Cluster, QUEUES};
 use client::{
-    Allocation, Client, Config, From, Message, MessageModel, MessageQueue, Producer, ProducerConfig,
-    PullConsumer, PushConfig, PushConsumer, Verdict,
+    Allocation, Client, Config, From, Message, MessageModel, MessageQueue, PopConfig, PopConsumer, Producer,
+    ProducerConfig, PullConsumer, PullRequest, PullStatus, PushConfig, PushConsumer, Verdict,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use wire::body::ConsumerStatus;
+use wire::codes::request;
+use wire::json;
 
 fn client(cluster: &Cluster) -> Client {
     Client::start(Config::new(&cluster.address.to_string())).unwrap()
@@ -285,4 +288,171 @@ fn members_share_queues_as_configured() {
             member.shutdown().await;
         }
     });
+}
+
+#[test]
+fn a_reader_has_one_request_held_at_each_queue() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        let consumer = PullConsumer::new(&client, "g", "*");
+        let queues = consumer.queues("T").await.unwrap();
+        consumer.assign(&queues).await.unwrap();
+        let producer = Producer::new(&client, ProducerConfig::new("pg"));
+        let send = async |queue: &MessageQueue, body: &str| {
+            producer.send_to(queue, &Message::new("T", body)).await.unwrap();
+        };
+        let poll = async || consumer.poll(Duration::from_secs(10)).await.unwrap();
+        for number in 0..5 {
+            let late = async {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                send(&queues[0], &number.to_string()).await;
+            };
+            let (messages, ()) = tokio::join!(poll(), late);
+            assert_eq!(messages[0].body, number.to_string().as_bytes());
+        }
+        let held = cluster.state().held();
+        assert!(held <= QUEUES as usize, "{held} requests are held");
+        // What comes between two calls is there at the next ones; where somebody sought, reading begins anew.
+        send(&queues[1], "one").await;
+        send(&queues[2], "two").await;
+        consumer.seek(&queues[0], 4).unwrap();
+        let mut bodies = BTreeSet::new();
+        while bodies.len() < 3 {
+            bodies.extend(poll().await.into_iter().map(|message| message.body));
+        }
+        assert_eq!(bodies, [&b"4"[..], b"one", b"two"].map(<[u8]>::to_vec).into());
+        assert!(consumer.poll(Duration::ZERO).await.unwrap().is_empty());
+        client.shutdown();
+    });
+}
+
+#[test]
+fn an_unreadable_message_is_passed() {
+    let cluster = Cluster::start();
+    cluster.store_unreadable("T", 0);
+    block_on(async {
+        let client = client(&cluster);
+        let queue = MessageQueue::new("T", "a", 0);
+        let pulled = client.pull(&PullRequest::new("p", &queue, 0)).await.unwrap();
+        assert_eq!((pulled.status, pulled.next_offset), (PullStatus::Found, 1));
+        assert!(pulled.messages.is_empty());
+        let (consumer, mut receiver) =
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+        let producer = Producer::new(&client, ProducerConfig::new("pg"));
+        producer.send_to(&queue, &Message::new("T", "7")).await.unwrap();
+        assert_eq!(take(&mut receiver, 1).await, [7].into());
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+    assert_eq!(cluster.state().offsets[&("g".to_owned(), ("T".to_owned(), 0))], 2);
+}
+
+#[test]
+fn a_message_that_cannot_be_sent_back_does_not_hold_up_others() {
+    let cluster = Cluster::start();
+    cluster.state().unreturnable.insert(0);
+    block_on(async {
+        let client = client(&cluster);
+        let (consumer, mut receiver) =
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Later).await;
+        send(&client, 0..1).await;
+        until(async || cluster.state().refused_back > 0).await;
+        send(&client, 1..4).await;
+        until(async || cluster.state().sent_back.len() == 3).await;
+        cluster.state().unreturnable.clear();
+        until(async || cluster.state().sent_back.contains(&0)).await;
+        assert_eq!(take(&mut receiver, 4).await, (0..4).collect());
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+}
+
+#[test]
+fn an_offset_that_got_lost_is_told_again() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        let (consumer, _receiver) =
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+        let is_told = async || {
+            let state = cluster.state();
+            state.offsets.keys().filter(|(_, (topic, _))| topic == "T").count() == QUEUES as usize
+        };
+        until(&is_told).await;
+        cluster.state().offsets.clear();
+        until(&is_told).await;
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+}
+
+#[test]
+fn any_broker_says_who_the_members_are() {
+    let cluster = Cluster::start();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    cluster.state().elsewhere.insert("a".to_owned(), gone.to_string());
+    block_on(async {
+        let client = client(&cluster);
+        let (consumer, _receiver) =
+            push(&client, first(PushConfig::new("g", "T", "*")), |_| Verdict::Done).await;
+        let of_topic: Vec<_> = consumer.queues().into_iter().filter(|queue| queue.topic == "T").collect();
+        let of_b: Vec<_> = (0..QUEUES).map(|id| MessageQueue::new("T", "b", id)).collect();
+        assert_eq!(of_topic, of_b);
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+}
+
+#[test]
+fn a_broker_that_is_gone_is_not_asked_for_pops_over_and_over() {
+    let cluster = Cluster::start();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    cluster.state().elsewhere.insert("a".to_owned(), gone.to_string());
+    block_on(async {
+        let client = client(&cluster);
+        let consumer = PopConsumer::start(&client, PopConfig::new("g", "T", "*")).await.unwrap();
+        let (mut failures, begin) = (0, Instant::now());
+        while begin.elapsed() < Duration::from_millis(1500) {
+            failures += usize::from(consumer.pop(Duration::from_millis(100)).await.is_err());
+        }
+        assert!((1..=2).contains(&failures), "{failures} failures");
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+}
+
+#[test]
+fn a_broadcasting_consumer_goes_on_where_it_was_when_a_queue_comes_back() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let client = client(&cluster);
+        let model = MessageModel::Broadcasting;
+        let config = PushConfig { model, ..first(PushConfig::new("g", "T", "*")) };
+        let (consumer, mut receiver) = push(&client, config, |_| Verdict::Done).await;
+        send(&client, 0..10).await;
+        assert_eq!(take(&mut receiver, 10).await, (0..10).collect());
+        // The last one counts as done a moment after it was seen.
+        until(async || progress(&cluster).await == 10).await;
+        for (hidden, count) in [(true, 0), (false, QUEUES as usize)] {
+            cluster.state().hidden = hidden;
+            client.refresh_route("T").await.unwrap();
+            let code = request::NOTIFY_CONSUMER_IDS_CHANGED;
+            cluster.tell("g", code, b"", |frame| frame.text("consumerGroup", "g"));
+            until(async || consumer.queues().len() == count).await;
+        }
+        send(&client, 10..12).await;
+        assert_eq!(take(&mut receiver, 2).await, [10, 11].into());
+        consumer.shutdown().await;
+        assert!(receiver.recv().await.is_none(), "nothing came twice");
+        client.shutdown();
+    });
+}
+
+/// How far a consumer of group `g` is, over all queues.
+async fn progress(cluster: &Cluster) -> i64 {
+    let code = request::GET_CONSUMER_STATUS_FROM_CLIENT;
+    let asked = cluster.ask("g", code, Vec::new(), |frame| frame.text("group", "g").text("topic", "T"));
+    let status: ConsumerStatus = json::from_slice(&asked.await.body).unwrap();
+    status.message_queue_table.values().sum()
 }

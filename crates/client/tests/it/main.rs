@@ -4,6 +4,7 @@
 
 mod asked;
 mod cluster;
+mod connect;
 mod consume;
 mod send;
 

@@ -93,6 +93,39 @@ fn a_missing_topic_is_created_by_the_first_send() {
 }
 
 #[test]
+fn a_topic_whose_master_was_away_is_sent_to_as_soon_as_it_is_back() {
+    let cluster = Cluster::start();
+    cluster.state().masterless = true;
+    block_on(async {
+        let (client, producer) = started(&cluster);
+        let message = Message::new("T", "x");
+        assert!(matches!(producer.send(&message).await, Err(Error::NoQueue(_))));
+        cluster.state().masterless = false;
+        producer.send(&message).await.unwrap();
+        // It goes away while a message is sent: why that failed is what counts.
+        cluster.state().masterless = true;
+        cluster.state().failures.extend([14]);
+        assert_eq!(producer.send(&message).await.unwrap_err().code(), Some(14));
+        client.shutdown();
+    });
+}
+
+#[test]
+fn a_group_is_left_with_its_last_producer() {
+    let cluster = Cluster::start();
+    block_on(async {
+        let (client, producer) = started(&cluster);
+        let second = Producer::new(&client, ProducerConfig::new("pg"));
+        producer.send(&Message::new("T", "x")).await.unwrap();
+        producer.shutdown().await;
+        assert!(cluster.state().left.is_empty(), "another one is there");
+        second.shutdown().await;
+        assert_eq!(cluster.state().left, ["pg"]);
+        client.shutdown();
+    });
+}
+
+#[test]
 fn another_name_server_is_asked_when_one_is_gone() {
     let cluster = Cluster::start();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
