@@ -6,21 +6,21 @@ use std::time::Duration;
 /// How long the broker's own address may take to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Lines that say how to mend an address clients cannot use; none when it is fine.
-pub fn advice(address: SocketAddr) -> Vec<String> {
+/// Lines that say how to mend an address clients cannot use, told as `told`; none when it is fine.
+pub fn advice(address: SocketAddr, told: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if let Err(error) = TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
         lines.push(format!(
-            "WARNING: clients are told to connect to {address}, which does not answer ({error}). Fix: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
+            "WARNING: clients are told to connect to {told}, which does not answer ({error}). Fix: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
         ));
     }
     if address.ip().is_loopback() {
         lines.push(format!(
-            "Note: clients are told to connect to {address}, which only works on this machine. For others: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
+            "Note: clients are told to connect to {told}, which only works on this machine. For others: put brokerIP1=<an address of this machine> into a file and start with -c FILE"
         ));
     } else if is_container_bridge(address.ip()) {
         lines.push(format!(
-            "Note: {address} looks like a container's own address; clients outside cannot reach it. Fix: put brokerIP1=<the host's address> into a file and start with -c FILE"
+            "Note: {told} looks like a container's own address; clients outside cannot reach it. Fix: put brokerIP1=<the host's address> into a file and start with -c FILE"
         ));
     }
     lines

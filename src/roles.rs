@@ -96,12 +96,12 @@ impl RunningRoles {
         }
         if let Some(broker) = &self.broker {
             let name = broker.name();
-            let address = broker.address();
+            let told = broker.told_address();
             lines.push(format!(
-                "The broker[{name}, {address}] boot success. serializeType=JSON and name server is {}",
+                "The broker[{name}, {told}] boot success. serializeType=JSON and name server is {}",
                 self.name_servers
             ));
-            lines.extend(address::advice(address));
+            lines.extend(address::advice(broker.address(), &told));
         }
         if let (Some(name_server), Some(broker)) = (&self.name_server, &self.broker) {
             let client = SocketAddr::new(broker.address().ip(), name_server.local_addr().port());
@@ -190,7 +190,8 @@ fn start_broker(
     }
     let local = name_server.map(|server| format!("127.0.0.1:{}", server.local_addr().port()));
     let given = settings.name_servers.clone().or_else(|| config.namesrv_addr.clone());
-    let given = given.or_else(|| std::env::var("NAMESRV_ADDR").ok());
+    // It stands for what is not said at all; with a name server of its own the process says enough.
+    let given = given.or_else(|| std::env::var("NAMESRV_ADDR").ok().filter(|_| name_server.is_none()));
     let mut name_servers: Vec<String> = local.into_iter().collect();
     name_servers.extend(given.iter().flat_map(|list| list.split(';')).map(|name| name.trim().to_owned()));
     name_servers.retain(|name| !name.is_empty());

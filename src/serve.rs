@@ -25,8 +25,8 @@ pub struct Serve {
     /// Port of the broker; clients with vipChannelEnabled also use the port two below it.
     #[arg(long, value_name = "PORT")]
     broker_port: Option<u16>,
-    /// Name servers the broker registers with, beside the one of this process; else namesrvAddr of the file, else
-    /// the environment's NAMESRV_ADDR.
+    /// Name servers the broker registers with, beside the one of this process; else namesrvAddr of the file. A process
+    /// without a name server then looks at the environment's NAMESRV_ADDR.
     #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT;...")]
     name_servers: Option<String>,
     /// A RocketMQ properties file (broker.conf or namesrv.conf).

@@ -102,6 +102,7 @@ impl Setup {
             .args(self.with_conf.then_some("-c"))
             .args(self.with_conf.then_some(&conf))
             .env("RUST_LOG", "info")
+            .env_remove("NAMESRV_ADDR")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

@@ -130,7 +130,7 @@ fn assignments(
     let (mode, share) = mode_of(broker, &body.topic, &body.consumer_group);
     let mut queues = queues.map(<[_]>::to_vec);
     if body.message_model == MessageModel::Clustering && broker.config.pop.balances {
-        let clients: Vec<String> = broker.clients.client_ids(&body.consumer_group).into_iter().collect();
+        let clients: Vec<String> = broker.clients.client_ids(&body.consumer_group);
         let strategy = body.strategy_name.as_deref().and_then(share::Strategy::parse);
         queues = queues.zip(strategy).and_then(|(queues, strategy)| {
             let asked = share::Asked { strategy, client: &body.client_id, clients: &clients, queues };

@@ -11,12 +11,16 @@ mod handlers;
 mod notify;
 mod subscription;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use net::Peer;
-use wire::body::{Connection, ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel, SubscriptionData};
+use wire::body::{
+    Connection, ConsumeFromWhere, ConsumeType, ConsumerData, ConsumerListByGroup, MessageModel,
+    SubscriptionData,
+};
 use wire::codes::Language;
+use wire::json;
 
 use conflict::Stated;
 pub(crate) use handlers::{
@@ -82,6 +86,8 @@ struct ConsumerGroup {
     stated: Stated,
     /// Fingerprint of the last heartbeat; 0 from clients that send none.
     fingerprint: Option<i32>,
+    /// The answer to who asks for the members' ids, once somebody did: every member asks every 20 s.
+    listed: OnceLock<Arc<[u8]>>,
 }
 
 /// What a broker knows of a consumer group (`GET_CONSUMER_CONNECTION_LIST`).
@@ -248,10 +254,16 @@ impl Clients {
     }
 
     /// Client ids of a group, sorted, each once.
-    pub(crate) fn client_ids(&self, group: &str) -> BTreeSet<String> {
+    pub(crate) fn client_ids(&self, group: &str) -> Vec<String> {
+        self.read().consumers.get(group).map(ConsumerGroup::client_ids).unwrap_or_default()
+    }
+
+    /// The same as the body of an answer; `None` when nobody of the group is connected.
+    pub(crate) fn client_list(&self, group: &str) -> Option<Arc<[u8]>> {
         let tables = self.read();
-        let members = tables.consumers.get(group).into_iter().flat_map(|group| group.members.values());
-        members.map(|member| member.client_id.clone()).collect()
+        let group = tables.consumers.get(group)?;
+        let list = || json::to_vec(&ConsumerListByGroup { consumer_id_list: group.client_ids() }).into();
+        Some(group.listed.get_or_init(list).clone())
     }
 
     /// A consumer group; `None` when nobody of it is connected.
@@ -299,7 +311,19 @@ impl Member {
 impl ConsumerGroup {
     /// Notes a heartbeat; true when the connection is new to the group.
     fn meet(&mut self, member: Member) -> bool {
-        self.members.insert(member.peer.id(), member).is_none()
+        let id = member.peer.id();
+        if self.members.get(&id).is_none_or(|known| known.client_id != member.client_id) {
+            self.listed.take();
+        }
+        self.members.insert(id, member).is_none()
+    }
+
+    /// The ids of its clients, sorted, each once.
+    fn client_ids(&self) -> Vec<String> {
+        let mut ids: Vec<_> = self.members.values().map(|member| member.client_id.clone()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 
     /// Takes over the subscriptions of a heartbeat; true when a topic came or went
@@ -379,6 +403,7 @@ impl Tables {
     fn leave_consumer(&mut self, name: &str, peer_id: u64) -> Option<Change> {
         let group = self.consumers.get_mut(name)?;
         group.members.remove(&peer_id)?;
+        group.listed.take();
         let change = group.change(name);
         group.stated.forget(name, peer_id);
         if group.members.is_empty() {

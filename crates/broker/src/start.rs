@@ -190,9 +190,14 @@ impl RunningBroker {
         Ok(())
     }
 
-    /// Address clients reach the broker at.
+    /// The broker's address; that of its name when it was given one.
     pub fn address(&self) -> SocketAddr {
         self.broker.store_host
+    }
+
+    /// Where clients are told to reach the broker: an address, or a name and a port.
+    pub fn told_address(&self) -> String {
+        self.broker.address()
     }
 
     /// `brokerName`.
@@ -245,14 +250,17 @@ fn own_ip(host: &str) -> Result<IpAddr, StartError> {
     if let Ok(ip) = host.parse() {
         return Ok(ip);
     }
-    let found =
-        (host, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect::<Vec<_>>());
+    let found = (host, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect());
     let advice = "put an address of this machine there, or a name that resolves to one";
     let failed =
         |why: String| StartError::Config(format!("brokerIP1={host} does not resolve ({why}): {advice}"));
-    let found = found.map_err(|error| failed(error.to_string()))?;
-    let preferred = found.iter().find(|ip| ip.is_ipv4()).or(found.first());
-    preferred.copied().ok_or_else(|| failed("no address".to_owned()))
+    let found: Vec<IpAddr> = found.map_err(|error| failed(error.to_string()))?;
+    preferred(&found).ok_or_else(|| failed("no address".to_owned()))
+}
+
+/// One of IPv4 if there is one: clients that know no others read it in message ids.
+fn preferred(found: &[IpAddr]) -> Option<IpAddr> {
+    found.iter().find(|ip| ip.is_ipv4()).or(found.first()).copied()
 }
 
 fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {

@@ -47,6 +47,8 @@ pub struct Config {
     pub cached_bytes: u64,
     /// So many bytes far behind the end of the log are in memory at most because somebody reads them.
     pub cold_bytes: u64,
+    /// Pause before queues that could not be rebuilt are tried again; it doubles up to 64 times this.
+    pub rebuild_pause: Duration,
     /// With [`FlushMode::Sync`] files are filled with zeros before they are written to; so many bytes ahead of the
     /// appender without regard for others, the rest with pauses.
     pub written_ahead_bytes: u64,
@@ -94,6 +96,7 @@ impl Config {
             write_back_bytes: 2 << 20,
             cached_bytes: 4 << 30,
             cold_bytes: 256 << 20,
+            rebuild_pause: Duration::from_secs(10),
             written_ahead_bytes: 64 << 20,
             record_bytes_max: (4 << 20) + 65_536,
             delay_levels_ms: crate::delivery_delays(

@@ -158,7 +158,7 @@ impl Store {
         self.shared.lose(queue, offsets.start.get(), offsets.end.get());
     }
 
-    /// Waits until the queue files were checked after opening, and what was lost is rebuilt.
+    /// Waits until the queue files were checked after opening, and what was lost is rebuilt or cannot be now.
     pub fn wait_healed(&self) {
         self.shared.wait_healed();
     }

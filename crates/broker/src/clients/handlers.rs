@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use net::Peer;
 use wire::body::{
-    CheckClientBody, ConsumerConnection, ConsumerData, ConsumerListByGroup, HeartbeatData,
-    ProducerConnection, QuerySubscription, SubscriptionGroupConfig, TopicConfig,
+    CheckClientBody, ConsumerConnection, ConsumerData, HeartbeatData, ProducerConnection, QuerySubscription,
+    SubscriptionGroupConfig, TopicConfig,
 };
 use wire::codes::response;
 use wire::frame::Command;
@@ -109,12 +109,9 @@ pub(crate) fn unregister(desk: &Desk<'_>, peer: &Peer, command: &Command<'_>) ->
 /// `GET_CONSUMER_LIST_BY_GROUP` (38).
 pub(crate) fn consumer_list(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
     let group = command.fields.need("consumerGroup")?;
-    let ids = clients.client_ids(group);
-    if ids.is_empty() {
-        return Err(Refusal::error(format!("no consumer for this group, {group}")));
-    }
-    let list = ConsumerListByGroup { consumer_id_list: ids.into_iter().collect() };
-    Ok(Answer::success().body(json::to_vec(&list)))
+    let list = clients.client_list(group);
+    let list = list.ok_or_else(|| Refusal::error(format!("no consumer for this group, {group}")))?;
+    Ok(Answer::success().body(list.to_vec()))
 }
 
 /// `CHECK_CLIENT_CONFIG` (46): consumers do not start unless this succeeds (`ClientManageProcessor.checkClientConfig`).

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use wire::body::{ConsumerConnection, ConsumerListByGroup, ProducerConnection, SubscriptionGroupConfig};

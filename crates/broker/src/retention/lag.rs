@@ -22,6 +22,8 @@ pub(super) struct Lag {
     pub from: u64,
     /// Where that lies in the log.
     pub at: LogOffset,
+    /// Popped, and perhaps acknowledged since: that is not known before its time is over.
+    pub may_be_done: bool,
 }
 
 /// All of them.
@@ -34,19 +36,21 @@ impl Lags {
     /// those without an offset, and those that were deleted and left theirs behind, do not count.
     pub(super) fn of(broker: &Broker) -> Self {
         let mut lags = Vec::new();
-        let mut table = broker.offsets.table().offset_table;
+        let counts = |topic: &str, group: &str| {
+            broker.clients.message_model(group) != Some(MessageModel::Broadcasting)
+                && (broker.topics.find(topic).is_some() || is_light(topic))
+                && (broker.groups.find(group).is_some() || names::is_system_group(group))
+        };
         for (key, queue_id, first) in broker.pops.owed() {
-            let offset = table.entry(key).or_default().entry(queue_id).or_insert(first);
-            *offset = first.min(*offset);
+            let owner = key.split_once('@').filter(|(topic, group)| counts(topic, group));
+            let lag = owner.and_then(|(topic, group)| lag(broker, group, topic, queue_id, first));
+            lags.extend(lag.map(|lag| Lag { may_be_done: true, ..lag }));
         }
-        for (key, queues) in table {
-            let Some((topic, group)) = key.split_once('@') else { continue };
-            if broker.clients.message_model(group) == Some(MessageModel::Broadcasting)
-                || (broker.topics.find(topic).is_none() && !is_light(topic))
-                || (broker.groups.find(group).is_none() && !names::is_system_group(group))
-            {
+        for (key, queues) in broker.offsets.table().offset_table {
+            let Some((topic, group)) = key.split_once('@').filter(|(topic, group)| counts(topic, group))
+            else {
                 continue;
-            }
+            };
             // This group's is the offset of the last record it is done with.
             let done = i64::from(group == REVIVE_GROUP);
             let lag = |(queue_id, offset)| lag(broker, group, topic, queue_id, offset + done);
@@ -83,7 +87,7 @@ impl Lags {
     /// How many messages each group has lost, now that the queues begin where they do.
     pub(super) fn lost(&self, broker: &Broker) -> BTreeMap<&str, u64> {
         let mut lost = BTreeMap::new();
-        for lag in &self.0 {
+        for lag in self.0.iter().filter(|lag| !lag.may_be_done) {
             let queue = broker.store.find_queue(&lag.topic, lag.queue_id);
             let count = queue.map_or(0, |queue| queue.min().get().saturating_sub(lag.from));
             if count > 0 {
@@ -106,5 +110,5 @@ fn lag(broker: &Broker, group: &str, topic: &str, queue_id: i32, offset: i64) ->
         }
     };
     let (group, topic) = (group.to_owned(), topic.to_owned());
-    Some(Lag { group, topic, queue_id, from: from.get(), at })
+    Some(Lag { group, topic, queue_id, from: from.get(), at, may_be_done: false })
 }

@@ -49,9 +49,11 @@ fn without_a_way_out_the_address_is_one_of_the_networks() {
 }
 
 #[test]
-fn the_name_of_a_broker_is_resolved_once() {
+fn the_name_of_a_broker_stands_for_an_address() {
     assert_eq!(own_ip("10.1.2.3").unwrap(), IpAddr::from([10, 1, 2, 3]));
-    assert_eq!(own_ip("localhost").unwrap(), IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let refused = own_ip("nobody.invalid").unwrap_err().to_string();
-    assert!(refused.starts_with("brokerIP1=nobody.invalid does not resolve ("), "{refused}");
+    let (four, six) = (IpAddr::from([10, 1, 2, 3]), IpAddr::from(Ipv6Addr::LOCALHOST));
+    assert_eq!([preferred(&[six, four]), preferred(&[six]), preferred(&[])], [Some(four), Some(six), None]);
+    // Too long for a name: no resolver is asked.
+    let refused = own_ip(&"a".repeat(300)).unwrap_err().to_string();
+    assert!(refused.contains(" does not resolve ("), "{refused}");
 }

@@ -126,8 +126,7 @@ async fn existing(client: &Client, topic: &str) -> Result<Option<Arc<Route>>, Er
 
 async fn resolve(address: &str) -> Result<SocketAddr, Error> {
     let failed = Error::system(format!("resolve {address}"));
-    let found = tokio::net::lookup_host(address)
-        .await
-        .and_then(|mut found| found.next().ok_or_else(|| std::io::Error::other("the name has no address")));
-    found.map_err(failed)
+    let found = net::resolve(address).await;
+    let no_address = || std::io::Error::other("the name has no address");
+    found.and_then(|found| found.first().copied().ok_or_else(no_address)).map_err(failed)
 }

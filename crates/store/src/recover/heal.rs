@@ -29,8 +29,9 @@ const UNITS_MAX: usize = 1 << 20;
 /// How often the log says how far a rebuild is.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Pause after a rebuild that failed, before it is tried again: a disk that was full or gave an error may not be for long.
-const RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// A rebuild that failed is tried again after [`crate::Config::rebuild_pause`], and after up to so many times that: a disk
+/// that was full may not be for long, and one that fails must not be read over and over.
+const PAUSES_MAX: u32 = 64;
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
 
@@ -63,8 +64,8 @@ struct State {
     /// Whether the log's start moved since the queues' minima were taken down.
     correct_minima: bool,
     lost: Vec<Arc<Queue>>,
-    /// When a rebuild that failed is tried again.
-    retry: Option<Instant>,
+    /// When a rebuild that failed is tried again, and how many pauses passed before.
+    retry: Option<(Instant, u32)>,
     progress: Progress,
     is_busy: bool,
     stopped: bool,
@@ -135,7 +136,7 @@ impl Shared {
         self.healer.is_needed.load(Ordering::Acquire) || self.queues.open.has_reports()
     }
 
-    /// Waits until the healer has nothing to do, or ends.
+    /// Waits until the healer has nothing to do, cannot do it now, or ends.
     pub(crate) fn wait_healed(&self) {
         let mut state = lock(&self.healer.state);
         while !state.stopped && (state.is_busy || self.queues.open.has_reports()) {
@@ -172,24 +173,27 @@ impl Shared {
     fn rebuild_or_rest(&self) {
         let (lost, retry) = {
             let state = lock(&self.healer.state);
-            (state.lost.clone(), state.retry.filter(|retry| *retry > Instant::now()))
+            (state.lost.clone(), state.retry)
         };
-        if !lost.is_empty() && retry.is_none() {
+        let waits_until = retry.map(|(at, _)| at).filter(|at| *at > Instant::now());
+        if !lost.is_empty() && waits_until.is_none() {
             let rebuilt = self.rebuild(&lost);
-            if let Err(error) = &rebuilt {
+            let mut state = lock(&self.healer.state);
+            state.retry = rebuilt.err().map(|error| {
                 tracing::error!(%error, "queues cannot be rebuilt now; until they are, their lost parts are unreadable");
-            }
-            lock(&self.healer.state).retry = rebuilt.err().map(|_| Instant::now() + RETRY_PAUSE);
+                let pauses = retry.map_or(1, |(_, pauses)| PAUSES_MAX.min(pauses * 2));
+                (Instant::now() + self.config.rebuild_pause * pauses, pauses)
+            });
             return;
         }
         let mut state = lock(&self.healer.state);
-        if self.queues.open.has_reports() {
+        state.is_busy = self.queues.open.has_reports();
+        if state.is_busy {
             return;
         }
-        state.is_busy = !state.lost.is_empty();
         drop(state);
         self.healer.idle.notify_all();
-        self.healer.wake.sleep(retry);
+        self.healer.wake.sleep(waits_until);
     }
 
     /// Looks at a queue's files and puts it on the list of lost ones when they are not as they must be.

@@ -101,17 +101,19 @@ fn a_rebuild_that_found_no_space_is_tried_again() {
     let disk = closed(10);
     disk.remove(Path::new("/store/consumequeue/TopicA/0/00000000000000000000")).unwrap();
     disk.faults(|faults| faults.fails_below = Some("/store/consumequeue".into()));
-    let store = open(&disk);
+    let config = Config { rebuild_pause: std::time::Duration::from_millis(1), ..small_config() };
+    let store = Store::open(config, Arc::new(disk.clone())).unwrap();
     let queue = store.find_queue("TopicA", 0).unwrap();
-    let read = || queue.units_blocking(QueueOffset::ZERO, 10, &mut Vec::new());
-    while !matches!(read(), Err(ReadError::Rebuilding { .. })) {
+    // The first try fails, and nobody waits for ever.
+    store.wait_healed();
+    let read = queue.units_blocking(QueueOffset::ZERO, 10, &mut Vec::new());
+    assert!(matches!(read, Err(ReadError::Rebuilding { .. })), "{read:?}");
+    disk.faults(|faults| faults.fails_below = None);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while queue.units_blocking(QueueOffset::ZERO, 10, &mut Vec::new()).is_err() {
+        assert!(std::time::Instant::now() < deadline, "it is not tried again");
         std::thread::yield_now();
     }
-    // Long enough for the first try, which cannot succeed.
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(matches!(read(), Err(ReadError::Rebuilding { .. })));
-    disk.faults(|faults| faults.fails_below = None);
-    store.wait_healed();
     assert_eq!(units(&queue).len(), 10);
 }
 
