@@ -101,14 +101,16 @@ impl Client {
         Ok(settings.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect())
     }
 
-    /// Changes settings of a running broker (`UPDATE_BROKER_CONFIG`).
+    /// Changes settings of a running broker (`UPDATE_BROKER_CONFIG`). What it remarks comes back, such as that it takes the
+    /// setting and does not use it; empty when it says nothing.
     ///
     /// # Errors
     /// The broker does not answer, or refuses a setting.
-    pub async fn set_broker_config(&self, broker: &str, key: &str, value: &str) -> Result<(), Error> {
+    pub async fn set_broker_config(&self, broker: &str, key: &str, value: &str) -> Result<String, Error> {
         let body = format!("{key}={value}\n");
         let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(body.as_bytes());
-        self.inner.remote.call(broker, request::UPDATE_BROKER_CONFIG, TIMEOUT, write).await.map(|_| ())
+        let reply = self.inner.remote.call(broker, request::UPDATE_BROKER_CONFIG, TIMEOUT, write).await?;
+        Ok(reply.remark.unwrap_or_default())
     }
 
     /// Bytes the furthest slave of a master is behind (`GET_BROKER_HA_STATUS`), 0 without slaves.

@@ -195,7 +195,7 @@ pub struct MatrixFlags {
     /// Another flag that differs between cells, e.g. `send=sync,async`, `groups=0,1,3`, `consume=pull,push,orderly`,
     /// `headers=binary,json`; also `batch`, `tags`, `keys`, `property-size`, `delay`, `producers`, `connections`,
     /// `consumers`, `consumer-threads`, `topics`, `compression`. A setting that brokers take while they run is written
-    /// `set:KEY=V1,V2`; it is put back at the end.
+    /// `set:KEY=V1,V2`; each value is tried before the first cell, and what it was is put back at the end.
     #[arg(long, value_name = "NAME=V,…")]
     pub vary: Vec<Vary>,
 }
@@ -226,7 +226,8 @@ pub struct ModesFlags {
     /// How brokers flush: async, sync or both.
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "async,sync")]
     pub flush: Vec<String>,
-    /// How brokers replicate: none, async, sync, quorum; empty for as they do.
+    /// How brokers replicate: none, async, sync, quorum; empty for as they do. They are started that way, so each mode is
+    /// a run of its own, with the same --rate; then lab compare.
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "")]
     pub repl: Vec<String>,
     /// Requests in flight, a list.
@@ -249,15 +250,15 @@ pub struct BacklogFlags {
     /// Bytes of bodies that pile up, or how long they do: 200g, 18h, 30min.
     #[arg(long, value_name = "BYTES|TIME", default_value = "1g")]
     pub fill: Fill,
-    /// Longest time in which so many bytes pile up.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub fill_seconds: u32,
+    /// Longest time in which so many bytes pile up; 600.
+    #[arg(long, value_name = "SECONDS")]
+    pub fill_seconds: Option<u32>,
     /// What follows; a backlog is always drained.
     #[arg(long, value_name = "drain", default_value = "drain", value_parser = ["drain"])]
     pub then: String,
-    /// Longest time in which they are read.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub drain_seconds: u32,
+    /// Longest time in which they are read; 600, or as long as they may pile up where that is longer.
+    #[arg(long, value_name = "SECONDS")]
+    pub drain_seconds: Option<u32>,
     /// Producers go on while they are read.
     #[arg(long, value_name = "BOOL", default_value = "true", default_missing_value = "true", num_args = 0..=1,
         action = clap::ArgAction::Set)]

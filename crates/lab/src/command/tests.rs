@@ -139,6 +139,7 @@ fn mistakes_are_named() {
     for (line, says) in [
         ("safe-tps --rate 5", "--rate: the rate is what is searched"),
         ("safe-tps --send oneway", "--send: nobody answers"),
+        ("backlog --fill 18h --fill-seconds 9", "--fill-seconds: --fill is a time already"),
     ] {
         let error = run(Lab::new(line.split(' ').map(str::to_owned))).unwrap_err().to_string();
         assert!(error.starts_with(says), "{line}: {error}");

@@ -57,9 +57,16 @@ fn what_cannot_be_measured_is_refused() {
     assert!(refused(half).contains("batches"));
     let pushed = Workload { consume: Consume::Orderly, checked: true, ..Workload::default() };
     assert!(refused(pushed).contains("push consumers only count"));
-    let threads = Workload { consumer_threads: Some(4), ..Workload::default() };
+    let threads = Workload { consumer_threads: Some(4), groups: 1, ..Workload::default() };
     assert!(refused(threads.clone()).contains("--consume push"));
-    Workload { consume: Consume::Push, ..threads }.check().unwrap();
+    Workload { consume: Consume::Push, ..threads.clone() }.check().unwrap();
+    let nobody = |workload| assert!(refused(workload).contains("nobody consumes"));
+    nobody(Workload { groups: 0, ..threads });
+    nobody(Workload { consumers: 2, ..Workload::default() });
+    nobody(Workload { consume: Consume::Push, ..Workload::default() });
+    let several = |consumers| Workload { consumers, queues: 8, groups: 1, ..Workload::default() };
+    several(8).check().unwrap();
+    assert!(refused(several(9)).contains("9 consumers in a group: expected at most one for each of the 8"));
 }
 
 #[test]

@@ -267,6 +267,20 @@ impl Workload {
         if self.checked && self.consume != Consume::Pull {
             return refused("content is checked where it is pulled; push consumers only count".to_owned());
         }
+        let is_reading =
+            self.consumers > 1 || self.consumer_threads.is_some() || self.consume != Consume::Pull;
+        if is_reading && self.groups == 0 {
+            return refused(
+                "--consume, --consumers and --consumer-threads need --groups 1 or more: nobody consumes"
+                    .to_owned(),
+            );
+        }
+        if self.consumers > self.queues {
+            let (consumers, queues) = (self.consumers, self.queues);
+            return refused(format!(
+                "{consumers} consumers in a group: expected at most one for each of the {queues} queues of a topic"
+            ));
+        }
         if self.consumer_threads.is_some() && self.consume == Consume::Pull {
             return refused(
                 "--consumer-threads needs --consume push or orderly: who pulls has no listener".to_owned(),

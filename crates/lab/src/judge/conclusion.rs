@@ -23,6 +23,8 @@ pub const CEILING: &str = "ceiling";
 pub const CONFIRM: &str = "confirm";
 /// Purpose of the cells in between: tried once, to see where to go on.
 pub const PROBE: &str = "search";
+/// Purpose of the cells in which `vostok lab modes` compares latency: a share of what the slowest mode reaches.
+pub const EQUAL_RATE: &str = "equal-rate";
 
 /// Gain of a step below which more load gave no more.
 const GAIN_MIN: f64 = 1.05;
@@ -109,7 +111,8 @@ impl<'a> Case<'a> {
     }
 
     /// Whether the cell's rate was held as one to rely on: it is valid, no guard broke, every message came, and of a
-    /// search it is the cell that confirms. What a backlog is filled with is no rate to rely on.
+    /// search it is the cell that confirms. What a backlog is filled with, and what modes are compared at, is no rate to
+    /// rely on.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         let is_whole =
@@ -317,6 +320,15 @@ mod tests {
         assert_eq!((found.valid(), found.safe.as_ref().map(|safe| safe.cell)), (1, Some(2)));
         assert!(found.cells[3].is_probe() && found.cells[3].judged.figures().is_none());
         assert_eq!(found.bottleneck.map(|limit| limit.resource), Some(Resource::Client));
+    }
+
+    #[test]
+    fn a_rate_that_modes_are_compared_at_is_no_safe_one() {
+        let mut equal = Factors { rate: Some(7_000.0), ..fixture::factors(60) };
+        equal.more.insert("purpose".to_owned(), EQUAL_RATE.to_owned());
+        let record = fixture::record(&[(equal, 7_000.0)]);
+        let found = Conclusion::new(&record, &Limits::default());
+        assert!(found.valid() == 1 && found.safe.is_none(), "{:?}", found.safe);
     }
 
     #[test]

@@ -41,9 +41,13 @@ impl Effect {
     /// Whether the interval of the rate, or of the latency at equal rate, leaves no doubt that there is one.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        let excludes = |ratio: &Estimate| ratio.mean > 0.0 && (ratio.low > 1.0 || ratio.high < 1.0);
-        excludes(&self.tps) || (self.equal_rate && excludes(&self.p99))
+        is_certain(&self.tps) || (self.equal_rate && is_certain(&self.p99))
     }
+}
+
+/// Whether an interval excludes that there is no effect.
+fn is_certain(ratio: &Estimate) -> bool {
+    ratio.mean > 0.0 && (ratio.low > 1.0 || ratio.high < 1.0)
 }
 
 /// Effects of every factor that varies, but for settings.
@@ -112,9 +116,9 @@ fn effect(factor: &Factor, (from, to): (String, String), pairs: &[Pair<'_>], see
     let late = if equal_rate || is_mode { &open } else { &closed };
     let tps = reached.iter().map(|pair| ratio(&pair.base.tps_seconds, &pair.other.tps_seconds, seed));
     let p99 = late.iter().map(|pair| ratio(&pair.base.p99_seconds, &pair.other.p99_seconds, seed));
-    let (tps, p99, name) = (together(tps), together(p99), factor.name());
-    let says = says((&name, &from, &to), &tps, (&p99, equal_rate));
-    Effect { factor: name, from, to, tps, p99, pairs: pairs.len(), equal_rate, says }
+    let (tps, p99) = (together(tps), together(p99));
+    let says = says((factor, &from, &to), &tps, (&p99, equal_rate));
+    Effect { factor: factor.name(), from, to, tps, p99, pairs: pairs.len(), equal_rate, says }
 }
 
 /// The geometric mean of ratios. Errors of independent pairs add up in squares; in logarithms, because ratios do.
@@ -134,17 +138,23 @@ pub fn together(ratios: impl Iterator<Item = Estimate>) -> Estimate {
     Estimate { mean: centre.exp(), low: (centre - below).exp(), high: (centre + above).exp() }
 }
 
-fn says((name, from, to): (&Text, &str, &str), tps: &Estimate, (p99, equal_rate): (&Estimate, bool)) -> Text {
+fn says(
+    (factor, from, to): (&Factor, &str, &str),
+    tps: &Estimate,
+    (p99, equal_rate): (&Estimate, bool),
+) -> Text {
     let [value, low, high] = [tps.mean, tps.low, tps.high].map(|ratio| numbers::change(ratio - 1.0));
-    let slower = numbers::change(p99.mean - 1.0);
-    let (late, late_zh) = match equal_rate {
-        // What is sent one way has no latency.
-        _ if p99.mean == 0.0 => (String::new(), String::new()),
-        true => (format!(", p99 at equal rate {slower}"), format!("，等速率 p99 {slower}")),
-        false => (format!(", p99 {slower}"), format!("，p99 {slower}")),
-    };
-    let (en, zh) = (&name.en, &name.zh);
-    if tps.low > 1.0 - FLAT && tps.high < 1.0 + FLAT {
+    let (late, late_zh) = later(p99, equal_rate);
+    let Text { en, zh } = factor.name();
+    let is_flat = tps.low > 1.0 - FLAT && tps.high < 1.0 + FLAT;
+    // A setting is told because it does something: where its rate shows nothing, its latency does.
+    if is_flat && factor.is_setting() && !is_certain(tps) {
+        return both!(
+            "{en} {from} → {to}: TPS unchanged ({low} to {high}){late}",
+            "{zh} {from} → {to}：TPS 无变化（{low} 到 {high}）{late_zh}"
+        );
+    }
+    if is_flat && !factor.is_setting() {
         return both!(
             "{en} {from} → {to}: flat ({low} to {high} TPS){late}",
             "{zh} {from} → {to}：无影响（TPS {low} 到 {high}）{late_zh}"
@@ -154,6 +164,16 @@ fn says((name, from, to): (&Text, &str, &str), tps: &Estimate, (p99, equal_rate)
         "{en} {from} → {to}: {value} TPS ({low} to {high}){late}",
         "{zh} {from} → {to}：TPS {value}（{low} 到 {high}）{late_zh}"
     )
+}
+
+/// What is said of latency, in both languages; nothing for what is sent one way, which has none.
+fn later(p99: &Estimate, equal_rate: bool) -> (String, String) {
+    if p99.mean == 0.0 {
+        return (String::new(), String::new());
+    }
+    let [value, low, high] = [p99.mean, p99.low, p99.high].map(|ratio| numbers::change(ratio - 1.0));
+    let (of, of_zh) = if equal_rate { (" at equal rate", "等速率 ") } else { ("", "") };
+    (format!(", p99{of} {value} ({low} to {high})"), format!("，{of_zh}p99 {value}（{low} 到 {high}）"))
 }
 
 /// Two factors whose effects do not simply add up.

@@ -141,8 +141,10 @@ impl Factor {
     }
 }
 
-/// Groups of cells (by index) that differ in `factor` alone, each ordered by it; groups of one are left out. A closed
-/// loop has no rate, so it is no step of a ladder of rates.
+/// Groups of cells (by index) that differ in `factor` alone, each ordered by it; groups of one are left out. Levels that
+/// are no numbers are in the order in which they appear first among all cells, the same in every group: effects of
+/// groups that begin with another level could not be put together. A closed loop has no rate, so it is no step of a
+/// ladder of rates.
 #[must_use]
 pub fn ladders(cells: &[&Factors], factor: &Factor) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Factors, Vec<usize>)> = Vec::new();
@@ -157,8 +159,14 @@ pub fn ladders(cells: &[&Factors], factor: &Factor) -> Vec<Vec<usize>> {
     let mut found: Vec<Vec<usize>> = groups.into_iter().map(|(_, members)| members).collect();
     found.retain(|members| members.len() > 1);
     for members in &mut found {
-        let order = |index: &usize| factor.number(cells[*index]).unwrap_or(0.0);
-        members.sort_by(|one, other| order(one).total_cmp(&order(other)));
+        let number = |index: &usize| factor.number(cells[*index]).unwrap_or(0.0);
+        let appeared = |index: &usize| {
+            let level = factor.level(cells[*index]);
+            cells.iter().position(|cell| factor.level(cell) == level)
+        };
+        members.sort_by(|one, other| {
+            number(one).total_cmp(&number(other)).then_with(|| appeared(one).cmp(&appeared(other)))
+        });
     }
     found
 }
@@ -179,6 +187,14 @@ mod tests {
         assert_eq!(ladders(&cells, &Factor::Threads), [vec![1, 3, 0]]);
         assert_eq!(ladders(&cells, &Factor::Size), [vec![1, 2]]);
         assert_eq!(Factor::Size.level(cells[0]), "1k");
+    }
+
+    #[test]
+    fn ladders_of_words_begin_with_the_same_one() {
+        let cell = |threads, flush: &str| Factors { flush: flush.to_owned(), ..cell(threads, 1024) };
+        let cells = [cell(1, "async"), cell(1, "sync"), cell(9, "sync"), cell(9, "async")];
+        let cells: Vec<&Factors> = cells.iter().collect();
+        assert_eq!(ladders(&cells, &Factor::Flush), [vec![0, 1], vec![3, 2]]);
     }
 
     #[test]

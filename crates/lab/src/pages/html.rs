@@ -124,7 +124,7 @@ fn limits(run: &Conclusion<'_>) -> Markup {
 fn factors(run: &Conclusion<'_>) -> Markup {
     html! {
         h3 { (words("What each factor does", "各因素的影响")) }
-        @if run.effects.is_empty() { p.none { (words("no cells differ in one factor alone", "没有仅一个因素不同的用例")) } }
+        @if run.effects.is_empty() && run.sensitive.is_none() { p.none { (words("no cells differ in one factor alone", "没有仅一个因素不同的用例")) } }
         ul {
             @for effect in &run.effects { li { (says(&effect.says)) } }
             @for interaction in &run.interactions { li { (says(&interaction.says)) } }

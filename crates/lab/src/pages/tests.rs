@@ -232,6 +232,7 @@ fn settings_that_do_something_are_told_everywhere() {
     }
     assert!(page.contains("有影响的配置项") && zh.contains("## 有影响的配置项"), "{zh}");
     assert_eq!(json.as_array().map(Vec::len), Some(1));
+    assert!(!page.contains("no cells differ in one factor alone"), "these do");
     let (page, [en, _], json) = told(20_000.0);
     assert!(page.contains("none of the settings that were swept") && en.contains("none of the settings"));
     assert_eq!(json.as_array().map(Vec::len), Some(0));

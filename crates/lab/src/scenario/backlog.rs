@@ -12,6 +12,9 @@ use crate::command::{BacklogFlags, Fill, Scene};
 use crate::generator::{Consume, Workload};
 use crate::session;
 
+/// Longest filling by size and shortest limit of draining, unless told otherwise.
+const PHASE_SECONDS: u32 = 600;
+
 /// Runs the scenario.
 ///
 /// # Errors
@@ -21,6 +24,10 @@ pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
         let why = "push consumers do not say how far behind they are; a backlog is read with --consume pull"
             .to_owned();
         return Err(Error::Flag { flag: "--consume", why });
+    }
+    if matches!(flags.fill, Fill::Seconds(_)) && flags.fill_seconds.is_some() {
+        let why = "--fill is a time already, it ends when that is over".to_owned();
+        return Err(Error::Flag { flag: "--fill-seconds", why });
     }
     session::block_on(async {
         let plan = Backlog::new(flags);
@@ -44,13 +51,14 @@ pub(super) struct Backlog {
 impl Backlog {
     pub fn new(flags: &BacklogFlags) -> Self {
         let (fill, filling) = match flags.fill {
-            Fill::Bytes(bytes) => (Until::Sent(bytes), flags.fill_seconds),
+            Fill::Bytes(bytes) => (Until::Sent(bytes), flags.fill_seconds.unwrap_or(PHASE_SECONDS)),
             Fill::Seconds(seconds) => (Until::Time, seconds),
         };
+        let draining = flags.drain_seconds.unwrap_or(filling.max(PHASE_SECONDS));
         Self {
             scene: Scene { groups: flags.scene.groups.max(1), ..flags.scene.clone() },
             fill,
-            seconds: (filling, flags.drain_seconds),
+            seconds: (filling, draining),
             rests: !flags.keep_producing,
         }
     }

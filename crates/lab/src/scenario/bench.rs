@@ -4,7 +4,7 @@ use super::cluster::{Cluster, Machine, asked_of};
 use super::progress::Progress;
 use super::record::{Stage, epoch_ms, record};
 use super::resume::{begin_or_resume, held};
-use super::settings::put_back;
+use super::settings::{put_back, try_all};
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{
@@ -207,9 +207,13 @@ impl Bench {
     /// Runs every cell that is not finished.
     ///
     /// # Errors
-    /// The cluster is lost at the beginning of a repeat, or files cannot be written.
+    /// A broker does not take a value that cells sweep, the cluster is lost at the beginning of a repeat, or files cannot
+    /// be written.
     pub async fn run(&mut self, plan: &impl Plan) -> Result<(), Error> {
-        let ran = self.cells(plan).await.map(drop);
+        let ran = match try_all(&self.cluster, self.left()).await {
+            Ok(()) => self.cells(plan).await.map(drop),
+            refused => refused,
+        };
         self.close(ran).await
     }
 
@@ -219,6 +223,10 @@ impl Bench {
     /// What it came to, a setting that cannot be put back, or files that cannot be written.
     pub(super) async fn close(&mut self, ran: Result<(), Error>) -> Result<(), Error> {
         let put_back = put_back(&self.cluster, &self.run.cells).await;
+        // The first error is returned; this one has to be known as well.
+        if let (Err(_), Err(error)) = (&ran, &put_back) {
+            self.progress.line(&error.to_string());
+        }
         let ended = self.end();
         ran.and(put_back).and(ended)
     }
@@ -319,9 +327,14 @@ impl Bench {
         &self.run
     }
 
+    /// Cells that are not finished.
+    fn left(&self) -> impl Iterator<Item = &Factors> {
+        let all = (1..).zip(&self.run.cells);
+        all.filter(|(number, cell)| !self.archive.cell(*number, cell).is_finished()).map(|(_, cell)| cell)
+    }
+
     fn end(&mut self) -> Result<(), Error> {
-        let left = (1..).zip(&self.run.cells);
-        let left = left.filter(|(number, cell)| !self.archive.cell(*number, cell).is_finished()).count();
+        let left = self.left().count();
         let root = self.archive.root().display().to_string();
         if left == 0 {
             self.run.ended_ms = Some(epoch_ms());

@@ -3,6 +3,9 @@
 //! Vostok changes how it flushes while it runs. Java chooses its flushing threads at the start (`CommitLog`'s
 //! constructor), so against Java a run ends where another mode is due, and goes on with the same `--out` when the brokers
 //! were started in that; or each mode is a run, and the runs are compared afterwards.
+//!
+//! How brokers replicate is a matter of how each of them is started and of which there are, and another cluster is another
+//! run: `--repl` takes one mode per run, the next run has the same `--rate`, and `vostok lab compare` tells the difference.
 
 use super::bench::{Bench, Plan};
 use super::cluster::Cluster;
@@ -13,6 +16,7 @@ use crate::Error;
 use crate::archive::{FLUSH, Factors};
 use crate::command::{ModesFlags, Scene};
 use crate::generator::Workload;
+use crate::judge::conclusion::EQUAL_RATE;
 use crate::judge::factor::Factor;
 use crate::session;
 
@@ -43,11 +47,12 @@ pub fn run(flags: &ModesFlags) -> Result<(), Error> {
     })
 }
 
+/// Modes outermost: Java has to be started again for every other one.
 fn cells(flags: &ModesFlags) -> Vec<Factors> {
     let mut cells = Vec::new();
-    for threads in &flags.threads {
-        for size in &flags.sizes {
-            for (flush, replication) in modes(flags) {
+    for (flush, replication) in modes(flags) {
+        for threads in &flags.threads {
+            for size in &flags.sizes {
                 let cell = flags.scene.factors(*threads, size, flags.queues);
                 cells.push(Factors { flush: flush.clone(), replication: replication.clone(), ..cell });
             }
@@ -80,9 +85,9 @@ async fn measure(bench: &mut Bench, plan: &Modes, flags: &ModesFlags) -> Result<
     Ok(())
 }
 
-/// A cell for each mode and size with the most threads, all modes of a size at a rate that the slowest can keep. The last
-/// mode comes first: brokers are in it, and Java has to be started again for another one.
-pub(super) fn at_one_rate(closed: &[(Factors, f64)]) -> Vec<Factors> {
+/// A cell for each mode and size with the most threads, all modes of a size at a rate that the slowest can keep. What was
+/// run mode by mode is gone through backwards: brokers are in the last mode.
+fn at_one_rate(closed: &[(Factors, f64)]) -> Vec<Factors> {
     let mut best: Vec<(Factors, f64)> = Vec::new();
     for (cell, rate) in closed {
         let load = Factor::Threads.without(cell);
@@ -97,14 +102,18 @@ pub(super) fn at_one_rate(closed: &[(Factors, f64)]) -> Vec<Factors> {
     let open = best.iter().rev().filter_map(|(cell, _)| {
         let beside = best.iter().filter(|(other, _)| size(other) == size(cell)).map(|(_, rate)| *rate);
         let rate = (beside.clone().fold(f64::INFINITY, f64::min) * SHARE).round();
-        (beside.count() > 1 && rate >= 1.0).then(|| Factors { rate: Some(rate), ..cell.clone() })
+        (beside.count() > 1 && rate >= 1.0).then(|| {
+            let mut cell = Factors { rate: Some(rate), ..cell.clone() };
+            cell.more.insert("purpose".to_owned(), EQUAL_RATE.to_owned());
+            cell
+        })
     });
     open.collect()
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Modes {
-    pub scene: Scene,
+struct Modes {
+    scene: Scene,
 }
 
 impl Plan for Modes {
@@ -126,7 +135,7 @@ impl Plan for Modes {
         }
         let wanted = &cell.replication;
         Err(Error::Broken(format!(
-            "replication {wanted} was asked for, the cluster has {found}; start its brokers that way first"
+            "replication {wanted} was asked for, the cluster has {found}; start its brokers that way for a run of its own"
         )))
     }
 }
@@ -166,6 +175,9 @@ fn replication(cluster: &Cluster) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::conclusion::Conclusion;
+    use crate::judge::fixture;
+    use crate::judge::guards::Limits;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -188,22 +200,46 @@ mod tests {
     #[test]
     fn modes_are_compared_at_a_rate_that_the_slowest_keeps() {
         let flags = flags("--threads 8,64 --size 1k,4k");
-        let small = [20_000.0, 5_000.0, 30_000.0, 10_000.0];
-        let large = [9_000.0, 4_000.0, 8_000.0, 4_000.0];
-        let rates = [&small[..2], &large[..2], &small[2..], &large[2..]].concat();
-        let closed: Vec<_> = cells(&flags).into_iter().zip(rates).collect();
+        // Of each mode 8 threads, then 64, each with small messages, then large ones.
+        let (quick, slow) = ([20_000.0, 9_000.0, 30_000.0, 8_000.0], [5_000.0, 4_000.0, 10_000.0, 4_000.0]);
+        let closed: Vec<_> = cells(&flags).into_iter().zip([quick, slow].concat()).collect();
         let open = at_one_rate(&closed);
         let found = open.iter().map(|cell| (cell.size, cell.flush.as_str(), cell.threads, cell.rate));
         let expected = [
             (4_096, "sync", 64, Some(2_800.0)),
-            (4_096, "async", 64, Some(2_800.0)),
             (1_024, "sync", 64, Some(7_000.0)),
+            (4_096, "async", 64, Some(2_800.0)),
             (1_024, "async", 64, Some(7_000.0)),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert!(open.iter().all(|cell| cell.more["purpose"] == EQUAL_RATE), "no rates to rely on");
+        let all: Vec<&str> =
+            closed.iter().map(|(cell, _)| cell).chain(&open).map(|cell| cell.flush.as_str()).collect();
+        let changes = all.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert_eq!(changes, 2, "Java is started again for each: {all:?}");
         let plan = Modes { scene: flags.scene.clone() };
         assert_eq!((plan.workload(&open[0]).threads, plan.workload(&closed[0].0).threads), (ROOM, 8));
         // One mode alone has nothing to be compared with.
         assert_eq!(at_one_rate(&closed[..1]), []);
+    }
+
+    #[test]
+    fn the_rate_and_the_latency_of_a_mode_are_one_effect() {
+        let flags = flags("--threads 8,64 --size 1k");
+        let rate = |cell: &Factors| if cell.flush == "sync" { 5_000.0 } else { 20_000.0 };
+        let closed: Vec<_> = cells(&flags).into_iter().map(|cell| (cell.clone(), rate(&cell))).collect();
+        let open = at_one_rate(&closed).into_iter().filter_map(|cell| Some((cell.clone(), cell.rate?)));
+        let all: Vec<_> = closed.iter().cloned().chain(open).collect();
+        let mut record = fixture::record(&all);
+        let sync = record.cells.iter_mut().filter(|cell| cell.cell.factors.flush == "sync");
+        for second in sync.flat_map(|cell| &mut cell.repeats).flat_map(|repeat| &mut repeat.load) {
+            second.p99_us *= 3;
+        }
+        let found = Conclusion::new(&record, &Limits::default());
+        let of_flush: Vec<_> = found.effects.iter().filter(|effect| effect.factor.en == "flush").collect();
+        let [effect] = of_flush[..] else { panic!("one line for the mode: {of_flush:?}") };
+        assert_eq!((effect.from.as_str(), effect.to.as_str(), effect.pairs), ("async", "sync", 3));
+        assert!((effect.tps.mean - 0.25).abs() < 0.01, "{:?}", effect.tps);
+        assert!(effect.equal_rate && (effect.p99.mean - 3.0).abs() < 0.1, "{:?}", effect.p99);
     }
 }

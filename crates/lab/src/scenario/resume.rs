@@ -7,6 +7,7 @@ use crate::Error;
 use crate::archive::{Archive, BrokerFile, Factors, HostFile, RunFile};
 use crate::command::Scene;
 use crate::generator::Payload;
+use crate::judge::factor::Factor;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -85,8 +86,8 @@ fn differences(before: &RunFile, now: &RunFile) -> Vec<String> {
     differ("--repeats", before.repeats.to_string(), now.repeats.to_string());
     // A search adds cells to those it began with.
     if !before.cells.starts_with(&now.cells) {
-        let (was, is) = (before.cells.len(), now.cells.len());
-        differ("the list of cells", format!("one of {was}"), format!("another one of {is}"));
+        let (what, was, is) = first_different(&before.cells, &now.cells);
+        differ(&what, was, is);
     }
     let target = |run: &RunFile| format!("{:?} {}", run.target.kind, run.target.version);
     differ("the target", target(before), target(now));
@@ -107,6 +108,21 @@ fn differences(before: &RunFile, now: &RunFile) -> Vec<String> {
         }
     }
     found
+}
+
+/// The first cell that is another one: its number and a factor of it, the level that was, and the one that is.
+fn first_different(before: &[Factors], now: &[Factors]) -> (String, String, String) {
+    let pairs = (1..).zip(before.iter().zip(now));
+    let mut different = pairs.filter(|(_, (was, is))| was != is);
+    let Some((number, (was, is))) = different.next() else {
+        let (was, is) = (before.len(), now.len());
+        return ("the list of cells".to_owned(), format!("one of {was}"), format!("another one of {is}"));
+    };
+    match Factor::varied(&[was, is]).first() {
+        Some(factor) => (format!("cell {number}: {}", factor.name().en), factor.level(was), factor.level(is)),
+        // Levels that read the same.
+        None => (format!("cell {number}"), format!("{was:?}"), format!("{is:?}")),
+    }
 }
 
 fn or_nothing(text: &str) -> &str {
@@ -176,7 +192,13 @@ mod tests {
         );
         check(|run| drop(run.hosts.pop()), "the machines was lab, b1, is lab");
         check(|run| run.repeats = 9, "--repeats was 3, is 9");
-        check(|run| run.cells[0].threads = 2, "the list of cells");
+        check(|run| run.cells[0].threads = 2, "cell 1: threads was 1, is 2");
+        check(
+            |run| run.cells.push(fixture::factors(9)),
+            "the list of cells was one of 1, is another one of 2",
+        );
+        check(|run| run.cells[0].flush = "sync".to_owned(), "cell 1: flush was -, is sync");
+        check(|run| run.cells[0].size += 1, "cell 1");
         let sync = |run: &mut RunFile| {
             drop(run.target.brokers[0].settings.insert(FLUSH.to_owned(), "SYNC".to_owned()))
         };

@@ -376,13 +376,17 @@ fn a_backlog_is_filled_by_size_or_by_time() {
         #[command(flatten)]
         flags: crate::command::BacklogFlags,
     }
-    let during = |fill: &str| {
-        let flags = Line::parse_from(["x", "--fill", fill, "--fill-seconds", "90"]).flags;
+    let during = |line: &str| {
+        let flags = Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags;
         let plan = super::backlog::Backlog::new(&flags);
         let cell = &plan.cells(&flags)[0];
         let stages = plan.stages(cell);
-        (cell.more["fill"].clone(), stages[3].name, stages[3].seconds, stages[3].until)
+        assert_eq!((stages[3].name, stages[4].name), ("during", "drain"));
+        (cell.more["fill"].clone(), stages[3].seconds, stages[3].until, stages[4].seconds)
     };
-    assert_eq!(during("2k"), ("2048".to_owned(), "during", 90, Until::Sent(2048)));
-    assert_eq!(during("18h"), ("64800s".to_owned(), "during", 64_800, Until::Time));
+    assert_eq!(during("--fill 2k"), ("2048".to_owned(), 600, Until::Sent(2048), 600));
+    assert_eq!(during("--fill 2k --fill-seconds 90"), ("2048".to_owned(), 90, Until::Sent(2048), 600));
+    assert_eq!(during("--fill 2k --fill-seconds 900"), ("2048".to_owned(), 900, Until::Sent(2048), 900));
+    assert_eq!(during("--fill 18h"), ("64800s".to_owned(), 64_800, Until::Time, 64_800));
+    assert_eq!(during("--fill 18h --drain-seconds 9"), ("64800s".to_owned(), 64_800, Until::Time, 9));
 }

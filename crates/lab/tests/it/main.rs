@@ -5,6 +5,7 @@
 mod others;
 mod producer;
 mod report;
+mod settings;
 
 use lab::command::{EchoFlags, Lab};
 use lab::echo::Echo;

@@ -91,11 +91,12 @@ fn modes_are_late_at_equal_rate_only() {
     let cells = [(mode("async", ""), 30_000.0), (mode("sync", ""), 6_000.0)];
     let (effects, ..) = found(&cells);
     assert!(!effects[0].equal_rate && !effects[0].says.en.contains("p99"), "{}", effects[0].says.en);
+    // The last mode comes first, as brokers are in it.
     let record =
-        fixture::record(&[&cells[..], &[(open("async"), 4_200.0), (open("sync"), 4_200.0)]].concat());
+        fixture::record(&[&cells[..], &[(open("sync"), 4_200.0), (open("async"), 4_200.0)]].concat());
     let judge = |slower: u64| {
         let mut record = record.clone();
-        let late = record.cells[3].repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
+        let late = record.cells[2].repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
         late.for_each(|second| second.p99_us *= slower);
         effects_of(&record)
     };
@@ -129,7 +130,13 @@ fn only_settings_that_do_something_are_told() {
     assert_eq!(sensitive_of(&record), Some(Vec::new()));
     let late = record.cells[1].repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
     late.for_each(|second| second.p99_us *= 2);
-    assert_eq!(sensitive_of(&record).map(|found| found.len()), Some(1));
+    let told = sensitive_of(&record).unwrap_or_default();
+    assert_eq!(told.len(), 1);
+    let Text { en, zh } = &told[0].says;
+    let (en, en_late) = en.split_once(", p99 at equal rate +").expect("what it does");
+    let (zh, zh_late) = zh.split_once("，等速率 p99 +").expect("what it does");
+    assert!(en.contains("1 → 16: TPS unchanged (") && en_late.contains(" % (+"), "{:?}", told[0].says);
+    assert!(zh.contains("1 → 16：TPS 无变化（") && zh_late.contains(" %（+"), "{:?}", told[0].says);
     // Where nothing was swept there is nothing to say.
     assert_eq!(found(&[(fixture::factors(60), 9_000.0), (fixture::factors(120), 9_900.0)]).2, None);
 }
