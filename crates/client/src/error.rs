@@ -15,6 +15,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// Too much is under way to a server for another send.
+    #[error("no room for a send to {address} within {within:?}; too much is under way")]
+    Busy {
+        /// The server.
+        address: String,
+        /// How long the send waited.
+        within: std::time::Duration,
+    },
     /// A request has no answer. Whether it was performed is unknown.
     #[error("{0}")]
     Call(#[from] CallError),
@@ -72,7 +80,7 @@ impl Error {
     /// True when a send may succeed on another broker (`DefaultMQProducer.retryResponseCodes`).
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Connect { .. } | Self::Call(_) => true,
+            Self::Connect { .. } | Self::Busy { .. } | Self::Call(_) => true,
             Self::Refused { code, .. } => matches!(
                 *code,
                 response::TOPIC_NOT_EXIST

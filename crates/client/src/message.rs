@@ -165,11 +165,11 @@ pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
     })
 }
 
-/// Reads the body of a pull answer. Like Java's `MessageDecoder` it ends at the first record whose bounds cannot be
+/// Reads the body of the answer to a pull at `offset`. Like Java's `MessageDecoder` it ends at the first record whose bounds cannot be
 /// told. A message whose content cannot be read is passed over: everybody who comes to it would be stuck.
-pub(crate) fn decode(body: &[u8], queue: &MessageQueue) -> Vec<Received> {
+pub(crate) fn decode(body: &[u8], queue: &MessageQueue, offset: i64) -> Vec<Received> {
     let mut messages = Vec::new();
-    for record in records(body) {
+    for record in records(body, queue, offset) {
         let outer = match plain_body(&record) {
             Ok(plain) => received(&record, queue, plain),
             Err(why) => {
@@ -187,8 +187,12 @@ pub(crate) fn decode(body: &[u8], queue: &MessageQueue) -> Vec<Received> {
     messages
 }
 
-/// The records of an answer up to one whose bounds cannot be told.
-pub(crate) fn records(body: &[u8]) -> impl Iterator<Item = RecordView<'_>> {
+/// The records of an answer up to one whose bounds cannot be told. `offset`, for the log, is the first one's at least.
+pub(crate) fn records<'a>(
+    body: &'a [u8],
+    queue: &'a MessageQueue,
+    mut offset: i64,
+) -> impl Iterator<Item = RecordView<'a>> {
     let mut rest = body;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -197,10 +201,11 @@ pub(crate) fn records(body: &[u8]) -> impl Iterator<Item = RecordView<'_>> {
         match RecordView::parse(rest) {
             Ok(record) => {
                 rest = &rest[record.size()..];
+                offset = record.raw_queue_offset().saturating_add(1);
                 Some(record)
             }
             Err(error) => {
-                tracing::error!(%error, "an answer cannot be read; the messages behind are hidden");
+                tracing::error!(%error, ?queue, offset, "an answer cannot be read; the messages behind are hidden");
                 rest = &[];
                 None
             }

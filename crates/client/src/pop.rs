@@ -386,7 +386,7 @@ fn read(address: &str, queue: &MessageQueue, reply: &net::Reply) -> Result<Vec<P
     let (pop_ms, invisible_ms, revive_queue) =
         (number("popTime")?, number("invisibleTime")?, number("reviveQid")?);
     let mut popped = Vec::new();
-    for record in records(&reply.body) {
+    for record in records(&reply.body, queue, -1) {
         let message = match from_record(&record, &queue.broker_name) {
             Ok(message) => message,
             Err(why) => {

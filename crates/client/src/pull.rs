@@ -115,7 +115,7 @@ impl Client {
         };
         let timeout = pull.hold + MARGIN;
         let reply = self.inner.remote.ask(&address, request::PULL_MESSAGE, timeout, write).await?;
-        read(&address, pull.queue, reply)
+        read(&address, pull, reply)
     }
 
     async fn reader_of(&self, queue: &MessageQueue, broker_id: i64) -> Result<String, Error> {
@@ -127,7 +127,7 @@ impl Client {
     }
 }
 
-fn read(address: &str, queue: &MessageQueue, reply: net::Reply) -> Result<Pulled, Error> {
+fn read(address: &str, pull: &PullRequest<'_>, reply: net::Reply) -> Result<Pulled, Error> {
     let status = match reply.code {
         response::SUCCESS => PullStatus::Found,
         response::PULL_NOT_FOUND => PullStatus::NothingNew,
@@ -150,6 +150,6 @@ fn read(address: &str, queue: &MessageQueue, reply: net::Reply) -> Result<Pulled
         min_offset: number("minOffset")?,
         max_offset: number("maxOffset")?,
         suggest_broker_id: number("suggestWhichBrokerId")?,
-        messages: decode(&reply.body, queue),
+        messages: decode(&reply.body, pull.queue, pull.offset),
     })
 }

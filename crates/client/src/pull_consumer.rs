@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 /// How long a broker holds a request; a longer wait makes several.
 const HOLD: Duration = Duration::from_secs(15);
+
+/// Before the error of a request that failed is brought, and the request made again.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest a call waits, so that its end can be told.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -119,7 +122,8 @@ impl PullConsumer {
     /// then returns nothing. Brokers hold requests between two calls as well.
     ///
     /// # Errors
-    /// A broker does not answer or refuses. What the others have comes with later calls.
+    /// A broker does not answer or refuses; that is told once a second for each of its queues. What the others have
+    /// comes with later calls.
     pub async fn poll(&self, timeout: Duration) -> Result<Vec<Received>, Error> {
         let end = Instant::now() + timeout.min(WAIT_MAX);
         if self.positions().is_empty() {
@@ -133,11 +137,7 @@ impl PullConsumer {
             }
         }
         if timeout.is_zero() {
-            return self.look(&BTreeSet::new()).await;
-        }
-        let messages = self.look(&held.places).await?;
-        if !messages.is_empty() {
-            return Ok(messages);
+            return self.look().await;
         }
         loop {
             self.ask(&mut held);
@@ -165,8 +165,8 @@ impl PullConsumer {
         Ok(())
     }
 
-    /// What is there already at other places than these, whose brokers tell when there is something.
-    async fn look(&self, held: &BTreeSet<Place>) -> Result<Vec<Received>, Error> {
+    /// What is there already.
+    async fn look(&self) -> Result<Vec<Received>, Error> {
         let mut places: Vec<Place> = self.positions().clone().into_iter().collect();
         {
             let mut turn = self.turn.lock().expect("short section");
@@ -176,9 +176,6 @@ impl PullConsumer {
         }
         let mut failed = None;
         for place in places {
-            if held.contains(&place) {
-                continue;
-            }
             match self.reader.pull(&place, Duration::ZERO).await {
                 Ok(pulled) => {
                     let messages = self.accept(&place, pulled);
@@ -200,6 +197,9 @@ impl PullConsumer {
                 let reader = self.reader.clone();
                 held.pulls.spawn(async move {
                     let pulled = reader.pull(&place, HOLD).await;
+                    if pulled.is_err() {
+                        sleep(FAILED_PAUSE).await;
+                    }
                     (place, pulled)
                 });
             }

@@ -23,20 +23,18 @@ const DIAL_PAUSE: Duration = Duration::from_millis(200);
 /// How long a request nobody answers may wait until it can be sent.
 const TELL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A call that had less time says nothing about its connection (`NettyRemotingClient.MIN_CLOSE_TIMEOUT_MILLIS`).
-const CLOSE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
+/// A call that waited for less says nothing about its connection: brokers have pauses.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
 
-/// Bytes of large requests under way to one address; others wait.
+/// Bytes of sends under way to one address; others wait.
 const ROOM_BYTES: usize = 32 << 20;
 
 /// The connection to one address.
 struct Link {
     /// How the last attempt to connect ended. Locked while one is under way: whoever wants the connection waits for it.
     attempt: Arc<tokio::sync::Mutex<Option<Attempt>>>,
-    /// Bytes that large requests may still take.
+    /// Bytes that sends may still take.
     room: Arc<Semaphore>,
-    /// Number of answers, so that a call knows whether any came since it began.
-    answers: AtomicUsize,
 }
 
 struct Attempt {
@@ -46,11 +44,7 @@ struct Attempt {
 
 impl Default for Link {
     fn default() -> Self {
-        Self {
-            attempt: Arc::default(),
-            room: Arc::new(Semaphore::new(ROOM_BYTES)),
-            answers: AtomicUsize::new(0),
-        }
+        Self { attempt: Arc::default(), room: Arc::new(Semaphore::new(ROOM_BYTES)) }
     }
 }
 
@@ -165,16 +159,18 @@ impl Remote {
         bytes: usize,
         timeout: Duration,
     ) -> Result<(Arc<Peer>, OwnedSemaphorePermit), Error> {
+        let begin = Instant::now();
         let bytes = u32::try_from(bytes.min(ROOM_BYTES)).unwrap_or(u32::MAX);
-        let ready = async {
-            let room = link.room.clone().acquire_many_owned(bytes).await.expect("it is never closed");
-            Ok((self.peer(address, link).await?, room))
-        };
-        tokio::time::timeout(timeout, ready).await.unwrap_or_else(|_| {
-            let why = format!("no connection with room for a request within {timeout:?}");
+        let room = tokio::time::timeout(timeout, link.room.clone().acquire_many_owned(bytes)).await;
+        let room = room.map_err(|_| Error::Busy { address: address.to_owned(), within: timeout })?;
+        let room = room.expect("it is never closed");
+        let left = timeout.saturating_sub(begin.elapsed());
+        let peer = tokio::time::timeout(left, self.peer(address, link)).await.map_err(|_| {
+            let why = format!("no connection within {timeout:?}");
             let source = io::Error::new(io::ErrorKind::TimedOut, why);
-            Err(Error::Connect { address: address.to_owned(), source })
-        })
+            Error::Connect { address: address.to_owned(), source }
+        })??;
+        Ok((peer, room))
     }
 
     /// Sends a request and returns its answer, whatever the code. `write` adds fields and finishes the frame.
@@ -188,7 +184,7 @@ impl Remote {
         self.ask_large(address, code, timeout, 0, write).await
     }
 
-    /// As [`Remote::ask`] for a request of about `bytes`, which waits while too many are under way.
+    /// As [`Remote::ask`] for a send of about `bytes`, which waits while too much is under way.
     pub async fn ask_large(
         &self,
         address: &str,
@@ -200,8 +196,8 @@ impl Remote {
         let begin = Instant::now();
         let link = self.link(address);
         let (peer, _room) = self.ready(address, &link, bytes, timeout).await?;
-        let left = timeout.saturating_sub(begin.elapsed());
-        let answers = link.answers.load(Relaxed);
+        let asked = Instant::now();
+        let left = timeout.saturating_sub(asked - begin);
         let answer = match &self.credentials {
             None => peer.call(self.encoding, code, left, write).await,
             Some(credentials) => {
@@ -210,14 +206,12 @@ impl Remote {
             }
         };
         match answer {
-            Ok(reply) => {
-                link.answers.fetch_add(1, Relaxed);
-                Ok(reply)
-            }
+            Ok(reply) => Ok(reply),
             Err(CallError::TimedOut(remote, _)) => {
-                if left >= CLOSE_TIMEOUT_MIN && link.answers.load(Relaxed) == answers {
+                let waited = asked.elapsed();
+                if waited >= SILENCE_MIN && peer.silence() >= waited {
                     // Nobody is there any more, as far as we can see (`clientCloseSocketIfTimeout`).
-                    peer.close();
+                    peer.abort();
                 }
                 Err(CallError::TimedOut(remote, timeout).into())
             }
@@ -236,7 +230,7 @@ impl Remote {
         accept(address, self.ask(address, code, timeout, write).await?)
     }
 
-    /// Sends a request of about `bytes` nobody answers. While too many large ones are under way it waits.
+    /// Sends a request of about `bytes` nobody answers. While too much is under way it waits; with no bytes it does not.
     pub async fn tell(
         &self,
         address: &str,

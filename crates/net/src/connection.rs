@@ -124,6 +124,9 @@ impl<S: Service> State<S> {
         for _ in 0..READS_PER_POLL {
             self.compact();
             let closing = self.link.peer.take_pushed(&mut self.unsent, cx.waker());
+            if closing && self.link.peer.is_closed() {
+                return Poll::Ready(End::Local);
+            }
             let written = match self.poll_write(cx) {
                 Poll::Ready(Err(error)) => return Poll::Ready(End::Socket(error)),
                 written => written,
@@ -230,6 +233,7 @@ impl<S: Service> State<S> {
             return Poll::Pending;
         }
         if complete(&self.partial) {
+            self.last_traffic = Instant::now();
             let mut held = std::mem::take(&mut self.partial);
             let used = self.serve(&mut held, output, pairs);
             held.drain(..used);
@@ -246,6 +250,7 @@ impl<S: Service> State<S> {
         if count == 0 {
             return Poll::Ready(Err(End::Remote));
         }
+        self.received();
         input[..kept].copy_from_slice(&self.partial);
         let filled = kept + count;
         let used = self.serve(&mut input[..filled], output, pairs);
@@ -255,6 +260,11 @@ impl<S: Service> State<S> {
             self.partial = Vec::new();
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn received(&mut self) {
+        self.last_traffic = Instant::now();
+        self.link.peer.received(self.last_traffic);
     }
 
     /// Collects a large frame in the connection's own memory, which grows only as bytes arrive.
@@ -275,7 +285,7 @@ impl<S: Service> State<S> {
         if count == 0 {
             return Poll::Ready(Err(End::Remote));
         }
-        self.last_traffic = Instant::now();
+        self.received();
         if !complete(&self.partial) {
             return Poll::Ready(Ok(()));
         }
@@ -290,7 +300,6 @@ impl<S: Service> State<S> {
     fn serve(&mut self, bytes: &mut [u8], output: &mut Vec<u8>, pairs: &mut Pairs) -> usize {
         let Connection { peer, service, turn, limits, .. } = &self.link;
         let turn = &mut *turn.borrow_mut();
-        self.last_traffic = Instant::now();
         let mut used = 0;
         while output.len() < limits.turn_bytes && !peer.account.is_full() {
             let rest = &mut bytes[used..];

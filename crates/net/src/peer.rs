@@ -3,12 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use crate::Limits;
@@ -83,6 +84,9 @@ pub struct Peer {
     pub(crate) account: Account,
     outbox: Mutex<Outbox>,
     closed: AtomicBool,
+    opened: Instant,
+    /// When bytes came last, microseconds after `opened`.
+    received_us: AtomicU64,
     /// Whether there is work in the outbox, so that the hot path does not lock.
     has_work: AtomicBool,
     next_opaque: AtomicI32,
@@ -107,6 +111,8 @@ impl Peer {
             account: Account::new(limits, unanswered),
             outbox: Mutex::default(),
             closed: AtomicBool::new(false),
+            opened: Instant::now(),
+            received_us: AtomicU64::new(0),
             has_work: AtomicBool::new(false),
             next_opaque: AtomicI32::new(0),
             calls: Mutex::default(),
@@ -143,6 +149,18 @@ impl Peer {
     /// Our address on this connection.
     pub fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// For how long no bytes have come.
+    pub fn silence(&self) -> Duration {
+        let received = Duration::from_micros(self.received_us.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(received)
+    }
+
+    /// Notes that bytes came.
+    pub(crate) fn received(&self, now: Instant) {
+        let micros = now.duration_since(self.opened).as_micros();
+        self.received_us.store(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// True once the connection ended.
@@ -223,6 +241,11 @@ impl Peer {
         self.wake();
     }
 
+    /// Ends the connection at once: what is unsent is not written, what was put back is not done, and calls fail.
+    pub fn abort(&self) {
+        self.mark_closed();
+    }
+
     /// Lets the connection's task look at what there is to do.
     pub(crate) fn wake(&self) {
         let waker = self.outbox().waker.take();
@@ -295,11 +318,15 @@ impl Peer {
 
     pub(crate) fn mark_closed(&self) {
         self.closed.store(true, Ordering::Release);
-        let left = std::mem::replace(&mut *self.outbox(), Outbox { closing: true, ..Outbox::default() });
+        let mut left = std::mem::replace(&mut *self.outbox(), Outbox { closing: true, ..Outbox::default() });
+        let waker = left.waker.take();
         // Without the lock: work that is not done any more gives its charges back.
         drop(left);
         self.calls().clear();
         self.waiting.store(0, Ordering::Release);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {

@@ -136,9 +136,17 @@ impl Workers {
     /// # Errors
     /// The name does not resolve within three seconds, or why the last of its addresses cannot be reached.
     pub async fn dial_name<S: Service>(&self, name: &str, service: Arc<S>) -> io::Result<Arc<Peer>> {
-        let mut failure = io::Error::other(format!("{name} has no address"));
-        for address in resolve(name).await? {
-            match self.dial(address, service.clone()).await {
+        self.dial_first(&resolve(name).await?, service).await
+    }
+
+    /// Connects to the first of these addresses that answers.
+    ///
+    /// # Errors
+    /// There is none, or why the last one cannot be reached.
+    pub async fn dial_first<S: Service>(&self, addresses: &[SocketAddr], service: Arc<S>) -> io::Result<Arc<Peer>> {
+        let mut failure = io::Error::other("the name has no address");
+        for address in addresses {
+            match self.dial(*address, service.clone()).await {
                 Ok(peer) => return Ok(peer),
                 Err(error) => failure = error,
             }

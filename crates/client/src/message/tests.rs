@@ -35,7 +35,7 @@ fn records_are_read_in_order_and_decompressed() {
         let packed = compress(kind, 5, b"a longer body").unwrap();
         body.extend_from_slice(&record(&packed, sys_flag::compressed_with(kind), b""));
     }
-    let messages = decode(&body, &queue());
+    let messages = decode(&body, &queue(), 0);
     assert_eq!(messages.len(), 4);
     assert_eq!((messages[0].tag(), messages[0].message_id().as_str()), (Some("a"), "u"));
     assert!(messages[1..].iter().all(|message| message.body == b"a longer body"));
@@ -52,7 +52,7 @@ fn inner_batches_are_unwrapped() {
         let entry = wire::batch::Entry { flag: 1, body, properties: b"k\x01v\x02" };
         wire::batch::append(&mut batch, &entry).unwrap();
     }
-    let messages = decode(&record(&batch, sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP, b""), &queue());
+    let messages = decode(&record(&batch, sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP, b""), &queue(), 0);
     let read: Vec<_> = messages.iter().map(|message| (message.queue_offset, &message.body[..])).collect();
     assert_eq!(read, [(0, &b"x"[..]), (1, b"y")]);
     assert_eq!(messages[1].property("k"), Some("v"));
@@ -66,6 +66,6 @@ fn a_message_that_cannot_be_read_is_passed_over_and_reading_ends_where_records_d
     body.extend_from_slice(&record(b"two", 0, b""));
     body.extend_from_slice(&[0; 40]);
     body.extend_from_slice(&record(b"hidden", 0, b""));
-    let bodies: Vec<_> = decode(&body, &queue()).into_iter().map(|message| message.body).collect();
+    let bodies: Vec<_> = decode(&body, &queue(), 0).into_iter().map(|message| message.body).collect();
     assert_eq!(bodies, [b"one", b"two"]);
 }

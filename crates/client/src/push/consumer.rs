@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use wire::body::{CheckClientBody, ConsumeFromWhere, ConsumeType, ConsumerData, MessageModel};
 use wire::codes::request;
 use wire::json;
@@ -232,6 +233,9 @@ impl State {
         let _alive = self.background.lock().await;
         let mut rebalance_at = after(first);
         let mut commit = interval(COMMIT_INTERVAL);
+        commit.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // It waits for brokers that cannot be reached, and nothing else waits for it.
+        let mut told = JoinSet::new();
         let mut renewal = interval(orderly::RENEWAL);
         renewal.reset();
         loop {
@@ -239,10 +243,11 @@ impl State {
                 () = self.ended.notified() => return,
                 () = sleep_until(rebalance_at) => rebalance_at = after(self.rebalance().await),
                 () = self.members_changed.notified() => rebalance_at = after(self.rebalance().await),
-                _ = commit.tick() => {
+                _ = commit.tick(), if told.is_empty() => {
                     let assigned = self.assigned().clone();
-                    self.commit(&assigned, false).await;
+                    told = self.begin_commit(&assigned, false);
                 }
+                Some(_) = told.join_next() => {}
                 _ = renewal.tick(), if self.shared.needs_locks() => self.renew().await,
                 Some(asked) = questions.recv() => self.answer(asked).await,
             }
@@ -261,3 +266,6 @@ fn after(again: Again) -> Instant {
     };
     Instant::now() + pause
 }
+
+#[cfg(test)]
+mod tests;

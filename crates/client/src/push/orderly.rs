@@ -45,6 +45,11 @@ impl Assigned {
         self.locked_ms.store(crate::clock::now_ms(), Ordering::Relaxed);
     }
 
+    /// Notes that the lock is lost.
+    pub fn disown(&self) {
+        self.line().owned_until = None;
+    }
+
     /// True while the lock counts.
     pub fn is_owned(&self, now: Instant) -> bool {
         self.line().owned_until.is_some_and(|until| now < until)

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
+use tokio::task::JoinSet;
 use wire::body::MessageModel;
 
 /// When to look at the queues again.
@@ -17,7 +18,7 @@ use wire::body::MessageModel;
 pub(super) enum Again {
     /// At the next interval.
     Sometime,
-    /// Some queues of ours are still with others.
+    /// Some queues of ours are still locked by others.
     Soon,
 }
 
@@ -93,15 +94,15 @@ impl State {
             }
             return Again::Sometime;
         }
-        if !missing.is_empty() {
-            for (queue, is_held) in self.shared.client.lock(&self.shared.config.group, &missing).await {
-                if is_held {
-                    self.take(queue, now).await;
-                }
+        let mut again = Again::Sometime;
+        for (queue, is_held) in self.shared.client.lock(&self.shared.config.group, &missing).await {
+            if is_held {
+                self.take(queue, now).await;
+            } else {
+                again = Again::Soon;
             }
         }
-        let has_all = share.iter().all(|queue| self.assigned().contains_key(queue));
-        if has_all { Again::Sometime } else { Again::Soon }
+        again
     }
 
     /// Begins to read a queue whose lock, if it needs one, was given at `locked`.
@@ -133,6 +134,8 @@ impl State {
                 state.leave(&assigned).await;
                 state.leaving.lock().expect("short section").remove(&assigned.queue);
                 state.left.notify_one();
+                // It may be ours again.
+                state.members_changed.notify_one();
             };
             if self.shared.client.inner.remote.workers.spawn(0, leave).is_err() {
                 // The client has ended; the lock expires.
@@ -141,7 +144,7 @@ impl State {
         }
     }
 
-    /// Waits until the listener is out of a queue, stores its offset and unlocks it.
+    /// Waits until the listener is out of a queue, stores its offset and unlocks it if it is ours.
     async fn leave(&self, assigned: &Arc<Assigned>) {
         let Shared { client, config, .. } = &*self.shared;
         let _listener_is_out = assigned.consuming.lock().await;
@@ -169,9 +172,10 @@ impl State {
                 None if state.is_owned(Instant::now()) => {}
                 _ => {
                     tracing::warn!(queue = state.name(), "the lock of a queue is lost");
-                    state.drop_queue();
+                    state.disown();
                     self.assigned().remove(&queue);
-                    self.members_changed.notify_one();
+                    // It is taken again when the listener is out of it.
+                    self.give_up([(queue, state)].into()).await;
                 }
             }
         }
@@ -196,27 +200,28 @@ impl State {
         Ok(Window::new(offset))
     }
 
-    /// Tells brokers all offsets, also those that did not move: what nobody answers may be lost on its way
-    /// (`RemoteBrokerOffsetStore.persistAll`). With `sure` waits until they have them.
+    /// Stores the offsets of queues; with `sure` brokers say that they have them.
     pub async fn commit(&self, assigned: &Queues, sure: bool) {
-        let Shared { client, config, .. } = &*self.shared;
-        if config.model == MessageModel::Broadcasting {
-            return self.commit_locally(assigned);
+        let mut calls = self.begin_commit(assigned, sure);
+        while calls.join_next().await.is_some() {}
+    }
+
+    /// Begins to tell brokers all offsets, also those that did not move: what nobody answers may be lost on its way
+    /// (`RemoteBrokerOffsetStore.persistAll`). A task for each broker: one that cannot be reached holds up no other.
+    pub fn begin_commit(&self, assigned: &Queues, sure: bool) -> JoinSet<()> {
+        let mut calls = JoinSet::new();
+        if self.shared.config.model == MessageModel::Broadcasting {
+            self.commit_locally(assigned);
+            return calls;
         }
+        let mut brokers: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (queue, state) in assigned {
-            if self.shared.needs_locks() && !state.is_owned(Instant::now()) {
-                // Somebody else may have it, and be further.
-                continue;
-            }
-            let stored = if sure {
-                client.commit_offset(&config.group, queue, state.committable()).await
-            } else {
-                client.tell_offset(&config.group, queue, state.committable()).await
-            };
-            if let Err(error) = stored {
-                tracing::warn!(%error, queue = name_of(queue), "the offset could not be stored");
-            }
+            brokers.entry(&queue.broker_name).or_default().push((state.clone(), state.is_dropped()));
         }
+        for queues in brokers.into_values() {
+            calls.spawn(commit_at(self.shared.clone(), queues, sure));
+        }
+        calls
     }
 
     fn commit_locally(&self, assigned: &Queues) {
@@ -236,5 +241,29 @@ impl State {
     /// How far a broadcasting consumer is.
     pub fn local(&self) -> MutexGuard<'_, BTreeMap<MessageQueue, i64>> {
         self.local.lock().expect("short section")
+    }
+}
+
+/// Stores the offsets of queues of one broker, each with whether it was given up before.
+async fn commit_at(shared: Arc<Shared>, queues: Vec<(Arc<Assigned>, bool)>, sure: bool) {
+    let Shared { client, config, .. } = &*shared;
+    for (state, was_dropped) in queues {
+        let is_lost = shared.needs_locks() && !state.is_owned(Instant::now());
+        if is_lost || state.is_dropped() != was_dropped {
+            // Somebody else may have it, and be further; whoever gave it up meanwhile has stored its offset.
+            continue;
+        }
+        let stored = if sure {
+            client.commit_offset(&config.group, &state.queue, state.committable()).await
+        } else {
+            client.tell_offset(&config.group, &state.queue, state.committable()).await
+        };
+        if let Err(error) = stored {
+            tracing::warn!(%error, queue = state.name(), "the offset could not be stored");
+            if matches!(error, Error::Connect { .. } | Error::Call(_)) {
+                // The broker's other queues would not fare better.
+                return;
+            }
+        }
     }
 }

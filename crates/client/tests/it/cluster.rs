@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 use wire::body::{
-    BrokerData, ConsumerListByGroup, HeartbeatData, MessageQueue, QueryAssignmentResponseBody,
-    QueueAssignment, QueueData, TopicRouteData,
+    BrokerData, ConsumerListByGroup, HeartbeatData, LockBatchBody, LockBatchResponseBody, MessageQueue,
+    QueryAssignmentResponseBody, QueueAssignment, QueueData, TopicRouteData,
 };
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -63,6 +63,10 @@ pub struct State {
     /// Log offsets that cannot be sent back, and how often that was tried.
     pub unreturnable: BTreeSet<i64>,
     pub refused_back: usize,
+    /// How often somebody asked for the members of a group.
+    pub lists: usize,
+    /// No queue is locked for anybody.
+    pub refuses_locks: bool,
     /// The next send waits until the other end is gone, and everything with it.
     pub gate: Option<mpsc::Receiver<()>>,
 }
@@ -198,6 +202,7 @@ impl Service for Broker {
                 done.write(out, b"");
             }
             request::GET_CONSUMER_LIST_BY_GROUP => {
+                state.lists += 1;
                 let members = state.members.get(text("consumerGroup"));
                 let ids = members.into_iter().flat_map(|members| members.keys().cloned()).collect();
                 done.write(out, &json::to_vec(&ConsumerListByGroup { consumer_id_list: ids }));
@@ -237,6 +242,12 @@ impl Service for Broker {
                 let message_queue_assignments = Some(vec![assigned]);
                 done.write(out, &json::to_vec(&QueryAssignmentResponseBody { message_queue_assignments }));
             }
+            request::LOCK_BATCH_MQ => {
+                let asked: LockBatchBody = json::from_slice(command.body).unwrap();
+                let lock_ok_mq_set = if state.refuses_locks { Vec::new() } else { asked.mq_set };
+                done.write(out, &json::to_vec(&LockBatchResponseBody { lock_ok_mq_set }));
+            }
+            request::UNLOCK_BATCH_MQ => done.write(out, b""),
             request::END_TRANSACTION => {
                 let offset = command.fields.need_number("tranStateTableOffset").unwrap();
                 let decision = command.fields.need_number("commitOrRollback").unwrap();

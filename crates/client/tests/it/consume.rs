@@ -1,7 +1,7 @@
 //! Pulling and push consumption.
 
-use crate::block_on;
 use crate::cluster::{Cluster, QUEUES};
+use crate::{block_on, until};
 use client::{
     Allocation, Client, Config, From, Message, MessageModel, MessageQueue, PopConfig, PopConsumer, Producer,
     ProducerConfig, PullConsumer, PullRequest, PullStatus, PushConfig, PushConsumer, Verdict,
@@ -53,15 +53,6 @@ async fn take(receiver: &mut UnboundedReceiver<String>, count: usize) -> BTreeSe
         taken.insert(receiver.recv().await.unwrap().parse().unwrap());
     }
     taken
-}
-
-/// Waits for what must come.
-async fn until(holds: impl AsyncFn() -> bool) {
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    while !holds().await {
-        assert!(std::time::Instant::now() < end, "not within a minute");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 fn first(config: PushConfig) -> PushConfig {
@@ -417,6 +408,56 @@ fn a_broker_that_is_gone_is_not_asked_for_pops_over_and_over() {
             failures += usize::from(consumer.pop(Duration::from_millis(100)).await.is_err());
         }
         assert!((1..=2).contains(&failures), "{failures} failures");
+        consumer.shutdown().await;
+        client.shutdown();
+    });
+}
+
+#[test]
+fn a_broker_that_is_gone_does_not_keep_a_reader_from_waiting() {
+    let cluster = Cluster::start();
+    cluster.state().elsewhere.insert("a".to_owned(), cluster.address.to_string());
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    block_on(async {
+        let client = client(&cluster);
+        let consumer = PullConsumer::new(&client, "g", "*");
+        let queues = [MessageQueue::new("T", "a", 0), MessageQueue::new("T", "b", 1)];
+        consumer.assign(&queues).await.unwrap();
+        cluster.state().elsewhere.insert("a".to_owned(), gone.to_string());
+        client.refresh_route("T").await.unwrap();
+        let begin = Instant::now();
+        for _ in 0..2 {
+            until(async || consumer.poll(Duration::from_millis(100)).await.is_err()).await;
+        }
+        assert!(begin.elapsed() >= Duration::from_secs(2), "{:?}", begin.elapsed());
+        // The other broker's messages come all the same.
+        let producer = Producer::new(&client, ProducerConfig::new("pg"));
+        producer.send_to(&queues[1], &Message::new("T", "7")).await.unwrap();
+        until(async || {
+            let messages = consumer.poll(Duration::from_millis(100)).await.unwrap_or_default();
+            messages.first().is_some_and(|message| message.body == b"7")
+        })
+        .await;
+        client.shutdown();
+    });
+}
+
+#[test]
+fn a_member_in_order_does_not_turn_while_a_broker_is_gone() {
+    let cluster = Cluster::start();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    cluster.state().elsewhere.insert("a".to_owned(), gone.to_string());
+    block_on(async {
+        let client = client(&cluster);
+        let config = first(PushConfig::new("g", "T", "*"));
+        let consumer = PushConsumer::start_orderly(&client, config, |_| Verdict::Done).await.unwrap();
+        let of_topic = || consumer.queues().iter().filter(|queue| queue.topic == "T").count();
+        until(async || of_topic() == QUEUES as usize).await;
+        let before = cluster.state().lists;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        // One for each topic because the member itself has come.
+        let lists = cluster.state().lists - before;
+        assert!(lists <= 4, "asked {lists} times for the members");
         consumer.shutdown().await;
         client.shutdown();
     });

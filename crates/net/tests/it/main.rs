@@ -307,13 +307,16 @@ fn any_address_means_both_families_and_peers_keep_their_own() {
 #[test]
 fn every_address_of_a_name_is_tried() {
     let (workers, address, _) = served(Limits::default());
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     block_on(async {
         let found = net::resolve(&format!("localhost:{}", address.port())).await.unwrap();
-        assert!(found.is_sorted_by_key(SocketAddr::is_ipv6), "{found:?}");
-        let name = format!("localhost:{}", address.port());
-        let peer = workers.dial_name(&name, Arc::new(Probe::default())).await.unwrap();
-        assert_eq!(peer.remote(), address);
-        assert!(workers.dial_name("nobody.invalid:1", Arc::new(Probe::default())).await.is_err());
+        assert!(found.contains(&address) && found.is_sorted_by_key(SocketAddr::is_ipv6), "{found:?}");
+        let dial = |addresses: Vec<SocketAddr>| {
+            let workers = workers.clone();
+            async move { workers.dial_first(&addresses, Arc::new(Probe::default())).await }
+        };
+        assert_eq!(dial(vec![nobody, address]).await.unwrap().remote(), address);
+        assert!(dial(vec![nobody]).await.is_err() && dial(Vec::new()).await.is_err());
     });
     workers.shutdown();
 }
@@ -415,5 +418,51 @@ fn a_connection_that_ends_gives_back_what_its_requests_were_charged_with() {
     let mut next = TcpStream::connect(address).unwrap();
     next.write_all(&(0..4).flat_map(|opaque| request(SLOW, opaque, b"")).collect::<Vec<_>>()).unwrap();
     until(|| probe.slow.lock().unwrap().len() == 4);
+    workers.shutdown();
+}
+
+#[test]
+fn an_aborted_connection_ends_without_what_is_unsent() {
+    let workers = Workers::start("probe", 1, Limits::default()).unwrap();
+    let probe = Arc::new(Probe::default());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // More than the buffers of both sockets take.
+    let bytes = vec![0; 48 << 20];
+    block_on(async {
+        let peer = workers.dial(address, probe.clone()).await.unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        peer.push(|out| out.extend_from_slice(&bytes)).unwrap();
+        let kept = Arc::new(());
+        let work = kept.clone();
+        peer.put_back(Box::new(move |_, _| drop(work))).unwrap();
+        let minute = Duration::from_secs(60);
+        let call = peer.call(Encoding::Json, SILENT, minute, |writer| writer.finish(b""));
+        peer.abort();
+        assert_eq!(call.await.unwrap_err(), CallError::Closed(address));
+        assert!(peer.is_closing() && peer.push(|_| {}).is_err());
+        assert_eq!(Arc::strong_count(&kept), 1, "what was put back is gone");
+        let mut rest = vec![0; bytes.len()];
+        let mut read = 0;
+        while let Ok(count @ 1..) = stream.read(&mut rest) {
+            read += count;
+        }
+        assert!(read < bytes.len(), "all of it was written");
+        until(|| probe.closed.load(Ordering::SeqCst) == 1);
+    });
+    workers.shutdown();
+}
+
+#[test]
+fn a_connection_knows_for_how_long_nothing_came() {
+    let (workers, address, _) = served(Limits::default());
+    block_on(async {
+        let peer = workers.dial(address, Arc::new(Probe::default())).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(peer.silence() >= Duration::from_millis(20));
+        let begin = std::time::Instant::now();
+        peer.call(Encoding::Json, ECHO, Duration::from_secs(10), |writer| writer.finish(b"")).await.unwrap();
+        assert!(peer.silence() <= begin.elapsed());
+    });
     workers.shutdown();
 }
