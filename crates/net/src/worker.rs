@@ -143,7 +143,11 @@ impl Workers {
     ///
     /// # Errors
     /// There is none, or why the last one cannot be reached.
-    pub async fn dial_first<S: Service>(&self, addresses: &[SocketAddr], service: Arc<S>) -> io::Result<Arc<Peer>> {
+    pub async fn dial_first<S: Service>(
+        &self,
+        addresses: &[SocketAddr],
+        service: Arc<S>,
+    ) -> io::Result<Arc<Peer>> {
         let mut failure = io::Error::other("the name has no address");
         for address in addresses {
             match self.dial(*address, service.clone()).await {
