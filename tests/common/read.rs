@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wire::codes::{request, response};
-use wire::header::{PullHeader, pull_flag};
 use wire::properties;
 use wire::record::RecordView;
 
@@ -70,16 +69,12 @@ pub struct Page {
     pub max: i64,
 }
 
-/// Consumer group of everything that is read; each pull commits the offset it begins at.
+/// Consumer group of everything that is read.
 const GROUP: &str = "CG-judge";
 
 /// Pulls once, without waiting for messages.
 pub fn page(connection: &mut Connection, topic: &str, queue: usize, offset: i64) -> io::Result<Page> {
-    let header = PullHeader {
-        sys_flag: pull_flag::SUBSCRIPTION | pull_flag::COMMIT_OFFSET,
-        commit_offset: offset,
-        ..pull_header(GROUP, topic, queue as i32, offset)
-    };
+    let header = pull_header(GROUP, topic, queue as i32, offset);
     let opaque = connection.ask(request::PULL_MESSAGE, |writer| header.write(writer), &[])?;
     let answer = connection.answer(opaque)?;
     let known = [response::SUCCESS, response::PULL_NOT_FOUND, response::PULL_OFFSET_MOVED];
@@ -117,6 +112,18 @@ fn is_rebuilding(text: &str) -> bool {
 
 /// How long building them again may take.
 const REBUILD_PATIENCE: Duration = Duration::from_secs(30);
+
+fn commit(connection: &mut Connection, topic: &str, queue: usize, offset: i64) -> io::Result<()> {
+    let opaque = connection.ask(
+        request::UPDATE_CONSUMER_OFFSET,
+        |writer| {
+            let writer = writer.text("consumerGroup", GROUP).text("topic", topic);
+            writer.number("queueId", queue).number("commitOffset", offset)
+        },
+        &[],
+    )?;
+    connection.answer(opaque).map(drop)
+}
 
 /// The offsets the server has of the readers of the first `queues` queues; 0 where it has none.
 pub fn committed(connection: &mut Connection, topic: &str, queues: usize) -> io::Result<Vec<i64>> {
@@ -174,6 +181,10 @@ pub fn follow(connection: &mut Connection, topic: &str, from: &[i64], stop: &Ato
             let Ok(page) = page(connection, topic, queue, *offset) else { return reads };
             if !page.reads.is_empty() {
                 *offset = page.next;
+                // At once, so that it may be on disk before the messages are.
+                if commit(connection, topic, queue, page.next).is_err() {
+                    return reads;
+                }
             }
             reads.extend(page.reads);
         }

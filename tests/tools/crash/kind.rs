@@ -90,8 +90,8 @@ impl Kind {
         // A planted bug must not be saved by a flush that came by chance.
         let is_planted = self.planted != Planted::Nothing;
         let interval = if is_planted { 60_000 } else { self.flush_interval.as_millis() };
-        // Offsets that are saved make the log be flushed; in every second store they are all the time.
-        let offsets = if is_planted || self.seed.is_multiple_of(2) { 60_000 } else { 20 };
+        // Offsets that are saved make the log be flushed; in half of the stores of each kind they are all the time.
+        let offsets = if is_planted || (self.seed / 4).is_multiple_of(2) { 60_000 } else { 20 };
         vec![
             format!("flushDiskType={mode}"),
             format!("flushIntervalCommitLog={interval}"),
