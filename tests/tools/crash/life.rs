@@ -93,7 +93,9 @@ impl<'a> Life<'a> {
         let mut server = self.setup.start()?;
         create_topic(&server, self.kind.queues)?;
         let mut passed = 0;
+        let mut done = 0;
         for round in 0..cuts {
+            done = round + 1;
             let before = self.violations();
             let last = round + 1 == cuts;
             server = self.cut(server, round, last)?;
@@ -112,7 +114,7 @@ impl<'a> Life<'a> {
         self.wrong.extend(wrong);
         server.kill9();
         let text = format!(
-            "{}: {cuts} cuts, {} more of starts, {} rebuilds compared: {}; {delayed}; restart {}",
+            "{}: {done} cuts, {} more of starts, {} rebuilds compared: {}; {delayed}; restart {}",
             self.kind,
             self.recovery_cuts,
             self.rebuilds,
@@ -120,7 +122,7 @@ impl<'a> Life<'a> {
             spread(&mut self.restarts),
         );
         let violations = self.wrong.iter().chain(self.judge.violations().1).cloned().collect();
-        Ok(Outcome { passed, cuts: cuts + self.recovery_cuts, text, violations })
+        Ok(Outcome { passed, cuts: done + self.recovery_cuts, text, violations })
     }
 
     fn violations(&self) -> u64 {

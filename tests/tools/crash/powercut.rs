@@ -15,8 +15,8 @@ use crate::{Options, Tally};
 const CUTS_PER_STORE: u64 = 16;
 /// Stores at least, so that a short run sees both file systems and flush modes twice.
 const STORES_MIN: u64 = 8;
-/// Cuts after which a planted bug must have been noticed.
-const PLANTED_CUTS: u64 = 40;
+/// Cuts after which a planted bug must have been noticed. A torn record shows in every fifth cut or so.
+const PLANTED_CUTS: u64 = 200;
 /// Violations after which the rest of a store says nothing new.
 const ENOUGH: u64 = 1000;
 /// Size of the images; they are sparse.
@@ -80,7 +80,8 @@ fn plant(options: &Options, bench: &mut Bench, file_system: FileSystem, tally: &
                 tally.failed += 1;
             }
             Ok((outcome, _)) => {
-                println!("powercut: planted {planted:?} noticed: {}", outcome.violations[0]);
+                let (cuts, first) = (outcome.cuts, &outcome.violations[0]);
+                println!("powercut: planted {planted:?} noticed after {cuts} cuts: {first}");
                 tally.passed += 1;
             }
             // A pull that is refused for good is noticed as well as a wrong one.
