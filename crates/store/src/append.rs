@@ -60,8 +60,8 @@ impl Shared {
         if batch.has_multi {
             multi::write_offsets(batch);
         }
-        if let Some(item) = batch.items.iter().find(|item| item.queue.is_removed()) {
-            return Err(AppendError::Removed { topic: item.queue.topic().to_owned() });
+        if let Some(queue) = batch.items.iter().flat_map(Item::queues).find(|queue| queue.is_removed()) {
+            return Err(AppendError::Removed { topic: queue.topic().to_owned() });
         }
         let (mut runs, end) = self.lay_out(batch, start)?;
         let store_timestamp = now_ms.max(appender.store_timestamp);

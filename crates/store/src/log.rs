@@ -5,6 +5,7 @@ mod removal;
 
 use crate::config::Config;
 use crate::disk::{Disk, DiskFile, Space};
+use crate::error::is_lack;
 use crate::queue::files::file_name;
 use crate::wake::lock;
 use std::io::{self, ErrorKind};
@@ -107,24 +108,40 @@ impl Log {
         let end = self.capacity_end();
         assert!(base.is_multiple_of(self.segment_bytes), "files start at multiples of their size");
         assert!(base == end || self.read().is_empty(), "files are made in order");
-        let directory = self.places.of(base / self.segment_bytes);
+        let directory = self.directory_of(base / self.segment_bytes)?;
         let path = directory.join(file_name(base));
-        let file = self.make(directory, &path)?;
+        // The next try may be in another directory, and the name must not be in both.
+        let file = self.make(directory, &path).inspect_err(|_| drop(self.disk.remove(&path)))?;
         let segment = Arc::new(Segment { base, path, file, written_ahead: AtomicU64::new(0) });
         self.write().push(segment.clone());
         Ok(segment)
     }
 
-    /// Makes a file under another name beside the directory and renames it when it has its full size: a
-    /// power cut in between must not leave a file of a wrong size, with which nobody would open the store.
-    fn make(&self, directory: &Path, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        // Trying to reserve more than there is would fill the disk first.
+    /// Where the file with this number is made: in the directory whose turn it is, or while that has no room in another one.
+    fn directory_of(&self, number: u64) -> io::Result<&Path> {
+        let turn = self.places.of(number);
+        let Err(error) = self.check_room(turn) else { return Ok(turn) };
+        if !is_lack(&error) {
+            return Err(error);
+        }
+        let mut others = self.places.writable().iter().map(PathBuf::as_path).filter(|other| *other != turn);
+        others.find(|other| self.check_room(other).is_ok()).ok_or(error)
+    }
+
+    /// Refuses a directory that cannot hold a file: trying to reserve more than there is would fill the disk first.
+    fn check_room(&self, directory: &Path) -> io::Result<()> {
         let usage = self.disk.usage(directory)?;
         if usage.total > 0 && usage.available < self.segment_bytes {
             let (found, needed) = (usage.available, self.segment_bytes);
             let text = format!("{} has {found} bytes left, a file takes {needed}", directory.display());
             return Err(io::Error::new(ErrorKind::StorageFull, text));
         }
+        Ok(())
+    }
+
+    /// Makes a file under another name beside the directory and renames it when it has its full size: a
+    /// power cut in between must not leave a file of a wrong size, with which nobody would open the store.
+    fn make(&self, directory: &Path, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let beside = places::beside(directory);
         self.disk.remove(&beside)?;
         let file = self.disk.create(&beside, self.segment_bytes, Space::Reserved)?;

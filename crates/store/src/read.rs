@@ -312,12 +312,12 @@ impl Shared {
         let mut first = max;
         while low < high {
             let middle = low + (high - low) / 2;
-            let next = queue.next_message(QueueOffset::new(middle), QueueOffset::new(high))?;
-            let Some((at, unit)) = next else {
+            let next = self.next_stored(queue, QueueOffset::new(middle), QueueOffset::new(high))?;
+            let Some((at, stored)) = next else {
                 high = middle;
                 continue;
             };
-            let before = match self.store_time_of(unit)? {
+            let before = match stored {
                 None => true,
                 Some(stored) if boundary == Boundary::Lower => stored < time_ms,
                 Some(stored) => stored <= time_ms,
@@ -335,6 +335,33 @@ impl Shared {
             return self.first_of_record(queue, min, if is_last { max - 1 } else { found });
         }
         Ok(QueueOffset::new(found))
+    }
+
+    /// The first message in a range whose store time can be believed, and that time; `None` for one that has expired.
+    /// Damaged ones are passed over like blank places: a wrong time would lead a search astray.
+    fn next_stored(
+        &self,
+        queue: &Queue,
+        mut from: QueueOffset,
+        end: QueueOffset,
+    ) -> Result<Option<(QueueOffset, Option<i64>)>, ReadError> {
+        let mut record = Vec::new();
+        while let Some((at, unit)) = queue.next_message(from, end)? {
+            record.clear();
+            let read = self.record_at(unit.log_offset, &mut record, false);
+            if unit.log_offset.get() < self.log.min() {
+                return Ok(Some((at, None)));
+            }
+            match read {
+                // A whole record has one.
+                Ok(_) => return Ok(Some((at, peek_store_timestamp(&record)))),
+                // A wrong length or unit leads out of the log.
+                Err(ReadError::Range { .. } | ReadError::Record { .. } | ReadError::Damaged(_)) => {}
+                Err(error) => return Err(error),
+            }
+            from = at + 1;
+        }
+        Ok(None)
     }
 
     /// Number of the first message of the record a message is in, from `min` on.

@@ -86,6 +86,11 @@ impl Item {
     pub(crate) fn count(&self) -> u16 {
         self.numbered.map_or(1, |numbered| numbered.count)
     }
+
+    /// The queues it is a message of.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        std::iter::once(&self.queue).chain(self.multi.iter().flat_map(Multi::queues))
+    }
 }
 
 /// A reusable collection of messages that are appended together. Made by [`crate::Store::batch`].

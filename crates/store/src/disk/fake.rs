@@ -8,7 +8,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What goes wrong, and how full the disk is and how late. All off by default; changed with [`FakeDisk::faults`].
@@ -98,6 +98,11 @@ impl FakeDisk {
         }
     }
 
+    fn is_there(&self, directory: &Path) -> bool {
+        let state = lock(&self.state);
+        state.directories.contains(directory) || state.names.keys().any(|path| path.starts_with(directory))
+    }
+
     /// An empty disk that loses data in pages of this size.
     #[must_use]
     pub fn new(page_bytes: usize) -> Self {
@@ -107,6 +112,13 @@ impl FakeDisk {
     /// Changes what goes wrong from now on.
     pub fn faults(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut lock(&self.faults));
+    }
+
+    /// Lets all reads of a file fail, or again succeed.
+    pub fn set_unreadable(&self, path: &Path, unreadable: bool) {
+        if let Some(file) = lock(&self.state).names.get(path) {
+            file.unreadable.store(unreadable, Ordering::Relaxed);
+        }
     }
 
     /// The disk as it is found after the power went away now. This one stays as it is, so a store that is
@@ -253,6 +265,9 @@ impl Disk for FakeDisk {
 
     fn usage(&self, path: &Path) -> io::Result<Usage> {
         const TERABYTE: u64 = 1 << 40;
+        if !self.is_there(path) {
+            return Err(ErrorKind::NotFound.into());
+        }
         let empty = Usage { device: 0, total: TERABYTE, free: TERABYTE, available: TERABYTE };
         let faults = lock(&self.faults);
         let set = faults.usage.iter().rev().find(|(above, _)| path.starts_with(above));
@@ -314,6 +329,7 @@ struct FakeFile {
     page_bytes: usize,
     data: Mutex<Data>,
     modified_ms: AtomicI64,
+    unreadable: AtomicBool,
     faults: Arc<Mutex<Faults>>,
 }
 
@@ -321,13 +337,15 @@ impl FakeFile {
     fn new(page_bytes: usize, faults: Arc<Mutex<Faults>>) -> Self {
         let data = Data { current: Vec::new(), durable: Vec::new(), dirty: BTreeSet::new() };
         let modified_ms = AtomicI64::new(lock(&faults).now_ms);
-        Self { page_bytes, data: Mutex::new(data), modified_ms, faults }
+        let unreadable = AtomicBool::new(false);
+        Self { page_bytes, data: Mutex::new(data), modified_ms, unreadable, faults }
     }
 
     fn with_content(&self, content: Vec<u8>, faults: Arc<Mutex<Faults>>) -> Self {
         let data = Data { current: content.clone(), durable: content, dirty: BTreeSet::new() };
         let modified_ms = AtomicI64::new(self.modified_ms.load(Ordering::Relaxed));
-        Self { page_bytes: self.page_bytes, data: Mutex::new(data), modified_ms, faults }
+        let unreadable = AtomicBool::new(false);
+        Self { page_bytes: self.page_bytes, data: Mutex::new(data), modified_ms, unreadable, faults }
     }
 
     fn copy(&self, faults: Arc<Mutex<Faults>>) -> Self {
@@ -372,6 +390,9 @@ fn position(at: u64) -> usize {
 
 impl DiskFile for FakeFile {
     fn read_at(&self, target: &mut [u8], at: u64) -> io::Result<()> {
+        if self.unreadable.load(Ordering::Relaxed) {
+            return Err(io::Error::other("injected read error"));
+        }
         let data = lock(&self.data);
         let source = data.current.get(position(at)..position(at) + target.len());
         target.copy_from_slice(source.ok_or(io::Error::from(ErrorKind::UnexpectedEof))?);

@@ -4,9 +4,9 @@
 use super::Filling;
 use super::current::Entry;
 use super::keys::{Keys, is_keyed, seed_of};
+use super::run::Stopped;
 use crate::log::Segment;
 use crate::store::Shared;
-use std::io;
 use std::sync::atomic::Ordering;
 use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RecordError, RecordView, peek};
 use wire::units::LogOffset;
@@ -27,7 +27,7 @@ struct Passed {
 
 impl Shared {
     /// Indexes a piece of the log between `filling.next` and `end`, at least one record.
-    pub(super) fn catch_up(&self, filling: &mut Filling, end: u64) -> io::Result<()> {
+    pub(super) fn catch_up(&self, filling: &mut Filling, end: u64) -> Result<(), Stopped> {
         let Some(segment) = self.log.segment_of(filling.next) else {
             // Deleted meanwhile; what lies behind the last file was never written.
             filling.next = self.log.min().max(filling.next);
@@ -43,7 +43,7 @@ impl Shared {
         let mut wanted = CHUNK_BYTES;
         let passed = loop {
             let mut bytes = vec![0; wanted.min(usize::try_from(left).unwrap_or(usize::MAX))];
-            segment.file.read_at(&mut bytes, at)?;
+            segment.file.read_at(&mut bytes, at).map_err(Stopped::Log)?;
             let passed = self.keys_in(&bytes, &segment, filling, &mut entries);
             match passed.needed.filter(|needed| passed.bytes == 0 && *needed > bytes.len()) {
                 Some(needed) if needed as u64 <= left.min(RECORD_BYTES_MAX) => wanted = needed,

@@ -225,7 +225,7 @@ impl KeyIndex {
         Ok(count)
     }
 
-    /// After an error of the disk: what is in memory is forgotten, and after a pause the files are looked at again.
+    /// After an error with the index files: what is in memory is forgotten, and after a pause they are looked at again.
     pub(super) fn rest(&self, filling: &mut Filling, error: &io::Error) {
         let full = crate::error::is_lack(error);
         let pause_ms = filling.pause.as_millis() as u64;
@@ -235,8 +235,14 @@ impl KeyIndex {
             filling.damaged = filling.current.take().map(|current| current.name).or(filling.damaged.take());
         }
         filling.current = None;
-        filling.stage = Stage::Resting(std::time::Instant::now() + filling.pause);
-        filling.pause = (filling.pause * 2).min(super::PAUSE_MAX);
+        filling.stage = Stage::Resting(filling.pause());
+    }
+
+    /// After the log could not be read: it is tried again after a pause.
+    pub(super) fn wait_for_log(&self, filling: &mut Filling, error: &io::Error) {
+        let pause_ms = filling.pause.as_millis() as u64;
+        tracing::warn!(%error, pause_ms, "the log cannot be read for the key index; messages are found by key later");
+        filling.stage = Stage::Waiting(filling.pause());
     }
 
     /// A search found something in a file that cannot have been written.

@@ -22,7 +22,7 @@
 //! moment of this finds every key. After a crash of ours the slots are found again from the items that the header counts.
 //!
 //! The index is derived. When it cannot be written, appends go on; the thread starts over after a pause, and what is
-//! damaged is removed and read from the log again.
+//! damaged is removed and read from the log again. When the log cannot be read, the thread tries again after a pause.
 
 mod catch_up;
 mod current;
@@ -111,8 +111,10 @@ enum Stage {
     /// The files are looked at when somebody needs them.
     Unloaded,
     Ready,
-    /// The disk refused; until then nothing is tried.
+    /// The disk refused; until then nothing is tried, and then the files are looked at again.
     Resting(Instant),
+    /// The log cannot be read; until then nothing is tried. The files are as good as before.
+    Waiting(Instant),
 }
 
 impl KeyIndex {
@@ -163,6 +165,13 @@ impl KeyIndex {
 }
 
 impl Filling {
+    /// The end of a pause that begins now; the next one is longer.
+    fn pause(&mut self) -> Instant {
+        let until = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        until
+    }
+
     /// Lets the headers say their ends, as far as the checkpoint knows of them.
     fn tell(&mut self, end: End) -> io::Result<()> {
         while let Some(finished) = self.untold.first().filter(|first| first.header.end_offset <= end.offset) {

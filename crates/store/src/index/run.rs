@@ -35,6 +35,20 @@ pub(super) enum Round {
     Resting(Instant),
 }
 
+/// What stopped a round of filling.
+pub(super) enum Stopped {
+    /// An index file.
+    File(io::Error),
+    /// The log.
+    Log(io::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
 impl Shared {
     /// The thread.
     pub(crate) fn run_index(&self) {
@@ -70,17 +84,23 @@ impl Shared {
         let filling = &mut *lock(&self.index.filling);
         match self.fill_some(filling) {
             Ok(round) => round,
-            Err(error) => {
-                self.index.rest(filling, &error);
+            Err(stopped) => {
+                match stopped {
+                    Stopped::File(error) => self.index.rest(filling, &error),
+                    Stopped::Log(error) => self.index.wait_for_log(filling, &error),
+                }
                 Round::Resting(Instant::now() + filling.pause)
             }
         }
     }
 
-    fn fill_some(&self, filling: &mut Filling) -> io::Result<Round> {
+    fn fill_some(&self, filling: &mut Filling) -> Result<Round, Stopped> {
         match filling.stage {
             Stage::Ready => {}
-            Stage::Resting(until) if Instant::now() < until => return Ok(Round::Resting(until)),
+            Stage::Resting(until) | Stage::Waiting(until) if Instant::now() < until => {
+                return Ok(Round::Resting(until));
+            }
+            Stage::Waiting(_) => filling.stage = Stage::Ready,
             Stage::Resting(_) | Stage::Unloaded => self.load_index(filling)?,
         }
         if !self.index.is_on {

@@ -1,6 +1,7 @@
 use super::current::{Current, End, Entry, read_header};
 use super::keys::{KeyKind, hash_of, seed_of};
 use super::layout::{Geometry, Header};
+use super::run::Round;
 use super::{KeyMatches, KeyQuery, Stage};
 use crate::disk::{Disk, DiskFile, FakeDisk};
 use crate::wake::lock;
@@ -162,6 +163,26 @@ fn after_an_error_of_the_disk_appends_go_on_and_the_index_catches_up() {
     // The pause is over.
     lock(&store.shared.index.filling).stage = Stage::Unloaded;
     assert_eq!(search(&store, "k").found.len(), 4);
+}
+
+#[test]
+fn a_log_that_cannot_be_read_costs_no_index_file() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    append(&store, 2, "KEYS\u{1}k\u{2}");
+    assert_eq!(search(&store, "k").found.len(), 2);
+    let log = Path::new("/store/commitlog/00000000000000000000");
+    disk.set_unreadable(log, true);
+    // More than may wait: the keys are read from the log.
+    append(&store, 30, "KEYS\u{1}k\u{2}");
+    assert!(matches!(store.shared.fill(), Round::Resting(_)));
+    let mut filling = lock(&store.shared.index.filling);
+    assert!(filling.damaged.is_none() && filling.current.is_some());
+    disk.set_unreadable(log, false);
+    // The pause is over.
+    filling.stage = Stage::Waiting(std::time::Instant::now());
+    drop(filling);
+    assert_eq!(search(&store, "k").found.len(), 32);
 }
 
 #[test]

@@ -96,6 +96,8 @@ pub struct Verified {
     /// Index files that do not agree with the log, and all newer ones.
     pub(super) bad_index: Vec<PathBuf>,
     pub(super) damages: Vec<Damage>,
+    /// Damage at the end of a file, with no record behind it so far.
+    torn: Vec<(Finding, Damage)>,
     /// Queues that do not agree with the log.
     pub(super) bad_queues: Vec<(String, i32)>,
 }
@@ -170,9 +172,12 @@ pub fn verify(
                 let check = batches.entry(key.clone()).or_insert_with(|| BatchCheck::of(survey, key));
                 check.check(units, is_new).map_err(SurveyError::io(check.directory.clone()))?;
             }
-            take_over(survey, segment, told, &mut verified, &mut queues)?;
+            take_over(survey, told, &mut verified, &mut queues)?;
         }
     }
+    // Records that were being written when the broker was killed.
+    let torn = std::mem::take(&mut verified.torn);
+    verified.notes.extend(torn.into_iter().map(|(finding, _)| finding));
     index.finish(&mut verified).map_err(SurveyError::io(survey.root.join("index")))?;
     check_timers(survey, &mut verified).map_err(SurveyError::io(survey.root.join("timerlog")))?;
     finish_queues(survey, &mut verified, queues)?;
@@ -269,18 +274,22 @@ fn check_record(
 /// Adds what a file told, in the order of the log.
 fn take_over(
     survey: &Survey,
-    segment: &Arc<Segment>,
     mut told: Told,
     verified: &mut Verified,
     queues: &mut BTreeMap<(String, i32), Checked>,
 ) -> Result<(), SurveyError> {
-    let is_last =
-        survey.segments.iter().filter(|other| other.base > segment.base).all(|other| other.base > told.end);
-    // A record that was being written when the broker was killed.
-    let torn = told.damages.last().is_some_and(|damage| !damage.is_followed);
-    if torn && is_last && survey.is_running {
-        verified.notes.extend(told.findings.pop());
-        told.damages.pop();
+    if told.records > 0 {
+        for (finding, damage) in std::mem::take(&mut verified.torn) {
+            verified.findings.push(finding);
+            verified.damages.push(damage);
+        }
+    }
+    if survey.is_running
+        && let Some(damage) = told.damages.pop_if(|damage| !damage.is_followed)
+    {
+        // The last thing said of the file.
+        let finding = told.findings.pop().expect("every damage has a finding");
+        verified.torn.push((finding, damage));
     }
     verified.findings.append(&mut told.findings);
     verified.damages.append(&mut told.damages);

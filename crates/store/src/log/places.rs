@@ -57,7 +57,7 @@ impl Places {
         *lock(&self.full) = full;
     }
 
-    /// The directory of the file with this number.
+    /// The directory whose turn it is at the file with this number.
     pub(super) fn of(&self, number: u64) -> &Path {
         let full = lock(&self.full);
         let mut open: Vec<&PathBuf> = self.writable.iter().filter(|path| !full.contains(*path)).collect();

@@ -120,12 +120,14 @@ impl Log {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::disk::FakeDisk;
+    use crate::disk::{Disk, FakeDisk};
 
     #[test]
     fn a_file_in_use_keeps_its_bytes_until_it_is_not() {
         let config = Config { segment_bytes: 3 * CUT_BYTES, ..Config::new("/store") };
-        let log = Log::new(&config, Arc::new(FakeDisk::new(4096)));
+        let disk = FakeDisk::new(4096);
+        disk.create_dir_all(&config.commit_log).unwrap();
+        let log = Log::new(&config, Arc::new(disk));
         for number in 0..3 {
             log.ensure(number * 3 * CUT_BYTES).unwrap().file.write_at(b"end", 3 * CUT_BYTES - 3).unwrap();
         }

@@ -44,6 +44,13 @@ impl Tombstones {
                 .is_some_and(|before| at < *before)
     }
 
+    /// Forgets those that do not matter to a log that begins at `log_min`.
+    pub(crate) fn forget_below(&self, log_min: u64) {
+        let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
+        by_topic.retain(|_, before| *before > log_min);
+        self.is_any.store(!by_topic.is_empty(), Ordering::Release);
+    }
+
     /// Those that matter to a log that begins at `log_min`.
     pub(crate) fn all(&self, log_min: u64) -> Vec<(Box<str>, u64)> {
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
@@ -119,5 +126,56 @@ impl Queues {
     fn take_topic(&self, topic: &str) -> Vec<Arc<Queue>> {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
         by_topic.remove(topic).map(|queues| queues.into_values().collect()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, FakeDisk, Message, RetentionSettings, Round, Store};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn append(store: &Store, topic: &str) {
+        let message = Message {
+            body: &[7; 1000],
+            properties: b"",
+            sys_flag: 0,
+            flag: 0,
+            born_timestamp: 1,
+            born_host: "10.0.0.7:50001".parse().unwrap(),
+            store_host: "10.0.0.9:10911".parse().unwrap(),
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+        };
+        let mut batch = store.batch();
+        batch.push(&store.queue(topic, 0).unwrap(), &message).unwrap();
+        store.append(&mut batch, 0).unwrap();
+    }
+
+    #[test]
+    fn a_tombstone_goes_with_the_last_of_its_records() {
+        let hour = Duration::from_secs(3600);
+        let config = Config {
+            segment_bytes: 4096,
+            queue_file_bytes: 160,
+            flush_interval: hour,
+            checkpoint_interval: hour,
+            ..Config::new("/store")
+        };
+        let store = Store::open(config, Arc::new(FakeDisk::new(512))).unwrap();
+        append(&store, "Early");
+        store.remove_topic("Early").unwrap();
+        (0..9).for_each(|_| append(&store, "Busy"));
+        append(&store, "Late");
+        store.remove_topic("Late").unwrap();
+        let tombstones = &store.shared.queues.tombstones;
+        let topics = || -> Vec<String> {
+            tombstones.by_topic.read().unwrap().keys().map(|topic| topic.to_string()).collect()
+        };
+        assert!(tombstones.covers("Early", 0) && topics().len() == 2);
+        let settings = RetentionSettings { reserved_ms: 0, ..RetentionSettings::default() };
+        let round = Round { now_ms: 1, hour: 4, asked: false, unconsumed_from: &|| None };
+        assert!(store.retain(&settings, &round).unwrap().min.get() > 4096);
+        assert_eq!(topics(), ["Late"]);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use heal::{Healer, is_damage};
 use known::{Known, Newest, crash_mark};
 use replay::Replayed;
 pub use scan::Gap;
-use scan::Scan;
+use scan::{Restarts, Scan};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use window::{Found, Window, find};
@@ -70,7 +70,8 @@ impl Shared {
         let known = self.known_queues(&page)?;
         let sure = self.known_durable(&page, after_crash)?;
         // From here on something may be changed: a crash in between must be seen as one.
-        self.begin(page.mark, known.is_some())?;
+        let is_known = known.is_some();
+        self.begin(page.mark, is_known)?;
         let (from, newest) = match known {
             Some(known) => self.take_known(&known, &page)?,
             None => {
@@ -80,7 +81,16 @@ impl Shared {
                 self.load_queues(after_crash)?
             }
         };
-        let scan = self.scan(from, sure)?;
+        let mut scan = self.scan(from, sure, Restarts::default())?;
+        // Those that the table knows have tombstones.
+        if !is_known && !scan.restarts.is_empty() {
+            tracing::warn!(
+                "topics were deleted and made again; reading the log again without their old messages"
+            );
+            self.take_back(0)?;
+            self.load_queues_below(0, true)?;
+            scan = self.scan(self.log.min(), sure, scan.restarts)?;
+        }
         self.cut(&scan, after_crash)?;
         self.digests.cut(scan.end).map_err(OpenError::io(root))?;
         self.came_from_disk(scan.end);

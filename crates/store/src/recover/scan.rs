@@ -9,6 +9,7 @@ use crate::multi;
 use crate::queue::{Unit, batched};
 use crate::store::Shared;
 use crate::wake::lock;
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -54,6 +55,8 @@ pub(super) struct Scan {
     sure: u64,
     pub(super) gaps: Vec<Gap>,
     gap_bytes: u64,
+    /// Queues that were deleted and made again by another broker, as far as is known.
+    pub(super) restarts: Restarts,
     reported: Option<Instant>,
 }
 
@@ -64,6 +67,56 @@ pub struct Gap {
     pub at: u64,
     /// Its length in bytes.
     pub length: u64,
+}
+
+/// Where the numbers of queues begin anew: their topic was deleted and made again by a broker that leaves no tombstone.
+/// What lies before is of a topic that is gone.
+#[derive(Debug, Default)]
+pub(super) struct Restarts(HashMap<Box<str>, HashMap<i32, Restart>>);
+
+#[derive(Debug)]
+struct Restart {
+    /// Position of the message that is the first again.
+    at: u64,
+    /// The number that follows.
+    next: u64,
+}
+
+impl Restarts {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.values().all(HashMap::is_empty)
+    }
+
+    fn find(&mut self, place: &Place<'_>) -> Option<&mut Restart> {
+        self.0.get_mut(place.topic)?.get_mut(&place.queue_id)
+    }
+
+    fn is_before(&mut self, place: &Place<'_>, offset: u64) -> bool {
+        self.find(place).is_some_and(|restart| offset < restart.at)
+    }
+
+    /// Takes a record into account whose number another one has.
+    fn repeated(&mut self, place: &Place<'_>, offset: u64) {
+        let next = place.queue_offset + u64::from(place.count);
+        if place.queue_offset == 0 {
+            let restart = Restart { at: offset, next };
+            self.0.entry(place.topic.into()).or_default().insert(place.queue_id, restart);
+        } else if let Some(restart) = self.find(place) {
+            restart.next = next;
+        }
+    }
+
+    /// Takes a record into account with a number no other one has. When the numbers before go on, what looked like a
+    /// beginning was a damaged record.
+    fn went_on(&mut self, place: &Place<'_>) {
+        match self.find(place) {
+            Some(restart) if restart.next == place.queue_offset => restart.next += u64::from(place.count),
+            Some(_) => {
+                self.0.get_mut(place.topic).and_then(|queues| queues.remove(&place.queue_id));
+            }
+            None => {}
+        }
+    }
 }
 
 impl Scan {
@@ -101,8 +154,10 @@ impl Semaphore {
 impl Shared {
     /// Reads from `from` to the end of whole records. What lies before `sure` was durable: damage there is passed over and
     /// reported, and does not end the log.
-    pub(super) fn scan(&self, from: u64, sure: u64) -> Result<Scan, OpenError> {
-        let mut scan = Scan { from, end: from, sure, reported: Some(Instant::now()), ..Scan::default() };
+    /// Of the queues in `restarts` nothing counts that lies before.
+    pub(super) fn scan(&self, from: u64, sure: u64, restarts: Restarts) -> Result<Scan, OpenError> {
+        let reported = Some(Instant::now());
+        let mut scan = Scan { from, end: from, sure, restarts, reported, ..Scan::default() };
         if scan.end.is_multiple_of(self.log.segment_bytes) {
             self.scan_ahead(&mut scan)?;
         }
@@ -188,7 +243,7 @@ impl Shared {
         let offset = scan.end;
         let view = RecordView::parse(window.get(offset - window.base(), size)?).map_err(io::Error::other)?;
         if !self.is_altered(&view, offset) {
-            self.index_record(&view, offset, scan.gap_bytes);
+            self.index_record(&view, scan);
             self.digest_recovered(&view, offset);
         }
         scan.records += 1;
@@ -288,12 +343,13 @@ impl Shared {
     }
 
     /// Adds a stored record to its queues, as appending it did.
-    fn index_record(&self, view: &RecordView<'_>, offset: u64, gap_bytes: u64) {
-        self.places_of(view).for_each(|place| self.index_place(view, (offset, gap_bytes), place));
+    fn index_record(&self, view: &RecordView<'_>, scan: &mut Scan) {
+        self.places_of(view).for_each(|place| self.index_place(view, scan, place));
     }
 
-    fn index_place(&self, view: &RecordView<'_>, (offset, gap_bytes): (u64, u64), place: Place<'_>) {
-        if self.queues.tombstones.covers(place.topic, offset) {
+    fn index_place(&self, view: &RecordView<'_>, scan: &mut Scan, place: Place<'_>) {
+        let Scan { end: offset, gap_bytes, ref mut restarts, .. } = *scan;
+        if self.queues.tombstones.covers(place.topic, offset) || restarts.is_before(&place, offset) {
             return;
         }
         let Ok(queue) = self.queues.find_or_create(place.topic, place.queue_id) else {
@@ -307,8 +363,10 @@ impl Shared {
         let (wanted, next) = (place.queue_offset, queue.max().get());
         let end = wanted + u64::from(place.count);
         if end <= next {
+            restarts.repeated(&place, offset);
             return;
         }
+        restarts.went_on(&place);
         if wanted > next {
             // Every record before it took its part of the log.
             let is_empty = queue.min() == queue.max();

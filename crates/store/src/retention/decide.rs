@@ -7,7 +7,8 @@ use crate::disk::Usage;
 /// What happens to messages a group has not consumed yet (`unconsumedDataPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unconsumed {
-    /// They are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`.
+    /// They are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no room for the log's
+    /// next file.
     Protect,
     /// Nobody asks, as in Java.
     Drop,
@@ -43,6 +44,8 @@ pub struct Situation<'a> {
     pub log_bytes: u64,
     /// The disks of the log's writable directories.
     pub log_disks: &'a [Usage],
+    /// Bytes the log's next file takes on one of them; 0 as long as it is not needed, or when it is there.
+    pub next_file_bytes: u64,
     /// The disk of the queues.
     pub queue_disk: Usage,
     /// Where the first message lies that a group has not consumed yet; `None` when there is none, or nobody looked.
@@ -56,7 +59,7 @@ pub enum Reason {
     Expired,
     /// The log holds more than `commitLogRetentionBytes`.
     Bytes,
-    /// The disk is over `diskSpaceCleanForciblyRatio`.
+    /// The disk is over `diskSpaceCleanForciblyRatio`, or has no room for the log's next file.
     Space,
 }
 
@@ -79,14 +82,16 @@ pub struct Verdict {
 #[must_use]
 pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Verdict {
     let mut disks = Disks { log: situation.log_disks.to_vec(), queue: situation.queue_disk };
-    let level = settings.level(&disks.log, &disks.queue);
+    let level_of =
+        |disks: &Disks| settings.level_with_next(&disks.log, &disks.queue, situation.next_file_bytes);
+    let level = level_of(&disks);
     let mut verdict = Verdict { level, ..Verdict::default() };
     let is_hour = settings.delete_hours >> situation.hour.min(31) & 1 == 1;
     let expired_go = is_hour || situation.asked || level >= Level::Expire;
     let mut log_bytes = situation.log_bytes;
     for file in situation.files.iter().take(settings.batch_max) {
         // As the files before it are gone.
-        let is_short = settings.level(&disks.log, &disks.queue) >= Level::Clean;
+        let is_short = level_of(&disks) >= Level::Clean;
         let is_old = situation.now_ms.saturating_sub(file.modified_ms) >= settings.reserved_ms;
         let reason = if expired_go && is_old {
             Reason::Expired

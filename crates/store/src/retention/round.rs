@@ -81,7 +81,7 @@ impl Store {
         let shared = &self.shared;
         let (log, queues) = shared.measure()?;
         let usages: Vec<Usage> = log.iter().map(|(_, usage)| *usage).collect();
-        let level = settings.level(&usages, &queues);
+        let level = settings.level_with_next(&usages, &queues, shared.next_file_bytes());
         *lock(&shared.retention.view) = SpaceView { level, log, queues: Some(queues) };
         let refuses = level == Level::Refuse;
         if shared.retention.refuses.swap(refuses, Ordering::Relaxed) != refuses {
@@ -176,6 +176,7 @@ impl Shared {
             files: &files,
             log_bytes: self.appended.load(Ordering::Acquire).saturating_sub(from.get()),
             log_disks: &log_disks,
+            next_file_bytes: self.next_file_bytes(),
             queue_disk,
             unconsumed_from: None,
         };
@@ -192,13 +193,26 @@ impl Shared {
         if self.retention.trimmed.load(Ordering::Relaxed) != min {
             let raised = self.raise_queue_minima(LogOffset::new(min));
             self.log.remove_below(min)?;
-            raised?;
             self.note_minima(self.queues.all())?;
             self.remove_queue_files()?;
-            self.retention.trimmed.store(min, Ordering::Relaxed);
             self.wake_index();
+            // A queue that cannot be read keeps its own files only; the next round tries it again.
+            raised?;
+            // Whoever rebuilds queues may be reading records from before.
+            if !self.is_healing() {
+                self.queues.tombstones.forget_below(min);
+            }
+            self.retention.trimmed.store(min, Ordering::Relaxed);
         }
         Ok(Retained { verdict, from, min: LogOffset::new(min) })
+    }
+
+    /// Bytes the log's next file takes. It is needed from the middle of the one before on, as for the preparing thread; 0
+    /// until then, and when it is there.
+    fn next_file_bytes(&self) -> u64 {
+        let bytes = self.log.segment_bytes;
+        let needed = self.appended.load(Ordering::Acquire) + bytes.div_ceil(2);
+        if needed < self.log.capacity_end() { 0 } else { bytes }
     }
 
     /// The disks as they are when the deleted files are given back.
@@ -234,6 +248,10 @@ impl Shared {
         let mut found = HashMap::new();
         for directory in self.log.places.all() {
             let entries = self.disk.list(directory).map_err(|error| at(directory, &error))?;
+            if entries.is_empty() {
+                // One that is only read may not even be there.
+                continue;
+            }
             let device = self.usage(directory)?.device;
             found.extend(
                 entries.into_iter().map(|entry| (directory.join(entry.name), (entry.modified_ms, device))),

@@ -82,6 +82,14 @@ impl RetentionSettings {
         let log = log.iter().map(|usage| self.level_of(usage)).min().unwrap_or_default();
         log.max(self.level_of(queues))
     }
+
+    /// [`Self::level`] of a log whose next file takes so many bytes: the oldest files go where no disk has room for it,
+    /// however little of it that is in percent.
+    pub(super) fn level_with_next(&self, log: &[Usage], queues: &Usage, next_file_bytes: u64) -> Level {
+        let level = self.level(log, queues);
+        let most = log.iter().map(|usage| if usage.total > 0 { usage.available } else { u64::MAX }).max();
+        if most.is_some_and(|most| most < next_file_bytes) { level.max(Level::Clean) } else { level }
+    }
 }
 
 #[cfg(test)]

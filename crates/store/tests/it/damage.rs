@@ -4,7 +4,7 @@ use crate::tool::{append, bodies, message, open, small_config};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::inspect::{Repair, Survey, verify};
-use store::{Config, Disk, FakeDisk, Gap, Numbered, ReadError, Space, Store};
+use store::{Boundary, Config, Disk, FakeDisk, Gap, Numbered, ReadError, Space, Store};
 use wire::units::QueueOffset;
 
 /// A closed store: `count` messages in each of three queues, round about; answers as well where each record begins.
@@ -303,6 +303,35 @@ fn a_unit_that_leads_elsewhere_is_told_and_rebuilt() {
         store.wait_healed();
         store.read_messages_blocking(&queue, &messages(), &mut Vec::new()).unwrap();
         assert_eq!(content(&disk, path), before, "{what}");
+    }
+}
+
+#[test]
+fn a_damaged_record_misleads_no_search_by_time() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("T", 0).unwrap();
+    for number in 0..10 {
+        append(&store, &queue, b"body", 1000 + number);
+    }
+    let mut units = Vec::new();
+    queue.units_blocking(QueueOffset::ZERO, 10, &mut units).unwrap();
+    store.close().unwrap();
+    drop(store);
+    // Message 5, where a search begins: too late a store time, too early a one, a length that leads out of the file.
+    for (at, bytes) in [(56, &i64::MAX.to_be_bytes()[..]), (56, &[0; 8][..]), (0, &[0, 0, 0x20, 0][..])] {
+        let disk = disk.killed();
+        let log = disk.open("/store/commitlog/00000000000000000000".as_ref()).unwrap();
+        log.write_at(bytes, units[5].log_offset.get() + at).unwrap();
+        let store = open(&disk);
+        let queue = store.find_queue("T", 0).unwrap();
+        let find = |time, boundary| store.offset_by_time(&queue, time, boundary).unwrap().get();
+        for number in 0..10 {
+            let time = 1000 + i64::try_from(number).unwrap();
+            let (first, last) = if number == 5 { (6, 4) } else { (number, number) };
+            let found = (find(time, Boundary::Lower), find(time, Boundary::Upper));
+            assert_eq!(found, (first, last), "{at} {bytes:?} {number}");
+        }
     }
 }
 

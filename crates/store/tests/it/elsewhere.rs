@@ -168,6 +168,64 @@ fn a_topic_that_was_made_again_is_as_it_was_after_a_clean_stop() {
     }
 }
 
+/// What RocketMQ up to 5.4 leaves when it is killed: the queues are made from the log, which has the deleted messages too.
+#[test]
+fn a_topic_that_was_made_again_is_as_it_was_after_a_crash() {
+    for counts in [&[30, 7][..], &[7, 30], &[30, 1], &[1, 1], &[5, 9, 3], &[3, 9, 9, 20]] {
+        let disk = FakeDisk::new(512);
+        let store = open(&disk);
+        for (body, count) in counts.iter().enumerate() {
+            let body = [body as u8; 100];
+            store.remove_topic("Again").unwrap();
+            let queues = [("Again", 0), ("Again", 1), ("Other", 0)];
+            let queues = queues.map(|(topic, queue_id)| store.queue(topic, queue_id).unwrap());
+            for _ in 0..*count {
+                for queue in &queues {
+                    append(&store, queue, &body, 0);
+                }
+            }
+        }
+        let last = vec![vec![counts.len() as u8 - 1; 100]; *counts.last().unwrap()];
+        store.close().unwrap();
+        from_elsewhere(&disk, 0, true);
+        let store = open(&disk);
+        for queue_id in [0, 1] {
+            let again = store.find_queue("Again", queue_id).unwrap();
+            assert_eq!(bodies(&store, &again, 0), last, "{counts:?}");
+            assert_eq!(append(&store, &again, b"next", 0), last.len() as u64);
+        }
+        let other = store.find_queue("Other", 0).unwrap();
+        assert_eq!(bodies(&store, &other, 0).len(), counts.iter().sum::<usize>());
+        let store = open(&disk.killed());
+        assert_eq!(bodies(&store, &store.find_queue("Again", 0).unwrap(), 0).len(), last.len() + 1);
+    }
+}
+
+/// One record whose number was damaged to 0, in a log that has no checksums of ours, makes no queue begin anew.
+#[test]
+fn a_damaged_number_does_not_make_a_queue_begin_anew() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("T", 0).unwrap();
+    let mut units = Vec::new();
+    for number in 0..20 {
+        append(&store, &queue, &[number; 100], 0);
+    }
+    queue.units_blocking(QueueOffset::ZERO, 20, &mut units).unwrap();
+    store.close().unwrap();
+    from_elsewhere(&disk, 0, true);
+    let (at, segment_bytes) = (units[8].log_offset.get(), small_config().segment_bytes);
+    let file = Path::new("/store/commitlog").join(format!("{:020}", at / segment_bytes * segment_bytes));
+    // Where a record has its queue offset.
+    disk.open(&file).unwrap().write_at(&0u64.to_be_bytes(), at % segment_bytes + 20).unwrap();
+    let store = open(&disk);
+    let mut found = Vec::new();
+    store.find_queue("T", 0).unwrap().units_blocking(QueueOffset::ZERO, 20, &mut found).unwrap();
+    assert!(found[8].is_blank());
+    found[8] = units[8];
+    assert_eq!(found, units);
+}
+
 /// Blank places say nothing about where units end that count: neither those in the middle of a file nor at its start.
 #[test]
 fn blank_places_hide_no_units_that_do_not_count() {

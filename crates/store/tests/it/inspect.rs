@@ -46,6 +46,7 @@ fn flip(disk: &FakeDisk, path: &str, at: u64) {
     file.write_at(&[byte[0] ^ 0x40], at).unwrap();
 }
 
+const FIRST_FILE: &str = "/store/commitlog/00000000000000000000";
 /// Where the 20th record begins and how long it is: it is message 9 of queue 1.
 const SECOND_FILE: &str = "/store/commitlog/00000000000000004096";
 
@@ -81,6 +82,33 @@ fn what_is_damaged_is_named() {
         assert_eq!(hits.len(), 1, "{path} {at}: {:?}", found.findings);
         assert_eq!(hits[0].file, PathBuf::from(path));
     }
+}
+
+#[test]
+fn only_damage_that_no_record_follows_counts_as_torn() {
+    let torn = |files: &[&str]| {
+        let disk = ours();
+        // As after a crash.
+        disk.create(Path::new("/store/abort"), 1, store::Space::Sparse).unwrap();
+        for file in files {
+            disk.open(Path::new(file)).unwrap().write_at(&[0xff; 3096], 1000).unwrap();
+        }
+        let found = verified(&disk);
+        let of = |list: &[store::inspect::Finding]| -> Vec<PathBuf> {
+            let torn = list.iter().filter(|finding| finding.what.contains("to the end of the file"));
+            torn.map(|finding| finding.file.clone()).collect()
+        };
+        let blanks = Repair::of(&survey(&disk), &found)
+            .steps()
+            .iter()
+            .filter(|step| matches!(step, Step::Blank(..)))
+            .count();
+        (of(&found.findings), of(&found.notes), blanks)
+    };
+    let (first, second) = (PathBuf::from(FIRST_FILE), PathBuf::from(SECOND_FILE));
+    assert_eq!(torn(&[FIRST_FILE]), (vec![first.clone()], vec![], 1));
+    assert_eq!(torn(&[SECOND_FILE]), (vec![], vec![second.clone()], 0));
+    assert_eq!(torn(&[FIRST_FILE, SECOND_FILE]), (vec![first], vec![second], 1));
 }
 
 #[test]

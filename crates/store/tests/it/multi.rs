@@ -2,7 +2,7 @@
 
 use crate::tool::{append, message, small_config};
 use std::sync::Arc;
-use store::{Config, Disk, FakeDisk, Message, PushError, Queue, Store, Unit};
+use store::{AppendError, Config, Disk, FakeDisk, Message, PushError, Queue, Store, Unit};
 use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::QueueOffset;
@@ -144,6 +144,23 @@ fn retry_and_system_topics_keep_their_messages_to_themselves() {
     let half = Message { sys_flag: wire::record::sys_flag::TRANSACTION_PREPARED, ..message(b"x", TO_BOTH) };
     let record = send(&store, &store.queue("T", 0).unwrap(), &half, 1);
     assert_eq!(offsets(&record), "none");
+}
+
+#[test]
+fn a_message_for_a_light_queue_that_was_removed_is_refused() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("T", 0).unwrap();
+    let mut batch = store.batch();
+    batch.push(&queue, &message(b"late", TO_BOTH)).unwrap();
+    assert_eq!(store.remove_topic("%LMQ%dev1").unwrap(), 1);
+    let refused = store.append(&mut batch, 1).unwrap_err();
+    assert!(matches!(&refused, AppendError::Removed { topic } if topic == "%LMQ%dev1"), "{refused:?}");
+    assert_eq!(queue.max(), QueueOffset::ZERO);
+    // Pushed again, it is in a new queue.
+    let record = send(&store, &queue, &message(b"again", TO_BOTH), 1);
+    assert_eq!(offsets(&record), "0,0");
+    assert_eq!((units(&store, "%LMQ%dev1", 0).len(), units(&store, "%LMQ%dev2", 0).len()), (1, 1));
 }
 
 #[test]

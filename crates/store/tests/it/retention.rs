@@ -4,8 +4,8 @@ use crate::tool::{append, bodies, flush, message, small_config};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{
-    AppendError, Boundary, Config, Disk, FakeDisk, FlushOutcome, GaveBack, Level, Queue, ReadError, Retained,
-    RetentionSettings, Round, Store, Unconsumed, Usage, Watermark,
+    AppendError, Boundary, Config, Disk, FakeDisk, FlushOutcome, GaveBack, Level, Queue, ReadError, Reason,
+    Retained, RetentionSettings, Round, Store, Unconsumed, Usage, Watermark,
 };
 use wire::units::{LogOffset, QueueOffset};
 
@@ -242,6 +242,88 @@ fn a_file_is_not_begun_on_a_disk_that_cannot_hold_it() {
     disk.faults(|faults| faults.usage = vec![("/store".into(), usage(4096))]);
     store.append(&mut batch, 0).unwrap();
     assert_eq!(bodies(&store, &queue, 0).len(), 2);
+}
+
+#[test]
+fn a_disk_without_room_for_the_next_file_loses_the_oldest_before_sends_fail() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("A", 0).unwrap();
+    fill(&store, &disk, &queue, 3, 0);
+    let settings = RetentionSettings { reserved_ms: i64::MAX, ..settings() };
+    let set_free = |free| {
+        let usage = Usage { device: 0, total: 20_000, free, available: free };
+        disk.faults(|faults| faults.usage = vec![("/store".into(), usage)]);
+    };
+    // 80 percent. The next file is not needed yet.
+    set_free(4000);
+    assert_eq!(store.watch_space(&settings).unwrap(), Level::Expire);
+    assert!(round(&store, &settings, 0).verdict.remove.is_empty());
+    for _ in 0..8 {
+        append(&store, &queue, &[7; 180], 0);
+    }
+    assert_eq!(store.watch_space(&settings).unwrap(), Level::Clean);
+    let done = round(&store, &settings, 0);
+    assert_eq!((done.verdict.remove.as_slice(), done.min.get()), (&[Reason::Space][..], 4096));
+    // That file is enough, although its space was not given back yet.
+    assert!(round(&store, &settings, 0).verdict.remove.is_empty());
+    set_free(8096);
+    for _ in 0..8 {
+        append(&store, &queue, &[7; 180], 0);
+    }
+    check_readable(&store, &queue);
+}
+
+#[test]
+fn a_directory_without_room_is_passed_over_as_long_as_another_has_some() {
+    let disk = FakeDisk::new(512);
+    let full = Usage { device: 1, total: 20_000, free: 4095, available: 4095 };
+    disk.faults(|faults| faults.usage = vec![("/a".into(), full)]);
+    let config =
+        Config { commit_log: "/b/log".into(), commit_log_more: vec!["/a/log".into()], ..small_config() };
+    let store = open_with(&disk, config);
+    let queue = store.queue("A", 0).unwrap();
+    fill(&store, &disk, &queue, 2, 0);
+    assert_eq!((names(&disk, "/a/log").len(), names(&disk, "/b/log").len()), (0, 3));
+    assert_eq!(bodies(&store, &queue, 0).len(), 2 * 14 + 1);
+}
+
+#[test]
+fn a_directory_for_reading_need_not_be_there() {
+    let disk = FakeDisk::new(512);
+    let store = open_with(&disk, Config { commit_log_read_only: vec!["/gone".into()], ..small_config() });
+    fill(&store, &disk, &store.queue("A", 0).unwrap(), 3, 0);
+    assert_eq!(round(&store, &settings(), 9 * HOUR_MS).min.get(), 3 * 4096);
+}
+
+#[test]
+fn a_queue_that_cannot_be_read_keeps_only_its_own_files() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let (busy, broken) = (store.queue("Busy", 0).unwrap(), store.queue("Broken", 0).unwrap());
+    for _ in 0..10 {
+        append(&store, &broken, b"x", 0);
+    }
+    fill(&store, &disk, &busy, 3, 0);
+    store.close().unwrap();
+    drop(store);
+    let store = open(&disk);
+    store.wait_healed();
+    let path = Path::new("/store/consumequeue/Broken/0/00000000000000000000");
+    disk.set_unreadable(path, true);
+    let late = Round { now_ms: 9 * HOUR_MS, hour: 4, asked: false, unconsumed_from: &|| None };
+    let failed = store.retain(&settings(), &late).unwrap_err();
+    assert!(failed.to_string().contains("queue Broken/0"), "{failed}");
+    let busy = store.find_queue("Busy", 0).unwrap();
+    assert!(busy.min().get() > 16 && log_files(&disk).len() == 1, "{busy:?}");
+    let first = busy.min().get() / 8 * 160;
+    assert_eq!(names(&disk, "/store/consumequeue/Busy/0")[0], format!("{first:020}"));
+    assert_eq!(names(&disk, "/store/consumequeue/Broken/0").len(), 2);
+    // It is tried again.
+    disk.set_unreadable(path, false);
+    assert_eq!(store.retain(&settings(), &late).unwrap().min, store.min());
+    assert_eq!(store.find_queue("Broken", 0).unwrap().min().get(), 10);
+    assert_eq!(names(&disk, "/store/consumequeue/Broken/0").len(), 1);
 }
 
 #[test]

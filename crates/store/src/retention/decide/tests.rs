@@ -30,6 +30,7 @@ struct Case<'a> {
     used_percent: u64,
     queue_percent: u64,
     log_bytes: u64,
+    next_file_bytes: u64,
     unconsumed_from: Option<u64>,
 }
 
@@ -41,6 +42,7 @@ const CASE: Case<'_> = Case {
     used_percent: 50,
     queue_percent: 50,
     log_bytes: 60,
+    next_file_bytes: 0,
     unconsumed_from: None,
 };
 
@@ -57,6 +59,7 @@ fn verdict(settings: &RetentionSettings, case: &Case<'_>) -> Verdict {
             files: &files,
             log_bytes: case.log_bytes,
             log_disks: &[disk(1, case.used_percent)],
+            next_file_bytes: case.next_file_bytes,
             queue_disk: disk(queue_device, case.queue_percent),
             unconsumed_from: case.unconsumed_from,
         },
@@ -131,6 +134,22 @@ fn a_full_disk_of_the_queues_takes_away_a_batch() {
 }
 
 #[test]
+fn a_disk_without_room_for_the_next_file_takes_away_the_oldest() {
+    let settings = RetentionSettings::default();
+    let young = Case { ages: &[5; 4], ..CASE };
+    // 500 bytes are left.
+    check(&settings, &Case { next_file_bytes: 500, ..young }, Level::Ample, &[]);
+    check(&settings, &Case { next_file_bytes: 501, ..young }, Level::Clean, &[Space]);
+    check(&settings, &Case { next_file_bytes: 511, ..young }, Level::Clean, &[Space; 2]);
+    // Expired files go at any hour then.
+    check(&settings, &Case { next_file_bytes: 501, ..CASE }, Level::Clean, &[Expired; 3]);
+    let full = Case { used_percent: 95, queue_percent: 95, ..young };
+    check(&settings, &Case { next_file_bytes: 501, ..full }, Level::Refuse, &[Space; 4]);
+    let without_force = RetentionSettings { cleans_forcibly: false, ..settings };
+    check(&without_force, &Case { next_file_bytes: 501, ..young }, Level::Clean, &[]);
+}
+
+#[test]
 fn one_round_takes_a_batch_at_most() {
     let settings = RetentionSettings::default();
     check(&settings, &Case { hour: 4, ages: &[100; 30], ..CASE }, Level::Ample, &[Expired; 10]);
@@ -195,7 +214,7 @@ fn of_several_disks_the_one_with_most_space_decides() {
     let settings = RetentionSettings::default();
     let mut list = files(&[5; 4]);
     list[0].device = 2;
-    let situation = |log_disks: [Usage; 2]| {
+    let situation = |log_disks: [Usage; 2], next_file_bytes| {
         let verdict = decide(
             &settings,
             &Situation {
@@ -205,15 +224,19 @@ fn of_several_disks_the_one_with_most_space_decides() {
                 files: &list,
                 log_bytes: 40,
                 log_disks: &log_disks,
+                next_file_bytes,
                 queue_disk: disk(3, 10),
                 unconsumed_from: None,
             },
         );
         (verdict.level, verdict.remove.len())
     };
-    assert_eq!(situation([disk(1, 95), disk(2, 50)]), (Level::Ample, 0));
+    assert_eq!(situation([disk(1, 95), disk(2, 50)], 0), (Level::Ample, 0));
+    // One of them has room for the next file, or none.
+    assert_eq!(situation([disk(1, 60), disk(2, 50)], 500), (Level::Ample, 0));
+    assert_eq!(situation([disk(1, 60), disk(2, 50)], 501), (Level::Clean, 1));
     // The first file is on the second disk; that one is ample with it.
-    assert_eq!(situation([disk(1, 95), disk(2, 86)]), (Level::Clean, 1));
+    assert_eq!(situation([disk(1, 95), disk(2, 86)], 0), (Level::Clean, 1));
     // It takes the file behind it, too, for the first disk.
-    assert_eq!(situation([disk(1, 86), disk(2, 95)]), (Level::Clean, 2));
+    assert_eq!(situation([disk(1, 86), disk(2, 95)], 0), (Level::Clean, 2));
 }
