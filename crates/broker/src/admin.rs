@@ -98,7 +98,9 @@ pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Ans
     }
     let retries = groups.iter().flat_map(|group| pop_retry_topics(broker, name, group));
     let names = std::iter::once(name.to_owned()).chain(retries);
-    Err(Refusal::after(Change { topics: names.map(TopicChange::Remove).collect(), groups: Vec::new() }))
+    let change = Change { topics: names.map(TopicChange::Remove).collect(), groups: Vec::new() };
+    // Not served again: a topic made under the name since then is another one.
+    Err(Refusal::answer_after(change, Answer::success()))
 }
 
 /// The topics that what a group popped of a topic comes back through. The older kind of name may also be that of the

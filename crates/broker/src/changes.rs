@@ -15,10 +15,12 @@
 
 mod detached;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use net::{Charge, Peer};
+use store::AppendError;
 use wire::body::TopicConfig;
 use wire::codes::{request, response};
 use wire::frame::Command;
@@ -213,11 +215,29 @@ pub(crate) fn serve_from_disk(
 
 /// Writes the changes of all these requests and lets them go on.
 fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
-    let outcomes =
-        broker.store_changes(waiting.iter_mut().map(|waiting| std::mem::take(&mut waiting.change)));
-    for (waiting, outcome) in waiting.into_iter().zip(outcomes) {
-        go_on(broker, waiting, outcome);
+    while !waiting.is_empty() {
+        let rest = waiting.split_off(written_together(&waiting));
+        let changes = waiting.iter_mut().map(|waiting| std::mem::take(&mut waiting.change));
+        let outcomes = broker.store_changes(changes);
+        for (waiting, outcome) in waiting.into_iter().zip(outcomes) {
+            go_on(broker, waiting, outcome);
+        }
+        waiting = rest;
     }
+}
+
+/// How many of these requests, from the first on, are written together: those before one that makes a topic again which
+/// another of them removes. The queues and positions of the old one go first.
+fn written_together(waiting: &[Waiting]) -> usize {
+    let mut removed = HashSet::new();
+    for (count, waiting) in waiting.iter().enumerate() {
+        let topics = &waiting.change.topics;
+        if topics.iter().filter_map(TopicChange::made).any(|name| removed.contains(name)) {
+            return count;
+        }
+        removed.extend(topics.iter().filter_map(TopicChange::removed));
+    }
+    waiting.len()
 }
 
 fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
@@ -284,13 +304,39 @@ impl Broker {
     /// Applies changes, each whole or not at all, with at most one write of each file.
     pub(crate) fn store_changes(&self, changes: impl Iterator<Item = Change>) -> Vec<Result<(), Refusal>> {
         let now_ms = self.now_ms();
-        let (topics, groups): (Vec<_>, Vec<_>) = changes.map(|change| (change.topics, change.groups)).unzip();
-        let removed: Vec<String> = topics.iter().flatten().filter_map(TopicChange::removed).collect();
+        let (topics, groups): (Vec<Vec<TopicChange>>, Vec<Vec<GroupChange>>) =
+            changes.map(|change| (change.topics, change.groups)).unzip();
+        let removed = topics.iter().flatten().filter_map(TopicChange::removed);
+        let removed: Vec<String> = removed.map(str::to_owned).collect();
+        let cleaned = |list: &Vec<GroupChange>| -> Vec<String> {
+            list.iter().filter_map(GroupChange::cleaned).map(str::to_owned).collect()
+        };
+        let cleaned: Vec<_> = groups.iter().map(cleaned).collect();
+        let old: Vec<_> = removed.iter().filter_map(|name| self.topics.find(name)).collect();
         let topics = self.topics.commit(topics, now_ms);
         let gone: Vec<_> = removed.iter().filter(|name| self.topics.find(name).is_none()).collect();
         self.clear_away(&gone);
+        // A topic made again under the name has other queues: nobody must wait at the old ones.
+        for topic in old {
+            topic.opened().iter().for_each(|(_, queue)| self.wake(queue));
+        }
         let groups = self.groups.commit(groups, now_ms);
+        let made = cleaned.iter().zip(&groups).filter(|(_, outcome)| outcome.is_ok());
+        self.forget_offsets(made.flat_map(|(names, _)| names));
         topics.into_iter().zip(groups).map(|(topics, groups)| topics.and(groups)).collect()
+    }
+
+    /// Forgets what deleted groups consumed, on the disk as well.
+    fn forget_offsets<'a>(&self, groups: impl Iterator<Item = &'a String>) {
+        let mut is_any = false;
+        for group in groups {
+            self.pops.forget_group(group);
+            self.offsets.forget_group(group);
+            is_any = true;
+        }
+        if is_any {
+            self.save();
+        }
     }
 
     /// Removes what is left of deleted topics: after they are gone from the disk, as otherwise a crash in between would leave
@@ -308,12 +354,20 @@ impl Broker {
         for name in gone {
             // A light queue has no topic: only what its groups have done is forgotten.
             if !is_light(name)
-                && let Err(error) = self.store.remove_topic(name)
+                && let Err(error) = self.remove_queues(name)
             {
                 tracing::error!(topic = name, %error, "the queues of a deleted topic are removed later");
             }
             tracing::info!(topic = name, "topic deleted");
         }
+    }
+
+    /// Removes the queues of a topic that is gone, and answers how many there were. A topic of that name that was made
+    /// meanwhile may have found them; it opens new ones.
+    pub(crate) fn remove_queues(&self, topic: &str) -> Result<usize, AppendError> {
+        let removed = self.store.remove_topic(topic);
+        self.topics.reopen(topic);
+        removed
     }
 
     /// Writes what waits, for tests without the thread.

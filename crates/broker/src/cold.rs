@@ -1,5 +1,5 @@
-//! Pulls whose messages are not in memory, and other requests that may wait for the disk: a small pool of threads serves
-//! them, so that a consumer far behind stalls no connection.
+//! Pulls whose messages are not in memory, and other requests that may wait for the disk or for large tables: small pools
+//! of threads serve them, so that a consumer far behind or an operator who wants to see everything stalls no connection.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -10,12 +10,11 @@ use net::{Charge, Peer};
 use wire::codes::response;
 use wire::frame::Head;
 
-use crate::Refusal;
 use crate::broker::Broker;
 use crate::changes::{Detached, serve_again};
-use crate::pop;
 use crate::pull::{Pull, Scan, Source, answer};
 use crate::refused::Cause;
+use crate::{Refusal, lookup, pop};
 
 /// Pulls and requests that may wait for a reader; beyond it one is answered as busy.
 const WAITING_MAX: usize = 4096;
@@ -86,20 +85,23 @@ impl Pool {
     }
 }
 
-/// The readers: consumers have their own, because a search by key may wait for an index file to be made durable.
+/// The readers: pulls have their own, because another request may wait for a file to be made durable; operators have
+/// theirs, because what they ask may read every queue, and retries of consumers shall not wait for that.
 pub(crate) struct ColdReaders {
     consumers: Pool,
     requests: Pool,
+    operators: Pool,
     /// Of the requests that wait.
     waiting_bytes: AtomicUsize,
 }
 
 impl ColdReaders {
-    /// Starts `count` readers of either kind.
+    /// Starts `count` readers for pulls, as many for requests, and one for those of operators.
     pub(crate) fn start(count: usize) -> std::io::Result<Self> {
         Ok(Self {
             consumers: Pool::start("cold-read", count)?,
             requests: Pool::start("cold-ask", count)?,
+            operators: Pool::start("cold-admin", 1)?,
             waiting_bytes: AtomicUsize::new(0),
         })
     }
@@ -135,8 +137,8 @@ impl ColdReaders {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(request);
         }
-        let job = Job::new(broker, peer.clone(), Work::Request(request));
-        match self.requests.send(job) {
+        let pool = if lookup::is_for_operators(request.code()) { &self.operators } else { &self.requests };
+        match pool.send(Job::new(broker, peer.clone(), Work::Request(request))) {
             Err(Job { work: Work::Request(request), .. }) => {
                 self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 Err(request)
@@ -149,6 +151,7 @@ impl ColdReaders {
     pub(crate) fn stop(&self) {
         self.consumers.stop();
         self.requests.stop();
+        self.operators.stop();
     }
 }
 
@@ -156,6 +159,11 @@ impl ColdReaders {
 pub(crate) fn too_many() -> Refusal {
     let remark = "[OVERLOAD]system busy, start flow control for a while: too many requests read from disk";
     Refusal::because(Cause::ColdReads, response::SYSTEM_BUSY, remark)
+}
+
+/// Whether a request only tells something and whoever asked is gone: tools give up on a slow answer and ask again.
+fn is_moot(peer: &Peer, code: i32) -> bool {
+    peer.is_closed() && lookup::is_for_operators(code)
 }
 
 fn read(receiver: &Mutex<Receiver<Job>>) {
@@ -174,6 +182,9 @@ fn read(receiver: &Mutex<Receiver<Job>>) {
             Work::Pop(ask) => pop::serve_cold(&broker, &peer, &ask, &mut bytes),
             Work::Request(request) => {
                 broker.cold.waiting_bytes.fetch_sub(request.bytes(), Ordering::Relaxed);
+                if is_moot(&peer, request.code()) {
+                    continue;
+                }
                 serve_again(&broker, &peer, request, &mut bytes);
             }
         }
@@ -182,3 +193,6 @@ fn read(receiver: &Mutex<Receiver<Job>>) {
         drop(charge);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -297,10 +297,7 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         request::GET_SUBSCRIPTIONGROUP_CONFIG => groups::get_group(desk.groups, command),
         request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(desk.groups, command),
         request::UPDATE_AND_GET_GROUP_FORBIDDEN => groups::forbid(desk.groups, command),
-        request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(desk.groups, command, |group| {
-            broker.pops.forget_group(group);
-            broker.offsets.forget_group(group);
-        }),
+        request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(command),
         _ => serve_offsets(broker, command),
     }
 }

@@ -128,13 +128,17 @@ impl Groups {
     /// The whole table, as the file holds it.
     pub(crate) fn snapshot(&self) -> SubscriptionGroupTable {
         let lookup = self.lookup();
+        let (data_version, extra) = (lookup.version, lookup.extra.clone());
+        let (forbidden_table, groups) = (lookup.forbidden.clone(), lookup.groups.clone());
+        // The configurations are copied without the lock: a change waits for it, and all requests behind the change.
+        drop(lookup);
         let config =
-            |(name, config): (&String, &Arc<SubscriptionGroupConfig>)| (name.clone(), (**config).clone());
+            |(name, config): (String, Arc<SubscriptionGroupConfig>)| (name, Arc::unwrap_or_clone(config));
         SubscriptionGroupTable {
-            data_version: lookup.version,
-            forbidden_table: lookup.forbidden.clone(),
-            subscription_group_table: lookup.groups.iter().map(config).collect(),
-            extra: lookup.extra.clone(),
+            data_version,
+            forbidden_table,
+            subscription_group_table: groups.into_iter().map(config).collect(),
+            extra,
         }
     }
 

@@ -23,7 +23,7 @@ const PREFIX: &str = "%LMQ%";
 /// Response code (`ResponseCode.LMQ_QUOTA_EXCEEDED`, 5.5).
 const LMQ_QUOTA_EXCEEDED: i32 = 2017;
 
-/// Light queues clients may wait at without a message in them, beside those of the store.
+/// Light queues clients may wait at without a message in them. What nobody waits at makes room for others.
 const WAITED_MAX: usize = 100_000;
 
 /// True for names of light queues, and of groups that only read such.
@@ -64,7 +64,11 @@ impl Broker {
         }
         let mut topics = self.light.topics.write().unwrap_or_else(PoisonError::into_inner);
         if topics.len() >= WAITED_MAX && self.store.find_queue(name, 0).is_none() {
-            return None;
+            // Whoever waits at one holds its topic.
+            topics.retain(|_, topic| Arc::strong_count(topic) > 1);
+            if topics.len() >= WAITED_MAX {
+                return None;
+            }
         }
         let make = || Arc::new(Topic::new(TopicConfig::new(name, 1, PERM_READ | PERM_WRITE), None));
         Some(topics.entry(name.to_owned()).or_insert_with(make).clone())

@@ -17,27 +17,44 @@ use crate::{Answer, Refusal, relay};
 pub(crate) use query::{query, view};
 pub(crate) use span::{consume_queue, consume_time_span};
 
-/// Whether serving a request may wait for the disk.
+/// Whether serving a request may wait for the disk, or goes through tables that may be large.
 pub(crate) fn needs_disk(code: i32) -> bool {
+    is_for_operators(code)
+        || matches!(
+            code,
+            request::CONSUMER_SEND_MSG_BACK
+                | request::SEARCH_OFFSET_BY_TIMESTAMP
+                | request::GET_EARLIEST_MSG_STORETIME
+                | request::VIEW_MESSAGE_BY_ID
+                | request::INVOKE_BROKER_TO_RESET_OFFSET
+                | request::PEEK_MESSAGE
+                | request::SET_MESSAGE_REQUEST_MODE
+                | request::UPDATE_BROKER_CONFIG
+                | request::CLONE_GROUP_OFFSET
+                | request::RESUME_CHECK_HALF_MESSAGE
+        )
+}
+
+/// Those of them that tell operators and their tools something, some with reads of every queue. They change nothing of
+/// the broker's, and consumers do not wait for them.
+pub(crate) fn is_for_operators(code: i32) -> bool {
     matches!(
         code,
-        request::CONSUMER_SEND_MSG_BACK
-            | request::QUERY_MESSAGE
-            | request::SEARCH_OFFSET_BY_TIMESTAMP
-            | request::GET_EARLIEST_MSG_STORETIME
-            | request::VIEW_MESSAGE_BY_ID
-            | request::INVOKE_BROKER_TO_RESET_OFFSET
-            | request::QUERY_CONSUME_TIME_SPAN
-            | request::QUERY_CONSUME_QUEUE
-            | request::PEEK_MESSAGE
-            | request::SET_MESSAGE_REQUEST_MODE
+        request::QUERY_MESSAGE
+            | request::GET_ALL_TOPIC_CONFIG
             | request::GET_BROKER_RUNTIME_INFO
-            | request::UPDATE_BROKER_CONFIG
+            | request::GET_ALL_CONSUMER_OFFSET
+            | request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG
             | request::GET_TOPIC_STATS_INFO
+            | request::GET_CONSUMER_CONNECTION_LIST
             | request::GET_CONSUME_STATS
-            | request::GET_BROKER_CONSUME_STATS
+            | request::QUERY_TOPIC_CONSUME_BY_WHO
+            | request::QUERY_CONSUME_TIME_SPAN
+            | request::QUERY_CORRECTION_OFFSET
             | request::CONSUME_MESSAGE_DIRECTLY
-            | request::RESUME_CHECK_HALF_MESSAGE
+            | request::GET_BROKER_CONSUME_STATS
+            | request::QUERY_CONSUME_QUEUE
+            | request::GET_ALL_PRODUCER_INFO
     )
 }
 
@@ -94,7 +111,10 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
         },
     };
     if broker.config.server_side_reset {
-        return offsets::reset(&desk, command);
+        let answer = offsets::reset(&desk, command)?;
+        // What was answered outlives a kill.
+        broker.save();
+        return Ok(answer);
     }
     let mut targets = offsets::reset_targets(&desk, command)?;
     if !command.fields.flag_or("isForce", false) {

@@ -4,9 +4,13 @@
 //! | step of a write | what a crash after it leaves |
 //! |---|---|
 //! | `<file>.tmp` is written and flushed | the old file; Java ignores the other |
-//! | `<file>` becomes `<file>.bak` | the old content under the name that reading falls back to |
+//! | `<file>.bak` is removed | the same |
+//! | `<file>` gets the second name `<file>.bak` | the old file under both names |
 //! | `<file>.tmp` becomes `<file>` | the new file |
 //! | the directory is flushed | the same, durable |
+//!
+//! So there is always a `<file>`: settings are read without a look at the copy. A file that cannot have a second name is
+//! renamed to `<file>.bak` instead, which reading falls back to.
 //!
 //! Files of `config` that nothing here uses (`topicQueueMapping.json`, `consumerFilter.json`, `timermetrics`, …) are left
 //! as they are.
@@ -136,10 +140,22 @@ pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
     flushed.map_err(|error| failed("write", &new, error))?;
     // An empty file is what a crash left: its copy has the tables, until the new file is there.
     if fs::metadata(path).is_ok_and(|file| file.len() > 0) {
-        rename(path, &beside(path, ".bak"))?;
+        keep(path)?;
     }
     rename(&new, path)?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("flush", folder, error))
+}
+
+/// Keeps a file as `<file>.bak`, for when another takes its name.
+fn keep(path: &Path) -> Result<(), Error> {
+    let copy = beside(path, ".bak");
+    if let Err(error) = fs::remove_file(&copy)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(failed("remove", &copy, error));
+    }
+    // Some file systems have no second names, and some systems refuse them for files of somebody else.
+    fs::hard_link(path, &copy).or_else(|_| rename(path, &copy))
 }
 
 enum Content<T> {

@@ -155,6 +155,7 @@ pub(crate) fn correction(broker: &Broker, command: &Command<'_>) -> Result<Answe
 }
 
 /// 314 `CLONE_GROUP_OFFSET`: another group goes on where this one is, in one topic or in all it committed offsets of.
+/// Waits for the disk.
 pub(crate) fn clone_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let (source, target) = (fields.need("srcGroup")?, fields.need("destGroup")?);
@@ -172,6 +173,8 @@ pub(crate) fn clone_offsets(broker: &Broker, command: &Command<'_>) -> Result<An
             broker.offsets.clone_topic(source, target, topic);
         }
     }
+    // What was answered outlives a kill.
+    broker.save();
     tracing::info!(source, target, ?topics, "offsets are cloned");
     Ok(Answer::success())
 }

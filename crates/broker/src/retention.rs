@@ -6,7 +6,7 @@ mod report;
 mod requests;
 mod topics;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,6 +32,8 @@ pub(crate) struct Retention {
     pub(crate) undelivered: AtomicU64,
     /// Rounds that delete expired files whatever the hour.
     asked: AtomicU32,
+    /// When topics with a time of their own were last looked at; 0 when it is to be done with the next round.
+    topics_ms: AtomicI64,
     /// The queues of topics nobody has configured are to go.
     unused_asked: AtomicBool,
     stopping: AtomicBool,
@@ -64,7 +66,7 @@ impl RetentionThread {
     /// Looks at the disk, lets topics with a time of their own begin where they should, and starts the thread.
     pub(crate) fn start(broker: Arc<Broker>) -> std::io::Result<Self> {
         watch(&broker);
-        topics::expire(&broker, broker.now_ms());
+        topics::expire_when_due(&broker, broker.now_ms());
         let running = broker.clone();
         let thread = std::thread::Builder::new().name("retention".to_owned()).spawn(move || run(&running))?;
         Ok(Self { broker, thread: Some(thread) })
@@ -163,7 +165,7 @@ pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
             false
         }
     };
-    topics::expire(broker, now_ms);
+    topics::expire_when_due(broker, now_ms);
     deleted
 }
 

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use store::{Batch, Message, Numbered, PushError, Unit};
-use wire::body::TopicConfig;
+use store::{AppendError, Batch, Message, Numbered, PushError, Unit};
 use wire::body::offset::DelayOffsetTable;
+use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::json;
 use wire::properties::{self, key};
 use wire::record::RecordView;
@@ -27,7 +27,7 @@ use crate::broker::{Broker, PutError};
 use crate::keep::{Keep, wait_flushed};
 use crate::names;
 use crate::persist;
-use crate::topics::{Queue, Topic};
+use crate::topics::{Queue, Topic, is_system_topic};
 use crate::vital::Duty;
 pub(crate) use patience::Patience;
 pub(crate) use set_back::SetBack;
@@ -247,6 +247,9 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     }
     if !batch.is_empty() {
         if let Err(error) = broker.store.append(batch, now_ms) {
+            if let AppendError::Removed { topic } = &error {
+                broker.topics.reopen(topic);
+            }
             tracing::warn!(level, offset = first, %error, "delayed messages could not be delivered and are tried again");
             return now_ms + RETRY_AFTER_MS;
         }
@@ -257,19 +260,26 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     next_ms
 }
 
-/// The queue a copy goes to. One for a topic without queues lies in its first one, as in Java, and is found there when the
-/// topic has queues again.
+/// The queue a copy goes to. As in Java (`EscapeBridge.putMessage`), a copy makes no topic: one for a deleted topic lies in
+/// a queue without one, and one for a topic without queues in its first. There it is found when the topic has queues again.
 pub(crate) fn target(
     broker: &Broker,
     topic: &str,
     queue_id: i32,
     now_ms: i64,
 ) -> Result<Arc<Queue>, PutError> {
-    let refusal = match broker.put_queue(topic, queue_id, now_ms) {
-        Err(PutError::Topic(refusal)) => refusal,
-        done => return done,
+    let found = match broker.topic(topic) {
+        Some(found) => found,
+        None if is_system_topic(broker, topic) => return broker.put_queue(topic, queue_id, now_ms),
+        None => {
+            let queues = queue_id.max(0).saturating_add(1);
+            Arc::new(Topic::new(TopicConfig::new(topic, queues, PERM_READ | PERM_WRITE), None))
+        }
     };
-    let found = broker.topics.find(topic).ok_or(refusal)?;
+    let queue = found.queue(&broker.store, queue_id).or_else(|| found.queue(&broker.store, 0));
+    if let Some(queue) = queue {
+        return Ok(queue.clone());
+    }
     let config = TopicConfig { write_queue_nums: 1, ..found.config.clone() };
     let first = Topic::new(config, Some(&found)).queue(&broker.store, 0).cloned();
     Ok(first.ok_or_else(|| PushError::Queue { topic: topic.to_owned(), queue_id })?)

@@ -183,7 +183,8 @@ fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> 
         return Ok(topic.clone());
     }
     let topic = broker.topics.find_or_create(header.topic, &template(header))?;
-    turn.last = Some((broker.topics.generation(), topic.clone()));
+    // Under the generation before the look: a change beside it is then looked for again.
+    turn.last = Some((generation, topic.clone()));
     Ok(topic)
 }
 
@@ -407,8 +408,14 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
             for pending in &turn.pending {
                 broker.wake(&pending.queue);
             }
-            for queue in broker.further_queues(&turn.batch) {
-                broker.wake(&queue);
+            let further = broker.further_queues(&turn.batch);
+            for queue in &further {
+                broker.wake(queue);
+            }
+            if broker.flushes_before_answer() {
+                // The mode changed meanwhile: who was woken may have been shown nothing yet.
+                let sent = turn.pending.iter().map(|pending| pending.queue.clone());
+                broker.handle().wake_when_flushed(turn.batch.end(), sent.chain(further).collect());
             }
         }
         Err(error) => {

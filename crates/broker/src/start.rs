@@ -27,7 +27,7 @@ use crate::topics::{self, Topics};
 use crate::{persist, pop};
 use crate::{register, stats, transaction};
 
-/// Threads that read from disk for consumers far behind, and as many for other requests.
+/// Threads that read from disk for consumers far behind, and as many for other requests but those of operators.
 const COLD_READERS: usize = 2;
 
 /// The task thread whose work may wait for the disk; the one before it holds what must be on time.

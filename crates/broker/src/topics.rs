@@ -24,7 +24,7 @@ use crate::pop::Waiters;
 use crate::stats::Sent;
 use crate::{FAQ, Refusal, names};
 pub(crate) use change::TopicChange;
-pub(crate) use system::{create_system_topics, is_system_topic, system_topic_names};
+pub(crate) use system::{create_system_topics, is_system_topic, renew_template, system_topic_names};
 
 /// Queues a topic may have; more is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;

@@ -34,6 +34,7 @@ use wire::units::LogOffset;
 
 use crate::broker::{Broker, PutError};
 use crate::names;
+use crate::schedule::target;
 pub(crate) use check::run;
 pub(crate) use end::end;
 pub(crate) use load::load;
@@ -87,7 +88,7 @@ fn append_with_op(
     let mut batch: Batch = broker.store.batch();
     let mut grown = Vec::with_capacity(2);
     if let Some(Put { topic, queue_id, message }) = &put {
-        let queue = broker.put_queue(topic, *queue_id, now_ms)?;
+        let queue = target(broker, topic, *queue_id, now_ms)?;
         batch.push(&queue.log, message)?;
         grown.push(queue);
     }
@@ -109,6 +110,7 @@ fn append_with_op(
     broker.store.append(&mut batch, now_ms)?;
     state.decided(half, batch.placed(index).queue_offset.to_i64());
     let placed = put.is_some().then(|| batch.placed(0));
+    grown.extend(broker.further_queues(&batch));
     broker.grown(batch.end(), grown);
     Ok(placed)
 }

@@ -80,6 +80,8 @@ fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Resu
             "brokerPermission" => broker.topics.renew(broker.now_ms()),
             // The template of new topics says whether there may be any.
             "autoCreateTopicEnable" => topics::create_system_topics(broker)?,
+            // And how many queues they get at most.
+            "defaultTopicQueueNums" => topics::renew_template(broker)?,
             "timerStopEnqueue" | "timerStopDequeue" => broker.timer.wake(),
             _ => {}
         }

@@ -95,3 +95,21 @@ fn the_modes_of_groups_are_read_whole() {
     let expected = format!(r#"{{"messageRequestModeMap":{{"T":{{"g":{mode}}}}}}}"#);
     assert_eq!((code, String::from_utf8(body).unwrap()), (0, expected));
 }
+
+#[test]
+fn a_changed_number_of_queues_counts_for_new_topics_and_a_start_keeps_the_stored_one() {
+    let fixture = Fixture::new();
+    let topics = &fixture.broker.topics;
+    topics.put(wire::body::topic::TopicConfig::new("TBW102", 4, 7), 1).unwrap();
+    let queues = || {
+        let config = topics.find("TBW102").unwrap().config.clone();
+        (config.read_queue_nums, config.write_queue_nums, config.perm)
+    };
+    crate::topics::create_system_topics(&fixture.broker).unwrap();
+    assert_eq!(queues(), (4, 4, 7));
+    let change = |text: &str| fixture.ask(request::UPDATE_BROKER_CONFIG, &[], text.as_bytes()).0;
+    assert_eq!(change("defaultTopicQueueNums=16"), 0);
+    assert_eq!(queues(), (16, 16, 7));
+    crate::topics::create_system_topics(&fixture.broker).unwrap();
+    assert_eq!(queues(), (16, 16, 7));
+}

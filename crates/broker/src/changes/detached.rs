@@ -32,7 +32,7 @@ impl Detached {
         Self { frame, code, encoding, version, language, fast, rounds }
     }
 
-    pub(super) fn code(&self) -> i32 {
+    pub(crate) fn code(&self) -> i32 {
         self.code
     }
 

@@ -267,3 +267,127 @@ fn a_request_that_waits_is_charged_to_its_connection_until_it_is_answered() {
     fixture.broker.settle();
     assert_eq!((answers(peer.pushed()), peer.unanswered()), (vec![(0, 1), (0, 2)], 0));
 }
+
+fn delete_topic(fixture: &Fixture, peer: &Arc<Peer>, opaque: i32, name: &str) {
+    let head = Head::request(Encoding::Json, request::DELETE_TOPIC_IN_BROKER, opaque);
+    assert!(ask(fixture, peer, head, |writer| writer.text("topic", name), b"").is_empty());
+}
+
+fn bodies(fixture: &Fixture, topic: &str) -> Vec<Vec<u8>> {
+    fixture.messages(topic, 0).into_iter().map(|(body, ..)| body).collect()
+}
+
+#[test]
+fn a_topic_deleted_and_made_again_in_one_round_is_there_and_begins_anew() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    fixture.put("T", 0, b"old", b"");
+    fixture.broker.offsets.commit("g", "T", 0, 1);
+    delete_topic(&fixture, &peer, 1, "T");
+    delete_topic(&fixture, &peer, 2, "T");
+    put_topic(&fixture, &peer, 3, "T", &[]);
+    fixture.broker.settle();
+    assert_eq!(answers(peer.pushed()), [(0, 1), (0, 2), (0, 3)]);
+    assert_eq!(fixture.broker.topics.find("T").unwrap().config.write_queue_nums, 4);
+    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), None);
+    fixture.put("T", 0, b"new", b"");
+    assert_eq!(bodies(&fixture, "T"), [b"new"]);
+}
+
+#[test]
+fn a_topic_that_found_the_queues_of_a_deleted_one_opens_others_when_they_go() {
+    let fixture = Fixture::new();
+    fixture.put("T", 0, b"old", b"");
+    let generation = fixture.broker.topics.generation();
+    // As if somebody made it while the deleted one was cleared away.
+    fixture.broker.clear_away(&[&"T".to_owned()]);
+    assert!(fixture.broker.topics.generation() > generation, "whoever has it at hand looks again");
+    fixture.put("T", 0, b"new", b"");
+    assert_eq!(bodies(&fixture, "T"), [b"new"]);
+    let topic = fixture.broker.topics.find("T").unwrap();
+    fixture.broker.topics.reopen("T");
+    assert!(Arc::ptr_eq(&topic, &fixture.broker.topics.find("T").unwrap()), "its queues are there");
+}
+
+#[test]
+fn who_waits_at_a_topic_that_is_deleted_asks_again() {
+    use wire::header::{PullHeader, pull_flag};
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    fixture.queue("T", 0);
+    fixture.broker.groups.make("g", 1).unwrap();
+    let header = PullHeader {
+        consumer_group: "g",
+        topic: "T",
+        sys_flag: pull_flag::SUSPEND | pull_flag::SUBSCRIPTION,
+        max_messages: 1,
+        suspend_timeout_ms: 60_000,
+        subscription: "*",
+        ..PullHeader::default()
+    };
+    let pull = Head::request(Encoding::Json, request::PULL_MESSAGE, 1);
+    assert!(ask(&fixture, &peer, pull, |writer| header.write(writer), b"").is_empty(), "it is held");
+    let delete = Head::request(Encoding::Json, request::DELETE_TOPIC_IN_BROKER, 2);
+    ask(&fixture, &peer, delete, |writer| writer.text("topic", "T"), b"");
+    fixture.broker.settle();
+    assert_eq!(answers(peer.pushed()), [(response::PULL_RETRY_IMMEDIATELY, 1), (0, 2)]);
+}
+
+#[test]
+fn a_group_made_behind_its_deletion_stays() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    fixture.broker.groups.make("g", 1).unwrap();
+    let delete = Head::request(Encoding::Json, request::DELETE_SUBSCRIPTIONGROUP, 1);
+    ask(&fixture, &peer, delete, |writer| writer.text("groupName", "g"), b"");
+    let make = Head::request(Encoding::Json, request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 2);
+    ask(&fixture, &peer, make, |writer| writer, br#"{"groupName":"g","retryMaxTimes":3}"#);
+    fixture.broker.settle();
+    assert_eq!(answers(peer.pushed()), [(0, 1), (0, 2)]);
+    assert_eq!(fixture.broker.groups.find("g").unwrap().retry_max_times, 3);
+}
+
+#[test]
+fn the_offsets_of_a_deleted_group_are_off_the_disk_when_it_is_answered() {
+    let fixture = Fixture::new();
+    fixture.queue("T", 0);
+    for group in ["cleaned", "kept"] {
+        fixture.broker.groups.make(group, 1).unwrap();
+    }
+    for group in ["cleaned", "kept", "unknown"] {
+        fixture.broker.offsets.commit(group, "T", 0, 7);
+    }
+    fixture.broker.save();
+    for (group, clean) in [("cleaned", "true"), ("kept", "false"), ("unknown", "true")] {
+        let fields = [("groupName", group), ("cleanOffset", clean)];
+        assert_eq!(fixture.ask(request::DELETE_SUBSCRIPTIONGROUP, &fields, b"").0, 0);
+    }
+    let fixture = fixture.killed();
+    for (group, committed) in [("cleaned", None), ("kept", Some(7)), ("unknown", None)] {
+        assert!(fixture.broker.groups.find(group).is_none(), "{group}");
+        assert_eq!(fixture.broker.offsets.committed(group, "T", 0), committed, "{group}");
+    }
+}
+
+#[test]
+fn the_offsets_of_a_group_that_cannot_be_deleted_stay() {
+    let fixture = Fixture::new();
+    fixture.broker.groups.make("g", 1).unwrap();
+    fixture.broker.offsets.commit("g", "T", 0, 7);
+    std::fs::create_dir_all(fixture.config_path("subscriptionGroup.json.tmp")).unwrap();
+    let fields = [("groupName", "g"), ("cleanOffset", "true")];
+    assert_eq!(fixture.ask(request::DELETE_SUBSCRIPTIONGROUP, &fields, b"").0, 1);
+    assert!(fixture.broker.groups.find("g").is_some());
+    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), Some(7));
+}
+
+#[test]
+fn a_light_group_is_deleted_with_its_offsets_though_it_stands_in_no_table() {
+    let fixture = Fixture::with(|config| config.store.multi_dispatch = true);
+    fixture.broker.offsets.commit("%LMQ%g", "%LMQ%one", 0, 5);
+    let version = fixture.broker.groups.version();
+    let fields = [("groupName", "%LMQ%g"), ("cleanOffset", "true")];
+    assert_eq!(fixture.ask(request::DELETE_SUBSCRIPTIONGROUP, &fields, b"").0, 0);
+    assert_eq!(fixture.broker.offsets.committed("%LMQ%g", "%LMQ%one", 0), None);
+    assert_eq!(fixture.broker.groups.version(), version);
+}

@@ -140,7 +140,7 @@ properties! {
     "autoCreateTopicEnable" Live "the first message to an unknown topic creates it" {
         auto_create_topic_enable = flag, show
     }
-    "defaultTopicQueueNums" Live "most queues of a topic created by its first message" {
+    "defaultTopicQueueNums" Live "most queues of a topic created by its first message; a start keeps those that TBW102 has in the store" {
         default_topic_queue_nums = |text| number(text, 1..=65_535), show
     }
     "autoCreateSubscriptionGroup" Live "the first use of an unknown group creates it" {

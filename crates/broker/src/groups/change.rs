@@ -19,8 +19,13 @@ pub(crate) enum GroupChange {
     Ensure(String),
     /// Makes or replaces the group; its attributes are changes of those it has now.
     Put(Box<SubscriptionGroupConfig>),
-    /// Removes the group if it exists.
-    Remove(String),
+    /// Removes the group if it stands in the table.
+    Remove {
+        /// Consumer group.
+        group: String,
+        /// Whether its offsets are forgotten as well.
+        clean_offsets: bool,
+    },
     /// Opens or closes a topic for the group if that exists.
     Forbid {
         /// Consumer group.
@@ -35,8 +40,16 @@ pub(crate) enum GroupChange {
 impl GroupChange {
     fn name(&self) -> &str {
         match self {
-            Self::Ensure(name) | Self::Remove(name) | Self::Forbid { group: name, .. } => name,
+            Self::Ensure(name) | Self::Remove { group: name, .. } | Self::Forbid { group: name, .. } => name,
             Self::Put(config) => config.group_name.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// The group whose offsets are forgotten behind this change, if there is one.
+    pub(crate) fn cleaned(&self) -> Option<&str> {
+        match self {
+            Self::Remove { group, clean_offsets: true } => Some(group),
+            Self::Ensure(_) | Self::Put(_) | Self::Remove { .. } | Self::Forbid { .. } => None,
         }
     }
 }
@@ -115,12 +128,16 @@ impl Groups {
         for change in list {
             let name = change.name().to_owned();
             let coming = next.groups.get(&name).or_else(|| staged.groups.get(&name));
-            let now = coming.cloned().unwrap_or_else(|| self.find(&name));
+            // Light groups are found without standing in the table.
+            let is_removed = matches!(change, GroupChange::Remove { .. });
+            let find =
+                || if is_removed { self.lookup().groups.get(&name).cloned() } else { self.find(&name) };
+            let now = coming.cloned().unwrap_or_else(find);
             let config = match change {
                 GroupChange::Ensure(_) if now.is_some() => continue,
                 GroupChange::Ensure(name) => SubscriptionGroupConfig::new(name),
-                GroupChange::Remove(_) if now.is_none() => continue,
-                GroupChange::Remove(_) => {
+                GroupChange::Remove { .. } if now.is_none() => continue,
+                GroupChange::Remove { .. } => {
                     next.groups.insert(name, None);
                     continue;
                 }

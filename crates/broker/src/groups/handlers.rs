@@ -41,20 +41,11 @@ pub(crate) fn all_groups(groups: &Groups, command: &Command<'_>) -> Result<Answe
     Ok(Answer::success().field("totalGroupNum", total).body(json::to_vec(&table)))
 }
 
-/// `DELETE_SUBSCRIPTIONGROUP` (207). `forget_offsets` is called with the group when the request asks for it.
-pub(crate) fn delete_group(
-    groups: &Groups,
-    command: &Command<'_>,
-    forget_offsets: impl FnOnce(&str),
-) -> Result<Answer, Refusal> {
-    let name = command.fields.need("groupName")?;
-    if groups.find(name).is_some() {
-        return Err(Refusal::after(GroupChange::Remove(name.to_owned())));
-    }
-    if command.fields.flag_or("cleanOffset", false) {
-        forget_offsets(name);
-    }
-    Ok(Answer::success())
+/// `DELETE_SUBSCRIPTIONGROUP` (207): also of a group that does not exist, whose offsets may still be there.
+pub(crate) fn delete_group(command: &Command<'_>) -> Result<Answer, Refusal> {
+    let group = command.fields.need("groupName")?.to_owned();
+    let clean_offsets = command.fields.flag_or("cleanOffset", false);
+    Err(Refusal::answer_after(GroupChange::Remove { group, clean_offsets }, Answer::success()))
 }
 
 /// `UPDATE_AND_GET_GROUP_FORBIDDEN` (353): closes a topic for a group, opens it, or only tells. Unlike Java's, the group has

@@ -46,6 +46,19 @@ fn who_waits_at_a_light_queue_is_found_after_an_append() {
 }
 
 #[test]
+fn light_queues_that_nobody_waits_at_make_room_for_others() {
+    let fixture = fixture(None);
+    let waited = fixture.broker.topic("%LMQ%waited").unwrap();
+    for number in 1..WAITED_MAX {
+        fixture.broker.topic(&format!("%LMQ%{number}")).unwrap();
+    }
+    assert!(fixture.broker.topic("%LMQ%one-more").is_some());
+    let again = fixture.broker.topic("%LMQ%waited").unwrap();
+    assert!(Arc::ptr_eq(&waited, &again), "who waits there is still found");
+    assert_eq!(fixture.broker.light.topics.read().unwrap().len(), 2);
+}
+
+#[test]
 fn more_light_queues_than_allowed_are_refused_with_2017() {
     let fixture = fixture(Some(2));
     let admit =

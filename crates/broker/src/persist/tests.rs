@@ -44,8 +44,23 @@ fn a_crash_between_any_two_steps_leaves_the_old_or_the_new_content() {
     let (old, new) = (r#"{"T@g":{"0":1}}"#, r#"{"T@g":{"0":2}}"#);
     check(&[("t.json", old), ("t.json.bak", "{}"), ("t.json.tmp", &new[..5])], Ok(Some(table(1))));
     check(&[("t.json", old), ("t.json.tmp", new)], Ok(Some(table(1))));
+    check(&[("t.json", old), ("t.json.bak", old), ("t.json.tmp", new)], Ok(Some(table(1))));
     check(&[("t.json.bak", old), ("t.json.tmp", new)], Ok(Some(table(1))));
     check(&[("t.json.bak", old), ("t.json", new)], Ok(Some(table(2))));
+}
+
+/// The settings are read without a look at the copy.
+#[test]
+fn the_file_is_there_all_the_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("broker.properties");
+    let copy = folder.path().join("broker.properties.bak");
+    super::write(&path, b"first").unwrap();
+    super::write(&path, b"second").unwrap();
+    keep(&path).unwrap();
+    assert_eq!([read_text(&path).unwrap(), read_text(&copy).unwrap()], ["second", "second"]);
+    super::write(&path, b"third").unwrap();
+    assert_eq!([read_text(&path).unwrap(), read_text(&copy).unwrap()], ["third", "second"]);
 }
 
 #[test]

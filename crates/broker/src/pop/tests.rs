@@ -97,7 +97,8 @@ fn what_is_over_goes_to_the_retry_topic_once() {
 fn what_nobody_wants_any_more_does_not_come_back() {
     let fixture = fixture(1);
     popped(&fixture, 0);
-    fixture.broker.groups.commit(vec![vec![crate::groups::GroupChange::Remove("G".to_owned())]], 1);
+    let change = crate::groups::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
+    fixture.broker.groups.commit(vec![vec![change]], 1);
     revive(&fixture);
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
 }
@@ -170,7 +171,8 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
 #[test]
 fn a_group_that_was_deleted_and_made_again_begins_anew() {
     let fixture = deleted_in_flight(|broker| {
-        broker.groups.commit(vec![vec![crate::groups::GroupChange::Remove("G".to_owned())]], 1);
+        let change = crate::groups::GroupChange::Remove { group: "G".to_owned(), clean_offsets: false };
+        broker.groups.commit(vec![vec![change]], 1);
         broker.pops.forget_group("G");
         broker.offsets.forget_group("G");
     });

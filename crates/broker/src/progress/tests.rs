@@ -87,6 +87,9 @@ fn groups_and_topics_are_told_of_each_other() {
 #[test]
 fn a_clone_takes_over_offsets_of_one_topic_or_all() {
     let fixture = fixture();
+    for group in ["one", "all", "no"] {
+        fixture.broker.groups.make(group, 0).unwrap();
+    }
     let ask = |fields: &[(&str, &str)]| fixture.ask(request::CLONE_GROUP_OFFSET, fields, b"").0;
     assert_eq!(ask(&[("srcGroup", "g"), ("destGroup", "one"), ("topic", "T"), ("offline", "true")]), 0);
     assert_eq!(fixture.broker.offsets.committed("one", "T", 0), Some(2));
@@ -94,6 +97,26 @@ fn a_clone_takes_over_offsets_of_one_topic_or_all() {
     assert_eq!(fixture.broker.offsets.committed("all", "T", 0), Some(2));
     assert_eq!(ask(&[("srcGroup", "g"), ("destGroup", "no"), ("topic", "U")]), 0);
     assert_eq!(fixture.broker.offsets.topics_of("no").len(), 0);
+}
+
+#[test]
+fn a_clone_that_was_answered_outlives_a_kill() {
+    let fixture = fixture();
+    fixture.broker.groups.make("h", 0).unwrap();
+    let fields = [("srcGroup", "g"), ("destGroup", "h"), ("offline", "true")];
+    assert_eq!(fixture.ask(request::CLONE_GROUP_OFFSET, &fields, b"").0, 0);
+    let fixture = fixture.killed();
+    assert_eq!(fixture.broker.offsets.committed("h", "T", 0), Some(2));
+}
+
+#[test]
+fn a_reset_that_was_answered_outlives_a_kill() {
+    let fixture = fixture();
+    let fields = [("group", "g"), ("topic", "T"), ("timestamp", "0"), ("queueId", "0"), ("offset", "1")];
+    let (code, remark, _) = fixture.ask(request::INVOKE_BROKER_TO_RESET_OFFSET, &fields, b"");
+    assert_eq!(code, 0, "{remark}");
+    let fixture = fixture.killed();
+    assert_eq!(fixture.broker.offsets.committed("g", "T", 0), Some(1));
 }
 
 #[test]

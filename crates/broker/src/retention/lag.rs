@@ -1,7 +1,7 @@
-//! What groups have not consumed yet. Asked on the retention thread only, and only when a file would go: one index unit
-//! is read per queue that somebody lags behind in.
+//! What groups have not consumed yet. Asked for retention only, when a file would go or topics have a time of their own:
+//! the offsets of all groups are copied, and one index unit is read per queue that somebody lags behind in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 use wire::body::MessageModel;
@@ -78,10 +78,15 @@ impl Lags {
         self.0.iter().min_by_key(|lag| lag.at)
     }
 
-    /// First offset of a queue that somebody has not consumed.
-    pub(super) fn first_of(&self, topic: &str, queue_id: i32) -> Option<QueueOffset> {
-        let of_queue = self.0.iter().filter(|lag| lag.queue_id == queue_id && lag.topic == topic);
-        of_queue.map(|lag| QueueOffset::new(lag.from)).min()
+    /// First offset that somebody has not consumed, by topic and queue.
+    pub(super) fn firsts(&self) -> HashMap<(&str, i32), QueueOffset> {
+        let mut firsts = HashMap::new();
+        for lag in &self.0 {
+            let from = QueueOffset::new(lag.from);
+            let first = firsts.entry((lag.topic.as_str(), lag.queue_id)).or_insert(from);
+            *first = from.min(*first);
+        }
+        firsts
     }
 
     /// How many messages each group has lost, now that the queues begin where they do.

@@ -11,8 +11,10 @@ use crate::{Answer, Refusal};
 /// Rounds one request is good for (`CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES`).
 const ROUNDS: u32 = 20;
 
-/// 329 `DELETE_EXPIRED_COMMITLOG`: expired files go in the next rounds, whatever the hour.
+/// 329 `DELETE_EXPIRED_COMMITLOG`: expired files go in the next rounds, whatever the hour, and so does what is older than
+/// the time of its topic.
 pub(crate) fn delete_expired_log(broker: &Broker) -> Result<Answer, Refusal> {
+    broker.retention.topics_ms.store(0, Ordering::Release);
     broker.retention.asked.store(ROUNDS, Ordering::Release);
     broker.retention.wake();
     tracing::info!("an operator asked for expired commit log files to be deleted");
@@ -41,7 +43,7 @@ pub(super) fn remove_unused_topics(broker: &Broker) {
     let unused: BTreeSet<&str> =
         queues.iter().map(|queue| queue.topic()).filter(|name| is_unused(name)).collect();
     for topic in unused {
-        match broker.store.remove_topic(topic) {
+        match broker.remove_queues(topic) {
             Ok(queues) => tracing::info!(topic, queues, "the queues of an unused topic were removed"),
             Err(error) => {
                 tracing::error!(topic, %error, "the queues of an unused topic could not be removed")

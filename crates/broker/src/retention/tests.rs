@@ -60,7 +60,7 @@ fn files_wait_for_the_groups_that_have_not_consumed_them() {
     assert_eq!(min(&fixture, "T"), 20);
     let lags = Lags::of(&fixture.broker);
     let oldest = lags.oldest().unwrap();
-    assert_eq!((oldest.group.as_str(), oldest.from, lags.first_of("T", 0).unwrap().get()), ("slow", 25, 25));
+    assert_eq!((oldest.group.as_str(), oldest.from, lags.firsts()[&("T", 0)].get()), ("slow", 25, 25));
     consumed(&fixture, "slow", "T", 55);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 40);
@@ -150,14 +150,18 @@ fn by_policy_files_go_all_the_same_or_not_at_all() {
     }
 }
 
+fn reserve_an_hour(fixture: &Fixture, topic: &str) {
+    let alterations = attributes::parse("+reserve.time=1").unwrap();
+    let config = fixture.broker.topics.find(topic).unwrap().config.clone();
+    fixture.broker.topics.commit(vec![vec![TopicChange::Put(config, alterations)]], 1).remove(0).unwrap();
+}
+
 #[test]
 fn a_topic_with_a_time_of_its_own_begins_later() {
     let fixture = Fixture::new();
     fill(&fixture, "Short", 5);
     fill(&fixture, "Long", 5);
-    let alterations = attributes::parse("+reserve.time=1").unwrap();
-    let config = fixture.broker.topics.find("Short").unwrap().config.clone();
-    fixture.broker.topics.commit(vec![vec![TopicChange::Put(config, alterations)]], 1).remove(0).unwrap();
+    reserve_an_hour(&fixture, "Short");
     let now_ms = fixture.broker.now_ms();
     topics::expire(&fixture.broker, now_ms);
     assert_eq!(min(&fixture, "Short"), 0);
@@ -167,6 +171,42 @@ fn a_topic_with_a_time_of_its_own_begins_later() {
     consumed(&fixture, "g", "Short", 5);
     topics::expire(&fixture.broker, now_ms + 3_600_001);
     assert_eq!((min(&fixture, "Short"), min(&fixture, "Long")), (5, 0));
+}
+
+#[test]
+fn topics_with_a_time_of_their_own_are_looked_at_once_a_minute_or_when_an_operator_asks() {
+    let fixture = Fixture::new();
+    let later_ms = fixture.broker.now_ms() + 2 * 3_600_000;
+    let begins = |now_ms: i64| {
+        fill(&fixture, "T", 1);
+        clean(&fixture.broker, now_ms, 4);
+        min(&fixture, "T")
+    };
+    assert_eq!(begins(later_ms - topics::PAUSE_MS), 0);
+    reserve_an_hour(&fixture, "T");
+    assert_eq!(begins(later_ms), 2);
+    assert_eq!(begins(later_ms + topics::PAUSE_MS - 1), 2);
+    assert_eq!(begins(later_ms + topics::PAUSE_MS), 4);
+    assert_eq!(delete_expired_log(&fixture.broker).unwrap().code, 0);
+    assert_eq!(begins(later_ms + topics::PAUSE_MS + 1), 5);
+    // The clock was set back.
+    assert_eq!(begins(later_ms), 6);
+}
+
+#[test]
+fn the_first_offset_of_a_queue_is_that_of_the_slowest_group() {
+    let fixture = Fixture::new();
+    fill(&fixture, "T", 5);
+    fixture.put("U", 0, b"m", b"");
+    // The slowest is neither the first nor the last by name.
+    for (group, offset) in [("a", 4), ("b", 1), ("c", 3), ("d", 5)] {
+        consumed(&fixture, group, "T", offset);
+    }
+    consumed(&fixture, "a", "U", 0);
+    let lags = Lags::of(&fixture.broker);
+    let firsts = lags.firsts();
+    assert_eq!((firsts[&("T", 0)].get(), firsts[&("U", 0)].get()), (1, 0));
+    assert_eq!((firsts.len(), firsts.get(&("T", 1))), (2, None));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::testing::Fixture;
 
 fn delay(fixture: &Fixture, level: i32, body: &[u8], queue_id: i32) {
     fixture.queue(names::SCHEDULE_TOPIC, 17);
+    fixture.broker.topics.ensure("Real", queue_id + 1, 1).unwrap();
     let mut text = Vec::new();
     properties::append(&mut text, key::TAGS, b"TagA");
     delayed(&mut text, level, "Real", queue_id);
@@ -123,6 +124,32 @@ fn a_topic_without_queues_has_its_messages_when_it_gets_some() {
     deliver_due(&fixture.broker, due(&fixture, 1));
     assert_eq!(fixture.broker.schedule.offset(1), 1);
     set_queues(1);
+    assert_eq!(bodies(&fixture, 0), [b"x".to_vec()]);
+}
+
+#[test]
+fn a_message_for_a_deleted_topic_is_stored_and_makes_no_topic() {
+    let fixture = Fixture::new();
+    delay(&fixture, 1, b"x", 2);
+    let delete = wire::codes::request::DELETE_TOPIC_IN_BROKER;
+    assert_eq!(fixture.ask(delete, &[("topic", "Real")], b"").0, 0);
+    deliver_due(&fixture.broker, due(&fixture, 1));
+    assert_eq!(fixture.broker.schedule.offset(1), 1);
+    assert!(fixture.broker.topics.find("Real").is_none());
+    assert_eq!(fixture.broker.store.find_queue("Real", 2).unwrap().max().get(), 1);
+    fixture.queue("Real", 2);
+    assert_eq!(bodies(&fixture, 2), [b"x".to_vec()], "it is found when the topic is made again");
+}
+
+#[test]
+fn queues_that_go_under_their_topic_hold_up_no_level() {
+    let fixture = Fixture::new();
+    delay(&fixture, 1, b"x", 0);
+    fixture.queue("Real", 0);
+    fixture.broker.store.remove_topic("Real").unwrap();
+    let late = due(&fixture, 1);
+    assert_eq!(deliver_due(&fixture.broker, late), late + 1000);
+    deliver_due(&fixture.broker, late + 1000);
     assert_eq!(bodies(&fixture, 0), [b"x".to_vec()]);
 }
 

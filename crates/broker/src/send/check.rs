@@ -53,7 +53,9 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Resul
         return Err(illegal(broker));
     }
     broker.admit_light(header.properties)?;
-    if topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
+    // Only single sends are asked for a key (`SendMessageProcessor.sendMessage`).
+    let is_single = !header.batch && !may_be_empty;
+    if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, "Required message key is missing"));
     }
     Ok(())

@@ -269,6 +269,19 @@ fn codec_12_a_batch_to_a_topic_of_batches_is_one_record_of_many_messages() {
 }
 
 #[test]
+fn only_single_sends_to_a_compacted_topic_need_a_key() {
+    let fixture = Fixture::new();
+    fixture.queue("C", 0);
+    let text = r#"{"topicConfigTable":{"C":{"attributes":{"cleanup.policy":"COMPACTION"},"perm":6,"readQueueNums":1,"topicName":"C","writeQueueNums":1}}}"#;
+    std::fs::write(fixture.config_path("topics.json"), text).unwrap();
+    let fixture = fixture.reopened();
+    let single = |properties| SendHeader { batch: false, ..header("C", properties) };
+    assert_eq!(send(&fixture, &single(b""), b"x").0, response::MESSAGE_ILLEGAL);
+    assert_eq!(send(&fixture, &single(b"KEYS\x01k\x02"), b"x").0, 0);
+    assert_eq!(send(&fixture, &header("C", b"WAIT\x01true\x02"), &body_of(3)).0, 0);
+}
+
+#[test]
 fn behaviour_1_inner_batches_are_illegal_where_java_says_so() {
     let fixture = batched();
     let body = body_of(3);

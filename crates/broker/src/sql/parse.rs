@@ -199,7 +199,9 @@ impl Parser<'_> {
             return Err(at.error("expected AND between the bounds of BETWEEN"));
         }
         let high = self.unary()?;
+        // The other way round, NOT BETWEEN always holds (`ComparisonExpression.createNotBetween` does not look).
         if let (Some(low), Some(high)) = (constant_number(&low), constant_number(&high))
+            && sense == Sense::Plain
             && low > high
         {
             return Err(at.error(format!("BETWEEN {low} AND {high} can never hold")));

@@ -48,6 +48,7 @@ fn check_37_true() {
         "s ENDSWITH 'c'",
         "a between 5 and 5",
         "a NOT BETWEEN 6 AND 7",
+        "a NOT BETWEEN 10 AND 1",
         "a IS NOT NULL",
         "NOT (a < 3)",
         "(a) = ((5))",

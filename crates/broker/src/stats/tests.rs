@@ -91,7 +91,8 @@ fn what_is_gone_is_forgotten_and_stays_in_the_sums() {
     broker.stats.count(Name::SendBack, "T", "g");
     sample(broker, SAMPLE_MS);
     assert_eq!(view(&fixture, "SNDBCK_PUT_NUMS", "T@g").unwrap().0, 1);
-    broker.groups.commit(vec![vec![crate::groups::GroupChange::Remove("g".to_owned())]], 1);
+    let change = crate::groups::GroupChange::Remove { group: "g".to_owned(), clean_offsets: false };
+    broker.groups.commit(vec![vec![change]], 1);
     broker.offsets.forget_group("g");
     sample(broker, 2 * SAMPLE_MS);
     for name in ["GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS"] {

@@ -178,6 +178,9 @@ impl Clock {
         gate.delivered_ms = gate.delivered_ms.max(now_ms);
         drop(gate);
         if let Err(error) = done {
+            if let AppendError::Removed { topic } = &error {
+                self.broker.topics.reopen(topic);
+            }
             let busy = matches!(error, AppendError::Busy { .. });
             if !busy {
                 tracing::warn!(%error, messages = puts.len(), "timed messages cannot be delivered; it is tried again");
@@ -196,6 +199,7 @@ impl Clock {
                 queues.push(queue);
             }
         }
+        queues.extend(self.broker.further_queues(&self.batch));
         self.broker.grown(self.batch.end(), queues);
     }
 }

@@ -173,6 +173,34 @@ fn what_is_cancelled_does_not_come() {
 }
 
 #[test]
+fn a_message_for_a_deleted_topic_is_stored_and_makes_no_topic() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |_| {});
+    put(&fixture, "x", start + 5, &[]);
+    let delete = wire::codes::request::DELETE_TOPIC_IN_BROKER;
+    assert_eq!(fixture.ask(delete, &[("topic", "Real")], b"").0, 0);
+    wind(&mut clock, start + 5);
+    assert!(fixture.broker.topics.find("Real").is_none());
+    assert_eq!(fixture.broker.store.find_queue("Real", 0).unwrap().max().get(), 1);
+    clock.stop();
+}
+
+#[test]
+fn queues_that_go_under_their_topic_hold_up_nothing() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |_| {});
+    put(&fixture, "x", start + 5, &[]);
+    fixture.broker.store.remove_topic("Real").unwrap();
+    wind(&mut clock, start + 5);
+    assert_eq!(delivered(&fixture), Vec::<String>::new());
+    wind(&mut clock, start + 1005);
+    assert_eq!(delivered(&fixture), ["x"]);
+    clock.stop();
+}
+
+#[test]
 fn nothing_is_delivered_behind_a_cancel_that_was_not_read() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);

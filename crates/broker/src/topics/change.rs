@@ -35,10 +35,18 @@ impl TopicChange {
     }
 
     /// The topic this removes, if it does.
-    pub(crate) fn removed(&self) -> Option<String> {
+    pub(crate) fn removed(&self) -> Option<&str> {
         match self {
-            Self::Remove(name) => Some(name.clone()),
+            Self::Remove(name) => Some(name),
             Self::Ensure(_) | Self::Put(..) | Self::Order(_) => None,
+        }
+    }
+
+    /// The topic this makes where there is none, if it does.
+    pub(crate) fn made(&self) -> Option<&str> {
+        match self {
+            Self::Ensure(config) | Self::Put(config, _) => Some(&config.topic_name),
+            Self::Order(_) | Self::Remove(_) => None,
         }
     }
 }
@@ -92,6 +100,16 @@ impl Topics {
             .into_iter()
             .collect::<Result<(), _>>()?;
         self.find(name).ok_or_else(|| Refusal::error(format!("topic[{name}] was removed while it was made")))
+    }
+
+    /// Lets a topic open its queues anew when it found some that are removed: those of an earlier topic of its name.
+    pub(crate) fn reopen(&self, name: &str) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(topic) = self.find(name) else { return };
+        if topic.opened().iter().any(|(_, queue)| queue.log.is_removed()) {
+            let topic = Topic::new(topic.config.clone(), None);
+            self.publish(Staged::from([(name.to_owned(), Some(Arc::new(topic)))]), self.version());
+        }
     }
 
     fn stage_all(&self, staged: &mut Staged, list: Vec<TopicChange>) -> Result<(), Refusal> {

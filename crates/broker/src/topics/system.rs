@@ -58,7 +58,17 @@ pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
             Some(_) => false,
             None => true,
         });
-    let configs: Vec<_> = missing.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm)).collect();
-    let changes = configs.into_iter().map(|config| TopicChange::Put(config, Vec::new())).collect();
+    put(broker, missing)
+}
+
+/// Gives the template of new topics the queues and permissions of the settings, also where it has other queues: those of
+/// a store are left as they are until somebody changes the setting.
+pub(crate) fn renew_template(broker: &Broker) -> Result<(), Refusal> {
+    put(broker, system_topics(broker).into_iter().filter(|(name, ..)| name == names::DEFAULT_TOPIC))
+}
+
+fn put(broker: &Broker, topics: impl Iterator<Item = (String, i32, i32)>) -> Result<(), Refusal> {
+    let configs = topics.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm));
+    let changes = configs.map(|config| TopicChange::Put(config, Vec::new())).collect();
     broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
 }

@@ -84,6 +84,17 @@ fn check_25_a_commit_makes_the_message_visible_once() {
 }
 
 #[test]
+fn a_message_for_a_deleted_topic_is_committed_and_makes_no_topic() {
+    let fixture = fixture();
+    let place = half(&fixture, "A", "");
+    let delete = wire::codes::request::DELETE_TOPIC_IN_BROKER;
+    assert_eq!(fixture.ask(delete, &[("topic", "T")], b"").0, 0);
+    assert_eq!(commit(&fixture, place), Ok(0));
+    assert!(fixture.broker.topics.find("T").is_none());
+    assert_eq!(fixture.broker.store.find_queue("T", 1).unwrap().max().get(), 1);
+}
+
+#[test]
 fn check_25_a_rolled_back_message_is_never_visible() {
     let fixture = fixture();
     let place = half(&fixture, "A", "");

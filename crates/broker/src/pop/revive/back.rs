@@ -38,6 +38,7 @@ pub(super) fn make_retry_topic(
     group: &str,
     now_ms: i64,
 ) -> Result<Arc<Queue>, PutError> {
+    broker.topics.ensure(name, 1, now_ms)?;
     let queue = target(broker, name, 0, now_ms)?;
     if broker.offsets.committed(group, name, 0).is_none() {
         broker.offsets.commit(group, name, 0, queue.log.min().to_i64());

@@ -1,0 +1,85 @@
+//! Requests that no connection waits for.
+
+use net::Service as _;
+use wire::codes::request;
+use wire::frame::{Command, Encoding, frame_length};
+
+use super::*;
+use crate::front::Front;
+use crate::testing::{ADDRESS, Fixture};
+
+fn peer() -> Arc<Peer> {
+    Arc::new(Peer::detached(1, ADDRESS))
+}
+
+/// What a connection answers at once to a request without fields whose id is its code.
+fn ask(fixture: &Fixture, peer: &Arc<Peer>, code: i32) -> Vec<(i32, i32)> {
+    let mut bytes = Vec::new();
+    Head::request(Encoding::Json, code, code).write(&mut bytes, b"");
+    let front = Front { broker: fixture.broker.clone(), fast: false };
+    let (mut turn, mut out) = (front.turn(), Vec::new());
+    front.frame(&mut turn, peer, Command::decode(&mut bytes).unwrap(), &mut out);
+    front.end(&mut turn, peer, &mut out);
+    answers(out)
+}
+
+/// Id and code of every answer in `bytes`, by id.
+fn answers(mut bytes: Vec<u8>) -> Vec<(i32, i32)> {
+    let mut rest = bytes.as_mut_slice();
+    let mut found = Vec::new();
+    while let Some(length) = frame_length(rest).unwrap() {
+        let (frame, next) = rest.split_at_mut(length);
+        let command = Command::decode(frame).unwrap();
+        found.push((command.opaque, command.code));
+        rest = next;
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Requests of operators: queries by key, tables, figures of many queues.
+const OPERATORS: [i32; 15] = [12, 21, 28, 43, 201, 202, 203, 208, 300, 303, 308, 309, 317, 321, 328];
+
+/// Other requests that may wait for the disk: messages given back, searches, resets, clones of offsets.
+const OTHERS: [i32; 10] = [25, 29, 32, 33, 36, 222, 314, 323, 401, request::PEEK_MESSAGE];
+
+#[test]
+fn no_connection_waits_for_the_disk_or_for_large_tables() {
+    let fixture = Fixture::new();
+    let peer = peer();
+    let mut codes = [OPERATORS.as_slice(), &OTHERS].concat();
+    codes.sort_unstable();
+    for code in &codes {
+        assert!(ask(&fixture, &peer, *code).is_empty(), "{code}");
+    }
+    fixture.broker.cold.stop();
+    let served: Vec<i32> = answers(peer.pushed()).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(served, codes);
+    assert_eq!(fixture.broker.cold.waiting_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(peer.unanswered(), 0);
+}
+
+#[test]
+fn what_operators_ask_holds_up_no_consumer() {
+    let fixture = Fixture::new();
+    let peer = peer();
+    fixture.broker.cold.operators.stop();
+    for code in OPERATORS {
+        assert_eq!(ask(&fixture, &peer, code), [(code, response::SYSTEM_BUSY)]);
+    }
+    for code in OTHERS {
+        assert!(ask(&fixture, &peer, code).is_empty(), "{code}");
+    }
+    fixture.broker.cold.stop();
+    assert_eq!(answers(peer.pushed()).len(), OTHERS.len());
+}
+
+#[test]
+fn who_went_away_is_told_nothing_but_what_he_asked_for_is_done() {
+    let peer = peer();
+    assert!(!is_moot(&peer, request::GET_BROKER_CONSUME_STATS));
+    peer.abort();
+    assert!(is_moot(&peer, request::GET_BROKER_CONSUME_STATS));
+    assert!(!is_moot(&peer, request::CONSUMER_SEND_MSG_BACK));
+    assert!(!is_moot(&peer, request::CLONE_GROUP_OFFSET));
+}
