@@ -25,7 +25,7 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// the disk has (`maxTransferBytesOnMessageInDisk`).
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// Memory a reader keeps for its answers.
+/// Memory a reader keeps for its answers. Larger ones wait until their connection has room.
 const KEPT_BYTES: usize = 1 << 20;
 
 struct Job {
@@ -166,6 +166,16 @@ fn is_moot(peer: &Peer, code: i32) -> bool {
     peer.is_closed() && lookup::is_for_operators(code)
 }
 
+/// Hands a large answer over when the connection has room for it; until then it is charged with all of it.
+fn give(peer: &Arc<Peer>, bytes: Vec<u8>) {
+    let charge = peer.charge(bytes.len());
+    // Who went away needs no answer.
+    let _ = peer.put_back(Box::new(move |_, out| {
+        out.extend_from_slice(&bytes);
+        drop(charge);
+    }));
+}
+
 fn read(receiver: &Mutex<Receiver<Job>>) {
     let mut units = Vec::new();
     let mut bytes = Vec::new();
@@ -186,6 +196,10 @@ fn read(receiver: &Mutex<Receiver<Job>>) {
                     continue;
                 }
                 serve_again(&broker, &peer, request, &mut bytes);
+                if bytes.len() > KEPT_BYTES {
+                    give(&peer, std::mem::take(&mut bytes));
+                    continue;
+                }
             }
         }
         // A consumer that went away needs no answer.

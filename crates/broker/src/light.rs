@@ -6,7 +6,7 @@
 //! queue; the store has the queues.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use store::{Batch, Store};
@@ -25,6 +25,8 @@ const LMQ_QUOTA_EXCEEDED: i32 = 2017;
 
 /// Light queues clients may wait at without a message in them. What nobody waits at makes room for others.
 const WAITED_MAX: usize = 100_000;
+/// Between two looks for those: a look goes through all of them, and everybody else waits.
+const SWEEP_PAUSE_MS: u64 = 1000;
 
 /// True for names of light queues, and of groups that only read such.
 pub(crate) fn is_light(name: &str) -> bool {
@@ -35,6 +37,8 @@ pub(crate) fn is_light(name: &str) -> bool {
 #[derive(Default)]
 pub(crate) struct Light {
     topics: RwLock<HashMap<String, Arc<Topic>>>,
+    /// When those nobody waits at were last looked for.
+    swept_ms: AtomicI64,
     /// Light queues of the store; changed with `making` held.
     count: AtomicUsize,
     making: Mutex<()>,
@@ -64,8 +68,12 @@ impl Broker {
         }
         let mut topics = self.light.topics.write().unwrap_or_else(PoisonError::into_inner);
         if topics.len() >= WAITED_MAX && self.store.find_queue(name, 0).is_none() {
-            // Whoever waits at one holds its topic.
-            topics.retain(|_, topic| Arc::strong_count(topic) > 1);
+            let (now_ms, swept_ms) = (self.now_ms(), &self.light.swept_ms);
+            if now_ms.abs_diff(swept_ms.load(Ordering::Relaxed)) >= SWEEP_PAUSE_MS {
+                swept_ms.store(now_ms, Ordering::Relaxed);
+                // Whoever waits at one holds its topic.
+                topics.retain(|_, topic| Arc::strong_count(topic) > 1);
+            }
             if topics.len() >= WAITED_MAX {
                 return None;
             }

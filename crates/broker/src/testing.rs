@@ -70,6 +70,8 @@ impl Fixture {
         config.broker_ip1 = ADDRESS.ip().to_string();
         config.store.segment_bytes = 1 << 20;
         config.store.queue_file_bytes = 20 * 100;
+        // However full the machine's disk is, nothing goes because of that.
+        config.retention.clean_at = store::Watermark::Percent(100);
         change(&mut config);
         let files = directory.path().join("config");
         let light = config.store.multi_dispatch;

@@ -11,7 +11,7 @@ use crate::wake::lock;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::sync::{Arc, Condvar, Mutex, RwLock, TryLockError};
 
 use places::Places;
 pub use removal::GaveBack;
@@ -93,6 +93,11 @@ impl Log {
     pub(crate) fn adopt(&self, base: u64, path: PathBuf, file: Arc<dyn DiskFile>) {
         let written_ahead = AtomicU64::new(self.segment_bytes);
         self.write().push(Arc::new(Segment { base, path, file, written_ahead }));
+    }
+
+    /// Whether a file is being made: its space is taken, and it is not there yet.
+    pub(crate) fn is_making(&self) -> bool {
+        matches!(self.making.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// The file that starts at `base`, made if it is not there. It must be the next one, or any multiple of

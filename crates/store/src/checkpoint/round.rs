@@ -41,6 +41,12 @@ impl Rounds {
         self.dirty.is_empty() && self.removed.is_empty()
     }
 
+    /// Forgets what was planned: the queues are loaded once more.
+    pub(crate) fn forget(&mut self) {
+        self.planned.clear();
+        self.journal = None;
+    }
+
     fn mark(&self) -> Option<Mark> {
         let journal = self.journal.as_ref()?;
         let (generation, committed, openings) = (journal.generation, journal.at, self.openings);

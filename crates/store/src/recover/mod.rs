@@ -82,14 +82,15 @@ impl Shared {
             }
         };
         let mut scan = self.scan(from, sure, Restarts::default())?;
-        // Those that the table knows have tombstones.
-        if !is_known && !scan.restarts.is_empty() {
+        // The table knows what was deleted here. A reading of all may find what one of the end did not.
+        while !is_known && scan.learn() {
             tracing::warn!(
                 "topics were deleted and made again; reading the log again without their old messages"
             );
             self.take_back(0)?;
+            lock(&self.checkpointing).forget();
             self.load_queues_below(0, true)?;
-            scan = self.scan(self.log.min(), sure, scan.restarts)?;
+            scan = self.scan(self.log.min(), sure, scan.known)?;
         }
         self.cut(&scan, after_crash)?;
         self.digests.cut(scan.end).map_err(OpenError::io(root))?;

@@ -41,7 +41,7 @@ pub(super) struct Place<'a> {
 }
 
 /// What reading the log found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scan {
     pub(super) from: u64,
     pub(super) end: u64,
@@ -55,9 +55,11 @@ pub(super) struct Scan {
     sure: u64,
     pub(super) gaps: Vec<Gap>,
     gap_bytes: u64,
-    /// Queues that were deleted and made again by another broker, as far as is known.
+    /// Queues that were deleted and made again by another broker, as far as this reading tells.
     pub(super) restarts: Restarts,
-    reported: Option<Instant>,
+    /// Those that earlier readings told.
+    pub(super) known: Restarts,
+    reported: Instant,
 }
 
 /// A part of the log that cannot be read, with whole records behind it.
@@ -80,29 +82,40 @@ struct Restart {
     at: u64,
     /// The number that follows.
     next: u64,
+    /// Records seen of the numbers that began anew.
+    records: u64,
 }
 
 impl Restarts {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.values().all(HashMap::is_empty)
+    /// Takes over what another reading found, where one record alone, whose number may be damaged, does not say so.
+    /// False when there was nothing.
+    fn learn(&mut self, found: Self) -> bool {
+        let is_sure = |queues: &HashMap<i32, Restart>| queues.values().map(|it| it.records).sum::<u64>() > 1;
+        let mut is_any = false;
+        for (topic, queues) in found.0.into_iter().filter(|(_, queues)| is_sure(queues)) {
+            self.0.entry(topic).or_default().extend(queues);
+            is_any = true;
+        }
+        is_any
     }
 
     fn find(&mut self, place: &Place<'_>) -> Option<&mut Restart> {
         self.0.get_mut(place.topic)?.get_mut(&place.queue_id)
     }
 
-    fn is_before(&mut self, place: &Place<'_>, offset: u64) -> bool {
-        self.find(place).is_some_and(|restart| offset < restart.at)
+    fn is_before(&self, place: &Place<'_>, offset: u64) -> bool {
+        let restart = self.0.get(place.topic).and_then(|queues| queues.get(&place.queue_id));
+        restart.is_some_and(|restart| offset < restart.at)
     }
 
     /// Takes a record into account whose number another one has.
     fn repeated(&mut self, place: &Place<'_>, offset: u64) {
         let next = place.queue_offset + u64::from(place.count);
         if place.queue_offset == 0 {
-            let restart = Restart { at: offset, next };
+            let restart = Restart { at: offset, next, records: 1 };
             self.0.entry(place.topic.into()).or_default().insert(place.queue_id, restart);
         } else if let Some(restart) = self.find(place) {
-            restart.next = next;
+            (restart.next, restart.records) = (next, restart.records + 1);
         }
     }
 
@@ -110,7 +123,10 @@ impl Restarts {
     /// beginning was a damaged record.
     fn went_on(&mut self, place: &Place<'_>) {
         match self.find(place) {
-            Some(restart) if restart.next == place.queue_offset => restart.next += u64::from(place.count),
+            Some(restart) if restart.next == place.queue_offset => {
+                restart.next += u64::from(place.count);
+                restart.records += 1;
+            }
             Some(_) => {
                 self.0.get_mut(place.topic).and_then(|queues| queues.remove(&place.queue_id));
             }
@@ -120,10 +136,33 @@ impl Restarts {
 }
 
 impl Scan {
+    fn new(from: u64, sure: u64, known: Restarts) -> Self {
+        Self {
+            from,
+            end: from,
+            records: 0,
+            last_record: None,
+            store_timestamp: 0,
+            reason: None,
+            lost_behind_cut: 0,
+            sure,
+            gaps: Vec::new(),
+            gap_bytes: 0,
+            restarts: Restarts::default(),
+            known,
+            reported: Instant::now(),
+        }
+    }
+
+    /// Whether queues began anew of which nothing was known when this began. They are known now.
+    pub(super) fn learn(&mut self) -> bool {
+        self.known.learn(std::mem::take(&mut self.restarts))
+    }
+
     fn is_time_to_report(&mut self) -> bool {
-        let is_time = self.reported.is_some_and(|last| last.elapsed() >= REPORT_INTERVAL);
+        let is_time = self.reported.elapsed() >= REPORT_INTERVAL;
         if is_time {
-            self.reported = Some(Instant::now());
+            self.reported = Instant::now();
         }
         is_time
     }
@@ -154,10 +193,9 @@ impl Semaphore {
 impl Shared {
     /// Reads from `from` to the end of whole records. What lies before `sure` was durable: damage there is passed over and
     /// reported, and does not end the log.
-    /// Of the queues in `restarts` nothing counts that lies before.
-    pub(super) fn scan(&self, from: u64, sure: u64, restarts: Restarts) -> Result<Scan, OpenError> {
-        let reported = Some(Instant::now());
-        let mut scan = Scan { from, end: from, sure, restarts, reported, ..Scan::default() };
+    /// Of the queues in `known` nothing counts that lies before they began anew.
+    pub(super) fn scan(&self, from: u64, sure: u64, known: Restarts) -> Result<Scan, OpenError> {
+        let mut scan = Scan::new(from, sure, known);
         if scan.end.is_multiple_of(self.log.segment_bytes) {
             self.scan_ahead(&mut scan)?;
         }
@@ -348,8 +386,8 @@ impl Shared {
     }
 
     fn index_place(&self, view: &RecordView<'_>, scan: &mut Scan, place: Place<'_>) {
-        let Scan { end: offset, gap_bytes, ref mut restarts, .. } = *scan;
-        if self.queues.tombstones.covers(place.topic, offset) || restarts.is_before(&place, offset) {
+        let Scan { end: offset, gap_bytes, ref known, ref mut restarts, .. } = *scan;
+        if self.queues.tombstones.covers(place.topic, offset) || known.is_before(&place, offset) {
             return;
         }
         let Ok(queue) = self.queues.find_or_create(place.topic, place.queue_id) else {

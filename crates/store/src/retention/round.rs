@@ -208,8 +208,11 @@ impl Shared {
     }
 
     /// Bytes the log's next file takes. It is needed from the middle of the one before on, as for the preparing thread; 0
-    /// until then, and when it is there.
+    /// until then, and when it is there or just being made.
     fn next_file_bytes(&self) -> u64 {
+        if self.log.is_making() {
+            return 0;
+        }
         let bytes = self.log.segment_bytes;
         let needed = self.appended.load(Ordering::Acquire) + bytes.div_ceil(2);
         if needed < self.log.capacity_end() { 0 } else { bytes }
@@ -248,8 +251,8 @@ impl Shared {
         let mut found = HashMap::new();
         for directory in self.log.places.all() {
             let entries = self.disk.list(directory).map_err(|error| at(directory, &error))?;
-            if entries.is_empty() {
-                // One that is only read may not even be there.
+            if entries.is_empty() && !segments.iter().any(|segment| segment.path.starts_with(directory)) {
+                // One that is only read need not even be there.
                 continue;
             }
             let device = self.usage(directory)?.device;

@@ -168,62 +168,101 @@ fn a_topic_that_was_made_again_is_as_it_was_after_a_clean_stop() {
     }
 }
 
+/// Appends that many messages, of one body each, to queues 0 and 1 of a topic and to another topic; the topic is removed before
+/// each count but the first.
+fn remake(store: &Store, topic: &str, counts: &[usize]) {
+    for (body, count) in counts.iter().enumerate() {
+        if body > 0 {
+            store.remove_topic(topic).unwrap();
+        }
+        let queues = [(topic, 0), (topic, 1), ("Other", 0)];
+        let queues = queues.map(|(topic, queue_id)| store.queue(topic, queue_id).unwrap());
+        for _ in 0..*count {
+            for queue in &queues {
+                append(store, queue, &[body as u8; 100], 0);
+            }
+        }
+    }
+}
+
+/// Such a topic has the messages it was given last.
+fn check_remade(store: &Store, topic: &str, counts: &[usize]) {
+    let last = vec![vec![counts.len() as u8 - 1; 100]; *counts.last().unwrap()];
+    for queue_id in [0, 1] {
+        let queue = store.find_queue(topic, queue_id).unwrap();
+        assert_eq!(bodies(store, &queue, 0), last, "{topic} {counts:?}");
+    }
+}
+
 /// What RocketMQ up to 5.4 leaves when it is killed: the queues are made from the log, which has the deleted messages too.
 #[test]
 fn a_topic_that_was_made_again_is_as_it_was_after_a_crash() {
-    for counts in [&[30, 7][..], &[7, 30], &[30, 1], &[1, 1], &[5, 9, 3], &[3, 9, 9, 20]] {
+    let counts = [&[30, 7][..], &[7, 30], &[30, 1], &[1, 1], &[5, 9, 3], &[3, 9, 9, 20]];
+    // Few units wait in memory, or all.
+    for (counts, waiting) in counts.into_iter().flat_map(|counts| [(counts, 16), (counts, 1 << 20)]) {
+        let config = || Config { unwritten_units_max: waiting, ..small_config() };
+        let open_with = |disk: &FakeDisk| Store::open(config(), Arc::new(disk.clone())).unwrap();
         let disk = FakeDisk::new(512);
         let store = open(&disk);
-        for (body, count) in counts.iter().enumerate() {
-            let body = [body as u8; 100];
-            store.remove_topic("Again").unwrap();
-            let queues = [("Again", 0), ("Again", 1), ("Other", 0)];
-            let queues = queues.map(|(topic, queue_id)| store.queue(topic, queue_id).unwrap());
-            for _ in 0..*count {
-                for queue in &queues {
-                    append(&store, queue, &body, 0);
-                }
-            }
-        }
-        let last = vec![vec![counts.len() as u8 - 1; 100]; *counts.last().unwrap()];
+        remake(&store, "Again", counts);
         store.close().unwrap();
         from_elsewhere(&disk, 0, true);
-        let store = open(&disk);
-        for queue_id in [0, 1] {
-            let again = store.find_queue("Again", queue_id).unwrap();
-            assert_eq!(bodies(&store, &again, 0), last, "{counts:?}");
-            assert_eq!(append(&store, &again, b"next", 0), last.len() as u64);
-        }
+        let store = open_with(&disk);
+        check_remade(&store, "Again", counts);
         let other = store.find_queue("Other", 0).unwrap();
-        assert_eq!(bodies(&store, &other, 0).len(), counts.iter().sum::<usize>());
-        let store = open(&disk.killed());
-        assert_eq!(bodies(&store, &store.find_queue("Again", 0).unwrap(), 0).len(), last.len() + 1);
+        let count = counts.iter().sum::<usize>();
+        assert_eq!(bodies(&store, &other, 0).len(), count);
+        store.checkpoint().unwrap();
+        append(&store, &other, b"next", 0);
+        store.checkpoint().unwrap();
+        let store = open_with(&disk.killed());
+        store.wait_healed();
+        check_remade(&store, "Again", counts);
+        let other = store.find_queue("Other", 0).unwrap();
+        assert_eq!(bodies(&store, &other, 0).len(), count + 1);
     }
+}
+
+/// Only the end of the log tells of the second topic; the first one's queues are believed until everything is read.
+#[test]
+fn two_topics_that_were_made_again_at_different_times_are_as_they_were() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    remake(&store, "First", &[30, 7]);
+    let claimed = store.appended().get();
+    remake(&store, "Second", &[20, 6]);
+    store.close().unwrap();
+    from_elsewhere(&disk, claimed, true);
+    let store = open(&disk);
+    check_remade(&store, "First", &[30, 7]);
+    check_remade(&store, "Second", &[20, 6]);
 }
 
 /// One record whose number was damaged to 0, in a log that has no checksums of ours, makes no queue begin anew.
 #[test]
 fn a_damaged_number_does_not_make_a_queue_begin_anew() {
-    let disk = FakeDisk::new(512);
-    let store = open(&disk);
-    let queue = store.queue("T", 0).unwrap();
-    let mut units = Vec::new();
-    for number in 0..20 {
-        append(&store, &queue, &[number; 100], 0);
+    for damaged in [8, 19] {
+        let disk = FakeDisk::new(512);
+        let store = open(&disk);
+        let queue = store.queue("T", 0).unwrap();
+        let mut units = Vec::new();
+        for number in 0..20 {
+            append(&store, &queue, &[number; 100], 0);
+        }
+        queue.units_blocking(QueueOffset::ZERO, 20, &mut units).unwrap();
+        store.close().unwrap();
+        from_elsewhere(&disk, 0, true);
+        let (at, segment_bytes) = (units[damaged].log_offset.get(), small_config().segment_bytes);
+        let file = Path::new("/store/commitlog").join(format!("{:020}", at / segment_bytes * segment_bytes));
+        // Where a record has its queue offset.
+        disk.open(&file).unwrap().write_at(&0u64.to_be_bytes(), at % segment_bytes + 20).unwrap();
+        let store = open(&disk);
+        let mut found = Vec::new();
+        store.find_queue("T", 0).unwrap().units_blocking(QueueOffset::ZERO, 20, &mut found).unwrap();
+        assert!(found.get(damaged).is_none_or(|unit| unit.is_blank()));
+        found.truncate(damaged);
+        assert_eq!(found, units[..damaged]);
     }
-    queue.units_blocking(QueueOffset::ZERO, 20, &mut units).unwrap();
-    store.close().unwrap();
-    from_elsewhere(&disk, 0, true);
-    let (at, segment_bytes) = (units[8].log_offset.get(), small_config().segment_bytes);
-    let file = Path::new("/store/commitlog").join(format!("{:020}", at / segment_bytes * segment_bytes));
-    // Where a record has its queue offset.
-    disk.open(&file).unwrap().write_at(&0u64.to_be_bytes(), at % segment_bytes + 20).unwrap();
-    let store = open(&disk);
-    let mut found = Vec::new();
-    store.find_queue("T", 0).unwrap().units_blocking(QueueOffset::ZERO, 20, &mut found).unwrap();
-    assert!(found[8].is_blank());
-    found[8] = units[8];
-    assert_eq!(found, units);
 }
 
 /// Blank places say nothing about where units end that count: neither those in the middle of a file nor at its start.
