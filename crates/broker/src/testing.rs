@@ -216,3 +216,17 @@ impl Fixture {
         (answer.code, answer.remark.unwrap_or_default().to_owned(), answer.body.to_vec())
     }
 }
+
+/// Code and id of every answer in `bytes`.
+pub(crate) fn answers(mut bytes: Vec<u8>) -> Vec<(i32, i32)> {
+    use wire::frame::{Command, frame_length};
+    let mut rest = bytes.as_mut_slice();
+    let mut found = Vec::new();
+    while let Some(length) = frame_length(rest).unwrap() {
+        let (frame, next) = rest.split_at_mut(length);
+        let command = Command::decode(frame).unwrap();
+        found.push((command.code, command.opaque));
+        rest = next;
+    }
+    found
+}

@@ -6,7 +6,7 @@ use wire::frame::{Encoding, FrameWriter, Head, frame_length};
 use wire::header::SendHeader;
 
 use super::*;
-use crate::testing::Fixture;
+use crate::testing::{Fixture, answers};
 
 fn peer(id: u64) -> Arc<Peer> {
     Arc::new(Peer::detached(id, crate::testing::ADDRESS))
@@ -28,19 +28,6 @@ fn ask(
     front.frame(&mut turn, peer, Command::decode(&mut bytes).unwrap(), &mut out);
     front.end(&mut turn, peer, &mut out);
     out
-}
-
-/// Code and id of every answer in `bytes`.
-fn answers(mut bytes: Vec<u8>) -> Vec<(i32, i32)> {
-    let mut rest = bytes.as_mut_slice();
-    let mut found = Vec::new();
-    while let Some(length) = frame_length(rest).unwrap() {
-        let (frame, next) = rest.split_at_mut(length);
-        let command = Command::decode(frame).unwrap();
-        found.push((command.code, command.opaque));
-        rest = next;
-    }
-    found
 }
 
 fn put_topic(fixture: &Fixture, peer: &Arc<Peer>, opaque: i32, name: &str, more: &[(&str, &str)]) -> Vec<u8> {

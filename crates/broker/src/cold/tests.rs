@@ -2,17 +2,17 @@
 
 use net::Service as _;
 use wire::codes::request;
-use wire::frame::{Command, Encoding, frame_length};
+use wire::frame::{Command, Encoding};
 
 use super::*;
 use crate::front::Front;
-use crate::testing::{ADDRESS, Fixture};
+use crate::testing::{ADDRESS, Fixture, answers};
 
 fn peer() -> Arc<Peer> {
     Arc::new(Peer::detached(1, ADDRESS))
 }
 
-/// What a connection answers at once to a request without fields whose id is its code.
+/// Code and id of what a connection answers at once to a request without fields whose id is its code.
 fn ask(fixture: &Fixture, peer: &Arc<Peer>, code: i32) -> Vec<(i32, i32)> {
     let mut bytes = Vec::new();
     Head::request(Encoding::Json, code, code).write(&mut bytes, b"");
@@ -21,20 +21,6 @@ fn ask(fixture: &Fixture, peer: &Arc<Peer>, code: i32) -> Vec<(i32, i32)> {
     front.frame(&mut turn, peer, Command::decode(&mut bytes).unwrap(), &mut out);
     front.end(&mut turn, peer, &mut out);
     answers(out)
-}
-
-/// Id and code of every answer in `bytes`, by id.
-fn answers(mut bytes: Vec<u8>) -> Vec<(i32, i32)> {
-    let mut rest = bytes.as_mut_slice();
-    let mut found = Vec::new();
-    while let Some(length) = frame_length(rest).unwrap() {
-        let (frame, next) = rest.split_at_mut(length);
-        let command = Command::decode(frame).unwrap();
-        found.push((command.opaque, command.code));
-        rest = next;
-    }
-    found.sort_unstable();
-    found
 }
 
 /// Requests of operators: queries by key, tables, figures of many queues.
@@ -53,7 +39,8 @@ fn no_connection_waits_for_the_disk_or_for_large_tables() {
         assert!(ask(&fixture, &peer, *code).is_empty(), "{code}");
     }
     fixture.broker.cold.stop();
-    let served: Vec<i32> = answers(peer.pushed()).into_iter().map(|(id, _)| id).collect();
+    let mut served: Vec<i32> = answers(peer.pushed()).into_iter().map(|(_, id)| id).collect();
+    served.sort_unstable();
     assert_eq!(served, codes);
     assert_eq!(fixture.broker.cold.waiting_bytes.load(Ordering::Relaxed), 0);
     assert_eq!(peer.unanswered(), 0);
@@ -65,7 +52,7 @@ fn what_operators_ask_holds_up_no_consumer() {
     let peer = peer();
     fixture.broker.cold.operators.stop();
     for code in OPERATORS {
-        assert_eq!(ask(&fixture, &peer, code), [(code, response::SYSTEM_BUSY)]);
+        assert_eq!(ask(&fixture, &peer, code), [(response::SYSTEM_BUSY, code)]);
     }
     for code in OTHERS {
         assert!(ask(&fixture, &peer, code).is_empty(), "{code}");
@@ -82,4 +69,15 @@ fn who_went_away_is_told_nothing_but_what_he_asked_for_is_done() {
     assert!(is_moot(&peer, request::GET_BROKER_CONSUME_STATS));
     assert!(!is_moot(&peer, request::CONSUMER_SEND_MSG_BACK));
     assert!(!is_moot(&peer, request::CLONE_GROUP_OFFSET));
+}
+
+#[test]
+fn a_large_answer_waits_for_room_and_is_charged_until_then() {
+    let peer = peer();
+    give(&peer, vec![7; 2 * KEPT_BYTES]);
+    assert!(peer.pushed().is_empty());
+    assert_eq!(peer.unanswered(), 2 * KEPT_BYTES);
+    let mut out = Vec::new();
+    peer.take_work().unwrap()(&peer, &mut out);
+    assert_eq!((out.len(), peer.unanswered()), (2 * KEPT_BYTES, 0));
 }
