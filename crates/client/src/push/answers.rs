@@ -2,6 +2,7 @@
 //! (`ClientRemotingProcessor`, `DefaultMQPushConsumerImpl.consumerRunningInfo`, `MQClientInstance.resetOffset`).
 
 use super::consumer::State;
+use super::crew::Job;
 use super::listener::{Verdict, restore_topic};
 use super::queue::{Assigned, Shared};
 use crate::inbox::{Asked, Asker};
@@ -97,7 +98,7 @@ impl State {
     fn consume_now(&self, mut message: Received, to: Asker) {
         let shared = self.shared.clone();
         restore_topic(&mut message, &shared.config.group);
-        self.shared.crew.submit(Box::new(move || {
+        let job: Job = Box::new(move || {
             let begin = Instant::now();
             let verdict = shared.call(std::slice::from_ref(&message));
             let result = if verdict == Verdict::Done { "CR_SUCCESS" } else { "CR_LATER" };
@@ -106,6 +107,7 @@ impl State {
                 "spentTimeMills": begin.elapsed().as_millis() as u64,
             });
             to.answer(&json::to_vec(&body));
-        }));
+        });
+        self.shared.crew.submit([job]);
     }
 }

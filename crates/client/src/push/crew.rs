@@ -1,6 +1,7 @@
 //! The threads that call the listener.
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 /// Something to do on one of the threads.
@@ -8,45 +9,147 @@ pub(super) type Job = Box<dyn FnOnce() + Send>;
 
 /// The listener's threads. Jobs are bounded by the windows of the queues.
 pub(super) struct Crew {
-    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    line: Arc<Line>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Where jobs wait for a thread, and threads for a job.
+///
+/// Invariant: while jobs wait and threads sleep, one of the threads has been called and has not come yet. Who comes takes a
+/// job and calls the next one, so that short jobs do not wake everybody and long ones do not wait for each other.
+#[derive(Default)]
+struct Line {
+    state: Mutex<State>,
+    called: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// Threads that sleep and have not been called.
+    sleeping: usize,
+    /// Threads that have been called and still sleep.
+    called: usize,
+    has_ended: bool,
 }
 
 impl Crew {
     pub fn start(count: usize) -> std::io::Result<Self> {
-        let (sender, receiver) = mpsc::channel::<Job>();
-        let receiver = Arc::new(Mutex::new(receiver));
+        let line = Arc::new(Line::default());
         let mut threads = Vec::new();
         for index in 0..count.max(1) {
-            let receiver = receiver.clone();
+            let line = line.clone();
             let thread = std::thread::Builder::new().name(format!("consume-{index}"));
-            threads.push(thread.spawn(move || {
-                loop {
-                    // One thread waits inside the lock, the others for the lock: either way one takes the next job.
-                    let next = receiver.lock().expect("receiving does not panic").recv();
-                    let Ok(job) = next else { return };
-                    job();
-                }
-            })?);
+            threads.push(thread.spawn(move || line.work())?);
         }
-        Ok(Self { jobs: Mutex::new(Some(sender)), threads: Mutex::new(threads) })
+        Ok(Self { line, threads: Mutex::new(threads) })
     }
 
-    /// Hands a job over; after the end it is dropped: its messages will be pulled again by whoever has the queue then.
-    pub fn submit(&self, job: Job) {
-        if let Some(sender) = &*self.jobs.lock().expect("short section") {
-            let _ = sender.send(job);
+    /// Hands jobs over; after the end they are dropped: their messages will be pulled again by whoever has the queue then.
+    pub fn submit(&self, jobs: impl IntoIterator<Item = Job>) {
+        let mut state = self.line.state();
+        if !state.has_ended {
+            state.jobs.extend(jobs);
+            self.line.call_one(state);
         }
     }
 
     /// Lets what was handed over be finished and ends the threads.
     pub fn finish(&self) {
-        self.jobs.lock().expect("short section").take();
+        self.line.state().has_ended = true;
+        self.line.called.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().expect("short section"));
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a listener panicked outside of a call");
             }
         }
+    }
+}
+
+impl Line {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("short section")
+    }
+
+    /// Calls a thread when there is something left for it.
+    fn call_one(&self, mut state: MutexGuard<'_, State>) {
+        if state.jobs.is_empty() || state.sleeping == 0 {
+            return;
+        }
+        state.sleeping -= 1;
+        state.called += 1;
+        drop(state);
+        self.called.notify_one();
+    }
+
+    /// Does jobs until there are none and will be none.
+    fn work(&self) {
+        loop {
+            let mut state = self.state();
+            let mut was_called = false;
+            while state.jobs.is_empty() {
+                if state.has_ended {
+                    return;
+                }
+                state = self.sleep(state);
+                was_called = true;
+            }
+            let job = state.jobs.pop_front();
+            if was_called {
+                self.call_one(state);
+            } else {
+                drop(state);
+            }
+            if let Some(job) = job {
+                job();
+            }
+        }
+    }
+
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.sleeping += 1;
+        let asleep = |state: &mut State| state.called == 0 && !state.has_ended;
+        let mut state = self.called.wait_while(state, asleep).expect("short section");
+        state.called = state.called.saturating_sub(1);
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn jobs_that_wait_for_each_other_all_get_a_thread() {
+        let crew = Crew::start(8).unwrap();
+        for _ in 0..200 {
+            let meeting = Arc::new(Barrier::new(9));
+            let job = || {
+                let meeting = meeting.clone();
+                Box::new(move || drop(meeting.wait())) as Job
+            };
+            crew.submit((0..3).map(|_| job()));
+            crew.submit((0..5).map(|_| job()));
+            meeting.wait();
+        }
+        crew.finish();
+    }
+
+    #[test]
+    fn what_was_handed_over_is_done_before_the_end_and_nothing_after_it() {
+        let crew = Crew::start(3).unwrap();
+        let done = Arc::new(AtomicUsize::new(0));
+        let job = || {
+            let done = done.clone();
+            Box::new(move || drop(done.fetch_add(1, Ordering::Relaxed))) as Job
+        };
+        (0..100).for_each(|_| crew.submit((0..10).map(|_| job())));
+        crew.finish();
+        assert_eq!(done.load(Ordering::Relaxed), 1000);
+        crew.submit([job()]);
+        assert_eq!(done.load(Ordering::Relaxed), 1000);
     }
 }

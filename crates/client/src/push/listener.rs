@@ -1,6 +1,7 @@
 //! Calling the listener, and consumption of messages in any order: what happens to those it does not finish
 //! (`ConsumeMessageConcurrentlyService`).
 
+use super::crew::Job;
 use super::queue::{Assigned, Shared};
 use super::{RETRY_LATER, retry_topic};
 use crate::{Client, Error, Received};
@@ -58,10 +59,12 @@ impl Shared {
         verdict
     }
 
-    /// Gives messages to the listener on one of its threads.
-    pub fn deliver(self: &Arc<Self>, delivery: Delivery) {
-        let shared = self.clone();
-        self.crew.submit(Box::new(move || shared.consume(delivery)));
+    /// Gives messages to the listener on its threads.
+    pub fn deliver(self: &Arc<Self>, deliveries: impl Iterator<Item = Delivery>) {
+        self.crew.submit(deliveries.map(|delivery| {
+            let shared = self.clone();
+            Box::new(move || shared.consume(delivery)) as Job
+        }));
     }
 
     fn consume(&self, delivery: Delivery) {

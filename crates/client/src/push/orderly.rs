@@ -6,6 +6,7 @@
 //! is not waited for. When a queue goes to another member, this one waits until the listener is out of it, stores
 //! the offset, and only then unlocks, so that the other begins exactly behind.
 
+use super::crew::Job;
 use super::listener::Verdict;
 use super::queue::{Assigned, Shared};
 use crate::Received;
@@ -92,7 +93,7 @@ impl Shared {
 
     fn call_for(self: &Arc<Self>, queue: Arc<Assigned>) {
         let shared = self.clone();
-        self.crew.submit(Box::new(move || shared.take_turn(&queue)));
+        self.crew.submit([Box::new(move || shared.take_turn(&queue)) as Job]);
     }
 
     /// Consumes what waits, in order, until there is nothing, it is others' turn, or the queue is given up.

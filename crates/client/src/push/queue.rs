@@ -21,8 +21,9 @@ pub(super) struct Assigned {
     window: Mutex<Window>,
     /// Set once, by rebalancing or the end of the consumer; read by the loop and the listener's threads.
     dropped: AtomicBool,
-    /// Wakes the loop: dropped, or messages were done.
+    /// Wakes the loop: dropped, or messages were done while it waited for that.
     changed: Notify,
+    is_waiting: AtomicBool,
     line: Mutex<Line>,
     /// Held while the listener has messages of a queue that is consumed in order.
     pub consuming: tokio::sync::Mutex<()>,
@@ -41,6 +42,7 @@ impl Assigned {
             window: Mutex::new(window),
             dropped: AtomicBool::new(false),
             changed: Notify::new(),
+            is_waiting: AtomicBool::new(false),
             line: Mutex::default(),
             consuming: tokio::sync::Mutex::new(()),
             pulled_ms: now_ms(),
@@ -67,7 +69,9 @@ impl Assigned {
     pub fn done(&self, messages: &[Received]) {
         self.window().done(messages.iter().map(|message| message.queue_offset));
         self.consumed_ms.store(clock::now_ms(), Ordering::Relaxed);
-        self.changed.notify_one();
+        if self.is_waiting.load(Ordering::SeqCst) {
+            self.changed.notify_one();
+        }
     }
 
     /// The offset that may be stored.
@@ -125,7 +129,12 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
     let expression = shared.expression(&assigned.queue.topic);
     while !assigned.is_dropped() {
         if shared.is_full(&assigned) {
-            assigned.changed.notified().await;
+            assigned.is_waiting.store(true, Ordering::SeqCst);
+            // Messages may have been done before anybody knew of the wait.
+            if shared.is_full(&assigned) {
+                assigned.changed.notified().await;
+            }
+            assigned.is_waiting.store(false, Ordering::SeqCst);
             continue;
         }
         let offset = assigned.window().next();
@@ -193,9 +202,9 @@ fn take(shared: &Arc<Shared>, assigned: &Arc<Assigned>, pulled: Pulled) {
     if shared.is_orderly {
         return shared.line_up(assigned, messages);
     }
-    let mut messages = messages.into_iter().peekable();
-    while messages.peek().is_some() {
-        let some = messages.by_ref().take(shared.config.batch.max(1)).collect();
-        shared.deliver(Delivery { queue: assigned.clone(), messages: some });
-    }
+    let mut messages = messages.into_iter();
+    shared.deliver(std::iter::from_fn(|| {
+        let some: Vec<_> = messages.by_ref().take(shared.config.batch.max(1)).collect();
+        (!some.is_empty()).then(|| Delivery { queue: assigned.clone(), messages: some })
+    }));
 }
