@@ -36,6 +36,18 @@ impl Asks {
         // A broker is started once; a second call would bring the same threads.
         let _ = self.tasks.set(tasks);
     }
+
+    /// Runs a future on the task thread that must be on time.
+    ///
+    /// # Errors
+    /// The broker starts or stops.
+    pub(crate) fn spawn<F: Future<Output = ()> + 'static>(
+        &self,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<(), Refusal> {
+        let stopping = || Refusal::new(response::SERVICE_NOT_AVAILABLE, "the broker starts or stops");
+        self.tasks.get().ok_or_else(stopping)?.spawn(PUNCTUAL, make).map_err(|_| stopping())
+    }
 }
 
 /// One of the pending requests; it counts until it is dropped.
@@ -68,11 +80,8 @@ pub(crate) fn ask(
     then: impl FnOnce(&Arc<Broker>, Result<Reply, CallError>) + Send + 'static,
 ) -> Result<(), Refusal> {
     let place = Place::take(broker)?;
-    let stopping = || Refusal::new(response::SERVICE_NOT_AVAILABLE, "the broker starts or stops");
-    let tasks = broker.asks.tasks.get().ok_or_else(stopping)?;
-    let call = move || async move {
+    broker.asks.spawn(move || async move {
         let answer = client.call(Encoding::Json, code, PATIENCE, write).await;
         then(&place.0, answer);
-    };
-    tasks.spawn(PUNCTUAL, call).map_err(|_| stopping())
+    })
 }

@@ -27,6 +27,7 @@ use crate::locks::Locks;
 use crate::offsets::Offsets;
 use crate::pop::{self, Pops};
 use crate::refused::Refused;
+use crate::register::Told;
 use crate::retention::Retention;
 use crate::schedule::Schedule;
 use crate::stats::Stats;
@@ -61,6 +62,7 @@ pub struct Broker {
     pub(crate) deadlines: Deadlines,
     pub(crate) cold: ColdReaders,
     pub(crate) changes: Changes,
+    pub(crate) told: Told,
     pub(crate) light: Light,
     pub(crate) transactions: Transactions,
     pub(crate) retention: Retention,
@@ -127,6 +129,7 @@ impl Broker {
             timer: timer::Shared::default(),
             deadlines: Deadlines::default(),
             changes: Changes::default(),
+            told: Told::default(),
             retention: Retention::default(),
             asks: Asks::default(),
             vital: Arc::default(),
@@ -334,7 +337,13 @@ impl Broker {
     }
 
     /// Wakes who waits at queues that grew by an append that ended at `end`, as soon as they may see it.
-    pub(crate) fn grown(&self, end: LogOffset, queues: Vec<Arc<Queue>>) {
+    pub(crate) fn grown(&self, end: LogOffset, mut queues: Vec<Arc<Queue>>) {
+        for queue in &mut queues {
+            // That of a copy for a deleted topic is nobody's; the topic may have been made again since.
+            if let Some(known) = self.log_queue(queue.log.topic(), queue.log.queue_id()) {
+                *queue = known;
+            }
+        }
         if self.flushes_before_answer() {
             self.handle().wake_when_flushed(end, queues);
         } else {

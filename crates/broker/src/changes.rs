@@ -7,7 +7,8 @@
 //! | a handler misses a topic or a group, or changes one: it stops with [`Refusal::later`] | thread of the connection |
 //! | the request is detached from the receive buffer and queued | thread of the connection |
 //! | all queued changes are applied and written, then visible | `broker-changes` |
-//! | the request is answered | `broker-changes` |
+//! | of topics, name servers are told | `broker-tasks-0` |
+//! | the request is answered | `broker-changes`, or `broker-tasks-0` |
 //! | or served once more from the start | thread of the connection |
 //!
 //! Requests of one connection that wait may be overtaken by later ones that need no change, as in Java, where a pool of
@@ -16,8 +17,10 @@
 mod detached;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use net::{Charge, Peer};
 use store::AppendError;
@@ -31,15 +34,19 @@ use crate::groups::GroupChange;
 use crate::light::is_light;
 use crate::refused::Cause;
 use crate::topics::TopicChange;
-use crate::{Answer, Refusal, cold, lookup};
+use crate::{Answer, Refusal, cold, lookup, pop};
 pub(crate) use detached::Detached;
 
 /// Most requests that wait for a write; one more is refused as busy.
 const WAITING_MAX: usize = 100_000;
-/// Most bytes of them.
+/// Most bytes of them, and of those that wait for name servers.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// How often a request is served again: somebody else may remove what it waited for.
 const ROUNDS_MAX: u32 = 4;
+
+/// Longest wait for name servers, in all: less than the three seconds clients wait for an answer. Java waits for 24
+/// (`registerBrokerTimeoutMills`).
+const NAME_SERVER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What has to be on disk before a request goes on.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,6 +112,8 @@ struct Queue {
 pub(crate) struct Changes {
     queue: Mutex<Queue>,
     added: Condvar,
+    /// Bytes of requests that wait for name servers.
+    untold_bytes: AtomicUsize,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -210,20 +219,53 @@ pub(crate) fn serve_from_disk(
     let bodies = [request::UPDATE_BROKER_CONFIG, request::SET_MESSAGE_REQUEST_MODE];
     let body = if bodies.contains(&command.code) { command.body } else { &[] };
     let command = Command { body, ..command.clone() };
-    broker.cold.serve(broker, peer, Detached::new(&command, fast, 0)).map_err(|_| cold::too_many())
+    broker
+        .cold
+        .serve(broker, peer, Detached::new(&command, fast, 0))
+        .map_err(|_| cold::too_many(command.code))
 }
 
 /// Writes the changes of all these requests and lets them go on.
 fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
     while !waiting.is_empty() {
         let rest = waiting.split_off(written_together(&waiting));
+        let are_topics: Vec<bool> = waiting.iter().map(|waiting| !waiting.change.topics.is_empty()).collect();
         let changes = waiting.iter_mut().map(|waiting| std::mem::take(&mut waiting.change));
         let outcomes = broker.store_changes(changes);
-        for (waiting, outcome) in waiting.into_iter().zip(outcomes) {
-            go_on(broker, waiting, outcome);
+        let generation = broker.topics.generation();
+        let is_known = broker.told.is_known(generation);
+        let mut untold = Vec::new();
+        for ((waiting, outcome), are_topics) in waiting.into_iter().zip(outcomes).zip(are_topics) {
+            if are_topics && outcome.is_ok() && !is_known {
+                untold.push(waiting);
+            } else {
+                go_on(broker, waiting, outcome);
+            }
+        }
+        if !untold.is_empty() {
+            go_on_told(broker, untold, generation);
         }
         waiting = rest;
     }
+}
+
+/// Lets requests go on whose topics were stored, once the name servers know those (`registerIncrementBrokerData`). Other
+/// than Java's also those that delete topics: nothing still on its way to a name server shall bring one back there.
+fn go_on_told(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
+    let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
+    let untold_bytes = &broker.changes.untold_bytes;
+    if untold_bytes.load(Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
+        return stored.into_iter().for_each(|waiting| go_on(broker, waiting, Ok(())));
+    }
+    untold_bytes.fetch_add(bytes, Ordering::Relaxed);
+    let handle = broker.clone();
+    let wait = move || async move {
+        handle.told.wait(generation, NAME_SERVER_PATIENCE).await;
+        handle.changes.untold_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        stored.into_iter().for_each(|waiting| go_on(&handle, waiting, Ok(())));
+    };
+    // It fails only when the broker stops; the connections of those who wait have ended then.
+    let _ = broker.asks.spawn(wait);
 }
 
 /// How many of these requests, from the first on, are written together: those before one that makes a topic again which
@@ -249,7 +291,8 @@ fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
                 Ok(()) => Ok(()),
                 Err(mut request) => {
                     let mut out = Vec::new();
-                    answer(broker, &mut request, Err(cold::too_many()), Then::Again, &mut out);
+                    let refusal = cold::too_many(request.code());
+                    answer(broker, &mut request, Err(refusal), Then::Again, &mut out);
                     peer.push(|bytes| bytes.extend_from_slice(&out))
                 }
             }
@@ -319,6 +362,7 @@ impl Broker {
         // A topic made again under the name has other queues: nobody must wait at the old ones.
         for topic in old {
             topic.opened().iter().for_each(|(_, queue)| self.wake(queue));
+            pop::gone(&self.handle(), &topic);
         }
         let groups = self.groups.commit(groups, now_ms);
         let made = cleaned.iter().zip(&groups).filter(|(_, outcome)| outcome.is_ok());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use net::{Charge, Peer};
-use wire::codes::response;
+use wire::codes::{request, response};
 use wire::frame::Head;
 
 use crate::broker::Broker;
@@ -112,7 +112,8 @@ impl ColdReaders {
         if let Err(Job { peer, work: Work::Pull(pull), .. }) = self.consumers.send(job) {
             let head = Head::response(pull.encoding, response::SYSTEM_BUSY, pull.opaque);
             // A consumer that went away needs no answer.
-            let _ = peer.push(|out| head.remark(&too_many().remark).write(out, b""));
+            let refusal = too_many(request::PULL_MESSAGE);
+            let _ = peer.push(|out| head.remark(&refusal.remark).write(out, b""));
         }
     }
 
@@ -121,7 +122,7 @@ impl ColdReaders {
         let job = Job::new(broker, peer, Work::Pop(ask));
         if let Err(Job { peer, work: Work::Pop(ask), .. }) = self.consumers.send(job) {
             // A consumer that went away needs no answer.
-            let _ = peer.push(|out| ask.refuse(&too_many(), out));
+            let _ = peer.push(|out| ask.refuse(&too_many(request::POP_MESSAGE), out));
         }
     }
 
@@ -155,9 +156,14 @@ impl ColdReaders {
     }
 }
 
-/// The refusal when no reader is free for long.
-pub(crate) fn too_many() -> Refusal {
-    let remark = "[OVERLOAD]system busy, start flow control for a while: too many requests read from disk";
+/// The refusal of a request of this kind when no reader is free for long.
+pub(crate) fn too_many(code: i32) -> Refusal {
+    let what = match code {
+        request::PULL_MESSAGE | request::POP_MESSAGE => "pulls and pops wait for messages from the disk",
+        code if lookup::is_for_operators(code) => "requests of operators and their tools wait for each other",
+        _ => "requests wait for the disk",
+    };
+    let remark = format!("[OVERLOAD]system busy, start flow control for a while: too many {what}");
     Refusal::because(Cause::ColdReads, response::SYSTEM_BUSY, remark)
 }
 

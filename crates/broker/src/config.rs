@@ -139,6 +139,8 @@ pub struct Config {
     pub slave_read_enable: bool,
     /// `forceRegister`: name servers are reminded of topics they have been told of.
     pub force_register: bool,
+    /// `enableSingleTopicRegister`: name servers are told of changed topics alone.
+    pub single_topic_register: bool,
     /// `enableSplitRegistration`: registrations have at most `split_registration_size` topics.
     pub split_registration: bool,
     /// `splitRegistrationSize`.
@@ -300,6 +302,7 @@ impl Config {
             flush_consumer_offset_interval_ms: 5000,
             register_name_server_period_ms: 30_000,
             force_register: true,
+            single_topic_register: false,
             split_registration: false,
             split_registration_size: 800,
             light: LightQueues { lmq: false, multi_dispatch: false, quota: false, queues_max: 20_000 },

@@ -130,7 +130,7 @@ pub fn read_text(path: &Path) -> Result<String, Error> {
 /// # Errors
 /// The disk fails; the previous content is still there.
 pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     fs::create_dir_all(folder).map_err(|error| failed("create", folder, error))?;
     let new = beside(path, ".tmp");
     let flushed = File::create(&new).and_then(|mut file| {
@@ -144,6 +144,11 @@ pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
     }
     rename(&new, path)?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("flush", folder, error))
+}
+
+/// The directory a file lies in, also of one named without any.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Keeps a file as `<file>.bak`, for when another takes its name.

@@ -49,7 +49,7 @@ use lanes::{Cell, Lanes};
 use notes::Notes;
 pub(crate) use peek::{peek, polling};
 pub(crate) use request::Ask;
-pub(crate) use serve::{arrived, notify, pop, refuse, serve_cold};
+pub(crate) use serve::{arrived, gone, notify, pop, refuse, serve_cold};
 use states::States;
 pub(crate) use time::run;
 use wait::Deadlines;

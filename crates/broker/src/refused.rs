@@ -13,7 +13,7 @@ pub(crate) enum Cause {
     DiskFull,
     /// The disk failed a write or a flush.
     Fenced,
-    /// Too many reads of the disk wait.
+    /// Too many requests wait for the threads that may read the disk.
     ColdReads,
     /// Too many requests wait for a topic or group to be written.
     Changes,

@@ -8,23 +8,27 @@
 //! over only when the version differs from the one it knows, so each part but the last says another version: the true
 //! one stands there only when all parts have come.
 
+mod told;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Peer, Service, Workers};
+use net::{Peer, Reply, Service, Workers};
 use serde::Serialize;
 use wire::body::KvTable;
 use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
+use wire::body::{QueueData, TopicRouteData};
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter};
 use wire::{hash, json};
 
 use crate::broker::Broker;
 use crate::topics::{Topic, TopicChange};
+pub(crate) use told::Told;
 
 /// Topics in one registration unless `enableSplitRegistration` asks for fewer, and in one period's reminder; about a
 /// megabyte.
@@ -56,7 +60,10 @@ impl Service for Silent {
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: String) {
     loop {
         match workers.dial_name(&name_server, Arc::new(Silent)).await {
-            Ok(peer) => keep_registered(&broker, &peer, &name_server).await,
+            Ok(peer) => {
+                keep_registered(&broker, &peer, &name_server).await;
+                broker.told.lose(&name_server);
+            }
             Err(error) => {
                 tracing::warn!(%name_server, %error, "the name server cannot be reached; trying again");
             }
@@ -85,6 +92,7 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
             return peer.close();
         }
         registered = Some(generation);
+        broker.told.note(name_server, generation);
         // A connection that ends is noticed here at the latest after one pause.
         let tick = tokio::time::sleep(RECONNECT_PAUSE);
         tokio::select! {
@@ -105,8 +113,12 @@ async fn bring_up_to_date(
     if let Some((version, topics)) = registered.and_then(|known| broker.topics.changed_after(known)) {
         let told = topics.is_empty() && registered == Some(broker.topics.generation());
         if !told {
-            // Also when topics were only removed: the version is another.
-            register(broker, peer, version, &topics).await?;
+            if broker.config.single_topic_register {
+                register_singly(broker, peer, &topics).await?;
+            } else {
+                // Also when topics were only removed: the version is another.
+                register(broker, peer, version, &topics).await?;
+            }
         }
         let Some(reminder) = reminder else { return Ok(()) };
         if has_version(broker, peer, version).await? {
@@ -115,6 +127,26 @@ async fn bring_up_to_date(
     }
     let (version, topics) = broker.topics.snapshot();
     register(broker, peer, version, &topics).await
+}
+
+/// `REGISTER_TOPIC_IN_NAMESRV` (217): tells a name server where the queues of topics are, and nothing of the table's
+/// version; the next question for that brings the whole table (`BrokerController.registerSingleTopicAll`).
+async fn register_singly(broker: &Broker, peer: &Peer, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
+    for topic in topics {
+        let config = masked(broker.config.broker_permission, &topic.config);
+        let queues = QueueData {
+            broker_name: broker.config.broker_name.clone(),
+            perm: config.perm,
+            read_queue_nums: config.read_queue_nums,
+            topic_sys_flag: config.topic_sys_flag,
+            write_queue_nums: config.write_queue_nums,
+        };
+        let body = json::to_vec(&TopicRouteData { queue_datas: vec![queues], ..TopicRouteData::default() });
+        let write = |writer: FrameWriter<'_>| writer.text("topic", topic.name()).finish(&body);
+        let code = request::REGISTER_TOPIC_IN_NAMESRV;
+        accepted(peer.call(Encoding::Json, code, ANSWER_TIMEOUT, write).await?)?;
+    }
+    Ok(())
 }
 
 /// How far in its table a broker has reminded a name server.
@@ -167,6 +199,13 @@ enum RegisterError {
     Call(#[from] net::CallError),
     #[error("it answered code {0}: {1}")]
     Refused(i32, String),
+}
+
+fn accepted(reply: Reply) -> Result<Reply, RegisterError> {
+    match reply.code {
+        response::SUCCESS => Ok(reply),
+        code => Err(RegisterError::Refused(code, reply.remark.unwrap_or_default())),
+    }
 }
 
 async fn register(
@@ -247,10 +286,7 @@ async fn register_part(
             .number("bodyCrc32", hash::crc32(&body))
             .finish(&body);
     };
-    let reply = peer.call(Encoding::Json, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?;
-    if reply.code != response::SUCCESS {
-        return Err(RegisterError::Refused(reply.code, reply.remark.unwrap_or_default()));
-    }
+    let reply = accepted(peer.call(Encoding::Json, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
     if !reply.body.is_empty() {
         let (broker, body) = (broker.clone(), reply.body);
         // It may write the table of topics, and what must be on time does not wait for the disk.

@@ -4,6 +4,7 @@
 //! appends the batch with one write and answers. Nothing of a request outlives its frame but what stands in
 //! [`SendTurn`], whose memory is used again.
 
+mod batch;
 mod check;
 pub(crate) mod message;
 mod recall;
@@ -15,16 +16,15 @@ use std::time::{Duration, Instant};
 
 use net::Peer;
 use store::{AppendError, Batch, FlushOutcome, Message};
-use wire::batch;
 use wire::codes::response;
 use wire::frame::{Command, Encoding};
 use wire::header::SendHeader;
-use wire::properties::{self, key};
 use wire::recall::RecallHandle;
 use wire::record::sys_flag;
 
 use crate::broker::{Broker, PutError};
 use crate::refused::Cause;
+use crate::timer::Delivered;
 use crate::topics::{Queue, Template, Topic};
 use crate::{Refusal, names};
 use message::{Properties, Target};
@@ -70,8 +70,8 @@ struct Pending {
     handle: Range<usize>,
     /// It is one record of many messages.
     inner: bool,
-    /// It takes back a message that may be due from this time on.
-    recalls_at: Option<i64>,
+    /// It takes back a message, whose handle has this time.
+    recalls: Option<i64>,
 }
 
 /// A send being looked at.
@@ -167,7 +167,7 @@ fn try_stage(
     };
     let target = Target { queue_id, ..target };
     if header.batch {
-        stage_batch(broker, turn, &request, &target)
+        batch::stage(broker, turn, &request, &target)
     } else {
         stage_single(broker, turn, &request, &target)
     }
@@ -231,7 +231,8 @@ fn stage_single(
     let handle_start = turn.ids.len();
     if let Some(out_ms) = properties.out_ms.filter(|_| !names::is_retry_topic(real.topic.name())) {
         let key = turn.ids[id.clone()].to_vec();
-        RecallHandle::append(&mut turn.ids, real.topic.name(), &broker.config.broker_name, out_ms + 1, &key);
+        let time_ms = broker.timer.gate().delivered.handle_ms(out_ms);
+        RecallHandle::append(&mut turn.ids, real.topic.name(), &broker.config.broker_name, time_ms, &key);
     }
     turn.pending.push(Pending {
         opaque: command.opaque,
@@ -244,110 +245,7 @@ fn stage_single(
         id,
         handle: handle_start..turn.ids.len(),
         inner: false,
-        recalls_at: None,
-    });
-    Ok(())
-}
-
-fn stage_batch(
-    broker: &Broker,
-    turn: &mut SendTurn,
-    request: &Request<'_>,
-    target: &Target,
-) -> Result<(), Refusal> {
-    let Request { command, header, .. } = request;
-    let queue = find_queue(broker, target)?;
-    if queue.log.is_batched() && properties::get(header.properties, key::UNIQ_KEY).is_some() {
-        return stage_inner(broker, turn, request, target, queue);
-    }
-    let mut entries = Vec::new();
-    for entry in batch::entries(command.body) {
-        let entry = entry.map_err(|error| {
-            Refusal::new(response::MESSAGE_ILLEGAL, format!("the batch cannot be read: {error}"))
-        })?;
-        if properties::get(entry.properties, key::INNER_MULTI_QUEUE_OFFSET).is_some() {
-            // Recovery would believe it.
-            return Err(illegal(broker));
-        }
-        broker.admit_light(entry.properties)?;
-        entries.push((entry, message::terminated(entry.properties)));
-    }
-    let messages = entries.iter().map(|(entry, properties)| Message {
-        properties,
-        flag: entry.flag,
-        ..request.message(broker, entry.body)
-    });
-    let waits = message::waits(header.properties);
-    let records = turn.batch.push_group(&queue.log, messages).map_err(|_| illegal(broker))?;
-    let first_key = || entries.first().and_then(|(_, text)| properties::get(text, key::UNIQ_KEY));
-    let id_start = turn.ids.len();
-    turn.ids.extend_from_slice(
-        properties::get(header.properties, key::UNIQ_KEY).or_else(first_key).unwrap_or_default(),
-    );
-    let id = id_start..turn.ids.len();
-    turn.pending.push(Pending {
-        opaque: command.opaque,
-        encoding: command.encoding,
-        one_way: command.is_one_way(),
-        waits,
-        queue_id: target.queue_id,
-        queue,
-        records,
-        handle: id.end..id.end,
-        id,
-        inner: false,
-        recalls_at: None,
-    });
-    Ok(())
-}
-
-/// Most messages of a record; `INNER_NUM` is a `short`.
-const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
-
-/// A batch to a topic with `queue.type=BatchCQ`: one record, whose body is the batch (`SendMessageProcessor.sendBatchMessage`). A
-/// producer that gave the batch no unique key could not be told that, its batches are stored message by message.
-fn stage_inner(
-    broker: &Broker,
-    turn: &mut SendTurn,
-    request: &Request<'_>,
-    target: &Target,
-    queue: Arc<Queue>,
-) -> Result<(), Refusal> {
-    let Request { command, header, .. } = request;
-    let unreadable = |error: batch::BatchError| {
-        Refusal::new(response::MESSAGE_ILLEGAL, format!("the batch cannot be read: {error}"))
-    };
-    let count = batch::entries(command.body).try_fold(0, |count, entry| entry.map(|_| count + 1));
-    let count = count.map_err(unreadable)?;
-    turn.properties.clear();
-    let id_start = turn.ids.len();
-    let properties = Properties::rewrite(broker, header, target, &mut turn.properties, &mut turn.ids)?;
-    let is_moved = properties.delay_level.is_some() || properties.out_ms.is_some() || properties.is_half;
-    if is_moved || count > INNER_MAX {
-        return Err(illegal(broker));
-    }
-    properties::append(&mut turn.properties, key::INNER_NUM, itoa::Buffer::new().format(count).as_bytes());
-    let sent = request.message(broker, command.body);
-    let message = Message {
-        properties: &turn.properties,
-        flag: header.flag,
-        sys_flag: sent.sys_flag | sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH,
-        ..sent
-    };
-    let index = turn.batch.push(&queue.log, &message).map_err(|_| illegal(broker))?;
-    let id = id_start..turn.ids.len();
-    turn.pending.push(Pending {
-        opaque: command.opaque,
-        encoding: command.encoding,
-        one_way: command.is_one_way(),
-        waits: properties.waits,
-        queue_id: target.queue_id,
-        queue,
-        records: index..index + 1,
-        handle: id.end..id.end,
-        id,
-        inner: true,
-        recalls_at: None,
+        recalls: None,
     });
     Ok(())
 }
@@ -390,7 +288,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
     }
-    let delivered_ms = gate.map_or(i64::MIN, |gate| gate.delivered_ms);
+    let delivered = gate.map(|gate| gate.delivered).unwrap_or_default();
     if done.is_ok() {
         for pending in &turn.pending {
             let sizes = pending.records.clone().map(|index| u64::from(turn.batch.placed(index).size));
@@ -398,12 +296,12 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
         }
     }
     match done {
-        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, (delivered_ms, begin), out),
+        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, (delivered, begin), out),
         Ok(()) => {
             took(broker, turn.pending.iter().map(|pending| &pending.queue), begin.elapsed());
             let mut ids = Vec::new();
             for pending in &turn.pending {
-                reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
+                reply::stored(broker, turn, pending, delivered, &mut ids, out);
             }
             for pending in &turn.pending {
                 broker.wake(&pending.queue);
@@ -422,7 +320,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
             broker.refused.count(Cause::from(&error), turn.pending.len());
             let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
             for pending in turn.pending.iter().filter(|pending| !pending.one_way) {
-                let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
+                let refusal = if pending.recalls.is_some() { &recall_failed } else { &refusal };
                 let head = wire::frame::Head::response(pending.encoding, refusal.code, pending.opaque);
                 reply::refused(broker, head.remark(&refusal.remark), out);
             }
@@ -444,7 +342,7 @@ fn defer(
     broker: &Broker,
     turn: &mut SendTurn,
     peer: &Arc<Peer>,
-    (delivered_ms, begin): (i64, Instant),
+    (delivered, begin): (Delivered, Instant),
     out: &mut Vec<u8>,
 ) {
     let mut late = Vec::new();
@@ -455,7 +353,7 @@ fn defer(
             queues.push(pending.queue.clone());
         }
         let target = if pending.waits { &mut late } else { &mut *out };
-        reply::stored(broker, turn, pending, delivered_ms, &mut ids, target);
+        reply::stored(broker, turn, pending, delivered, &mut ids, target);
     }
     let end = turn.batch.end();
     let broker = broker.handle();

@@ -296,13 +296,9 @@ fn a_topic_that_found_the_queues_of_a_deleted_one_opens_others_when_they_go() {
     assert!(Arc::ptr_eq(&topic, &fixture.broker.topics.find("T").unwrap()), "its queues are there");
 }
 
-#[test]
-fn who_waits_at_a_topic_that_is_deleted_asks_again() {
+/// Has the first queue of a topic pulled, which waits.
+fn pull(fixture: &Fixture, peer: &Arc<Peer>) {
     use wire::header::{PullHeader, pull_flag};
-    let fixture = Fixture::new();
-    let peer = peer(1);
-    fixture.queue("T", 0);
-    fixture.broker.groups.make("g", 1).unwrap();
     let header = PullHeader {
         consumer_group: "g",
         topic: "T",
@@ -313,11 +309,95 @@ fn who_waits_at_a_topic_that_is_deleted_asks_again() {
         ..PullHeader::default()
     };
     let pull = Head::request(Encoding::Json, request::PULL_MESSAGE, 1);
-    assert!(ask(&fixture, &peer, pull, |writer| header.write(writer), b"").is_empty(), "it is held");
-    let delete = Head::request(Encoding::Json, request::DELETE_TOPIC_IN_BROKER, 2);
-    ask(&fixture, &peer, delete, |writer| writer.text("topic", "T"), b"");
+    assert!(ask(fixture, peer, pull, |writer| header.write(writer), b"").is_empty(), "it is held");
+}
+
+#[test]
+fn who_waits_at_a_topic_that_is_deleted_asks_again() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    fixture.queue("T", 0);
+    fixture.broker.groups.make("g", 1).unwrap();
+    pull(&fixture, &peer);
+    delete_topic(&fixture, &peer, 2, "T");
     fixture.broker.settle();
     assert_eq!(answers(peer.pushed()), [(response::PULL_RETRY_IMMEDIATELY, 1), (0, 2)]);
+}
+
+#[test]
+fn everybody_who_pops_a_topic_that_is_deleted_asks_again() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    fixture.queue("T", 1);
+    fixture.broker.groups.make("g", 1).unwrap();
+    let pop = |opaque, queue_id: i32| {
+        let head = Head::request(Encoding::Json, request::POP_MESSAGE, opaque);
+        let at_once = ask(
+            &fixture,
+            &peer,
+            head,
+            |writer| {
+                let writer = writer.text("consumerGroup", "g").text("topic", "T").number("queueId", queue_id);
+                let writer =
+                    writer.number("maxMsgNums", 1).number("invisibleTime", 60_000).number("initMode", 0);
+                writer.number("pollTime", 60_000).number("bornTime", 0)
+            },
+            b"",
+        );
+        assert!(at_once.is_empty(), "it is held");
+    };
+    (1..=3).for_each(|opaque| pop(opaque, -1));
+    (4..=6).for_each(|opaque| pop(opaque, 1));
+    delete_topic(&fixture, &peer, 7, "T");
+    fixture.broker.settle();
+    let mut told = answers(peer.pushed());
+    told.sort_unstable_by_key(|(_, opaque)| *opaque);
+    let expected: Vec<_> =
+        (1..=6).map(|opaque| (response::TOPIC_NOT_EXIST, opaque)).chain([(0, 7)]).collect();
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_late_copy_for_a_deleted_topic_wakes_who_waits_at_the_one_made_since() {
+    let fixture = Fixture::new();
+    let broker = &fixture.broker;
+    let peer = peer(1);
+    broker.groups.make("g", 1).unwrap();
+    let nobodys = crate::schedule::target(broker, "T", 0, 1).unwrap();
+    fixture.queue("T", 0);
+    pull(&fixture, &peer);
+    let mut batch = broker.store.batch();
+    batch.push(&nobodys.log, &crate::testing::message(b"late", b"")).unwrap();
+    broker.store.append(&mut batch, broker.now_ms()).unwrap();
+    broker.grown(batch.end(), vec![nobodys]);
+    assert_eq!(answers(peer.pushed()), [(0, 1)]);
+}
+
+#[test]
+fn who_makes_a_topic_is_answered_when_the_name_servers_know_it() {
+    let fixture = Fixture::new();
+    let (peer, told) = (peer(1), &fixture.broker.told);
+    let tasks = net::Workers::start("tasks", 1, net::Limits::default()).unwrap();
+    fixture.broker.asks.start(tasks.clone());
+    let before = fixture.broker.topics.generation();
+    told.note("one", before);
+    told.note("two", before);
+    put_topic(&fixture, &peer, 1, "T", &[]);
+    put_topic(&fixture, &peer, 2, "U", &[("attributes", "+what=1")]);
+    let make = Head::request(Encoding::Json, request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, 3);
+    ask(&fixture, &peer, make, |writer| writer, br#"{"groupName":"g"}"#);
+    fixture.broker.settle();
+    assert!(fixture.broker.topics.find("T").is_some());
+    assert_eq!(answers(peer.pushed()), [(1, 2), (0, 3)], "what is refused or no topic waits for nobody");
+    told.note("one", before + 1);
+    assert!(peer.pushed().is_empty() && peer.unanswered() > 0);
+    told.lose("two");
+    while peer.unanswered() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(answers(peer.pushed()), [(0, 1)]);
+    assert_eq!(fixture.broker.changes.untold_bytes.load(Ordering::Relaxed), 0);
+    tasks.shutdown();
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Requests that no connection waits for.
 
 use net::Service as _;
-use wire::codes::request;
 use wire::frame::{Command, Encoding};
 
 use super::*;
@@ -59,6 +58,20 @@ fn what_operators_ask_holds_up_no_consumer() {
     }
     fixture.broker.cold.stop();
     assert_eq!(answers(peer.pushed()).len(), OTHERS.len());
+}
+
+#[test]
+fn a_refusal_says_what_there_is_too_much_of() {
+    let cases = [
+        (request::PULL_MESSAGE, "too many pulls and pops wait for messages from the disk"),
+        (request::CONSUMER_SEND_MSG_BACK, "too many requests wait for the disk"),
+        (request::GET_ALL_TOPIC_CONFIG, "too many requests of operators and their tools wait for each other"),
+    ];
+    for (code, text) in cases {
+        let Refusal { code, remark, .. } = too_many(code);
+        assert_eq!(code, response::SYSTEM_BUSY);
+        assert!(remark.ends_with(text), "{remark}");
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub fn settings_help() -> String {
 /// `docs/settings.md`.
 pub fn page() -> String {
     let defaults = Config::new("(host name)", Ipv4Addr::LOCALHOST.into());
-    let mut text = "# Settings of the broker\n\n\
+    let mut text = "# Settings of the broker\n\n[简体中文](settings.zh-CN.md)\n\n\
         Names and defaults are those of Apache RocketMQ 5.5.0 and a few of Vostok's own. They stand in the file given with `-c`, or are changed\n\
         while the broker runs with `mqadmin updateBrokerConfig` where the table says *at once*; a changed value goes to that file, or to\n\
         `config/broker.properties` in the data directory of a broker that was started without one. A value that does not fit is refused with\n\
@@ -84,6 +84,32 @@ mod tests {
             found == page(),
             "docs/settings.md is not what the table says; run this test with VOSTOK_WRITE_DOCS=1"
         );
+    }
+
+    /// Name, default (or what is allowed) and when it takes effect; then the names without effect, sorted, because their
+    /// reasons stand in the order of the English ones.
+    fn facts(page: &str) -> Vec<String> {
+        let page = page.replace("立即", "at once").replace("重启后", "restart").replace('、', ", ");
+        let page = page.replace("（本机地址）", "(address of the host)").replace("（主机名）", "(host name)");
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            cells[..cells.len() - 1].join(" ")
+        };
+        let mut facts: Vec<String> = page.lines().filter(|line| line.starts_with("| `")).map(row).collect();
+        let end = page.rsplit("\n## ").next().unwrap_or_default();
+        let lists = end.lines().skip(3);
+        let lists = lists.filter_map(|line| line.rsplit_once(": ").or_else(|| line.rsplit_once('：')));
+        let mut names: Vec<String> =
+            lists.flat_map(|(_, names)| names.split(", ").map(str::to_owned)).collect();
+        names.sort_unstable();
+        facts.extend(names);
+        facts
+    }
+
+    #[test]
+    fn the_chinese_page_has_the_same_settings() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.zh-CN.md");
+        assert_eq!(facts(&std::fs::read_to_string(path).unwrap()), facts(&page()));
     }
 
     #[test]

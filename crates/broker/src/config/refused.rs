@@ -21,14 +21,14 @@ const RULES: [Rule; 14] = [
     Rule {
         name: "brokerRole",
         allowed: &["ASYNC_MASTER", "SYNC_MASTER"],
-        reason: "slaves are not served yet; a slave of Java's can go on running",
+        reason: "slaves are not served yet; run an existing slave with Java",
     },
     Rule { name: "inSyncReplicas", allowed: &["1"], reason: NO_REPLICATION },
     Rule { name: "allAckInSyncStateSet", allowed: &["false"], reason: NO_REPLICATION },
     Rule {
         name: "enableDLegerCommitLog",
         allowed: &["false"],
-        reason: "the DLedger log is not served; use 3 brokers in controller mode with minInSyncReplicas=2 instead",
+        reason: "the DLedger log is not served; three brokers in controller mode are to take its place, which is not served yet",
     },
     Rule {
         name: "enableControllerMode",

@@ -109,6 +109,9 @@ properties! {
     "forceRegister" Live "name servers are told again of 5000 topics every period, so that one they lost comes back" {
         force_register = flag, show
     }
+    "enableSingleTopicRegister" Live "name servers are told of a changed topic alone, and of the whole table with the next period" {
+        single_topic_register = flag, show
+    }
     "enableSplitRegistration" Live "registrations have at most splitRegistrationSize topics instead of 5000" {
         split_registration = flag, show
     }
@@ -118,7 +121,7 @@ properties! {
     "transactionTimeOut" Live "milliseconds before a producer is asked about a transaction it left undecided" {
         transaction.timeout_ms = |text| number(text, 0..=DAY_MS), show
     }
-    "transactionCheckMax" Live "times it is asked before the message is given up" {
+    "transactionCheckMax" Live "times a producer is asked about a half message before it is given up" {
         transaction.check_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
     "transactionCheckInterval" Live "milliseconds between looks at undecided transactions" {
@@ -147,7 +150,7 @@ properties! {
         auto_create_subscription_group = flag, show
     }
     "longPollingEnable" Live "pulls of empty queues wait as long as the client says" { long_polling_enable = flag, show }
-    "shortPollingTimeMills" Live "milliseconds they wait otherwise" {
+    "shortPollingTimeMills" Live "milliseconds a pull that found nothing waits without longPollingEnable" {
         short_polling_time_ms = |text| number(text, 1..=DAY_MS), show
     }
     "litePullMessageEnable" Live "lite pull consumers are served" { lite_pull_message_enable = flag, show }
@@ -169,7 +172,7 @@ properties! {
     "maxTransferCountOnMessageInDisk" Live "most messages of one pull far behind the end of the log" {
         transfer.disk_count_max = |text| number(text, 1..=65_535), show
     }
-    "maxTransferBytesOnMessageInDisk" Live "most bytes of such a pull; the first message always fits" {
+    "maxTransferBytesOnMessageInDisk" Live "most bytes of a pull that reads from the disk; the first message always fits" {
         transfer.disk_bytes_max = |text| number(text, 1..=128 << 20), show
     }
     "accessMessageInMemoryMaxRatio" Live "percentage of the memory; messages further behind count as being on the disk" {
@@ -210,16 +213,16 @@ properties! {
     "enablePopBufferMerge" Restart "checkpoints of pops stay in memory for a while, and what is acknowledged until then is not stored" {
         pop.buffer_merge = flag, show
     }
-    "popCkStayBufferTime" Restart "milliseconds they stay at most" {
+    "popCkStayBufferTime" Restart "milliseconds checkpoints of pops stay in memory at most" {
         pop.stay_ms = |text| number(text, 1..=DAY_MS), show
     }
-    "popCkStayBufferTimeOut" Restart "milliseconds before their messages are visible again at which they leave" {
+    "popCkStayBufferTimeOut" Restart "milliseconds before their messages are visible again at which checkpoints of pops leave memory" {
         pop.rest_ms = |text| number(text, 0..=DAY_MS), show
     }
     "popCkMaxBufferSize" Restart "most checkpoints in memory" {
         pop.held_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
-    "popCkOffsetMaxQueueSize" Restart "most of them of one queue and group" {
+    "popCkOffsetMaxQueueSize" Restart "most checkpoints of pops in memory of one queue and group" {
         pop.lane_held_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
     "popFromRetryProbability" Restart "percentage of pops that look at the retry topic first; the others look at it last" {
@@ -228,7 +231,7 @@ properties! {
     "enableRetryTopicV2" Restart "messages that come back to a group go to %RETRY%group+topic instead of %RETRY%group_topic" {
         pop.retry_v2 = flag, show
     }
-    "retrieveMessageFromPopRetryTopicV1" Restart "with it, the other one is read as well" {
+    "retrieveMessageFromPopRetryTopicV1" Restart "with retry topics of version 2, those of version 1 are read as well" {
         pop.retry_v1_too = flag, show
     }
     "popResponseReturnActualRetryTopic" Restart "messages of a retry topic are returned as they lie there" {
@@ -237,7 +240,7 @@ properties! {
     "maxPopPollingSize" Restart "most pops that wait for messages" {
         pop.waiting_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
-    "popPollingSize" Restart "most of them of one topic, group and queue" {
+    "popPollingSize" Restart "most pops that wait at one topic, group and queue" {
         pop.list_waiting_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
     "initPopOffsetByCheckMsgInMem" Restart "a new group on a young queue pops from its first message" {
@@ -256,7 +259,7 @@ properties! {
         pop.default_share = |text| number(text, i64::from(i32::MIN)..=i64::from(i32::MAX)), show
     }
     "recallMessageEnable" Live "producers may take back messages for a point in time" { timers.recall = flag, show }
-    "allowRecallWhenBrokerNotWriteable" Live "they may do so while brokerPermission forbids writing" {
+    "allowRecallWhenBrokerNotWriteable" Live "recalls are served while brokerPermission forbids writing" {
         timers.recall_when_read_only = flag, show
     }
     "appendTopicForTimerDeleteKey" Live "a recall names the topic before the key of the message, as Java 5.3 reads it" {
@@ -299,10 +302,10 @@ properties! {
     "fileReservedTime" Live "hours a commit log file is kept after it was written last" {
         retention.reserved_ms = hours_ms, show_hours_ms
     }
-    "deleteWhen" Live "local hours at which files older than that are deleted, such as 04 or 02;14" {
+    "deleteWhen" Live "local hours at which files older than fileReservedTime are deleted, such as 04 or 02;14" {
         retention.delete_hours = hours, show_hours
     }
-    "diskMaxUsedSpaceRatio" Live "percent in use, or free bytes such as 50g, from which they are deleted at any hour" {
+    "diskMaxUsedSpaceRatio" Live "percent in use, or free bytes such as 50g, from which expired files are deleted at any hour" {
         retention.expire_at = |text| watermark(text, 10, 95), show_watermark
     }
     "diskSpaceCleanForciblyRatio" Live "percent in use, or free bytes, from which the oldest files are deleted at any age" {

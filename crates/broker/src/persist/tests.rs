@@ -163,3 +163,9 @@ fn line_15_java_files_load_and_what_is_written_is_plain_json() {
     assert_eq!(fixture.broker.offsets.committed("new", "New", 3), Some(17));
     assert!(fixture.broker.topics.find("TopicFifo").is_some());
 }
+
+#[test]
+fn a_file_named_without_a_directory_lies_in_the_current_one() {
+    assert_eq!(folder_of(Path::new("broker.conf")), Path::new("."));
+    assert_eq!(folder_of(Path::new("conf/broker.conf")), Path::new("conf"));
+}

@@ -83,6 +83,11 @@ pub(crate) fn arrived(broker: &Arc<Broker>, queue: &Queue) {
     drive(broker, queue.waiters.take(queue.log.queue_id()));
 }
 
+/// Wakes everybody who waits at a topic that is gone, or another one now.
+pub(crate) fn gone(broker: &Arc<Broker>, topic: &Topic) {
+    drive(broker, topic.waiters.take_all());
+}
+
 /// Wakes who waits for messages that came back to a group.
 pub(super) fn came_back(broker: &Arc<Broker>, topic: &Topic, group: &str) {
     if topic.waiters.is_waited_on() {
@@ -139,10 +144,10 @@ fn wait(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8
             Ok(id) => id,
             Err(why) => return give_up(ask, why, out),
         };
-        if round == ROUNDS_MAX || !has_messages(broker, ask) {
+        if round == ROUNDS_MAX || !is_answered(broker, ask) {
             return;
         }
-        // A message came while the request was put into the list; whoever else took it answers it.
+        // A message came while the request was put into the list, or the topic went; whoever else took it answers it.
         if broker.pops.deadlines.take(ask, id).is_none() {
             return;
         }
@@ -185,7 +190,7 @@ fn resume(broker: &Arc<Broker>, held: HeldPop) -> bool {
                 ask.topic.waiters.add(HeldPop { peer: peer.clone(), ask: ask.clone(), id });
                 // A connection that ended while the request was in hand does not end again either.
                 let is_late = ask.deadline_ms <= broker.now_ms() || peer.is_closed();
-                let stays = !is_late && (round == ROUNDS_MAX || !has_messages(broker, &ask));
+                let stays = !is_late && (round == ROUNDS_MAX || !is_answered(broker, &ask));
                 if stays || broker.pops.deadlines.take(&ask, id).is_none() {
                     return false;
                 }
@@ -265,6 +270,11 @@ fn write_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64)
         .text("startOffsetInfo", &popped.texts.starts)
         .text("msgOffsetInfo", &popped.texts.offsets);
     if popped.texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &popped.texts.counts) }
+}
+
+/// Whether a request would be answered now.
+fn is_answered(broker: &Broker, ask: &Ask) -> bool {
+    has_messages(broker, ask) || ask.check_current(broker, &ask.topic).is_err()
 }
 
 /// Whether a request would find messages now, in queues nobody pops (`NotificationProcessor.hasMsgFromQueue`).

@@ -100,6 +100,15 @@ impl Waiters {
         taken
     }
 
+    /// Takes all of them.
+    pub(super) fn take_all(&self) -> Vec<HeldPop> {
+        let groups = std::mem::take(&mut *self.groups());
+        let lists = groups.into_values().flat_map(BTreeMap::into_values);
+        let taken: Vec<HeldPop> = lists.flat_map(BTreeMap::into_values).collect();
+        self.count.fetch_sub(taken.len(), Ordering::SeqCst);
+        taken
+    }
+
     /// Number of pops of a group that wait for `queue_id`.
     pub(super) fn count_of(&self, group: &str, queue_id: i32) -> usize {
         self.groups().get(group).and_then(|lists| lists.get(&(false, queue_id))).map_or(0, List::len)

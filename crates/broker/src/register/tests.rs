@@ -1,5 +1,8 @@
+use net::Limits;
+use wire::frame::Head;
+
 use super::*;
-use crate::testing::Fixture;
+use crate::testing::{ADDRESS, Fixture};
 
 #[test]
 fn every_part_says_another_version_and_the_last_one_the_true_one() {
@@ -45,4 +48,70 @@ fn topics_with_an_order_configuration_are_marked_once_and_stay_as_they_are_other
     take_order(broker, b"{");
     assert_eq!(broker.topics.version(), version);
     assert!(fixture.reopened().broker.topics.find("T").unwrap().config.order);
+}
+
+/// Answers everything with success.
+struct Obliging;
+
+impl Service for Obliging {
+    type Turn = ();
+
+    fn turn(&self) {}
+
+    fn frame(&self, _turn: &mut (), _peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+        Head::response(command.encoding, response::SUCCESS, command.opaque).write(out, b"");
+    }
+}
+
+#[test]
+fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
+    let fixture = Fixture::new();
+    let (topics, told) = (&fixture.broker.topics, &fixture.broker.told);
+    // Nobody knows that much.
+    let is_in_reach = || !told.is_known(u64::MAX);
+    let wait = |done: &dyn Fn() -> bool| {
+        while !done() {
+            std::thread::yield_now();
+        }
+    };
+    let workers = Workers::start("broker", 1, Limits::default()).unwrap();
+    let name_server = Workers::start("namesrv", 1, Limits::default()).unwrap();
+    let address = name_server.listen("127.0.0.1:0".parse().unwrap(), Arc::new(Obliging)).unwrap();
+    let (broker, tasks) = (fixture.broker.clone(), workers.clone());
+    workers.spawn(0, move || run(broker, tasks, address.to_string())).unwrap();
+    wait(&is_in_reach);
+    topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
+    wait(&|| told.is_known(topics.generation()));
+    assert!(is_in_reach());
+    name_server.shutdown();
+    topics.put(TopicConfig::new("U", 3, PERM_READ), 1).unwrap();
+    wait(&|| !is_in_reach());
+    workers.shutdown();
+}
+
+/// What a name server is sent first when a topic was made.
+fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
+    let fixture = Fixture::with(|config| config.single_topic_register = single);
+    let broker = &fixture.broker;
+    let known = broker.topics.generation();
+    broker.topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
+    let peer = Peer::detached(1, ADDRESS);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let telling = async {
+        let told = bring_up_to_date(broker, &peer, Some(known), None);
+        tokio::time::timeout(Duration::ZERO, told).await
+    };
+    assert!(runtime.block_on(telling).is_err(), "nobody answers");
+    let mut bytes = peer.pushed();
+    let command = Command::decode(&mut bytes).unwrap();
+    (command.code, command.fields.text("topic").map(str::to_owned), command.body.to_vec())
+}
+
+#[test]
+fn with_single_registration_a_name_server_is_told_of_the_changed_topic_alone() {
+    let (code, topic, body) = first_request(true);
+    assert_eq!((code, topic.as_deref()), (request::REGISTER_TOPIC_IN_NAMESRV, Some("T")));
+    let queues = TopicRouteData::decode(&body).unwrap().queue_datas.remove(0);
+    assert_eq!((queues.read_queue_nums, queues.write_queue_nums, queues.perm), (3, 3, PERM_READ));
+    assert_eq!(first_request(false).0, request::REGISTER_BROKER);
 }

@@ -2,8 +2,10 @@
 
 use net::Service as _;
 use store::FlushMode;
+use wire::batch;
 use wire::codes::request;
 use wire::frame::{FrameWriter, Head, frame_length};
+use wire::properties::{self, key};
 
 use super::*;
 use crate::front::Front;

@@ -1,0 +1,118 @@
+//! Batches of a client: messages of their own, or on topics with queues of batches one record.
+
+use std::sync::Arc;
+
+use store::Message;
+use wire::batch;
+use wire::codes::response;
+use wire::properties::{self, key};
+use wire::record::sys_flag;
+
+use super::message::{self, Properties, Target};
+use super::{Pending, Request, SendTurn, find_queue, illegal};
+use crate::Refusal;
+use crate::broker::Broker;
+use crate::topics::Queue;
+
+/// Most messages of a record; `INNER_NUM` is a `short`.
+const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
+
+/// Checks a batch and encodes its records.
+pub(super) fn stage(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    request: &Request<'_>,
+    target: &Target,
+) -> Result<(), Refusal> {
+    let Request { command, header, .. } = request;
+    let queue = find_queue(broker, target)?;
+    if queue.log.is_batched() && properties::get(header.properties, key::UNIQ_KEY).is_some() {
+        return stage_inner(broker, turn, request, target, queue);
+    }
+    let mut entries = Vec::new();
+    for entry in batch::entries(command.body) {
+        let entry = entry.map_err(unreadable)?;
+        if properties::get(entry.properties, key::INNER_MULTI_QUEUE_OFFSET).is_some() {
+            // Recovery would believe it.
+            return Err(illegal(broker));
+        }
+        broker.admit_light(entry.properties)?;
+        entries.push((entry, message::terminated(entry.properties)));
+    }
+    let messages = entries.iter().map(|(entry, properties)| Message {
+        properties,
+        flag: entry.flag,
+        ..request.message(broker, entry.body)
+    });
+    let waits = message::waits(header.properties);
+    let records = turn.batch.push_group(&queue.log, messages).map_err(|_| illegal(broker))?;
+    let first_key = || entries.first().and_then(|(_, text)| properties::get(text, key::UNIQ_KEY));
+    let id_start = turn.ids.len();
+    turn.ids.extend_from_slice(
+        properties::get(header.properties, key::UNIQ_KEY).or_else(first_key).unwrap_or_default(),
+    );
+    let id = id_start..turn.ids.len();
+    turn.pending.push(Pending {
+        opaque: command.opaque,
+        encoding: command.encoding,
+        one_way: command.is_one_way(),
+        waits,
+        queue_id: target.queue_id,
+        queue,
+        records,
+        handle: id.end..id.end,
+        id,
+        inner: false,
+        recalls: None,
+    });
+    Ok(())
+}
+
+fn unreadable(error: batch::BatchError) -> Refusal {
+    Refusal::new(response::MESSAGE_ILLEGAL, format!("the batch cannot be read: {error}"))
+}
+
+/// A batch to a topic with `queue.type=BatchCQ`: one record, whose body is the batch (`SendMessageProcessor.sendBatchMessage`). A
+/// producer that gave the batch no unique key could not be told that, its batches are stored message by message.
+fn stage_inner(
+    broker: &Broker,
+    turn: &mut SendTurn,
+    request: &Request<'_>,
+    target: &Target,
+    queue: Arc<Queue>,
+) -> Result<(), Refusal> {
+    let Request { command, header, .. } = request;
+    let count = batch::entries(command.body).try_fold(0, |count, entry| entry.map(|_| count + 1));
+    let count = count.map_err(unreadable)?;
+    turn.properties.clear();
+    let id_start = turn.ids.len();
+    let properties = Properties::rewrite(broker, header, target, &mut turn.properties, &mut turn.ids)?;
+    let is_moved = properties.delay_level.is_some() || properties.out_ms.is_some() || properties.is_half;
+    if is_moved || count > INNER_MAX {
+        return Err(illegal(broker));
+    }
+    properties::append(&mut turn.properties, key::INNER_NUM, itoa::Buffer::new().format(count).as_bytes());
+    let sent = request.message(broker, command.body);
+    let message = Message {
+        properties: &turn.properties,
+        flag: header.flag,
+        sys_flag: sent.sys_flag | sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH,
+        ..sent
+    };
+    let index = turn.batch.push(&queue.log, &message).map_err(|_| illegal(broker))?;
+    let id = id_start..turn.ids.len();
+    turn.pending.push(Pending {
+        opaque: command.opaque,
+        encoding: command.encoding,
+        one_way: command.is_one_way(),
+        waits: properties.waits,
+        queue_id: target.queue_id,
+        queue,
+        records: index..index + 1,
+        handle: id.end..id.end,
+        id,
+        inner: true,
+        recalls: None,
+    });
+    Ok(())
+}
