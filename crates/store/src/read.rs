@@ -41,9 +41,6 @@ struct Reading<'a> {
     is_rebuilding: bool,
 }
 
-/// Bytes of a record that tell its store time, whatever its hosts.
-pub(crate) const HEAD_BYTES: usize = 76;
-
 impl Shared {
     pub(crate) fn read(
         &self,
@@ -283,20 +280,9 @@ impl Shared {
         Ok(Read::Done)
     }
 
-    /// Store time of the message at a queue offset; `None` when there is none any more.
+    /// Store time of the message at a queue offset; `None` when there is none any more, or it is damaged.
     pub(crate) fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
-        let mut unit = Vec::with_capacity(1);
-        queue.units_blocking(offset, 1, &mut unit)?;
-        unit.first().filter(|unit| !unit.is_blank()).map_or(Ok(None), |unit| self.store_time_of(*unit))
-    }
-
-    fn store_time_of(&self, unit: Unit) -> Result<Option<i64>, ReadError> {
-        if unit.log_offset.get() < self.log.min() {
-            return Ok(None);
-        }
-        let mut head = Vec::with_capacity(HEAD_BYTES);
-        let _ = self.read(unit.log_offset, HEAD_BYTES, &mut head, false)?;
-        Ok(peek_store_timestamp(&head))
+        Ok(self.next_stored(queue, offset, offset + 1)?.and_then(|(_, stored)| stored))
     }
 
     pub(crate) fn offset_by_time(
@@ -330,9 +316,9 @@ impl Shared {
         };
         if queue.is_batched() && min < max {
             // As `BatchConsumeQueue.getOffsetInQueueByTime`: the first message of a record, that of the last one where none is later.
-            let last = QueueOffset::new(max - 1);
-            let is_last = self.store_time(queue, last)?.is_none_or(|stored| stored <= time_ms);
-            return self.first_of_record(queue, min, if is_last { max - 1 } else { found });
+            let last = self.store_time(queue, QueueOffset::new(max - 1))?;
+            let is_last = last.is_some_and(|stored| stored <= time_ms);
+            return self.first_of_record(queue, min, if is_last { max - 1 } else { found.min(max - 1) });
         }
         Ok(QueueOffset::new(found))
     }

@@ -363,8 +363,8 @@ impl Store {
         self.shared.record_at(at, out, false).map(|_| ())
     }
 
-    /// Store time in ms of the message at a queue offset; `None` when there is none (any more). Waits for
-    /// the disk.
+    /// Store time in ms of the message at a queue offset; `None` when there is none (any more), or it is damaged. Waits
+    /// for the disk.
     ///
     /// # Errors
     /// As [`Self::read`].

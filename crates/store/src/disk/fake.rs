@@ -7,8 +7,9 @@ use crate::wake::lock;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What goes wrong, and how full the disk is and how late. All off by default; changed with [`FakeDisk::faults`].
@@ -114,10 +115,10 @@ impl FakeDisk {
         change(&mut lock(&self.faults));
     }
 
-    /// Lets all reads of a file fail, or again succeed.
-    pub fn set_unreadable(&self, path: &Path, unreadable: bool) {
+    /// Lets all reads of a range of a file fail, and those of the rest of it succeed.
+    pub fn set_unreadable(&self, path: &Path, unreadable: Range<u64>) {
         if let Some(file) = lock(&self.state).names.get(path) {
-            file.unreadable.store(unreadable, Ordering::Relaxed);
+            *lock(&file.unreadable) = unreadable;
         }
     }
 
@@ -329,7 +330,7 @@ struct FakeFile {
     page_bytes: usize,
     data: Mutex<Data>,
     modified_ms: AtomicI64,
-    unreadable: AtomicBool,
+    unreadable: Mutex<Range<u64>>,
     faults: Arc<Mutex<Faults>>,
 }
 
@@ -337,15 +338,14 @@ impl FakeFile {
     fn new(page_bytes: usize, faults: Arc<Mutex<Faults>>) -> Self {
         let data = Data { current: Vec::new(), durable: Vec::new(), dirty: BTreeSet::new() };
         let modified_ms = AtomicI64::new(lock(&faults).now_ms);
-        let unreadable = AtomicBool::new(false);
-        Self { page_bytes, data: Mutex::new(data), modified_ms, unreadable, faults }
+        Self { page_bytes, data: Mutex::new(data), modified_ms, unreadable: Mutex::default(), faults }
     }
 
     fn with_content(&self, content: Vec<u8>, faults: Arc<Mutex<Faults>>) -> Self {
         let data = Data { current: content.clone(), durable: content, dirty: BTreeSet::new() };
         let modified_ms = AtomicI64::new(self.modified_ms.load(Ordering::Relaxed));
-        let unreadable = AtomicBool::new(false);
-        Self { page_bytes: self.page_bytes, data: Mutex::new(data), modified_ms, unreadable, faults }
+        let (page_bytes, unreadable) = (self.page_bytes, Mutex::default());
+        Self { page_bytes, data: Mutex::new(data), modified_ms, unreadable, faults }
     }
 
     fn copy(&self, faults: Arc<Mutex<Faults>>) -> Self {
@@ -390,8 +390,10 @@ fn position(at: u64) -> usize {
 
 impl DiskFile for FakeFile {
     fn read_at(&self, target: &mut [u8], at: u64) -> io::Result<()> {
-        if self.unreadable.load(Ordering::Relaxed) {
-            return Err(io::Error::other("injected read error"));
+        const BAD_SECTOR: i32 = 5;
+        let unreadable = lock(&self.unreadable).clone();
+        if unreadable.start < at + target.len() as u64 && at < unreadable.end {
+            return Err(io::Error::from_raw_os_error(BAD_SECTOR));
         }
         let data = lock(&self.data);
         let source = data.current.get(position(at)..position(at) + target.len());

@@ -172,13 +172,13 @@ fn a_log_that_cannot_be_read_costs_no_index_file() {
     append(&store, 2, "KEYS\u{1}k\u{2}");
     assert_eq!(search(&store, "k").found.len(), 2);
     let log = Path::new("/store/commitlog/00000000000000000000");
-    disk.set_unreadable(log, true);
+    disk.set_unreadable(log, 0..u64::MAX);
     // More than may wait: the keys are read from the log.
     append(&store, 30, "KEYS\u{1}k\u{2}");
     assert!(matches!(store.shared.fill(), Round::Resting(_)));
     let mut filling = lock(&store.shared.index.filling);
     assert!(filling.damaged.is_none() && filling.current.is_some());
-    disk.set_unreadable(log, false);
+    disk.set_unreadable(log, 0..0);
     // The pause is over.
     filling.stage = Stage::Waiting(std::time::Instant::now());
     drop(filling);

@@ -2,6 +2,7 @@
 
 use super::verify::Verified;
 use super::{Finding, Survey};
+use crate::queue::Extent;
 use crate::queue::batched::reader::Reader;
 use crate::queue::batched::{BatchUnit, JAVAS};
 use std::io;
@@ -15,6 +16,8 @@ pub(super) struct BatchCheck {
     /// There is no such directory.
     is_missing: bool,
     log_min: u64,
+    /// What the queue table says of the queue.
+    extent: Extent,
     units: u64,
     finding: Option<String>,
 }
@@ -26,8 +29,27 @@ impl BatchCheck {
         let reader = survey.batches.get(key).map(|(directory, file_bytes)| {
             Reader::of(survey.disk.clone(), directory.clone(), *file_bytes).ok()
         });
-        let (is_missing, log_min) = (reader.is_none(), survey.log_min());
-        Self { directory, reader: reader.flatten(), is_missing, log_min, units: 0, finding: None }
+        Self {
+            directory,
+            is_missing: reader.is_none(),
+            reader: reader.flatten(),
+            log_min: survey.log_min(),
+            extent: survey.past.extent(&key.0, key.1),
+            units: 0,
+            finding: None,
+        }
+    }
+
+    /// The next unit that is not before the queue's minimum: such units stay as long as their file.
+    fn next(&mut self) -> io::Result<Option<BatchUnit>> {
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        while let Some(unit) = reader.next()? {
+            let at = unit.unit.log_offset.get();
+            if at >= self.log_min && !self.extent.is_past(at, unit.end() - 1) {
+                return Ok(Some(unit));
+            }
+        }
+        Ok(None)
     }
 
     /// Compares the units of one log file's records; they come in the order of the log. `is_new` says which records the
@@ -35,17 +57,14 @@ impl BatchCheck {
     pub(super) fn check(&mut self, records: &[BatchUnit], is_new: impl Fn(u64) -> bool) -> io::Result<()> {
         for expected in records {
             let at = expected.unit.log_offset.get();
-            let Some(reader) = &mut self.reader else {
+            if self.reader.is_none() {
                 if self.is_missing && !is_new(at) {
                     self.finding =
                         Some(format!("the queue has no files, the record at log offset {at} is in it"));
                 }
                 continue;
-            };
-            let mut found = reader.next()?;
-            while found.is_some_and(|found| found.unit.log_offset.get() < self.log_min) {
-                found = reader.next()?;
             }
+            let found = self.next()?;
             if found == Some(*expected) {
                 self.units += 1;
                 continue;
@@ -60,12 +79,9 @@ impl BatchCheck {
 
     /// What lies behind the last record's unit leads nowhere.
     pub(super) fn finish(mut self, key: (String, i32), verified: &mut Verified) -> io::Result<()> {
-        if let Some(reader) = &mut self.reader {
-            while let Some(unit) = reader.next()? {
-                if unit.unit.log_offset.get() >= self.log_min && self.finding.is_none() {
-                    self.finding = Some(format!("{unit:?} leads to no record of the queue"));
-                }
-            }
+        while let Some(unit) = self.next()? {
+            let what = || format!("{unit:?} leads to no record of the queue");
+            self.finding.get_or_insert_with(what);
         }
         verified.units += self.units;
         if let Some(what) = self.finding {

@@ -94,7 +94,11 @@ impl Survey {
             }
             self.walk(segment, &mut |piece| {
                 flow = match piece {
-                    Piece::Record(at, _) | Piece::Damage(at, ..) | Piece::Blank(at, _) | Piece::Empty(at)
+                    Piece::Record(at, _)
+                    | Piece::Damage(at, ..)
+                    | Piece::Unreadable(at, ..)
+                    | Piece::Blank(at, _)
+                    | Piece::Empty(at)
                         if at >= wanted.to =>
                     {
                         ControlFlow::Break(())
@@ -108,6 +112,9 @@ impl Survey {
                     }
                     Piece::Damage(from, end, what) if end > wanted.from => {
                         give(Row::new("damage").with("at", from).with("end", end).with("what", what))
+                    }
+                    Piece::Unreadable(from, end, error) if end > wanted.from => {
+                        give(Row::new("unreadable").with("at", from).with("end", end).with("what", error))
                     }
                     Piece::Blank(at, size) if at >= wanted.from && wanted.topic.is_none() => {
                         give(Row::new("blank").with("at", at).with("size", size))

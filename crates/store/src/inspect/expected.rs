@@ -1,10 +1,12 @@
 //! What the records of a commit log file say about queues: the units they must have there.
 
+use super::Survey;
+use super::past::Past;
 use crate::batch::is_indexed;
 use crate::batch::tags::Tags;
 use crate::queue::Unit;
 use crate::queue::batched::{self, BatchUnit};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
 use wire::units::LogOffset;
@@ -31,10 +33,11 @@ pub(super) struct ByQueue {
 }
 
 impl ByQueue {
-    /// Adds the units of a record at a position. `batched` are the topics known to have queues of batches.
-    pub(super) fn add(&mut self, at: u64, view: &RecordView<'_>, batched: &BTreeSet<String>) {
+    /// Adds the units of a record at a position.
+    pub(super) fn add(&mut self, at: u64, view: &RecordView<'_>, survey: &Survey) {
         let Some(topic) = view.topic_str() else { return };
-        let is_batched = batched.contains(topic) || view.sys_flag() & sys_flag::INNER_BATCH != 0;
+        let past = &survey.past;
+        let is_batched = survey.batched.contains(topic) || view.sys_flag() & sys_flag::INNER_BATCH != 0;
         if !is_indexed(view.sys_flag(), is_batched) {
             return;
         }
@@ -46,12 +49,15 @@ impl ByQueue {
             let Some((base, count)) = batched::place_in(view.properties()) else { return };
             let batch = BatchUnit { unit, store_time: view.store_timestamp(), base, count };
             for number in base..batch.end() {
-                self.put(topic, view.queue_id(), Expected { number, unit, has_tags });
+                self.put(past, (topic, view.queue_id()), Expected { number, unit, has_tags });
+            }
+            if past.covers(topic, view.queue_id(), at, batch.end() - 1) {
+                return;
             }
             return self.batches.entry((topic.to_owned(), view.queue_id())).or_default().push(batch);
         }
         let expected = Expected { number: view.queue_offset().get(), unit, has_tags };
-        self.put(topic, view.queue_id(), expected);
+        self.put(past, (topic, view.queue_id()), expected);
         // Further queues of the same message: all numbers or none were given out.
         let list = |key| properties::get_str(view.properties(), key).unwrap_or_default().split(',');
         let numbers: Vec<_> =
@@ -60,12 +66,15 @@ impl ByQueue {
         if names.len() == numbers.len() {
             for (name, number) in names.iter().zip(numbers) {
                 let queue_id = if name.starts_with("%LMQ%") { 0 } else { view.queue_id() };
-                self.put(name, queue_id, Expected { number, ..expected });
+                self.put(past, (name, queue_id), Expected { number, ..expected });
             }
         }
     }
 
-    fn put(&mut self, topic: &str, queue_id: i32, expected: Expected) {
+    fn put(&mut self, past: &Past, (topic, queue_id): (&str, i32), expected: Expected) {
+        if past.covers(topic, queue_id, expected.unit.log_offset.get(), expected.number) {
+            return;
+        }
         if !self.queues.contains_key(topic) {
             self.queues.insert(topic.to_owned(), HashMap::new());
         }

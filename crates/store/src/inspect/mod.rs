@@ -6,6 +6,7 @@ mod batches;
 mod dump;
 mod expected;
 mod index;
+mod past;
 mod queues;
 mod repair;
 mod row;

@@ -6,6 +6,7 @@ use super::verify::Lost;
 use super::{Finding, Survey};
 use crate::queue::ext::{Extension, Looked};
 use crate::queue::{UNIT_BYTES, Unit};
+use crate::recover::Restarts;
 use std::io;
 
 /// Findings of one queue that are listed; further ones are counted.
@@ -15,7 +16,11 @@ const LISTED_MAX: u64 = 20;
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     /// Number of the next record's unit; `None` before the first record.
-    pub(super) next: Option<u64>,
+    next: Option<u64>,
+    /// Behind the largest number so far.
+    end: u64,
+    /// What was found before the numbers began anew, as it seems.
+    before: Option<Box<Self>>,
     /// Units that agree with their records.
     pub(super) units: u64,
     pub(super) findings: Vec<Finding>,
@@ -30,6 +35,24 @@ impl Checked {
         } else {
             self.findings.push(finding)
         }
+    }
+
+    /// Begins anew with number 0.
+    fn set_aside(&mut self) {
+        let before = std::mem::take(self).whole();
+        *self = Self { next: Some(0), end: before.end, before: Some(Box::new(before)), ..Self::default() };
+    }
+
+    /// As if the numbers had never begun anew.
+    pub(super) fn whole(mut self) -> Self {
+        let Some(before) = self.before.take() else { return self };
+        let mut all = *before;
+        self.findings.into_iter().for_each(|finding| all.find(finding));
+        all.lost.append(&mut self.lost);
+        (all.units, all.unlisted) = (all.units + self.units, all.unlisted + self.unlisted);
+        all.end = all.end.max(self.end);
+        all.next = Some(all.end);
+        all
     }
 }
 
@@ -77,6 +100,12 @@ impl QueueDir {
         Ok(!self.files.is_empty())
     }
 
+    /// Number of the first unit that counts.
+    fn first(&self, survey: &Survey) -> Option<u64> {
+        let min = survey.past.extent(&self.topic, self.queue_id).min;
+        self.files.keys().next().map(|first| min.max(*first))
+    }
+
     /// The file and position of a unit.
     fn place(&self, survey: &Survey, number: u64) -> (std::path::PathBuf, u64) {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
@@ -86,27 +115,27 @@ impl QueueDir {
         (path.unwrap_or_else(missing), (number - start) * UNIT_BYTES)
     }
 
-    /// Checks the units of one log file's records; they come in the order of the log. `is_new` says which records
-    /// the next opening would index anyway.
+    /// Checks the units of one log file's records; they come in the order of the log.
     pub(super) fn check(
         &self,
         survey: &Survey,
         checked: &mut Checked,
+        restarts: &mut Restarts,
         records: &[Expected],
-        is_new: impl Fn(u64) -> bool,
     ) -> io::Result<()> {
         let mut rest = records;
         while let Some(first) = rest.first() {
-            self.check_order(survey, checked, first)?;
             // A stretch of consecutive numbers is compared with one read.
             let follows = |pair: &[Expected]| pair[0].number + 1 == pair[1].number;
             let count = 1 + rest.windows(2).take_while(|pair| follows(pair)).count().min(1 << 16);
             let (stretch, later) = rest.split_at(count);
             rest = later;
+            let begin = self.begin_with(restarts, checked.end, stretch);
+            self.check_order(survey, checked, first, begin)?;
             let units = self.units(survey, first.number, stretch.len() as u64)?;
             for (expected, unit) in stretch.iter().zip(units) {
                 if let Some(what) = difference(expected, unit)
-                    && !(unit.is_none() && is_new(expected.unit.log_offset.get()))
+                    && !(unit.is_none() && survey.is_new(expected.unit.log_offset.get()))
                 {
                     let (file, at) = self.place(survey, expected.number);
                     checked.find(Finding::new(&file, at, format!("unit {}: {what}", expected.number)));
@@ -115,11 +144,32 @@ impl QueueDir {
                 }
             }
             checked.next = stretch.last().map(|last| last.number + 1);
+            checked.end = checked.end.max(first.number + stretch.len() as u64);
         }
         Ok(())
     }
 
-    fn check_order(&self, survey: &Survey, checked: &mut Checked, record: &Expected) -> io::Result<()> {
+    /// Where the queue begins anew as far as is known with these records, which come behind numbers below `end`.
+    fn begin_with(&self, restarts: &mut Restarts, mut end: u64, stretch: &[Expected]) -> Option<u64> {
+        let key = (self.topic.as_str(), self.queue_id);
+        for record in stretch.chunk_by(|one, other| one.unit.log_offset == other.unit.log_offset) {
+            let (first, next) = (record[0].number, record[0].number + record.len() as u64);
+            restarts.repeats(key, first..next, record[0].unit.log_offset.get(), end);
+            end = end.max(next);
+        }
+        restarts.begin_of(key)
+    }
+
+    fn check_order(
+        &self,
+        survey: &Survey,
+        checked: &mut Checked,
+        record: &Expected,
+        begin: Option<u64>,
+    ) -> io::Result<()> {
+        if begin.is_none() {
+            *checked = std::mem::take(checked).whole();
+        }
         let Some(next) = checked.next else {
             return self.find_phantoms_before(survey, checked, record.number);
         };
@@ -129,6 +179,9 @@ impl QueueDir {
                 "the record at {at} of the log has number {number}, which another one has already; expected {next}"
             );
             checked.find(Finding::new(&self.directory, None, what));
+        }
+        if begin == Some(record.unit.log_offset.get()) {
+            checked.set_aside();
         }
         for number in next..record.number.min(next + 100_000) {
             let unit = self.units(survey, number, 1)?[0].filter(|unit| !unit.is_blank());
@@ -145,7 +198,7 @@ impl QueueDir {
 
     /// Units before the first record's that lead into the log all the same.
     fn find_phantoms_before(&self, survey: &Survey, checked: &mut Checked, first: u64) -> io::Result<()> {
-        let start = self.files.keys().next().copied().unwrap_or(first).max(first.saturating_sub(1 << 20));
+        let start = self.first(survey).unwrap_or(first).max(first.saturating_sub(1 << 20));
         for (number, unit) in (start..first).zip(self.units(survey, start, first.saturating_sub(start))?) {
             let Some(unit) = unit.filter(|unit| !unit.is_blank()) else { continue };
             if unit.log_offset.get() >= survey.log_min() {
@@ -160,8 +213,7 @@ impl QueueDir {
     pub(super) fn check_end(&self, survey: &Survey, checked: &mut Checked) -> io::Result<()> {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
         let Some(end) = self.files.keys().last().map(|start| start + in_file) else { return Ok(()) };
-        let start = checked.next.unwrap_or_else(|| self.files.keys().next().copied().unwrap_or(0));
-        let mut number = start;
+        let mut number = checked.next.or(self.first(survey)).unwrap_or(0);
         while number < end {
             let units = self.units(survey, number, (end - number).min(4096))?;
             if units.iter().all(Option::is_none) {

@@ -8,6 +8,7 @@
 //! | a record whose digest does not agree | left: its body is whole, RocketMQ serves it; Vostok passes over it |
 //! | queues that do not agree with the log | their files go; the next opening misses them and makes them from the log. Where the queue table does not count, or the log was mended as well: a crash mark is left, the checkpoint and the files of all queues with messages in the log go |
 //! | index files that do not agree with the log | they go with all newer ones; the next opening makes them from the log |
+//! | a part of the log the disk gives an error for | nothing is mended: what lies there may be whole, and opening would read it. Of a copy on another disk that has zeros there, all is mended |
 //! | files of a wrong name or size, broken JSON | told, never touched |
 //!
 //! Before anything is overwritten, what stands there is copied to a directory beside the store.
@@ -93,6 +94,9 @@ impl<'a> Repair<'a> {
     #[must_use]
     pub fn of(survey: &'a Survey, verified: &Verified) -> Self {
         let mut steps = Vec::new();
+        if verified.unreadable_bytes > 0 {
+            return Self { survey, steps };
+        }
         for Damage { from, end, is_followed } in &verified.damages {
             let later = verified.log_end > *end || survey.segments.iter().any(|segment| segment.base >= *end);
             steps.push(match (is_followed, later) {
@@ -103,7 +107,7 @@ impl<'a> Repair<'a> {
         }
         if !verified.bad_queues.is_empty() {
             let queues = verified.bad_queues.clone();
-            let is_known = steps.is_empty() && verified.is_table_sure;
+            let is_known = steps.is_empty() && survey.past.is_sure;
             steps.push(if is_known { Step::RebuildQueues(queues) } else { Step::RebuildAllQueues(queues) });
         }
         if !verified.bad_index.is_empty() {

@@ -1,5 +1,6 @@
 //! Which files a store has, told from the directories alone: sizes are those of the first file of each kind.
 
+use super::past::Past;
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
 use crate::index::Geometry;
@@ -8,6 +9,7 @@ use crate::queue::UNIT_BYTES;
 use crate::queue::batched::reader::Reader;
 use crate::queue::batched::{BATCH_UNIT_BYTES, JAVAS, OURS};
 use crate::queue::files::file_name;
+use crate::queue::table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,6 +103,8 @@ pub struct Survey {
     pub(super) is_running: bool,
     /// Files that have the wrong name or size.
     pub(super) findings: Vec<Finding>,
+    /// Which records of the log are in no queue any more.
+    pub(super) past: Past,
 }
 
 impl Survey {
@@ -124,6 +128,7 @@ impl Survey {
             has_index: false,
             is_running: false,
             findings: Vec::new(),
+            past: Past::default(),
         };
         let own = [root.join("commitlog")];
         let directories = if commit_logs.is_empty() { &own[..] } else { commit_logs };
@@ -136,6 +141,10 @@ impl Survey {
         survey.find_batches().map_err(SurveyError::io(root.join(JAVAS)))?;
         survey.has_index = !survey.disk.list(&root.join("index")).map_err(SurveyError::io(root))?.is_empty();
         survey.find_marks().map_err(SurveyError::io(root))?;
+        survey.past = Past::of(&survey).map_err(SurveyError::io(table::directory(root)))?;
+        let Self { past: Past { leaving, .. }, queues, batches, .. } = &mut survey;
+        queues.retain(|(topic, _), _| !leaving.contains_key(topic.as_str()));
+        batches.retain(|(topic, _), _| !leaving.contains_key(topic.as_str()));
         Ok(survey)
     }
 
@@ -149,6 +158,12 @@ impl Survey {
     /// First byte held by the log.
     pub(super) fn log_min(&self) -> u64 {
         self.segments.first().map_or(0, |segment| segment.base)
+    }
+
+    /// Whether the next opening adds a record at this position to its queues anyway.
+    pub(super) fn is_new(&self, at: u64) -> bool {
+        let durable = self.checkpoint.map_or(0, |page| page.logics_physical_offset.max(0).unsigned_abs());
+        self.is_running && at >= durable
     }
 
     /// Bytes of all commit log files.

@@ -15,7 +15,7 @@ use crate::digest::{Cursor, Digests, sum};
 use crate::index::{Keys, is_keyed, seed_of};
 use crate::log::Segment;
 use crate::queue::batched::OURS;
-use crate::queue::table::{self, Table};
+use crate::recover::Restarts;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -89,10 +89,10 @@ pub struct Verified {
     pub timer_units: u64,
     /// End of the log.
     pub log_end: u64,
+    /// Bytes of the log the disk gives an error for.
+    pub unreadable_bytes: u64,
     /// Stretches of the log that a repair filled, by position.
     pub filled: Vec<(u64, u64)>,
-    /// The queue table counts: queues whose files are gone are noticed.
-    pub(super) is_table_sure: bool,
     /// Index files that do not agree with the log, and all newer ones.
     pub(super) bad_index: Vec<PathBuf>,
     pub(super) damages: Vec<Damage>,
@@ -126,6 +126,7 @@ struct Told {
     /// Keys by the positions of their records, ascending.
     keys: Vec<(u64, u32)>,
     filled: Vec<(u64, u64)>,
+    unreadable_bytes: u64,
     records: u64,
     digests: u64,
     /// End of the last whole record.
@@ -144,8 +145,8 @@ pub fn verify(
 ) -> Result<Verified, SurveyError> {
     let mut verified = Verified { findings: survey.findings.clone(), ..Verified::default() };
     let mut queues: BTreeMap<(String, i32), Checked> = BTreeMap::new();
+    let mut restarts = Restarts::default();
     let mut batches: BTreeMap<(String, i32), BatchCheck> = BTreeMap::new();
-    verified.is_table_sure = is_table_sure(survey).map_err(SurveyError::io(&survey.root))?;
     let digests = Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone());
     let trusted = digests.look(survey).map_err(SurveyError::io(&survey.root))?;
     let mut index = IndexCheck::of(survey).map_err(SurveyError::io(survey.root.join("index")))?;
@@ -165,14 +166,13 @@ pub fn verify(
             let told = told?;
             let end = segment.base + survey.segment_bytes;
             index.check(segment.base, end, &told.keys).map_err(SurveyError::io(survey.root.join("index")))?;
-            let durable =
-                survey.checkpoint.map_or(0, |page| page.logics_physical_offset.max(0).unsigned_abs());
-            let is_new = |at: u64| survey.is_running && at >= durable;
             for (key, units) in &told.queues.batches {
                 let check = batches.entry(key.clone()).or_insert_with(|| BatchCheck::of(survey, key));
-                check.check(units, is_new).map_err(SurveyError::io(check.directory.clone()))?;
+                check
+                    .check(units, |at| survey.is_new(at))
+                    .map_err(SurveyError::io(check.directory.clone()))?;
             }
-            take_over(survey, told, &mut verified, &mut queues)?;
+            take_over(survey, told, &mut verified, &mut queues, &mut restarts)?;
         }
     }
     // Records that were being written when the broker was killed.
@@ -180,7 +180,7 @@ pub fn verify(
     verified.notes.extend(torn.into_iter().map(|(finding, _)| finding));
     index.finish(&mut verified).map_err(SurveyError::io(survey.root.join("index")))?;
     check_timers(survey, &mut verified).map_err(SurveyError::io(survey.root.join("timerlog")))?;
-    finish_queues(survey, &mut verified, queues)?;
+    finish_queues(survey, &mut verified, queues, restarts)?;
     for key in survey.batches.keys() {
         batches.entry(key.clone()).or_insert_with(|| BatchCheck::of(survey, key));
     }
@@ -213,7 +213,7 @@ fn read_file(
                 match check_record(at, &view, digests, trusted, &mut cursor) {
                     Ok(compared) => {
                         told.digests += u64::from(compared);
-                        told.queues.add(at, &view, &survey.batched);
+                        told.queues.add(at, &view, survey);
                         if survey.has_index && is_keyed(view.sys_flag()) {
                             hashes.clear();
                             Keys::of(view.properties()).hash_into(seed_of(view.topic()), &mut hashes);
@@ -233,6 +233,14 @@ fn read_file(
             }
             Piece::Blank(at, size) => told.end = at + size,
             Piece::Empty(_) => {}
+            Piece::Unreadable(from, end, error) => {
+                told.unreadable_bytes += end - from;
+                let what = format!(
+                    "{} bytes cannot be read: {error}; repair changes nothing before the store was copied to another disk",
+                    end - from
+                );
+                told.findings.push(Finding::new(&segment.path, from - segment.base, what));
+            }
             Piece::Damage(from, end, what) => {
                 let is_followed = end < segment.base + survey.segment_bytes;
                 told.damages.push(Damage { from, end, is_followed });
@@ -277,6 +285,7 @@ fn take_over(
     mut told: Told,
     verified: &mut Verified,
     queues: &mut BTreeMap<(String, i32), Checked>,
+    restarts: &mut Restarts,
 ) -> Result<(), SurveyError> {
     if told.records > 0 {
         for (finding, damage) in std::mem::take(&mut verified.torn) {
@@ -294,22 +303,21 @@ fn take_over(
     verified.findings.append(&mut told.findings);
     verified.damages.append(&mut told.damages);
     verified.filled.append(&mut told.filled);
+    verified.unreadable_bytes += told.unreadable_bytes;
     verified.records += told.records;
     verified.digests += told.digests;
     verified.log_end = verified.log_end.max(if told.records > 0 { told.end } else { 0 });
-    let durable = survey.checkpoint.map_or(0, |page| page.logics_physical_offset.max(0).unsigned_abs());
-    let is_new = |at: u64| survey.is_running && at >= durable;
     for (topic, by_id) in told.queues.queues {
         for (queue_id, records) in by_id {
             let key = (topic.clone(), queue_id);
-            if told.queues.batches.contains_key(&key) && !verified.is_table_sure {
+            if told.queues.batches.contains_key(&key) && !survey.past.is_sure {
                 // Ours is made anew at the next opening.
                 continue;
             }
             let Some(directory) = survey.queues.get(&key) else {
                 let first = records[0].unit.log_offset.get();
                 // Further queues of a message are kept only where that is switched on.
-                if !topic.starts_with("%LMQ%") && !is_new(first) && !queues.contains_key(&key) {
+                if !topic.starts_with("%LMQ%") && !survey.is_new(first) && !queues.contains_key(&key) {
                     let kind = if told.queues.batches.contains_key(&key) { OURS } else { "consumequeue" };
                     let path = survey.root.join(kind).join(&topic).join(queue_id.to_string());
                     verified.findings.push(Finding::new(
@@ -324,7 +332,7 @@ fn take_over(
             };
             let checked = queues.entry(key).or_default();
             directory
-                .check(survey, checked, &records, is_new)
+                .check(survey, checked, restarts, &records)
                 .map_err(SurveyError::io(&directory.directory))?;
         }
     }
@@ -335,11 +343,17 @@ fn finish_queues(
     survey: &Survey,
     verified: &mut Verified,
     mut queues: BTreeMap<(String, i32), Checked>,
+    found: Restarts,
 ) -> Result<(), SurveyError> {
-    let is_believed = |topic: &String| verified.is_table_sure || !survey.batched.contains(topic);
+    let mut restarts = Restarts::default();
+    restarts.learn(found);
+    let is_believed = |topic: &String| survey.past.is_sure || !survey.batched.contains(topic);
     let believed: Vec<_> = survey.queues.iter().filter(|(key, _)| is_believed(&key.0)).collect();
     for (key, directory) in believed {
         let mut checked = queues.remove(key).unwrap_or_default();
+        if restarts.begin_of((&key.0, key.1)).is_none() {
+            checked = checked.whole();
+        }
         directory.check_end(survey, &mut checked).map_err(SurveyError::io(&directory.directory))?;
         verified.units += checked.units;
         if !checked.findings.is_empty() {
@@ -354,23 +368,6 @@ fn finish_queues(
 
 fn is_rolled_back(flags: i32) -> bool {
     sys_flag::transaction(flags) == sys_flag::TRANSACTION_ROLLBACK
-}
-
-/// Whether the next opening will believe the queue table: the page is ours, nobody else had the store since, and the table is whole.
-fn is_table_sure(survey: &Survey) -> std::io::Result<bool> {
-    let Some(mark) = survey.checkpoint.and_then(|page| page.mark) else { return Ok(false) };
-    let openings = survey.read_file(&survey.root.join("abort"))?.map(|text| {
-        let text = String::from_utf8_lossy(&text);
-        text.split(' ').nth(1).and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0)
-    });
-    let is_ours = match openings {
-        None => !mark.running,
-        Some(number) => number == mark.openings || number == mark.openings + 1,
-    };
-    let bytes = table::load(&*survey.disk, &survey.root, mark.generation)?.unwrap_or_default();
-    let table = Table::read(&bytes, mark.generation, mark.committed);
-    let is_whole = table.is_some_and(|(table, _)| table.file_bytes == survey.queue_file_bytes);
-    Ok(is_ours && is_whole)
 }
 
 fn check_checkpoint(survey: &Survey, verified: &mut Verified) {

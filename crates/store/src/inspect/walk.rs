@@ -1,4 +1,4 @@
-//! Walking a commit log file from its start, over what is damaged to the next whole record.
+//! Walking a commit log file from its start, over what is damaged or cannot be read to the next whole record.
 
 use super::{Survey, SurveyError};
 use crate::log::Segment;
@@ -15,6 +15,8 @@ pub(super) enum Piece<'a> {
     Blank(u64, u64),
     /// No whole record from here to there, positions of the log. The end of the file when none follows.
     Damage(u64, u64, String),
+    /// The disk gives an error from here to there, positions of the log. The damage or empty space it lies in follows.
+    Unreadable(u64, u64, &'a str),
     /// Nothing was written from here to the end of the file.
     Empty(u64),
 }
@@ -27,7 +29,7 @@ impl Survey {
         visit: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
     ) -> Result<(), SurveyError> {
         let (base, length) = (segment.base, self.segment_bytes);
-        let mut window = Window::new(segment.clone(), length);
+        let mut window = Window::new(segment.clone(), length).tolerant(u64::MAX);
         let mut at = 0;
         while at < length {
             let found = find(&mut window, at).map_err(SurveyError::io(&segment.path))?;
@@ -45,6 +47,11 @@ impl Survey {
                     let whole =
                         next_whole(&mut window, at, length).map_err(SurveyError::io(&segment.path))?;
                     let end = whole.unwrap_or(length);
+                    for part in window.unreadable_in(at, end) {
+                        if visit(Piece::Unreadable(base + part.at, base + part.end, &part.error)).is_break() {
+                            return Ok(());
+                        }
+                    }
                     match found {
                         Found::Damage(what) => (Piece::Damage(base + at, base + end, what), end),
                         _ if whole.is_none() => (Piece::Empty(base + at), length),

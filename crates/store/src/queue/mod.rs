@@ -183,6 +183,12 @@ pub(crate) struct Extent {
 
 impl Extent {
     pub(crate) const NONE: u64 = u64::MAX;
+
+    /// Whether a message at a position of the log lies before the minimum. A message behind all there were is of a later
+    /// topic of this name.
+    pub(crate) fn is_past(&self, at: u64, number: u64) -> bool {
+        number < self.min && at <= self.last
+    }
 }
 
 impl Default for Extent {

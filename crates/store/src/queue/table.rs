@@ -140,8 +140,9 @@ impl Table {
         is_end.then_some((table, intended))
     }
 
-    /// The topics a table says were removed, as far as its records are whole: they were, whoever had the store since.
-    pub(crate) fn removed_topics(bytes: &[u8], generation: u64) -> HashMap<Box<str>, u64> {
+    /// What a table says as far as its records are whole, be it committed or not. Topics it says were removed were, and
+    /// the messages before a queue's minimum are gone, whoever had the store since.
+    pub(crate) fn read_whole(bytes: &[u8], generation: u64) -> Self {
         let mut table = Self::default();
         let mut at = 0;
         while let Some(body) = record(bytes, at, generation) {
@@ -150,7 +151,7 @@ impl Table {
             }
             at += HEAD_BYTES + body.len();
         }
-        table.removed
+        table
     }
 
     fn apply(&mut self, body: &[u8]) -> Option<()> {

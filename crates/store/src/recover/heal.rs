@@ -6,11 +6,13 @@
 //! [`crate::ReadError::Rebuilding`], and one pass over the log for all lost queues writes it again. Appends and reads of everything
 //! else go on. A crash in between leaves the wiped range empty, which the next look or read finds.
 //!
+//! What the disk does not give of the log is passed over like a damaged record, but not at the first attempt.
+//!
 //! A clean stop does not wait for it. It then leaves the crash mark: a RocketMQ broker would take the hole for the
 //! queue's end.
 
 use super::scan::Place;
-use super::window::{Found, Window, find, next_whole};
+use super::window::{Found, Unreadable, Window, find, next_whole};
 use crate::digest::{Numbered, leads_to_it};
 use crate::error::OpenError;
 use crate::queue::{Extent, Queue, Unit};
@@ -18,7 +20,8 @@ use crate::store::Shared;
 use crate::wake::{Wake, lock};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use wire::record::RecordView;
@@ -32,6 +35,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// A rebuild that failed is tried again after [`crate::Config::rebuild_pause`], and after up to so many times that: a disk
 /// that was full may not be for long, and one that fails must not be read over and over.
 const PAUSES_MAX: u32 = 64;
+/// How much of a file of the log a rebuild may pass over because the disk gives errors: sectors, not a disk that is gone.
+const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
 
@@ -54,8 +59,6 @@ pub(crate) struct Healer {
     pub(crate) wake: Arc<Wake>,
     state: Mutex<State>,
     idle: Condvar,
-    /// Whether something was found lost and is not whole again.
-    is_needed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -133,7 +136,7 @@ impl Shared {
 
     /// Whether something is known to be lost and not whole again.
     pub(crate) fn is_healing(&self) -> bool {
-        self.healer.is_needed.load(Ordering::Acquire) || self.queues.open.has_reports()
+        !lock(&self.healer.state).lost.is_empty() || self.queues.open.has_reports()
     }
 
     /// Waits until the healer has nothing to do, cannot do it now, or ends.
@@ -177,7 +180,9 @@ impl Shared {
         };
         let waits_until = retry.map(|(at, _)| at).filter(|at| *at > Instant::now());
         if !lost.is_empty() && waits_until.is_none() {
-            let rebuilt = self.rebuild(&lost);
+            // An error that passes costs no message: only when it comes again, what lies there is given up.
+            let tolerance = if retry.is_some() { UNREADABLE_BYTES_MAX } else { 0 };
+            let rebuilt = self.rebuild(&lost, tolerance);
             let mut state = lock(&self.healer.state);
             state.retry = rebuilt.err().map(|error| {
                 tracing::error!(%error, "queues cannot be rebuilt now; until they are, their lost parts are unreadable");
@@ -207,23 +212,23 @@ impl Shared {
 
     /// Takes a range of a queue's units out of service; the healer writes them again.
     pub(crate) fn lose(&self, queue: &Arc<Queue>, from: u64, until: u64) {
+        // Held across both, so that a rebuild that ends now does not miss this one.
+        let mut state = lock(&self.healer.state);
         if !queue.lose(from, until) {
             return;
         }
-        tracing::warn!(
-            ?queue,
-            from,
-            until,
-            "queue files are missing or damaged; rebuilding them from the log"
-        );
-        self.healer.is_needed.store(true, Ordering::Release);
-        let mut state = lock(&self.healer.state);
         state.is_busy = true;
         if !state.lost.iter().any(|other| Arc::ptr_eq(other, queue)) {
             state.lost.push(queue.clone());
             state.retry = None;
         }
         drop(state);
+        tracing::warn!(
+            ?queue,
+            from,
+            until,
+            "queue files are missing or damaged; rebuilding them from the log"
+        );
         self.healer.wake.wake();
     }
 
@@ -236,19 +241,19 @@ impl Shared {
         }
     }
 
-    /// Writes the lost parts of these queues again, in one pass over the log.
-    fn rebuild(&self, lost: &[Arc<Queue>]) -> Result<(), OpenError> {
+    /// Writes the lost parts of these queues again, in one pass over the log, of which so many bytes of a file may be unreadable.
+    fn rebuild(&self, lost: &[Arc<Queue>], tolerance: u64) -> Result<(), OpenError> {
         let mut jobs = Jobs::new();
         let (mut from, mut end) = (u64::MAX, 0);
         for queue in lost {
-            let Some(job) = self.begin_job(queue)? else { continue };
+            let Some(job) = self.begin_job(queue, tolerance)? else { continue };
             (from, end) = (from.min(job.start), end.max(job.end));
             jobs.entry(queue.topic().into()).or_default().insert(queue.queue_id(), job);
         }
         let end = end.min(self.appended.load(Ordering::Acquire));
         let from = from.max(self.log.min()).min(end);
         tracing::warn!(queues = lost.len(), from, end, "rebuilding queues from the log");
-        if !self.read_log_for(&mut jobs, from, end)? {
+        if !self.read_log_for(&mut jobs, from..end, tolerance)? {
             return Ok(());
         }
         for job in jobs.values_mut().flat_map(BTreeMap::values_mut) {
@@ -266,7 +271,6 @@ impl Shared {
         let mut state = lock(&self.healer.state);
         state.lost.retain(|queue| queue.is_lost());
         state.progress = Progress::default();
-        self.healer.is_needed.store(!state.lost.is_empty(), Ordering::Release);
         drop(state);
         tracing::info!(queues = lost.len(), "queues rebuilt");
         self.checkpoint.wake();
@@ -274,7 +278,7 @@ impl Shared {
     }
 
     /// Wipes the lost range and looks around it.
-    fn begin_job(&self, queue: &Arc<Queue>) -> Result<Option<Job>, OpenError> {
+    fn begin_job(&self, queue: &Arc<Queue>, tolerance: u64) -> Result<Option<Job>, OpenError> {
         let failed = || OpenError::io(&self.queues.directory);
         // No checkpoint writes to the files now.
         let _alone = lock(&self.checkpointing);
@@ -289,7 +293,7 @@ impl Shared {
         let start = newest.map_or(0, |unit| unit.log_offset.get());
         let end = self.true_unit(queue, until).map_or(u64::MAX, |unit| unit.end().get());
         let end = if end > start { end } else { u64::MAX };
-        let suspect = self.suspect_of(queue, from, until).map_err(failed())?;
+        let suspect = self.suspect_of(queue, from..until, tolerance).map_err(failed())?;
         queue.empty(from, until, &mut lock(&self.touched)).map_err(failed())?;
         Ok(Some(Job {
             queue: queue.clone(),
@@ -308,7 +312,8 @@ impl Shared {
     /// so that its message is missed and not silently passed over. At the queue's end it leads to where the record was:
     /// RocketMQ takes the unit there for how far the log is indexed, a blank one for 2 GiB, and gives no unit to new messages
     /// before that.
-    fn suspect_of(&self, queue: &Queue, from: u64, until: u64) -> io::Result<Option<Unit>> {
+    fn suspect_of(&self, queue: &Queue, lost: Range<u64>, tolerance: u64) -> io::Result<Option<Unit>> {
+        let Range { start: from, end: until } = lost;
         let kept = if until == from + 1 { queue.unit_in_files(from) } else { None };
         let Extent { max, last, .. } = queue.in_files();
         if until != max || kept.is_some_and(|unit| unit.log_offset.get() == last) {
@@ -318,7 +323,7 @@ impl Shared {
         let at = last - segment.base;
         let end = self.appended.load(Ordering::Acquire).saturating_sub(segment.base);
         let limit = end.min(self.log.segment_bytes);
-        let mut window = Window::new(segment, self.log.segment_bytes);
+        let mut window = Window::new(segment, self.log.segment_bytes).tolerant(tolerance);
         let size = match find(&mut window, at)? {
             Found::Record(size) => size as u64,
             _ => next_whole(&mut window, at, limit)?.unwrap_or(limit).saturating_sub(at),
@@ -339,7 +344,8 @@ impl Shared {
     }
 
     /// Finds the jobs' messages in the log; `false` when the store is being closed.
-    fn read_log_for(&self, jobs: &mut Jobs, from: u64, end: u64) -> Result<bool, OpenError> {
+    fn read_log_for(&self, jobs: &mut Jobs, part: Range<u64>, tolerance: u64) -> Result<bool, OpenError> {
+        let Range { start: from, end } = part;
         let (mut kept, mut steps) = (0, 0u64);
         let mut reported = Instant::now();
         for segment in self.log.segments_in(from, end) {
@@ -348,7 +354,7 @@ impl Shared {
             let mut at = from.saturating_sub(segment.base);
             let limit = (end - segment.base).min(self.log.segment_bytes);
             let base = segment.base;
-            let mut window = Window::new(segment, self.log.segment_bytes);
+            let mut window = Window::new(segment, self.log.segment_bytes).tolerant(tolerance);
             while at < limit {
                 match find(&mut window, at).map_err(failed())? {
                     Found::Record(size) => {
@@ -376,6 +382,15 @@ impl Shared {
                 if steps % STEPS == 0 {
                     self.report_rebuild(base + at, end, &mut reported);
                 }
+            }
+            for Unreadable { at, end, error } in &window.unreadable {
+                tracing::error!(
+                    ?path,
+                    at,
+                    bytes = end - at,
+                    error,
+                    "a part of the log cannot be read; the messages there are lost to queues that are rebuilt"
+                );
             }
         }
         Ok(true)
@@ -442,3 +457,6 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), NotFound | InvalidData | UnexpectedEof)
 }
+
+#[cfg(test)]
+mod tests;

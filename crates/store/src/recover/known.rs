@@ -2,7 +2,7 @@
 
 use super::window::{Found, Window, find};
 use crate::checkpoint::{Checkpoint, Dirty, Mark};
-use crate::disk::Entry;
+use crate::disk::{Disk, Entry};
 use crate::error::OpenError;
 use crate::queue::batched::JAVAS;
 use crate::queue::table::{self, Table};
@@ -29,11 +29,11 @@ impl Shared {
     /// The queue table, when it belongs to the page, the page to the log, and nobody else had the store open since.
     pub(super) fn known_queues(&self, page: &Checkpoint) -> Result<Option<Known>, OpenError> {
         let Some(mark) = page.mark else { return Ok(None) };
-        if !self.is_our_mark(mark)? {
+        let root = &self.config.root;
+        if !is_ours(&*self.disk, root, mark).map_err(OpenError::io(root.join("abort")))? {
             tracing::warn!("another program had the store open; loading all queues from their files");
             return Ok(None);
         }
-        let root = &self.config.root;
         let bytes = table::load(&*self.disk, root, mark.generation)
             .map_err(OpenError::io(table::directory(root)))?
             .unwrap_or_default();
@@ -84,21 +84,9 @@ impl Shared {
         };
         lock(&self.checkpointing).generation = generation;
         let bytes = table::load(&*self.disk, root, generation).map_err(failed())?.unwrap_or_default();
-        let removed = Table::removed_topics(&bytes, generation);
+        let removed = Table::read_whole(&bytes, generation).removed;
         removed.iter().for_each(|(topic, before)| self.queues.tombstones.insert(topic, *before));
         Ok(())
-    }
-
-    /// Whether the crash mark is the one that goes with the page.
-    fn is_our_mark(&self, mark: Mark) -> Result<bool, OpenError> {
-        let path = self.config.root.join("abort");
-        let openings = read_openings(self, &path).map_err(OpenError::io(&path))?;
-        Ok(match openings {
-            // Nobody has it open, and we left it so.
-            None => !mark.running,
-            // Ours; or the opening after it got no further than the mark.
-            Some(number) => number == mark.openings || number == mark.openings + 1,
-        })
     }
 
     /// The record the page calls the newest one, when it is whole and ends where the page says; all zero for a store
@@ -191,9 +179,19 @@ impl Shared {
     }
 }
 
+/// Whether the crash mark is the one that goes with the page.
+pub(crate) fn is_ours(disk: &dyn Disk, root: &Path, mark: Mark) -> std::io::Result<bool> {
+    Ok(match read_openings(disk, &root.join("abort"))? {
+        // Nobody has it open, and we left it so.
+        None => !mark.running,
+        // Ours; or the opening after it got no further than the mark.
+        Some(number) => number == mark.openings || number == mark.openings + 1,
+    })
+}
+
 /// The number behind the process id in our crash mark; `None` without a mark, zero in one that somebody else left.
-fn read_openings(shared: &Shared, path: &Path) -> std::io::Result<Option<u64>> {
-    let file = match shared.disk.open(path) {
+fn read_openings(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<u64>> {
+    let file = match disk.open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };

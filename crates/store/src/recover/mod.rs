@@ -15,6 +15,7 @@
 mod heal;
 mod known;
 mod replay;
+mod restarts;
 mod scan;
 pub(crate) mod window;
 
@@ -27,10 +28,12 @@ use crate::store::Shared;
 use crate::wake::lock;
 pub use heal::Progress;
 pub(crate) use heal::{Healer, is_damage};
+pub(crate) use known::is_ours;
 use known::{Known, Newest, crash_mark};
 use replay::Replayed;
+pub(crate) use restarts::Restarts;
 pub use scan::Gap;
-use scan::{Restarts, Scan};
+use scan::Scan;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use window::{Found, Window, find};

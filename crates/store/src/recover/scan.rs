@@ -1,5 +1,6 @@
 //! Reading the log from a position to its end, indexing every record.
 
+use super::restarts::Restarts;
 use super::window::{Found, Walk, Window, count_behind, find, next_whole, walk};
 use crate::batch::is_indexed;
 use crate::batch::tags::Tags;
@@ -9,7 +10,6 @@ use crate::multi;
 use crate::queue::{Unit, batched};
 use crate::store::Shared;
 use crate::wake::lock;
-use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -69,70 +69,6 @@ pub struct Gap {
     pub at: u64,
     /// Its length in bytes.
     pub length: u64,
-}
-
-/// Where the numbers of queues begin anew: their topic was deleted and made again by a broker that leaves no tombstone.
-/// What lies before is of a topic that is gone.
-#[derive(Debug, Default)]
-pub(super) struct Restarts(HashMap<Box<str>, HashMap<i32, Restart>>);
-
-#[derive(Debug)]
-struct Restart {
-    /// Position of the message that is the first again.
-    at: u64,
-    /// The number that follows.
-    next: u64,
-    /// Records seen of the numbers that began anew.
-    records: u64,
-}
-
-impl Restarts {
-    /// Takes over what another reading found, where one record alone, whose number may be damaged, does not say so.
-    /// False when there was nothing.
-    fn learn(&mut self, found: Self) -> bool {
-        let is_sure = |queues: &HashMap<i32, Restart>| queues.values().map(|it| it.records).sum::<u64>() > 1;
-        let mut is_any = false;
-        for (topic, queues) in found.0.into_iter().filter(|(_, queues)| is_sure(queues)) {
-            self.0.entry(topic).or_default().extend(queues);
-            is_any = true;
-        }
-        is_any
-    }
-
-    fn find(&mut self, place: &Place<'_>) -> Option<&mut Restart> {
-        self.0.get_mut(place.topic)?.get_mut(&place.queue_id)
-    }
-
-    fn is_before(&self, place: &Place<'_>, offset: u64) -> bool {
-        let restart = self.0.get(place.topic).and_then(|queues| queues.get(&place.queue_id));
-        restart.is_some_and(|restart| offset < restart.at)
-    }
-
-    /// Takes a record into account whose number another one has.
-    fn repeated(&mut self, place: &Place<'_>, offset: u64) {
-        let next = place.queue_offset + u64::from(place.count);
-        if place.queue_offset == 0 {
-            let restart = Restart { at: offset, next, records: 1 };
-            self.0.entry(place.topic.into()).or_default().insert(place.queue_id, restart);
-        } else if let Some(restart) = self.find(place) {
-            (restart.next, restart.records) = (next, restart.records + 1);
-        }
-    }
-
-    /// Takes a record into account with a number no other one has. When the numbers before go on, what looked like a
-    /// beginning was a damaged record.
-    fn went_on(&mut self, place: &Place<'_>) {
-        match self.find(place) {
-            Some(restart) if restart.next == place.queue_offset => {
-                restart.next += u64::from(place.count);
-                restart.records += 1;
-            }
-            Some(_) => {
-                self.0.get_mut(place.topic).and_then(|queues| queues.remove(&place.queue_id));
-            }
-            None => {}
-        }
-    }
 }
 
 impl Scan {
@@ -387,7 +323,9 @@ impl Shared {
 
     fn index_place(&self, view: &RecordView<'_>, scan: &mut Scan, place: Place<'_>) {
         let Scan { end: offset, gap_bytes, ref known, ref mut restarts, .. } = *scan;
-        if self.queues.tombstones.covers(place.topic, offset) || known.is_before(&place, offset) {
+        let key = (place.topic, place.queue_id);
+        let is_before = known.begin_of(key).is_some_and(|begin| offset < begin);
+        if is_before || self.queues.tombstones.covers(place.topic, offset) {
             return;
         }
         let Ok(queue) = self.queues.find_or_create(place.topic, place.queue_id) else {
@@ -400,11 +338,9 @@ impl Shared {
         };
         let (wanted, next) = (place.queue_offset, queue.max().get());
         let end = wanted + u64::from(place.count);
-        if end <= next {
-            restarts.repeated(&place, offset);
+        if restarts.repeats(key, wanted..end, offset, next) {
             return;
         }
-        restarts.went_on(&place);
         if wanted > next {
             // Every record before it took its part of the log.
             let is_empty = queue.min() == queue.max();

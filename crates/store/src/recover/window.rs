@@ -1,7 +1,9 @@
 //! Looking at a commit log file record by record: what lies at a position, and where after damage the next whole record does.
 
+use crate::disk::PAGE_BYTES;
 use crate::log::Segment;
 use crate::planted::{self, Bug};
+use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordError, RecordView, peek};
@@ -10,17 +12,34 @@ use wire::units::LogOffset;
 /// Bytes read at once.
 const WINDOW_BYTES: usize = 4 << 20;
 
+/// A part of a file the disk gives an error for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub(crate) at: u64,
+    pub(crate) end: u64,
+    pub(crate) error: String,
+}
+
 /// A piece of a segment in memory that follows the reader.
 pub(crate) struct Window {
     segment: Arc<Segment>,
     segment_bytes: u64,
     start: u64,
     bytes: Vec<u8>,
+    /// Bytes that may be unreadable before that is an error.
+    tolerance: u64,
+    /// What was met so far. No record that lies there is whole.
+    pub(crate) unreadable: Vec<Unreadable>,
 }
 
 impl Window {
     pub(crate) fn new(segment: Arc<Segment>, segment_bytes: u64) -> Self {
-        Self { segment, segment_bytes, start: 0, bytes: Vec::new() }
+        Self { segment, segment_bytes, start: 0, bytes: Vec::new(), tolerance: 0, unreadable: Vec::new() }
+    }
+
+    /// The same for a reader that goes on behind so many bytes the disk gives an error for.
+    pub(crate) fn tolerant(self, tolerance: u64) -> Self {
+        Self { tolerance, ..self }
     }
 
     /// Position in the log of the file's first byte.
@@ -38,12 +57,60 @@ impl Window {
                 let left = usize::try_from(self.segment_bytes - at).unwrap_or(usize::MAX);
                 self.bytes.resize(length.max(WINDOW_BYTES).min(left), 0);
                 self.start = at;
-                self.segment.file.read_at(&mut self.bytes, at)?;
+                match self.segment.file.read_at(&mut self.bytes, at) {
+                    Err(error) if self.tolerance > 0 && is_of_medium(&error) => self.read_pages()?,
+                    read => read?,
+                }
                 0
             }
         };
         Ok(&self.bytes[skip..skip + length])
     }
+
+    /// Reads page by page; those that cannot be read become zeros.
+    fn read_pages(&mut self) -> io::Result<()> {
+        let end = self.start + self.bytes.len() as u64;
+        let mut at = self.start;
+        while at < end {
+            let (page, next) = (at / PAGE_BYTES * PAGE_BYTES, (at / PAGE_BYTES + 1) * PAGE_BYTES);
+            let inside = |position: u64| usize::try_from(position - self.start).expect("inside the window");
+            let bytes = &mut self.bytes[inside(at)..inside(next.min(end))];
+            // What failed once may take the disk seconds to fail again.
+            if self.unreadable.iter().any(|part| (part.at..part.end).contains(&page)) {
+                bytes.fill(0);
+            } else if let Err(error) = self.segment.file.read_at(bytes, at) {
+                bytes.fill(0);
+                self.note(page, next.min(self.segment_bytes), error)?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, at: u64, end: u64, error: io::Error) -> io::Result<()> {
+        match self.unreadable.last_mut() {
+            Some(last) if last.end == at => last.end = end,
+            _ => self.unreadable.push(Unreadable { at, end, error: error.to_string() }),
+        }
+        let bytes: u64 = self.unreadable.iter().map(|part| part.end - part.at).sum();
+        if bytes > self.tolerance || !is_of_medium(&error) { Err(error) } else { Ok(()) }
+    }
+
+    /// What cannot be read of a range, as far as that was tried.
+    pub(crate) fn unreadable_in(&self, at: u64, end: u64) -> impl Iterator<Item = &Unreadable> {
+        self.unreadable.iter().filter(move |part| part.at < end && at < part.end)
+    }
+
+    /// Damage where a range cannot be read.
+    fn refusal(&self, at: u64, length: u64) -> Option<Found> {
+        let Unreadable { at, end, error } = self.unreadable_in(at, at + length).next()?;
+        Some(Found::Damage(format!("bytes {at} to {end} of the file cannot be read: {error}")))
+    }
+}
+
+/// Whether a read failed because of the place on the disk.
+fn is_of_medium(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::IO)
 }
 
 /// What lies at a position.
@@ -81,6 +148,9 @@ pub(crate) fn find(window: &mut Window, at: u64) -> io::Result<Found> {
     }
     let base = window.segment.base;
     let Some((size, magic)) = peek(window.get(at, 8)?) else { return Ok(Found::Nothing) };
+    if let Some(refusal) = window.refusal(at, 8) {
+        return Ok(refusal);
+    }
     match magic {
         0 if size == 0 => return Ok(Found::Nothing),
         MAGIC_BLANK if u64::from(size) == left => return Ok(Found::Roll),
@@ -92,6 +162,10 @@ pub(crate) fn find(window: &mut Window, at: u64) -> io::Result<Found> {
         }
     }
     let size = size as usize;
+    window.get(at, size)?;
+    if let Some(refusal) = window.refusal(at, size as u64) {
+        return Ok(refusal);
+    }
     let bytes = window.get(at, size)?;
     Ok(match RecordView::parse(bytes).and_then(|view| check(&view).map(|()| view)) {
         Err(error) => Found::Damage(error.to_string()),

@@ -352,6 +352,50 @@ fn a_time_leads_to_the_first_message_of_a_record() {
 }
 
 #[test]
+fn a_damaged_last_record_misleads_no_search_by_time() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk);
+    let queue = store.queue("Batches", 0).unwrap();
+    for (count, now_ms) in [(3, 10), (2, 20), (4, 30), (2, 40)] {
+        put(&store, &queue, count, now_ms);
+    }
+    store.close().unwrap();
+    let at = javas(&disk)[3].0;
+    // Where a record has its store time.
+    let log = disk.open("/store/commitlog/00000000000000000000".as_ref()).unwrap();
+    log.write_at(&[0; 8], at + 56).unwrap();
+    drop(store);
+    let store = open(&disk);
+    let queue = store.find_queue("Batches", 0).unwrap();
+    let search = |time, boundary| store.offset_by_time(&queue, time, boundary).unwrap().get();
+    for (time, lower, upper) in [(5, 0, 0), (15, 3, 0), (25, 5, 3), (30, 5, 5), (99, 9, 5)] {
+        assert_eq!((search(time, Boundary::Lower), search(time, Boundary::Upper)), (lower, upper), "{time}");
+    }
+}
+
+#[test]
+fn what_was_removed_or_has_expired_is_not_missed() {
+    for kept_from in [3, 20, 53, 55] {
+        let disk = FakeDisk::new(512);
+        let store = open(&disk);
+        assert_eq!(fill(&store, 20), 56);
+        store.checkpoint().unwrap();
+        let queue = store.find_queue("Batches", 0).unwrap();
+        let min = store.expire_queue(&queue, i64::MAX, QueueOffset::new(kept_from)).unwrap();
+        assert_eq!(min.get(), kept_from);
+        store.close().unwrap();
+        assert_clean(&disk);
+        drop(store);
+        let store = open(&disk);
+        store.remove_topic("Batches").unwrap();
+        store.add_batched_topic("Batches");
+        fill(&store, 5);
+        store.close().unwrap();
+        assert_clean(&disk);
+    }
+}
+
+#[test]
 fn a_removed_topic_leaves_nothing_and_may_come_back_as_another_kind() {
     let disk = FakeDisk::new(512);
     let store = open(&disk);

@@ -326,6 +326,7 @@ fn a_damaged_record_misleads_no_search_by_time() {
         let store = open(&disk);
         let queue = store.find_queue("T", 0).unwrap();
         let find = |time, boundary| store.offset_by_time(&queue, time, boundary).unwrap().get();
+        assert_eq!(store.store_time(&queue, QueueOffset::new(5)).unwrap(), None, "{at} {bytes:?}");
         for number in 0..10 {
             let time = 1000 + i64::try_from(number).unwrap();
             let (first, last) = if number == 5 { (6, 4) } else { (number, number) };

@@ -20,7 +20,7 @@ fn remove_all(disk: &FakeDisk, directory: &Path) {
 }
 
 /// As if another broker had written the store last: nothing of ours, this position in the checkpoint, and its crash mark.
-fn from_elsewhere(disk: &FakeDisk, claimed: u64, crashed: bool) {
+pub fn from_elsewhere(disk: &FakeDisk, claimed: u64, crashed: bool) {
     remove_all(disk, "/store/vostok".as_ref());
     let page = disk.open("/store/checkpoint".as_ref()).unwrap();
     page.write_at(&claimed.to_be_bytes(), CLAIM_AT).unwrap();
@@ -170,7 +170,7 @@ fn a_topic_that_was_made_again_is_as_it_was_after_a_clean_stop() {
 
 /// Appends that many messages, of one body each, to queues 0 and 1 of a topic and to another topic; the topic is removed before
 /// each count but the first.
-fn remake(store: &Store, topic: &str, counts: &[usize]) {
+pub fn remake(store: &Store, topic: &str, counts: &[usize]) {
     for (body, count) in counts.iter().enumerate() {
         if body > 0 {
             store.remove_topic(topic).unwrap();

@@ -310,7 +310,7 @@ fn a_queue_that_cannot_be_read_keeps_only_its_own_files() {
     let store = open(&disk);
     store.wait_healed();
     let path = Path::new("/store/consumequeue/Broken/0/00000000000000000000");
-    disk.set_unreadable(path, true);
+    disk.set_unreadable(path, 0..u64::MAX);
     let late = Round { now_ms: 9 * HOUR_MS, hour: 4, asked: false, unconsumed_from: &|| None };
     let failed = store.retain(&settings(), &late).unwrap_err();
     assert!(failed.to_string().contains("queue Broken/0"), "{failed}");
@@ -320,7 +320,7 @@ fn a_queue_that_cannot_be_read_keeps_only_its_own_files() {
     assert_eq!(names(&disk, "/store/consumequeue/Busy/0")[0], format!("{first:020}"));
     assert_eq!(names(&disk, "/store/consumequeue/Broken/0").len(), 2);
     // It is tried again.
-    disk.set_unreadable(path, false);
+    disk.set_unreadable(path, 0..0);
     assert_eq!(store.retain(&settings(), &late).unwrap().min, store.min());
     assert_eq!(store.find_queue("Broken", 0).unwrap().min().get(), 10);
     assert_eq!(names(&disk, "/store/consumequeue/Broken/0").len(), 1);

@@ -17,6 +17,8 @@ use wire::units::{LogOffset, QueueOffset};
 
 /// Units of ours taken in one step: more than a record can be messages.
 const STEP_UNITS: usize = 1 << 16;
+/// Bytes of a record that tell its store time, whatever its hosts.
+const HEAD_BYTES: usize = 76;
 
 /// How far the files go.
 pub(crate) struct Export {
@@ -185,8 +187,8 @@ impl Shared {
 
     /// Store time of the record at a position of the log; zero where there is none any more, or it cannot be read.
     fn store_time_at(&self, at: LogOffset) -> Result<i64, ReadError> {
-        let mut head = Vec::with_capacity(crate::read::HEAD_BYTES);
-        match self.read(at, crate::read::HEAD_BYTES, &mut head, false) {
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        match self.read(at, HEAD_BYTES, &mut head, false) {
             Err(ReadError::Range { .. }) => Ok(0),
             Err(ReadError::Io(error)) => {
                 tracing::warn!(%at, %error, "a record's time cannot be read; RocketMQ's unit of it has none");

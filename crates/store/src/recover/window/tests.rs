@@ -4,6 +4,10 @@ use super::*;
 use wire::record::{Fields, encode};
 
 fn record(body_len: usize, properties: &[u8]) -> Vec<u8> {
+    record_of(&vec![7; body_len], properties)
+}
+
+fn record_of(body: &[u8], properties: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let host = "127.0.0.1:10911".parse().unwrap();
     let fields = Fields {
@@ -16,7 +20,7 @@ fn record(body_len: usize, properties: &[u8]) -> Vec<u8> {
         store_host: host,
         reconsume_times: 0,
         prepared_transaction_offset: 0,
-        body: &vec![7; body_len],
+        body,
         properties,
         crc_property: false,
     };
@@ -74,4 +78,47 @@ fn a_lost_sector_is_seen_wherever_it_begins() {
             }
         }
     }
+}
+
+/// A file of six pages with a record in the first, one of zeros in the next three, and one in the fifth. The disk gives errors
+/// for a part.
+fn unreadable(part: std::ops::Range<u64>) -> Window {
+    let (disk, path) = (crate::FakeDisk::new(512), std::path::Path::new("/log"));
+    let file = crate::Disk::create(&disk, path, 6 * PAGE_BYTES, crate::Space::Sparse).unwrap();
+    let head = record(0, b"").len();
+    for (page, pages, byte) in [(0, 1, 7), (1, 3, 0), (4, 1, 7)] {
+        let mut bytes = record_of(&vec![byte; pages * PAGE_BYTES as usize - head], b"");
+        let (queue_offset, log_offset) = (wire::units::QueueOffset::ZERO, LogOffset::new(page * PAGE_BYTES));
+        let placement = wire::record::Placement { queue_offset, log_offset, store_timestamp: 1 };
+        wire::record::place(&mut bytes, &placement);
+        file.write_at(&bytes, page * PAGE_BYTES).unwrap();
+    }
+    disk.set_unreadable(path, part);
+    let segment = Segment { base: 0, path: path.to_owned(), file, written_ahead: Default::default() };
+    Window::new(Arc::new(segment), 6 * PAGE_BYTES)
+}
+
+#[test]
+fn a_tolerant_reader_finds_the_record_behind_what_cannot_be_read() {
+    // The second page of the record of zeros: they would be right.
+    let part = 2 * PAGE_BYTES + 100..2 * PAGE_BYTES + 101;
+    assert!(find(&mut unreadable(part.clone()), 0).is_err());
+    let mut window = unreadable(part).tolerant(PAGE_BYTES);
+    assert!(matches!(find(&mut window, 0), Ok(Found::Record(_))));
+    let found = find(&mut window, PAGE_BYTES).unwrap();
+    assert!(
+        matches!(&found, Found::Damage(what) if what.starts_with("bytes 8192 to 12288 of the file cannot be read"))
+    );
+    let next = next_whole(&mut window, PAGE_BYTES, 6 * PAGE_BYTES).unwrap();
+    assert_eq!(next, Some(4 * PAGE_BYTES));
+    let places: Vec<_> = window.unreadable.iter().map(|part| (part.at, part.end)).collect();
+    assert_eq!(places, [(2 * PAGE_BYTES, 3 * PAGE_BYTES)]);
+}
+
+#[test]
+fn more_than_is_tolerated_is_an_error() {
+    let mut window = unreadable(0..3 * PAGE_BYTES).tolerant(2 * PAGE_BYTES);
+    assert_eq!(window.get(0, 8).unwrap_err().raw_os_error(), Some(5));
+    let mut window = unreadable(0..2 * PAGE_BYTES).tolerant(2 * PAGE_BYTES);
+    assert_eq!(next_whole(&mut window, 0, 6 * PAGE_BYTES).unwrap(), Some(4 * PAGE_BYTES));
 }

@@ -1,0 +1,48 @@
+//! What the healer knows while it works.
+
+use super::*;
+use crate::{Config, FakeDisk, Message, Store};
+
+/// A rebuild that ends forgets what is whole again, under the healer's lock: nothing may be lost before it is on the list.
+#[test]
+fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
+    let hour = Duration::from_secs(3600);
+    let config = Config {
+        segment_bytes: 4096,
+        queue_file_bytes: 160,
+        flush_interval: hour,
+        checkpoint_interval: hour,
+        ..Config::new("/store")
+    };
+    let store = Store::open(config, Arc::new(FakeDisk::new(512))).unwrap();
+    let queue = store.queue("A", 0).unwrap();
+    let host = "10.0.0.9:10911".parse().unwrap();
+    let message = Message {
+        body: b"x",
+        properties: b"",
+        sys_flag: 0,
+        flag: 0,
+        born_timestamp: 1,
+        born_host: host,
+        store_host: host,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+    };
+    let mut batch = store.batch();
+    batch.push(&queue, &message).unwrap();
+    store.append(&mut batch, 0).unwrap();
+    store.checkpoint().unwrap();
+    store.wait_healed();
+    let shared = &store.shared;
+    let state = lock(&shared.healer.state);
+    std::thread::scope(|scope| {
+        scope.spawn(|| shared.lose(&queue, 0, 1));
+        for _ in 0..10_000 {
+            std::thread::yield_now();
+            assert!(!queue.is_lost() || !state.lost.is_empty());
+        }
+        drop(state);
+    });
+    store.wait_healed();
+    assert!(!queue.is_lost() && !shared.is_healing());
+}
