@@ -240,7 +240,12 @@ fn run_repair(flags: &RepairFlags) -> Result<bool, String> {
     print(lines_of(&verified))?;
     let repair = Repair::of(&survey, &verified);
     if repair.steps().is_empty() {
-        print(["nothing to repair".to_owned()])?;
+        let outcome = if verified.unreadable_bytes == 0 {
+            "nothing to repair"
+        } else {
+            "nothing is repaired while parts of the log cannot be read; copy the store to another disk first"
+        };
+        print([outcome.to_owned()])?;
         return Ok(verified.is_clean());
     }
     let verb = if flags.apply { "doing" } else { "would" };
