@@ -59,7 +59,7 @@ fn paused(load: &[&str], threads: u32, is_closed: bool) -> u64 {
     let repeat = &record.cells[0].repeats[0];
     for (at_ms, histogram) in repeat.latency.iter().filter(|(at_ms, _)| (first..=last).contains(at_ms)) {
         assert!(*at_ms > 0);
-        all.add(histogram).unwrap();
+        histogram.add_to(&mut all);
     }
     let seen = if is_closed { corrected(&all, threads, sent) } else { all };
     seen.value_at_quantile(0.999)

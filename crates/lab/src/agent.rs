@@ -18,8 +18,8 @@ pub use link::Link;
 use crate::Error;
 use crate::archive::HostFile;
 use crate::command::AgentFlags;
-use crate::measure::{self, Collector, HostProbe, device_of, listener_of};
-use crate::session;
+use crate::measure::{self, Collector, HostProbe, device_of, process_of};
+use crate::{selftest, session};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -61,11 +61,13 @@ pub struct Hello {
     pub has_process: bool,
 }
 
-/// Serves until it is killed.
+/// Serves until it is killed, after it measured what this machine alone can do, where that was asked for.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The address cannot be listened on, or the directory of the self-test cannot be written.
 pub fn run(flags: &AgentFlags) -> Result<(), Error> {
+    let roofline = flags.selftest.as_deref().map(selftest::short).transpose()?;
+    let flags = &AgentFlags { roofline, ..flags.clone() };
     session::block_on(async {
         let failed = Error::system(format!("listen on {}", flags.listen));
         let listener = TcpListener::bind(&flags.listen).await.map_err(failed)?;
@@ -103,11 +105,11 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     if asked.load {
         return if flags.load { run_load(lines, writer).await } else { Ok(()) };
     }
-    let pid = flags.pid.or_else(|| listener_of(asked.port?));
-    let store = asked.store.filter(|path| path.exists()).or_else(|| std::env::current_dir().ok());
-    let store = store.unwrap_or_else(|| "/".into());
+    let pid = flags.pid.or_else(|| process_of(asked.port?));
+    let store = store_of(asked.store);
     let name = flags.name.clone().unwrap_or_else(measure::hostname);
-    let host = measure::host(&name, &store, pid);
+    let roofline = flags.roofline.clone();
+    let host = HostFile { roofline, ..measure::host(&name, &store, pid) };
     let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
     let mut probe = HostProbe::new(pid, &device_of(&store), asked.loopback).with_collector(log);
     let hello = Hello { host, now_us: now_us(), has_process: pid.is_some() };
@@ -123,6 +125,19 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
         if let Some(second) = probe.sample(now_us() / 1000) {
             writer.write_all(&line_of(&second)).await?;
         }
+    }
+}
+
+/// The directory whose disk is looked at. Without a broker here it is any; that of a broker which is not there is none: the
+/// figures of another disk would be taken for its own.
+fn store_of(asked: Option<PathBuf>) -> PathBuf {
+    let is_missing = |path: &PathBuf| {
+        std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    };
+    match asked {
+        Some(path) if is_missing(&path) => PathBuf::new(),
+        Some(path) => path,
+        None => std::env::current_dir().unwrap_or_else(|_| "/".into()),
     }
 }
 

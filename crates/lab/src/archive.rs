@@ -15,7 +15,7 @@
 //! ```
 //!
 //! A cell is finished when its `cell.json` is there; a run that was interrupted goes on with the first cell that is
-//! not. Times are milliseconds since 1970 by the clock of the lab; the `at_ms` of a row is the end of its second.
+//! not, of which `cell.partial.json` tells the repeats that are there. Times are milliseconds since 1970 by the clock of the lab; the `at_ms` of a row is the end of its second.
 //! Histograms count microseconds; their intervals carry the same times.
 
 mod directory;
@@ -30,7 +30,7 @@ mod tests;
 
 pub use directory::{Archive, CellDirectory, RepeatDirectory};
 pub(crate) use directory::{plain, run_directory};
-pub use histograms::{Histograms, Interval, LATENCY, corrected, empty_histogram, read_histograms};
+pub use histograms::{Histograms, Interval, LATENCY, Sparse, corrected, empty_histogram, read_histograms};
 pub(crate) use histograms::{decode, encode};
 pub use plan::{
     BrokerFile, Cell, FLUSH, Factors, HostFile, Phase, Roofline, RunFile, SETTING, Target, TargetKind,

@@ -71,8 +71,10 @@ pub fn run(flags: &CompareFlags) -> Result<(), Error> {
     let path = flags.out.clone().unwrap_or_else(|| flags.second.join("compare.html"));
     let place = |run: &Path| way(path.parent().unwrap_or(Path::new(".")), run);
     let places = (place(&flags.first), place(&flags.second));
-    write_file(&path, &page::page(&comparison, (&one, &other), (&places.0, &places.1), flags.lang))?;
     let data = path.with_extension("json");
+    let name = data.file_name().unwrap_or_default().to_string_lossy();
+    let places = ((places.0.as_str(), places.1.as_str()), &*name);
+    write_file(&path, &page::page(&comparison, (&one, &other), places, flags.lang))?;
     write_file(&data, &serde_json::to_string_pretty(&comparison).expect("texts and numbers become JSON"))?;
     println!("{}\n{}", path.display(), data.display());
     Ok(())

@@ -3,6 +3,7 @@
 //! A workload is complete and can be sent to another machine. [`Generator`] runs it on threads of its own; the
 //! caller takes a [`Taken`] every second. Several generators' seconds are added up, histograms included.
 
+mod access;
 mod ledger;
 mod mix;
 mod push;
@@ -12,6 +13,7 @@ mod taken;
 mod tests;
 mod workload;
 
+pub use access::Access;
 pub use ledger::{Ledger, Receipt};
 pub use mix::Mix;
 pub use reader::{Reader, Reading};
@@ -24,7 +26,7 @@ use crate::load::{Clock, Lane, LaneOptions, Pace, keep};
 use crate::report::{Snapshot, Tally};
 use crate::session::{self, Place};
 use crate::transaction_producer::Ending;
-use client::{Client, Config};
+use client::Client;
 use net::Workers;
 use push::Pusher;
 use std::net::SocketAddr;
@@ -75,7 +77,7 @@ impl Generator {
     /// As [`Generator::start`].
     pub async fn prepare(workload: &Workload) -> Result<Self, Error> {
         workload.check()?;
-        let client = Client::start(Config::new(&workload.namesrv))?;
+        let client = Client::start(workload.client())?;
         let places = session::places(&client, &workload.wanted()).await?;
         let lanes = workload.spread(places.len()).lanes();
         let ledger =
@@ -116,8 +118,10 @@ impl Generator {
         let origin_ns = self.clock.now_ns() + LEAD_NS;
         for index in 0..count {
             let place = &self.places[index as usize % self.places.len()];
-            let ending = (workload.send == Send::Transaction)
-                .then(|| Ending::new(workload.encoding(), workload::PRODUCER_GROUP, self.client.id()));
+            let ending = (workload.send == Send::Transaction).then(|| {
+                Ending::new(workload.encoding(), workload::PRODUCER_GROUP, self.client.id())
+                    .signed_by(workload.credentials())
+            });
             let prefix = crate::producer::key_prefix(self.client.ip(), self.clock, index);
             let options = LaneOptions {
                 in_flight: spread.share(index),
@@ -252,6 +256,7 @@ impl Generator {
             latency: latency.into_histogram(),
             end_to_end: read.end_to_end.into_histogram(),
             late: late.into_histogram(),
+            refusal: self.tally.take_refusal(),
         };
         (self.last, self.last_bytes, self.last_cpu, self.last_ns) = (total, bytes, cpu, now_ns);
         taken

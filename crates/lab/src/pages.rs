@@ -7,6 +7,7 @@
 //! Every figure names the data file it comes from; the page lies beside them in the run's directory.
 
 pub mod chart;
+mod defaults;
 pub(crate) mod environment;
 pub(crate) mod figure;
 pub mod html;

@@ -3,6 +3,7 @@
 mod latency;
 pub mod line;
 mod outcome;
+mod refusal;
 mod snapshot;
 mod tally;
 #[cfg(test)]
@@ -10,5 +11,6 @@ mod tests;
 
 pub use latency::Latency;
 pub use outcome::Outcome;
+pub use refusal::Refusal;
 pub use snapshot::{Rates, Snapshot, Window};
 pub use tally::Tally;

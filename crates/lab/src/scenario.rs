@@ -6,6 +6,7 @@
 mod backlog;
 mod bench;
 mod cluster;
+mod files;
 mod matrix;
 mod modes;
 mod progress;
@@ -13,6 +14,7 @@ mod record;
 mod resume;
 mod safe_tps;
 mod seed;
+mod seen;
 mod settings;
 mod sizes;
 mod soak;

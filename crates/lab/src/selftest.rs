@@ -1,6 +1,7 @@
 //! `vostok lab selftest`: what this machine alone can do, the roofline every report is held against.
 //!
-//! Disk: sequential writes and reads past the page cache, and flushes into space written before. Network: round trips
+//! Disk: sequential writes and reads past the page cache, flushes into space written before, and how many scattered writes
+//! it finishes. Network: round trips
 //! and bytes over loopback. The lab itself: 1 KiB messages that one core drives against the echo server. Processor:
 //! CRC32. Each part takes a second or two.
 
@@ -19,6 +20,9 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// Bytes and time of the self-test before a run.
+const SHORT: (u64, Duration) = (256 << 20, Duration::from_secs(1));
+
 /// Measures and prints.
 ///
 /// # Errors
@@ -34,11 +38,20 @@ pub fn run(flags: &SelftestFlags) -> Result<(), Error> {
     println!("disk, sequential read     {:>12.0} MB/s", mega(roofline.disk_read_bytes));
     println!("disk, flushes of 4 KiB    {:>12.0} /s", roofline.disk_flushes);
     println!("disk, one such write      {:>12.3} ms", roofline.disk_write_await_ms);
+    println!("disk, scattered writes    {:>12.0} /s", roofline.disk_random_writes);
     println!("loopback                  {:>12.0} MB/s", mega(roofline.net_bytes));
     println!("loopback, round trips     {:>12.0} /s", roofline.net_round_trips);
     println!("lab, 1 KiB, one core      {:>12.0} messages/s", roofline.lab_messages);
     println!("CRC32, one core           {:>12.0} MB/s", mega(roofline.cpu_crc_bytes));
     Ok(())
+}
+
+/// Measures every limit in some seconds, as before a run.
+///
+/// # Errors
+/// As [`run`].
+pub fn short(directory: &Path) -> Result<Roofline, Error> {
+    measure(directory, SHORT.0, SHORT.1)
 }
 
 /// Measures every limit for about `time` each; `bytes` of the directory's disk are used and given back.
@@ -53,6 +66,7 @@ pub fn measure(directory: &Path, bytes: u64, time: Duration) -> Result<Roofline,
         disk_read_bytes: disk.read,
         disk_flushes: disk.flushes,
         disk_write_await_ms: disk.await_ms,
+        disk_random_writes: disk.random_writes,
         net_bytes,
         net_round_trips,
         lab_messages: lab(time)?,

@@ -12,6 +12,7 @@ use crate::load::{Clock, Lane, Work, keep};
 use crate::report::line::zone_ms;
 use crate::report::{Outcome, Rates, Snapshot, Tally, Window};
 use net::{Limits, Workers};
+use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -66,8 +67,9 @@ pub(crate) async fn drive<W: Work>(
     let zone_ms = zone_ms();
     let wall_ms = || clock.epoch_ms(clock.now_ns()).saturating_add_signed(zone_ms);
     let line = |rates: &Rates| line(wall_ms(), rates);
+    let told = Cell::new(None);
     tokio::select! {
-        () = observe(run, (tally, clock), &mut window, line) => {}
+        () = observe(run, (tally, clock), &mut window, &told, line) => {}
         () = ended => {}
         () = signalled() => {}
     }
@@ -78,6 +80,7 @@ pub(crate) async fn drive<W: Work>(
         Ok(()) => clock.now_ns(),
         Err(_) => stopped_ns,
     };
+    warn(tally, &told);
     let total = tally.snapshot(ended_ns / 1_000_000);
     let series = window.take_series();
     if window.last().is_none_or(|last| last.at_ms + 100 < total.at_ms) {
@@ -94,6 +97,7 @@ async fn observe(
     run: &Run,
     (tally, clock): (&Tally, Clock),
     window: &mut Window,
+    told: &Cell<Option<i32>>,
     line: impl Fn(&Rates) -> String,
 ) {
     let snapshot = || tally.snapshot(clock.now_ns() / 1_000_000);
@@ -113,13 +117,25 @@ async fn observe(
                 tally.measure_from(snapshot());
             }
             () = &mut limit => return,
-            _ = samples.tick() => window.push(snapshot()),
+            _ = samples.tick() => {
+                window.push(snapshot());
+                warn(tally, told);
+            }
             _ = reports.tick() => {
                 if let Some(rates) = window.full() {
                     println!("{}", line(&rates));
                 }
             }
         }
+    }
+}
+
+/// Says why requests are refused, once for every code that follows another.
+fn warn(tally: &Tally, told: &Cell<Option<i32>>) {
+    if let Some(refusal) = tally.take_refusal()
+        && told.replace(Some(refusal.code)) != Some(refusal.code)
+    {
+        eprintln!("requests are refused with {refusal}");
     }
 }
 

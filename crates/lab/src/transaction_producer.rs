@@ -10,6 +10,7 @@ use crate::Error;
 use crate::command::{Bool, LineFormat, Sending, TransactionProducerFlags};
 use crate::load::Clock;
 use crate::producer::{encoding, key_prefix, message, refuse_trace};
+use crate::report::line::zone_ms;
 use crate::report::{Rates, Tally};
 use crate::session::{self, Plan};
 use half::{Checks, Half};
@@ -62,7 +63,7 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
     let (client, places) = session::find(run).await?;
     let (tally, clock) = (Arc::new(Tally::default()), Clock::start());
     let sending = sending(flags);
-    let checks = Arc::new(Checks::default());
+    let checks = Arc::new(Checks::new(zone_ms()));
     let mut half = message(GROUP, &run.topic, &sending)?;
     half.is_half = true;
     half.credentials = run.credentials();

@@ -129,7 +129,9 @@ mod tests {
             let meeting = Arc::new(Barrier::new(9));
             let job = || {
                 let meeting = meeting.clone();
-                Box::new(move || drop(meeting.wait())) as Job
+                Box::new(move || {
+                    meeting.wait();
+                }) as Job
             };
             crew.submit((0..3).map(|_| job()));
             crew.submit((0..5).map(|_| job()));
@@ -144,7 +146,9 @@ mod tests {
         let done = Arc::new(AtomicUsize::new(0));
         let job = || {
             let done = done.clone();
-            Box::new(move || drop(done.fetch_add(1, Ordering::Relaxed))) as Job
+            Box::new(move || {
+                done.fetch_add(1, Ordering::Relaxed);
+            }) as Job
         };
         (0..100).for_each(|_| crew.submit((0..10).map(|_| job())));
         crew.finish();

@@ -7,6 +7,7 @@
 use super::{line_of, now_us};
 use crate::archive::{decode, encode};
 use crate::generator::{Generator, Payload, Taken, Workload};
+use crate::report::Refusal;
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -59,6 +60,8 @@ pub(crate) struct Did {
     cpu_us: u64,
     /// Send latencies and lags, as in interval logs.
     histograms: [String; 2],
+    #[serde(default)]
+    refusal: Option<Refusal>,
 }
 
 impl Did {
@@ -70,6 +73,7 @@ impl Did {
             in_flight: taken.in_flight,
             cpu_us: taken.cpu_us,
             histograms: [encode(&taken.latency)?, encode(&taken.late)?],
+            refusal: taken.refusal.clone(),
         })
     }
 
@@ -88,6 +92,7 @@ impl Did {
             consumed_bytes,
             in_flight: self.in_flight,
             cpu_us: self.cpu_us,
+            refusal: self.refusal.clone(),
             ..Taken::default()
         };
         for (sum, text) in [&mut taken.latency, &mut taken.late].into_iter().zip(&self.histograms) {

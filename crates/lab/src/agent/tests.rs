@@ -12,7 +12,7 @@ fn clocks_are_compared_in_the_middle() {
 
 fn flags(listen: &str, load: bool) -> AgentFlags {
     let (listen, name) = (listen.to_owned(), Some("far".to_owned()));
-    AgentFlags { listen, name, load, pid: None, gc_log: None }
+    AgentFlags { listen, name, load, pid: None, gc_log: None, selftest: None, roofline: None }
 }
 
 /// An agent on a free port.
@@ -136,6 +136,29 @@ fn a_machine_is_watched_from_afar() {
         let second = link.next().await.unwrap();
         assert!(second.memory_available > 0 && second.process_memory > 0, "{second:?}");
         agent.abort();
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_agent_tells_the_limits_of_its_machine_and_of_no_other_disk() {
+    session::block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let roofline = crate::archive::Roofline { disk_flushes: 77.0, ..Default::default() };
+        let flags = AgentFlags { roofline: Some(roofline), ..flags(&address, false) };
+        tokio::spawn(async move { serve(listener, &flags).await });
+        let place = tempfile::tempdir().unwrap();
+        let host = async |store: PathBuf| {
+            let asked = Asked { store: Some(store), ..Asked::default() };
+            Link::connect(&address, &asked).await.unwrap().hello.host
+        };
+        let here = host(place.path().to_owned()).await;
+        assert_eq!(here.roofline.map(|roofline| roofline.disk_flushes), Some(77.0));
+        assert_eq!(here.filesystem, measure::host("", place.path(), None).filesystem);
+        let missing = host(place.path().join("missing")).await;
+        assert_eq!((missing.disk.as_str(), missing.filesystem.as_str()), ("", ""));
         Ok(())
     })
     .unwrap();

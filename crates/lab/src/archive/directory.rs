@@ -101,23 +101,31 @@ impl Archive {
         CellDirectory { path: self.root.join("cells").join(factors.name(number)) }
     }
 
-    /// The finished cells by number, with their directories.
+    /// The cells that hold anything by number, with their directories: those that are finished, and what there is of one
+    /// that is not.
     ///
     /// # Errors
     /// `run.json` or a `cell.json` cannot be read.
     pub fn cells(&self) -> Result<Vec<(Cell, CellDirectory)>, Error> {
-        let run = self.run()?;
-        let directories = (1..).zip(&run.cells).map(|(number, factors)| self.cell(number, factors));
-        let finished = directories.filter(CellDirectory::is_finished);
-        finished.map(|directory| Ok((directory.read()?, directory))).collect()
+        let mut found = Vec::new();
+        for (number, factors) in (1..).zip(&self.run()?.cells) {
+            let directory = self.cell(number, factors);
+            let cell = if directory.is_finished() {
+                Some(directory.read()?)
+            } else {
+                directory.read_partial()?.filter(|cell| cell.repeats > 0)
+            };
+            found.extend(cell.map(|cell| (cell, directory)));
+        }
+        Ok(found)
     }
 
-    /// Reads the whole run: everything finished.
+    /// Reads the whole run: everything that is there.
     ///
     /// # Errors
     /// A file cannot be read.
     pub fn record(&self) -> Result<Record, Error> {
-        let cells = self.cells()?.into_iter().map(|(_, directory)| directory.record());
+        let cells = self.cells()?.into_iter().map(|(cell, directory)| directory.recorded(cell));
         Ok(Record { file: self.run()?, cells: cells.collect::<Result<_, Error>>()? })
     }
 
@@ -158,7 +166,10 @@ impl CellDirectory {
     /// # Errors
     /// It is not finished, or a file cannot be read.
     pub fn record(&self) -> Result<RecordedCell, Error> {
-        let cell = self.read()?;
+        self.recorded(self.read()?)
+    }
+
+    fn recorded(&self, cell: Cell) -> Result<RecordedCell, Error> {
         let repeats = (1..=cell.repeats).map(|number| self.repeat(number).read());
         Ok(RecordedCell { repeats: repeats.collect::<Result<_, Error>>()?, cell })
     }
@@ -227,7 +238,7 @@ impl RepeatDirectory {
     /// A file cannot be read.
     pub fn read(&self) -> Result<Repeat, Error> {
         let plain = |log: Vec<Interval>| {
-            log.into_iter().map(|interval| (interval.at_ms, interval.histogram)).collect()
+            log.into_iter().map(|interval| (interval.at_ms, interval.latencies)).collect()
         };
         let mut events = self.events()?;
         // What lasts is written when it is over, with the time that it began.

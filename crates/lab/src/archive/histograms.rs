@@ -32,13 +32,59 @@ pub fn corrected(histogram: &Histogram<u64>, in_flight: u32, tps: f64) -> Histog
     }
 }
 
+/// A histogram as runs keep one for every second: the values that were there, and how often. A whole one takes 139 kB of
+/// memory whatever is in it, and eight hours have 28,800 of them.
+#[derive(Clone, Debug, Default)]
+pub struct Sparse {
+    /// Microseconds, and how often.
+    places: Vec<(u32, u32)>,
+}
+
+impl Sparse {
+    /// Adds a value of so many microseconds, `count` times.
+    pub fn record_n(&mut self, micros: u64, count: u64) {
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        self.places.push((narrow(micros), narrow(count)));
+    }
+
+    /// Adds all of it to a histogram that grows as needed.
+    pub fn add_to(&self, sum: &mut Histogram<u64>) {
+        for (micros, count) in &self.places {
+            sum.record_n((*micros).into(), (*count).into()).expect("it grows as needed");
+        }
+    }
+
+    /// How many values there were.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.places.iter().map(|(_, count)| u64::from(*count)).sum()
+    }
+
+    /// True when there were none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<&Histogram<u64>> for Sparse {
+    fn from(whole: &Histogram<u64>) -> Self {
+        let mut sparse = Self::default();
+        whole
+            .iter_recorded()
+            .for_each(|place| sparse.record_n(place.value_iterated_to(), place.count_at_value()));
+        sparse.places.shrink_to_fit();
+        sparse
+    }
+}
+
 /// A histogram of an interval.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// End of the interval, milliseconds since 1970.
     pub at_ms: u64,
     /// Latencies in microseconds.
-    pub histogram: Histogram<u64>,
+    pub latencies: Sparse,
 }
 
 /// An interval log that histograms are added to, each in the file when [`Histograms::append`] returns.
@@ -103,10 +149,10 @@ pub fn read_histograms(path: &Path) -> Result<Vec<Interval>, Error> {
     for entry in IntervalLogIterator::new(&bytes[..whole]) {
         let entry = entry.map_err(|error| failed(io::Error::other(format!("no interval log: {error:?}"))))?;
         if let LogEntry::Interval(interval) = entry {
-            let histogram = decode(&mut deserializer, interval.encoded_histogram()).map_err(failed)?;
+            let whole = decode(&mut deserializer, interval.encoded_histogram()).map_err(failed)?;
             let at = interval.start_timestamp() + interval.duration();
             let at_ms = u64::try_from(at.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-            intervals.push(Interval { at_ms, histogram });
+            intervals.push(Interval { at_ms, latencies: Sparse::from(&whole) });
         }
     }
     Ok(intervals)

@@ -133,7 +133,9 @@ pub struct Roofline {
     pub disk_flushes: f64,
     /// Mean time of one such write on the idle disk, milliseconds.
     pub disk_write_await_ms: f64,
-    /// Bytes per second over loopback, or to the agent where there is one.
+    /// Writes of 4 KiB anywhere that it finishes per second, several under way; 0 where that was not measured.
+    pub disk_random_writes: f64,
+    /// Bytes per second over loopback.
     pub net_bytes: f64,
     /// Round trips per second of one request at a time.
     pub net_round_trips: f64,
@@ -191,6 +193,8 @@ pub struct Cell {
     pub phases: Vec<Phase>,
     /// Messages acknowledged, received, missing, doubled, changed and out of order, where content was checked.
     pub checked: BTreeMap<String, u64>,
+    /// Its only repeat was ended early: what there is of it is shown, and a run that goes on makes it again.
+    pub interrupted: bool,
 }
 
 /// A part of a repeat.
@@ -215,6 +219,18 @@ impl RunFile {
     pub fn setting<'a>(&'a self, cell: &'a Factors, key: &str) -> Option<&'a str> {
         let set = cell.settings().find(|(name, _)| *name == key).map(|(_, value)| value);
         set.or_else(|| self.target.brokers.first()?.settings.get(key).map(String::as_str))
+    }
+}
+
+impl Cell {
+    /// The cell as a run goes on with it: without what was ended early.
+    #[must_use]
+    pub fn to_go_on(self) -> Self {
+        if !self.interrupted {
+            return self;
+        }
+        let Self { number, name, factors, .. } = self;
+        Self { number, name, factors, ..Self::default() }
     }
 }
 

@@ -1,8 +1,9 @@
 //! A run in memory, as it was read from its directory or made by a test.
 
-use super::{Archive, BrokerSecond, Cell, Event, Factors, HostFile, HostSecond, LoadSecond, Phase, RunFile};
+use super::{
+    Archive, BrokerSecond, Cell, Event, Factors, HostFile, HostSecond, LoadSecond, Phase, RunFile, Sparse,
+};
 use crate::Error;
-use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -11,11 +12,11 @@ use std::path::Path;
 pub struct Record {
     /// `run.json`.
     pub file: RunFile,
-    /// The finished cells, in the order of running.
+    /// The cells, in the order of running; of one that is not finished what there is of it.
     pub cells: Vec<RecordedCell>,
 }
 
-/// A finished cell with its series.
+/// A cell with its series.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedCell {
     /// `cell.json`.
@@ -30,11 +31,11 @@ pub struct Repeat {
     /// `load.csv`.
     pub load: Vec<LoadSecond>,
     /// `latency.hlog`: end of each interval, and its send latencies in microseconds.
-    pub latency: Vec<(u64, Histogram<u64>)>,
+    pub latency: Vec<(u64, Sparse)>,
     /// `end-to-end.hlog`: the same from being sent to being consumed.
-    pub end_to_end: Vec<(u64, Histogram<u64>)>,
+    pub end_to_end: Vec<(u64, Sparse)>,
     /// `late.hlog`: the same of how late requests of an open loop left.
-    pub late: Vec<(u64, Histogram<u64>)>,
+    pub late: Vec<(u64, Sparse)>,
     /// `host-NAME.csv` by name.
     pub hosts: BTreeMap<String, Vec<HostSecond>>,
     /// `broker-NAME.csv` by name.
@@ -55,17 +56,17 @@ pub struct Window<'a> {
     /// Seconds of each broker.
     pub brokers: Vec<(&'a str, &'a [BrokerSecond])>,
     /// Send latencies of each second.
-    pub latency: &'a [(u64, Histogram<u64>)],
+    pub latency: &'a [(u64, Sparse)],
     /// Times from being sent to being consumed of each second.
-    pub end_to_end: &'a [(u64, Histogram<u64>)],
+    pub end_to_end: &'a [(u64, Sparse)],
     /// How late requests of an open loop left, of each second.
-    pub late: &'a [(u64, Histogram<u64>)],
+    pub late: &'a [(u64, Sparse)],
     /// What happened in between.
     pub events: &'a [Event],
 }
 
 impl Record {
-    /// Reads a run's directory: its finished cells.
+    /// Reads a run's directory.
     ///
     /// # Errors
     /// It is no run, or one of its files cannot be read.

@@ -64,11 +64,32 @@ fn histograms_keep_times_and_counts() {
     let read = read_histograms(&path).unwrap();
     let times: Vec<_> = read.iter().map(|interval| interval.at_ms).collect();
     assert_eq!(times, [1_700_000_001_123, 1_700_000_002_123, 1_700_000_003_123]);
-    assert_eq!(read[2].histogram.len(), 3);
-    assert!(read[2].histogram.max().abs_diff(3000) <= 3);
+    let mut third = hdrhistogram::Histogram::new(3).unwrap();
+    read[2].latencies.add_to(&mut third);
+    assert_eq!(third.len(), 3);
+    assert!(third.max().abs_diff(3000) <= 3);
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
     assert_eq!(read_histograms(&path).unwrap().len(), 2);
+}
+
+#[test]
+fn a_second_is_kept_without_its_empty_places() {
+    let mut whole = empty_histogram();
+    [(150, 9_000), (151, 900), (2_345, 99), (59_999_999, 1)]
+        .iter()
+        .for_each(|(micros, count)| whole.saturating_record_n(*micros, *count));
+    let mut again = hdrhistogram::Histogram::new(3).unwrap();
+    Sparse::from(&whole).add_to(&mut again);
+    assert_eq!((again.len(), again.min(), again.max()), (whole.len(), whole.min(), whole.max()));
+    assert!((again.mean() - whole.mean()).abs() < 1e-9);
+    for share in [0.5, 0.9, 0.99, 0.9999, 1.0] {
+        assert_eq!(again.value_at_quantile(share), whole.value_at_quantile(share), "{share}");
+    }
+    // A report of eight hours holds this in memory for every second of it.
+    let sparse = Sparse::from(&whole);
+    assert_eq!(format!("{sparse:?}").matches("), (").count() + 1, 4, "four places: {sparse:?}");
+    assert_eq!((sparse.len(), sparse.is_empty(), Sparse::default().is_empty()), (10_000, false, true));
 }
 
 #[test]
@@ -100,8 +121,10 @@ fn a_whole_run_is_read_with_its_series() {
         repeat.write_latency().unwrap().append(5000, 1000, &empty_histogram()).unwrap();
     }
     directory.finish(&Cell { number: 1, factors: factors(1), repeats: 2, ..Cell::default() }).unwrap();
+    let second = archive.cell(2, &run.cells[1]);
+    second.save_partial(&Cell { number: 2, factors: factors(2), ..Cell::default() }).unwrap();
     let record = archive.record().unwrap();
-    assert_eq!((record.cells.len(), record.cells[0].repeats.len()), (1, 2), "finished cells alone");
+    assert_eq!((record.cells.len(), record.cells[0].repeats.len()), (1, 2), "cells that hold anything");
     let second = &record.cells[0].repeats[1];
     assert_eq!((second.load[0].sent, second.hosts["a_b"].len(), second.latency[0].0), (2, 1, 5000));
     assert!(second.events.is_empty() && second.brokers.is_empty());

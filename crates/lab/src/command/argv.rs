@@ -15,9 +15,37 @@ fn long_option(argument: String) -> String {
     if LETTERS.contains(&letters) { format!("-{argument}") } else { argument }
 }
 
+/// A command line as runs keep it: with dots for the secret key.
+pub fn without_secrets(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut is_value = false;
+    let hide = |argument: String| {
+        let (name, value) = argument.split_once('=').map_or((argument.as_str(), None), |(n, v)| (n, Some(v)));
+        let is_secret = ["-sk", "--sk", "--secretKey"].contains(&name);
+        let hidden = is_value;
+        is_value = is_secret && value.is_none() && !hidden;
+        match value {
+            Some(_) if is_secret => format!("{name}=..."),
+            _ if hidden => "...".to_owned(),
+            _ => argument,
+        }
+    };
+    arguments.into_iter().map(hide).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_not_kept() {
+        let check = |given: &str, expected: &str| {
+            let given = given.split(' ').map(str::to_owned);
+            assert_eq!(without_secrets(given).join(" "), expected);
+        };
+        check("matrix -a true -ak me -sk hush --size 1k", "matrix -a true -ak me -sk ... --size 1k");
+        check("--secretKey=hush --sk hush", "--secretKey=... --sk ...");
+        check("-sk -sk -n h:1", "-sk ... -n h:1");
+    }
 
     #[test]
     fn several_letters_after_one_dash() {

@@ -1,9 +1,10 @@
 //! Flags of the scenarios.
 
 use super::fill::Fill;
-use super::flags::{above_zero, address, name_servers, one_to};
+use super::flags::{Bool, above_zero, address, name_servers, one_to};
 use super::vary::Vary;
-use crate::generator::{Consume, Payload, Send, Sizes};
+use crate::archive::Roofline;
+use crate::generator::{Access, Consume, Payload, Send, Sizes};
 use crate::judge::guards::Slo;
 use crate::scenario::{bytes, mix};
 use clap::{Args, ValueEnum};
@@ -17,6 +18,18 @@ pub struct Scene {
     #[arg(short = 'n', value_name = "HOST:PORT", default_value_t = super::flags::namesrv_default(),
         value_parser = name_servers)]
     pub namesrv: String,
+    /// The cluster to load; needed where the name servers know several.
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Access control, on or off: requests are signed with the keys, which the agents of --load-agents are told.
+    #[arg(short = 'a', long = "aclEnable", value_name = "BOOL", default_value_t = Bool(false))]
+    pub acl: Bool,
+    /// Access key.
+    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2")]
+    pub access_key: String,
+    /// Secret key; runs do not keep it.
+    #[arg(long = "sk", alias = "secretKey", default_value = "12345678")]
+    pub secret_key: String,
     /// Directory of the run; one that holds an interrupted run of the same cells is gone on with.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -128,6 +141,13 @@ impl Scene {
             scene: Scene,
         }
         <Line as clap::Parser>::parse_from(["probe"]).scene
+    }
+
+    /// Who signs requests, with -a true.
+    #[must_use]
+    pub fn access(&self) -> Option<Access> {
+        let (access_key, secret_key) = (self.access_key.clone(), self.secret_key.clone());
+        self.acl.0.then_some(Access { access_key, secret_key })
     }
 
     /// Seconds of load before it counts.
@@ -376,4 +396,11 @@ pub struct AgentFlags {
     /// Unified log of a Java broker's collector; asked of the JVM itself when absent.
     #[arg(long, value_name = "FILE")]
     pub gc_log: Option<PathBuf>,
+    /// Measures first what this machine alone can do, on the disk of this directory, for some ten seconds: reports then say
+    /// how far from that a broker here was. 256 MiB are written and given back.
+    #[arg(long, value_name = "DIR")]
+    pub selftest: Option<PathBuf>,
+    /// What was measured then.
+    #[arg(skip)]
+    pub roofline: Option<Roofline>,
 }

@@ -10,12 +10,13 @@ use crate::pages::figure::Figure;
 use crate::pages::{environment, says, words};
 use maud::{Markup, html};
 
-/// The comparison alone; `places` lead from the page to the directories of the runs, each empty or ending in a slash.
+/// The comparison alone, whose figures are in the file `data` beside the page; `places` lead from the page to the
+/// directories of the runs, each empty or ending in a slash.
 #[must_use]
 pub fn page(
     comparison: &Comparison,
     runs: (&Conclusion<'_>, &Conclusion<'_>),
-    places: (&str, &str),
+    (places, data): ((&str, &str), &str),
     language: Language,
 ) -> String {
     let (first, second) = (&runs.0.record.file, &runs.1.record.file);
@@ -29,7 +30,7 @@ pub fn page(
     };
     let chapters = [
         ("comparison", words("1 Comparison", "1 对比"), chapter(comparison)),
-        ("curve", words("2 Rate and latency", "2 TPS 与时延"), curves(comparison, runs)),
+        ("curve", words("2 Rate and latency", "2 TPS 与时延"), curves(comparison, runs, data)),
         ("environment", words("3 Environment", "3 环境"), machines),
         ("origin", words("4 Origin", "4 来源与复现"), origin),
     ];
@@ -71,7 +72,11 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn curves(comparison: &Comparison, (first, second): (&Conclusion<'_>, &Conclusion<'_>)) -> Markup {
+fn curves(
+    comparison: &Comparison,
+    (first, second): (&Conclusion<'_>, &Conclusion<'_>),
+    data: &str,
+) -> Markup {
     let line = |run: &Conclusion<'_>| {
         let cells = run.main_ladder().map(|ladder| ladder.cells.clone()).unwrap_or_default();
         let figures = cells.into_iter().filter_map(|cell| run.cells[cell].judged.figures());
@@ -88,6 +93,6 @@ fn curves(comparison: &Comparison, (first, second): (&Conclusion<'_>, &Conclusio
     };
     let legend = vec![Text::same(&comparison.first), Text::same(&comparison.second)];
     let title = both!("Send p99 against rate, main ladder of each", "TPS 与发送 p99（各自主负载阶梯）");
-    let files = ["compare.json".to_owned()];
+    let files = [data.to_owned()];
     Figure { title, legend, files: &files, chart }.markup()
 }

@@ -28,8 +28,12 @@ fn a_comparison_is_told_and_drawn() {
     ] {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
-    let page = page::page(&comparison, (&one, &other), ("../a/", ""), Language::En);
+    let page = page::page(&comparison, (&one, &other), (("../a/", ""), "two.json"), Language::En);
     assert!(page.contains("<svg") && page.contains("更优"));
+    assert!(
+        page.contains("href=\"two.json\"") && !page.contains("compare.json"),
+        "the file that was written"
+    );
 }
 
 #[test]

@@ -135,12 +135,13 @@ impl Work for Mix {
 
     fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
         let template = &self.templates[self.sizes.pick(stamp.sequence)];
-        template.append(out, queue, stamp);
-        if self.is_marked {
-            let body_at = out.len() - template.body_bytes();
-            let Stamp { sequence, floor, since_us, .. } = *stamp;
-            Mark { run: self.run, lane: self.lane, sequence, floor, since_us }.write(&mut out[body_at..]);
-        }
+        // The mark is signed with the rest.
+        template.append_filled(out, queue, stamp, |body| {
+            if self.is_marked {
+                let Stamp { sequence, floor, since_us, .. } = *stamp;
+                Mark { run: self.run, lane: self.lane, sequence, floor, since_us }.write(body);
+            }
+        });
     }
 
     fn plain_bytes(&self, sequence: u64) -> u64 {

@@ -9,7 +9,7 @@ use super::workload::{Consume, Workload};
 use crate::Error;
 use crate::load::Clock;
 use crate::session::Place;
-use client::{Client, Config, MessageQueue, PushConfig, PushConsumer, Received, Verdict};
+use client::{Client, MessageQueue, PushConfig, PushConsumer, Received, Verdict};
 use std::sync::Arc;
 
 /// A member of a group and its client: brokers tell members apart by their clients.
@@ -56,7 +56,7 @@ async fn join(
     workload: &Workload,
     (clock, reading): (Clock, &Arc<Reading>),
 ) -> Result<Pusher, Error> {
-    let client = Client::start(Config::new(&workload.namesrv))?;
+    let client = Client::start(workload.client())?;
     let mut config = PushConfig::new(group, &workload.topic, "*");
     let expression = config.subscriptions.remove(&workload.topic).unwrap_or_default();
     config.subscriptions = workload.topics().map(|topic| (topic, expression.clone())).collect();

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::load::{Clock, Target};
 use crate::report::Latency;
 use crate::session::Place;
-use client::{Client, MessageQueue};
+use client::{Client, Credentials, MessageQueue, Signed};
 use net::{Peer, Service, Workers};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -82,6 +82,7 @@ pub struct Reader {
     run: u32,
     address: SocketAddr,
     sizes: Sizes,
+    credentials: Option<Credentials>,
     clock: Clock,
     reading: Arc<Reading>,
     check: Option<Arc<Check>>,
@@ -173,6 +174,7 @@ impl Reader {
             run: workload.run,
             address,
             sizes: workload.sizes.clone(),
+            credentials: workload.credentials(),
             clock,
             reading,
             check,
@@ -192,6 +194,7 @@ impl Reader {
             run: self.run,
             address: self.address,
             sizes: self.sizes.clone(),
+            credentials: self.credentials.clone(),
             clock: self.clock,
             reading: self.reading.clone(),
             check: self.check.clone(),
@@ -240,7 +243,14 @@ impl Reader {
         };
         queue.asks = queue.asks.wrapping_add(1);
         let head = Head::request(Encoding::Binary, request::PULL_MESSAGE, id(index, count, queue.asks));
-        header.write(FrameWriter::begin(out, head)).text("bname", &queue.target.broker).finish(b"");
+        let write = |frame: FrameWriter<'_>| {
+            header.write(frame).text("bname", &queue.target.broker).finish(b"");
+        };
+        let frame = FrameWriter::begin(out, head);
+        match &self.credentials {
+            None => write(frame),
+            Some(credentials) => Signed::new(credentials, write).write(frame),
+        }
         queue.asked_ns = Some(now_ns);
     }
 
@@ -397,6 +407,10 @@ mod tests {
 
     /// A peer that leads nowhere, and a reader of two queues.
     fn reader() -> (Arc<Peer>, Reader) {
+        reader_of(&Workload::default())
+    }
+
+    fn reader_of(workload: &Workload) -> (Arc<Peer>, Reader) {
         let queue = |queue_id| Queue {
             target: Target { broker: "b".to_owned(), topic: None, queue_id },
             next: 0,
@@ -408,7 +422,7 @@ mod tests {
         };
         let address = "127.0.0.1:1".parse().unwrap();
         let counted = (Clock::start(), Arc::default(), None);
-        let reader = Reader::new(&Workload::default(), 0, (address, vec![queue(0), queue(1)]), counted);
+        let reader = Reader::new(workload, 0, (address, vec![queue(0), queue(1)]), counted);
         (Arc::new(Peer::detached(1, address)), reader)
     }
 
@@ -421,6 +435,20 @@ mod tests {
             bytes = rest;
         }
         ids
+    }
+
+    #[test]
+    fn pulls_are_signed() {
+        let access = super::super::Access { access_key: "me".to_owned(), secret_key: "hush".to_owned() };
+        let (_, reader) = reader_of(&Workload { access: Some(access.clone()), ..Workload::default() });
+        let mut out = Vec::new();
+        reader.pull_all(&mut out);
+        let length = wire::frame::frame_length(&out).unwrap().unwrap();
+        let command = Command::decode(&mut out[..length]).unwrap();
+        let values = client::signed_fields(&command.fields).into_iter().map(|(_, value)| value);
+        let expected = access.credentials().sign(values);
+        assert_eq!((command.code, command.fields.text("AccessKey")), (request::PULL_MESSAGE, Some("me")));
+        assert_eq!(command.fields.bytes("Signature"), Some(&expected[..]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What generators did in a second.
 
 use crate::archive::{LoadSecond, empty_histogram};
+use crate::report::Refusal;
 use hdrhistogram::Histogram;
 
 /// What one generator, or several together, did since they were asked last.
@@ -32,6 +33,8 @@ pub struct Taken {
     pub end_to_end: Histogram<u64>,
     /// How late requests of an open loop left, microseconds.
     pub late: Histogram<u64>,
+    /// Why the first of the refused requests was.
+    pub refusal: Option<Refusal>,
 }
 
 impl Default for Taken {
@@ -50,6 +53,7 @@ impl Default for Taken {
             latency: empty_histogram(),
             end_to_end: empty_histogram(),
             late: empty_histogram(),
+            refusal: None,
         }
     }
 }
@@ -67,6 +71,7 @@ impl Taken {
         self.consumed_bytes += other.consumed_bytes;
         self.in_flight += other.in_flight;
         self.cpu_us = self.cpu_us.max(other.cpu_us);
+        self.refusal = self.refusal.take().or_else(|| other.refusal.clone());
         let pairs = [
             (&mut self.latency, &other.latency),
             (&mut self.end_to_end, &other.end_to_end),

@@ -1,5 +1,7 @@
 use super::mix::{MARK_BYTES, Mark};
 use super::*;
+use crate::load::{Stamp, Target, Work};
+use wire::frame::Command;
 
 #[test]
 fn marks_are_read_as_written() {
@@ -9,6 +11,24 @@ fn marks_are_read_as_written() {
     assert_eq!(Mark::read(&body), Some(mark));
     assert_eq!(Mark::read(&body[..MARK_BYTES - 1]), None);
     assert_eq!(Mark::read(&[b'x'; 64]), None);
+}
+
+#[test]
+fn what_is_signed_holds_the_mark() {
+    let access = Access { access_key: "me".to_owned(), secret_key: "hush".to_owned() };
+    let workload = Workload { access: Some(access.clone()), ..Workload::default() };
+    let target = Target { broker: "b".to_owned(), topic: None, queue_id: 0 };
+    let mix = Mix::new(&workload, &workload.messages().unwrap(), (&[target], 3, [7; 10])).unwrap();
+    let (epoch_ms, since_us) = (1_700_000_000_123, 1_700_000_000_123_000);
+    let stamp =
+        Stamp { opaque: 1_000_000_001, epoch_ms, month_ms: 5, counter: 6, sequence: 77, floor: 70, since_us };
+    let mut frame = Vec::new();
+    mix.append(&mut frame, 0, &stamp);
+    let command = Command::decode(&mut frame).unwrap();
+    assert_eq!(Mark::read(command.body).map(|mark| (mark.lane, mark.sequence)), Some((3, 77)));
+    let values = client::signed_fields(&command.fields).into_iter().map(|(_, value)| value);
+    let expected = access.credentials().sign(values.chain([command.body]));
+    assert_eq!(command.fields.bytes("Signature"), Some(&expected[..]));
 }
 
 #[test]
@@ -53,6 +73,7 @@ fn what_cannot_be_measured_is_refused() {
     ramp((0.0, 1.0)).check().unwrap();
     assert!(refused(ramp((0.0, 0.0))).contains("seconds above 0"));
     assert!(refused(ramp((-1.0, 1.0))).contains("seconds above 0"));
+    assert!(refused(Workload { threads: 0, ..Workload::default() }).contains("0 requests in flight"));
     let half = Workload { send: Send::Transaction, batch: 4, ..Workload::default() };
     assert!(refused(half).contains("batches"));
     let pushed = Workload { consume: Consume::Orderly, checked: true, ..Workload::default() };

@@ -1,9 +1,11 @@
 //! What is to be sent and read.
 
+use super::access::Access;
 use crate::Error;
 use crate::load::{Message, Pace, Spread, body};
 use crate::session::Wanted;
 use clap::ValueEnum;
+use client::{Config, Credentials};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use wire::frame::Encoding;
@@ -24,13 +26,17 @@ const PROPERTIES_BYTES_MAX: u32 = 32_000;
 pub struct Workload {
     /// Name servers, separated by semicolons.
     pub namesrv: String,
+    /// Who signs requests; without, they are not signed.
+    pub access: Option<Access>,
+    /// The cluster, where the name servers know several; empty for whatever there is.
+    pub cluster: String,
     /// Topic; created when it is missing.
     pub topic: String,
     /// Topics, named after the first with a number when there are several.
     pub topics: u32,
     /// Queues per topic and broker.
     pub queues: u32,
-    /// Requests in flight over all connections; 0 sends nothing.
+    /// Requests in flight over all connections.
     pub threads: u32,
     /// Producers.
     pub producers: u32,
@@ -143,6 +149,8 @@ impl Default for Workload {
     fn default() -> Self {
         Self {
             namesrv: String::new(),
+            access: None,
+            cluster: String::new(),
             topic: "BenchmarkTest".to_owned(),
             topics: 1,
             queues: 8,
@@ -209,7 +217,18 @@ impl Sizes {
 
 impl Workload {
     pub(crate) fn wanted(&self) -> Wanted {
-        Wanted { topic: self.topic.clone(), topics: self.topics.max(1), queues: Some(self.queues) }
+        let (topic, topics, cluster) = (self.topic.clone(), self.topics.max(1), self.cluster.clone());
+        Wanted { topic, topics, queues: Some(self.queues), cluster: Some(cluster) }
+    }
+
+    /// Who signs requests.
+    pub(crate) fn credentials(&self) -> Option<Credentials> {
+        self.access.as_ref().map(Access::credentials)
+    }
+
+    /// A client of the cluster.
+    pub(crate) fn client(&self) -> Config {
+        Config { credentials: self.credentials(), ..Config::new(&self.namesrv) }
     }
 
     /// Names of the topics.
@@ -234,6 +253,9 @@ impl Workload {
         let refused = |why: String| Err(Error::Flag { flag: "workload", why });
         if self.sizes.0.is_empty() || self.sizes.0.iter().any(|(_, weight)| *weight == 0) {
             return refused("sizes need a weight of at least 1 each".to_owned());
+        }
+        if self.in_flight() == 0 {
+            return refused("0 requests in flight: expected at least 1".to_owned());
         }
         if self.batch > 1 && self.sizes.0.len() > 1 {
             return refused("batches have messages of one size".to_owned());
@@ -397,7 +419,7 @@ impl Workload {
             batch: if self.batch > 1 { self.batch } else { 0 },
             is_half: self.send == Send::Transaction,
             is_one_way: self.send == Send::OneWay,
-            credentials: None,
+            credentials: self.credentials(),
         })
     }
 

@@ -1,18 +1,20 @@
 //! R4: do the bytes add up? What was sent must be what the network and the disk carried.
 //!
 //! Each message costs up to [`OVERHEAD`] bytes beside its body (frame, header, properties, record), so a term is off
-//! when it is more than 10 % below the bodies or more than 10 % above bodies and overhead. Where the lab drives a
-//! broker on its own machine, both directions pass the same interface and each is expected to hold both.
+//! when it is more than 10 % below the bodies or more than 10 % above bodies and overhead. A machine is expected to carry
+//! what all brokers on it do: masters and slaves often stand crosswise. Where the lab drives a broker on its own machine,
+//! both directions pass the same interface and each is expected to hold both.
 //!
 //! Rates of several sizes that are all the same in bytes per second are a ceiling of bandwidth (seed 000-B missed
 //! one of 0.8 Gb/s), whatever the message rates look like.
 
 use super::factor::{Factor, ladders};
 use super::figures::{Figures, broker_host_names};
+use super::guards::{loopback_bytes, network_bytes};
 use super::judged::Judged;
 use super::stats::mean;
 use super::{Text, both, numbers};
-use crate::archive::{Factors, RunFile};
+use crate::archive::{BrokerFile, Factors, HostFile, RunFile};
 use serde::{Deserialize, Serialize};
 
 /// Most bytes a message may cost beside its body.
@@ -46,14 +48,20 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
     if factors.compression != "none" && !factors.compression.is_empty() {
         return Vec::new();
     }
-    let slaves = file.target.brokers.iter().filter(|broker| broker.id > 0).count() as f64;
     let masters = (file.target.brokers.iter().filter(|broker| broker.id == 0).count() as f64).max(1.0);
-    let (bodies, tps) = (figures.payload_bytes / masters, figures.tps.mean / masters);
-    let consumed = figures.consume_tps / masters * factors.size as f64;
-    let (inward, outward) = (bodies, bodies * slaves / masters + consumed);
-    let shared =
-        broker_host_names(file).first() == file.hosts.first().map(|host| host.name.as_str()).as_ref();
-    let (inward, outward) = if shared { (inward + outward, inward + outward) } else { (inward, outward) };
+    let copies = Copies::on(file, &host.node);
+    let (each, each_tps) = (figures.payload_bytes / masters, figures.tps.mean / masters);
+    let (bodies, tps) = (each * copies.kept(), each_tps * copies.kept());
+    let consumed = figures.consume_tps / masters * factors.size as f64 * copies.masters;
+    let (inward, outward) = (each * (copies.masters + copies.taken), each * copies.given + consumed);
+    let shared = file.hosts.first().is_some_and(|first| first.name == host.node);
+    let (inward, outward) = if shared {
+        // What a slave takes from its master beside it goes over loopback too.
+        let all = inward + outward + each * copies.within;
+        (all, all)
+    } else {
+        (inward, outward)
+    };
     let term = |(en, zh): (&str, &str), expected: f64, found: f64| Term {
         name: both!("{en}", "{zh}"),
         expected,
@@ -69,6 +77,51 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
         term(("network out", "网络流出"), outward, host.net_out),
         term(("disk written", "磁盘写入"), bodies, host.disk_written),
     ]
+}
+
+/// Brokers of one machine, counted by the copies of a master's messages that they mean.
+struct Copies {
+    /// Masters, which get what is sent and give it to consumers.
+    masters: f64,
+    /// Slaves here of masters elsewhere.
+    taken: f64,
+    /// Slaves elsewhere of masters here.
+    given: f64,
+    /// Slaves here of masters here.
+    within: f64,
+}
+
+impl Copies {
+    fn on(file: &RunFile, node: &str) -> Self {
+        let is_here = |broker: &BrokerFile| broker.host.as_deref() == Some(node);
+        let brokers = &file.target.brokers;
+        let count = |slave_here: bool, master_here: bool| {
+            let slaves = brokers.iter().filter(|slave| slave.id > 0 && is_here(slave) == slave_here);
+            let of_masters = slaves.filter(|slave| {
+                let mut masters = brokers.iter().filter(|other| other.id == 0 && other.name == slave.name);
+                masters.any(is_here) == master_here
+            });
+            of_masters.count() as f64
+        };
+        let masters = brokers.iter().filter(|broker| broker.id == 0 && is_here(broker)).count() as f64;
+        if brokers.iter().any(is_here) {
+            return Self {
+                masters,
+                taken: count(true, false),
+                given: count(false, true),
+                within: count(true, true),
+            };
+        }
+        // Nobody knows which broker it is: one master with its share of the slaves.
+        let all = |of: fn(&BrokerFile) -> bool| brokers.iter().filter(|broker| of(broker)).count() as f64;
+        let given = all(|broker| broker.id > 0) / all(|broker| broker.id == 0).max(1.0);
+        Self { masters: 1.0, taken: 0.0, given, within: 0.0 }
+    }
+
+    /// Logs on the machine.
+    fn kept(&self) -> f64 {
+        self.masters + self.taken + self.within
+    }
 }
 
 /// Overhead of every copy of every message, and of the answers, of so many bytes per second.
@@ -119,20 +172,30 @@ fn alike(rates: &[f64]) -> bool {
 fn byte_ceiling(file: &RunFile, (bytes, sizes): (f64, Vec<u64>)) -> ByteCeiling {
     let (rate, count) = (numbers::bytes(bytes), sizes.len());
     let bits = numbers::short(bytes * 8.0 / 1e9);
-    let mut limits = file.hosts.iter().rev().filter_map(|host| host.roofline.as_ref());
-    let beside = limits.next().map_or_else(
-        || both!("no self-test to compare with", "没有自测数据可供比较"),
-        |limit| {
-            let (net, disk) = (numbers::bytes(limit.net_bytes), numbers::bytes(limit.disk_write_bytes));
-            both!("self-test: network {net}/s, disk {disk}/s", "自测：网络 {net}/s，磁盘 {disk}/s")
-        },
-    );
-    let (en, zh) = (beside.en, beside.zh);
+    let Text { en, zh } = limits_beside(file);
     let says = both!(
         "{count} sizes all reach {rate}/s ({bits} Gb/s) of bodies: a ceiling of bandwidth, not of messages; {en}",
         "{count} 种消息大小都停在 {rate}/s（{bits} Gb/s）：这是带宽上限，不是消息数上限；{zh}"
     );
     ByteCeiling { bytes, sizes, says }
+}
+
+/// What the machines of the brokers can do; those of the lab say nothing about them.
+fn limits_beside(file: &RunFile) -> Text {
+    let names = broker_host_names(file);
+    let of_broker = |host: &&HostFile| names.contains(&host.name.as_str());
+    let Some(host) = file.hosts.iter().find(of_broker) else {
+        return both!("no machine of a broker to compare with", "没有 Broker 主机数据可供比较");
+    };
+    let shared = file.hosts.first().is_some_and(|first| first.name == host.name);
+    let (net, disk) = (
+        if shared { loopback_bytes(host) } else { network_bytes(host) },
+        host.roofline.as_ref().map(|limit| limit.disk_write_bytes),
+    );
+    let known =
+        |bytes: Option<f64>| bytes.map_or_else(|| "?".to_owned(), |bytes| numbers::bytes(bytes) + "/s");
+    let (net, disk) = (known(net), known(disk));
+    both!("its limits: network {net}, disk {disk}", "硬件上限：网络 {net}，磁盘 {disk}")
 }
 
 #[cfg(test)]

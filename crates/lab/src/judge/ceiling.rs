@@ -3,7 +3,7 @@
 //! A ladder is a row of cells that differ in their load alone. Its ceiling is found when the last two steps gain less
 //! than 5 % each and their intervals say so, when the rate falls, or when latency has its knee: the 99th percentile
 //! is more than three times what it was at half the rate. A ladder that still climbs has no ceiling, whatever its
-//! last figure is.
+//! last figure is. What a step gains counts against the best before it: one that makes up for a dip gains nothing.
 
 use super::figures::Figures;
 use super::stats;
@@ -55,10 +55,10 @@ pub enum Ceiling {
 /// Judges a ladder, lowest load first.
 #[must_use]
 pub fn ceiling(steps: &[Step<'_>], seed: u64) -> Ceiling {
-    let [.., before, last] = steps else {
+    let [before @ .., last] = steps else {
         return undecided(steps.len());
     };
-    let gain = gain(before, last, seed);
+    let Some(gain) = gain(before, last, seed) else { return undecided(steps.len()) };
     if gain.mean >= GAIN_MIN && gain.low > 1.0 {
         let (value, load) = (numbers::change(gain.mean - 1.0), numbers::count(last.load));
         let why = both!(
@@ -74,8 +74,10 @@ pub fn ceiling(steps: &[Step<'_>], seed: u64) -> Ceiling {
     if steps.len() < 3 { undecided(steps.len()) } else { too_wide(&gain) }
 }
 
-fn gain(below: &Step<'_>, above: &Step<'_>, seed: u64) -> stats::Estimate {
-    stats::ratio(&below.figures.tps_seconds, &above.figures.tps_seconds, seed)
+/// The rate of a step over the best of those before it.
+fn gain(before: &[Step<'_>], step: &Step<'_>, seed: u64) -> Option<stats::Estimate> {
+    let best = before.get(highest(before).0)?;
+    Some(stats::ratio(&best.figures.tps_seconds, &step.figures.tps_seconds, seed))
 }
 
 /// The step with the highest rate, and the rate.
@@ -86,14 +88,14 @@ pub fn highest(steps: &[Step<'_>]) -> (usize, f64) {
 }
 
 fn flat(steps: &[Step<'_>], seed: u64) -> Option<Text> {
-    let [.., first, before, last] = steps else { return None };
-    let gains = [gain(first, before, seed), gain(before, last, seed)];
-    let percents = gains.map(|gain| numbers::change(gain.mean - 1.0));
-    let [one, other] = &percents;
-    let falls = gains[1].high < 1.0;
-    if falls {
+    let [first @ .., before, last] = steps else { return None };
+    let gains = [gain(first, before, seed)?, gain(first, last, seed)?];
+    let fall = gain(&steps[..steps.len() - 1], last, seed)?;
+    if fall.high < 1.0 {
+        let other = numbers::change(fall.mean - 1.0);
         return Some(both!("the rate falls at the last step ({other})", "最后一级 TPS 反而下降（{other}）"));
     }
+    let [one, other] = gains.map(|gain| numbers::change(gain.mean - 1.0));
     gains
         .iter()
         .all(|gain| gain.high < GAIN_MIN)

@@ -29,12 +29,29 @@ pub const EQUAL_RATE: &str = "equal-rate";
 /// Gain of a step below which more load gave no more.
 const GAIN_MIN: f64 = 1.05;
 
-/// Whether more load gives no more, by the rates of at least three steps of a ladder: the last one fell, or the last two
-/// gained next to nothing.
+/// Whether more load gives no more, by the rates of a ladder's steps: two after the best of those before gained next to
+/// nothing. Where one of them fell, the rate wanders and may have been low by chance, and it takes three.
 #[must_use]
 pub fn levels_off(rates: &[f64]) -> bool {
-    let [.., first, before, last] = rates else { return false };
-    last * GAIN_MIN < *before || (*before < first * GAIN_MIN && *last < before * GAIN_MIN)
+    let since_best = |count: usize| {
+        let (before, last) = rates.split_at_checked(rates.len().checked_sub(count)?)?;
+        let best = before.iter().copied().reduce(f64::max)?;
+        Some((best, last)).filter(|(best, last)| last.iter().all(|rate| *rate < best * GAIN_MIN))
+    };
+    let is_even = |(best, last): (f64, &[f64])| last.iter().all(|rate| rate * GAIN_MIN > best);
+    since_best(2).is_some_and(is_even) || since_best(3).is_some()
+}
+
+/// Share of the highest rate from which on a step belongs to the flat part of its ladder.
+const FLAT: f64 = 0.9;
+
+/// The ceiling of a ladder that levels off: the mean of its flat part. The highest of several steps alone is too high by its
+/// own luck, where the rate wanders by a tenth and more.
+#[must_use]
+pub fn flat_part(rates: &[f64]) -> f64 {
+    let best = rates.iter().copied().fold(0.0, f64::max);
+    let flat: Vec<f64> = rates.iter().copied().filter(|rate| *rate >= best * FLAT).collect();
+    mean(&flat)
 }
 
 /// A run with all its verdicts.

@@ -2,7 +2,7 @@
 
 use super::stats::{self, Estimate, mean};
 use super::validity::clock_is_good_enough;
-use crate::archive::{HostSecond, LoadSecond, RunFile, Window};
+use crate::archive::{HostSecond, LoadSecond, RunFile, Sparse, Window};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -120,11 +120,9 @@ pub fn histogram(windows: &[Window<'_>]) -> Option<Histogram<u64>> {
 
 /// What some seconds hold together; absent where that is nothing.
 #[must_use]
-pub fn merged<'a>(seconds: impl Iterator<Item = &'a (u64, Histogram<u64>)>) -> Option<Histogram<u64>> {
+pub fn merged<'a>(seconds: impl Iterator<Item = &'a (u64, Sparse)>) -> Option<Histogram<u64>> {
     let mut all = Histogram::new(3).expect("three digits are valid");
-    for (_, second) in seconds {
-        all.add(second).expect("it grows as needed");
-    }
+    seconds.for_each(|(_, second)| second.add_to(&mut all));
     (!all.is_empty()).then_some(all)
 }
 

@@ -2,9 +2,8 @@
 
 use crate::archive::{
     BrokerFile, BrokerSecond, Cell, Factors, HostFile, HostSecond, LoadSecond, Phase, Record, RecordedCell,
-    Repeat, Roofline, RunFile,
+    Repeat, Roofline, RunFile, Sparse,
 };
-use hdrhistogram::Histogram;
 
 /// When every made-up run begins.
 pub const START_MS: u64 = 1_760_000_000_000;
@@ -21,6 +20,7 @@ pub fn file() -> RunFile {
         disk_read_bytes: 1e9,
         disk_flushes: 8_000.0,
         disk_write_await_ms: 1.0,
+        disk_random_writes: 20_000.0,
         net_bytes: 125e6,
         net_round_trips: 30_000.0,
         lab_messages: 300_000.0,
@@ -166,13 +166,13 @@ fn load_second(factors: &Factors, at_ms: u64, sent: u64) -> LoadSecond {
     }
 }
 
-fn latencies(factors: &Factors, sent: u64) -> Histogram<u64> {
-    let mut histogram = Histogram::new_with_bounds(1, 60_000_000, 3).expect("constant bounds");
+fn latencies(factors: &Factors, sent: u64) -> Sparse {
+    let mut latencies = Sparse::default();
     let mean = mean_us(factors, sent);
     for (share, times) in [(0.5, 0.929), (0.49, 1.05), (0.009, 2.0), (0.001, 3.0)] {
-        histogram.record_n((mean * times) as u64, (sent as f64 * share) as u64).expect("within bounds");
+        latencies.record_n((mean * times) as u64, (sent as f64 * share) as u64);
     }
-    histogram
+    latencies
 }
 
 fn host_second(factors: &Factors, at_ms: u64, sent: u64) -> HostSecond {

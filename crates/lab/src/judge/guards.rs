@@ -17,8 +17,7 @@ pub use measured::{loopback_bytes, network_bytes};
 use super::figures::broker_host_names;
 use super::stats::mean;
 use super::{Text, both, numbers, validity};
-use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, TargetKind, Window};
-use hdrhistogram::Histogram;
+use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, Sparse, TargetKind, Window};
 use serde::{Deserialize, Serialize};
 
 /// Share of the processors from which on other programs are named.
@@ -163,15 +162,16 @@ impl Guard {
     }
 }
 
-/// Every guard of the machines that were observed, and of the load.
+/// Every guard of the brokers' machines that were observed, and of the load.
 #[must_use]
 pub fn guards(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
     let brokers = broker_host_names(file);
-    let is_java =
-        |host: &HostFile| file.target.kind == TargetKind::Rocketmq && brokers.contains(&host.name.as_str());
-    let machines = window.hosts.iter().filter(|(_, seconds)| !seconds.is_empty());
+    let is_java = file.target.kind == TargetKind::Rocketmq;
+    // Whether the lab's own machine had room is R0's to say.
+    let of_broker = |host: &HostFile| brokers.contains(&host.name.as_str());
+    let machines = window.hosts.iter().filter(|(host, seconds)| of_broker(host) && !seconds.is_empty());
     let mut all: Vec<Guard> =
-        machines.flat_map(|(host, seconds)| machine(host, seconds, (limits, is_java(host)))).collect();
+        machines.flat_map(|(host, seconds)| machine(host, seconds, (limits, is_java))).collect();
     if !window.load.is_empty() {
         all.extend(load(file, window, limits));
     }
@@ -301,7 +301,7 @@ fn rate(window: &Window<'_>, limits: &Limits) -> Option<Guard> {
 
 /// 99 of 100 of all latencies of the window; absent where there are none. Percentiles of seconds would hide any pause
 /// that is short enough.
-fn p99_of(seconds: &[(u64, Histogram<u64>)]) -> Option<f64> {
+fn p99_of(seconds: &[(u64, Sparse)]) -> Option<f64> {
     super::figures::merged(seconds.iter()).map(|all| all.value_at_quantile(0.99) as f64)
 }
 

@@ -5,11 +5,12 @@ use super::figures::histogram;
 use super::stats::mean;
 use super::validity::in_flight;
 use crate::archive::{Window, corrected};
+use hdrhistogram::Histogram;
 
-/// The 99th percentile of send latency, microseconds, had a closed loop gone on sending while it waited; `None` in an open
-/// loop, and where nobody answers.
+/// The send latencies, microseconds, had a closed loop gone on sending while it waited; `None` in an open loop, and where
+/// nobody answers.
 #[must_use]
-pub fn corrected_p99_us(windows: &[Window<'_>]) -> Option<u64> {
+pub fn without_omission(windows: &[Window<'_>]) -> Option<Histogram<u64>> {
     if windows.first()?.factors?.rate.is_some() {
         return None;
     }
@@ -18,7 +19,7 @@ pub fn corrected_p99_us(windows: &[Window<'_>]) -> Option<u64> {
     let seconds: usize = windows.iter().map(|window| window.load.len()).sum();
     // Requests, not messages: a batch has one latency.
     let per_second = seen.len() as f64 / seconds.max(1) as f64;
-    Some(corrected(&seen, count.round() as u32, per_second).value_at_quantile(0.99))
+    Some(corrected(&seen, count.round() as u32, per_second))
 }
 
 #[cfg(test)]
@@ -35,11 +36,11 @@ mod tests {
             for (_, second) in
                 record.cells[0].repeats.iter_mut().filter_map(|repeat| repeat.latency.get_mut(30))
             {
-                second.saturating_record_n(2_000_000, 10);
+                second.record_n(2_000_000, 10);
             }
             let windows = record.windows(&record.cells[0], "steady");
             let seen = histogram(&windows).expect("it has latencies").value_at_quantile(0.99);
-            (seen, corrected_p99_us(&windows))
+            (seen, without_omission(&windows).map(|all| all.value_at_quantile(0.99)))
         };
         let (seen, shown) = p99(fixture::factors(10));
         assert!(seen < 100_000 && shown.unwrap() > 1_000_000, "{seen} {shown:?}");

@@ -68,6 +68,13 @@ impl Soak {
 /// Where the readers had not caught up when the run ended.
 fn unread(cell: &RecordedCell) -> Option<Text> {
     let missing = cell.cell.checked.get("missing").copied().filter(|count| *count > 0)?;
+    if cell.cell.interrupted {
+        let count = numbers::count(missing as f64);
+        return Some(both!(
+            "{count} messages were not read yet when the run was ended early: whether any is lost is not known",
+            "运行提前结束时仍有 {count} 条消息未读完：无法判断是否丢失"
+        ));
+    }
     let rest = cell.cell.phases.iter().find(|phase| phase.name == "rest" && phase.met == Some(false))?;
     let (count, seconds) =
         (numbers::count(missing as f64), rest.to_ms.saturating_sub(rest.from_ms).div_ceil(1_000));

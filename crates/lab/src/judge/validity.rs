@@ -73,7 +73,7 @@ pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     let is_silent = |window: &Window<'_>| window.load.iter().all(|second| second.sent == 0);
     let silent = windows.iter().filter(|window| is_silent(window)).count();
     if silent == windows.len() {
-        return vec![both!("no message was acknowledged", "没有任何消息被确认")];
+        return vec![silence(windows)];
     }
     if silent > 0 {
         return vec![both!(
@@ -84,6 +84,18 @@ pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     let rules =
         [missing_seconds(windows), little(windows), unsteady(windows), busy(windows, file), late(windows)];
     rules.into_iter().flatten().chain(unobserved(windows, file)).collect()
+}
+
+/// Nothing was acknowledged, with what brokers said.
+fn silence(windows: &[Window<'_>]) -> Text {
+    let mut events = windows.iter().flat_map(|window| window.events);
+    match events.rfind(|event| ["flow-control", "no-answer"].contains(&event.kind.as_str())) {
+        None => both!("no message was acknowledged", "没有任何消息被确认"),
+        Some(event) => {
+            let why = &event.detail;
+            both!("no message was acknowledged: {why}", "没有任何消息被确认：{why}")
+        }
+    }
 }
 
 /// The machines that were not looked at all the time.

@@ -280,6 +280,8 @@ impl<W: Work> Service for Lane<W> {
         let stored = is_stored(command.code);
         if stored {
             self.work.stored(&command, out);
+        } else {
+            self.tally.refused_with(command.code, command.remark);
         }
         turn.answers.push((command.opaque, stored));
     }

@@ -130,12 +130,6 @@ impl Template {
         self.is_one_way
     }
 
-    /// Bytes at the end of a request that are its body.
-    #[must_use]
-    pub fn body_bytes(&self) -> usize {
-        self.body.len()
-    }
-
     /// Unique keys in one request.
     #[must_use]
     pub fn keys(&self) -> u16 {

@@ -232,6 +232,7 @@ fn a_quantity_counts_attempts() {
         let length = wire::frame::frame_length(&sent).unwrap().unwrap();
         let rest = sent.split_off(length);
         let head = Command::decode(&mut sent).unwrap().reply(response::TOPIC_NOT_EXIST);
+        let head = head.remark("no route of this topic\nat org.apache");
         let mut answer = Vec::new();
         head.write(&mut answer, b"");
         lane.frame(&mut turn, &peer, Command::decode(&mut answer).unwrap(), &mut out);
@@ -239,6 +240,9 @@ fn a_quantity_counts_attempts() {
     }
     lane.end(&mut turn, &peer, &mut out);
     assert_eq!(tally.snapshot(0).response_failed, 3);
+    let refusal = tally.take_refusal().unwrap();
+    assert_eq!(refusal.to_string(), "code 17: no route of this topic");
+    assert_eq!(tally.take_refusal(), None, "told once");
     assert!(lane.is_done() && out.is_empty(), "a topic that refuses everything ends the run too");
 }
 

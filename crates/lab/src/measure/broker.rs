@@ -90,7 +90,7 @@ pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond
     let get = |key| number(table, key);
     let mean = |key: &str| {
         let first = table.get(key).and_then(|text| text.split_whitespace().next());
-        first.and_then(|text| text.parse().ok()).unwrap_or_default()
+        first.and_then(|text| text.parse::<f64>().ok()).unwrap_or_default()
     };
     let unflushed = match (get("appended"), get("flushed")) {
         (Some(appended), Some(flushed)) => appended.saturating_sub(flushed),
@@ -106,7 +106,8 @@ pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond
     BrokerSecond {
         at_ms,
         put_tps: mean("putTps"),
-        get_tps: mean("getTransferredTps"),
+        // 4.x writes it with one r.
+        get_tps: mean("getTransferredTps").max(mean("getTransferedTps")),
         put_max_ms: get("pageCacheLockTimeMills").unwrap_or_default() as f64,
         dispatch_behind: get("dispatchBehindBytes").unwrap_or_default(),
         replica_behind: 0,

@@ -51,7 +51,8 @@ struct Mount {
 
 /// The file system of a path: that with the longest mount point above it.
 fn mount_of(path: &Path) -> Option<Mount> {
-    let path = path.canonicalize().ok()?;
+    // One that only its owner may enter is taken as it is written.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mounts = procfs::process::Process::myself().ok()?.mountinfo().ok()?;
     let above = mounts.into_iter().filter(|mount| path.starts_with(&mount.mount_point));
     let mount = above.max_by_key(|mount| mount.mount_point.as_os_str().len())?;

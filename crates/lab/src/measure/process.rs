@@ -69,6 +69,28 @@ pub fn listener_of(port: u16) -> Option<i32> {
     found.map(|process| process.pid())
 }
 
+/// The class that a Java broker is started by, in 4.x and 5.x.
+const JAVA_BROKER: &str = "org.apache.rocketmq.broker.BrokerStartup";
+
+/// The broker's process: the one that listens on `port`, and where its sockets are another user's, the only Java broker.
+#[must_use]
+pub fn process_of(port: u16) -> Option<i32> {
+    listener_of(port).or_else(java_broker)
+}
+
+/// The only Java broker of this machine: what a process was started with everybody may read.
+fn java_broker() -> Option<i32> {
+    let all = procfs::process::all_processes().ok()?.flatten();
+    only_broker(all.filter_map(|process| Some((process.pid(), process.cmdline().ok()?))))
+}
+
+/// The only Java broker among processes and the words they were started with; of two nobody knows which.
+pub(super) fn only_broker(processes: impl Iterator<Item = (i32, Vec<String>)>) -> Option<i32> {
+    let mut found = processes.filter(|(_, words)| words.iter().any(|word| word == JAVA_BROKER));
+    let (pid, _) = found.next()?;
+    found.next().is_none().then_some(pid)
+}
+
 /// Microseconds in which the quotas of the process's control groups and those above them stopped it.
 pub(super) fn throttled_us(pid: i32) -> u64 {
     let texts = cpu_groups(pid).filter_map(|group| std::fs::read_to_string(group.join("cpu.stat")).ok());

@@ -85,6 +85,26 @@ fn a_process_is_found_by_its_port() {
 }
 
 #[test]
+fn a_java_broker_of_another_user_is_found_by_what_it_was_started_with() {
+    let broker = ["java", "-Xmx8g", "org.apache.rocketmq.broker.BrokerStartup", "-c", "broker.conf"];
+    let name_server = ["java", "-Xmx4g", "org.apache.rocketmq.namesrv.NamesrvStartup"];
+    let found = |all: &[(i32, &[&str])]| {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        process::only_broker(all.iter().map(|(pid, started)| (*pid, words(started))))
+    };
+    assert_eq!(found(&[(7, &name_server), (8, &broker), (9, &[])]), Some(8));
+    assert_eq!(found(&[(8, &broker), (9, &broker)]), None, "nobody knows which of them");
+    assert_eq!(found(&[(7, &name_server)]), None);
+}
+
+#[test]
+fn stores_that_cannot_be_entered_are_on_the_disk_of_their_path() {
+    let place = tempfile::tempdir().unwrap();
+    let entered = device_of(place.path());
+    assert_eq!(device_of(&place.path().join("of/another/user")), entered);
+}
+
+#[test]
 fn machines_are_described() {
     let host = host("here", std::path::Path::new("/"), None);
     assert!(host.cores > 0 && host.memory_bytes > 0 && !host.kernel.is_empty(), "{host:?}");
@@ -126,6 +146,7 @@ fn java_and_vostok_tables_are_read() {
     let second = broker::read(&java, 9);
     assert_eq!((second.put_tps, second.get_tps, second.put_max_ms), (1234.5, 0.0, 3.0));
     assert_eq!((second.flush_behind, second.dispatch_behind, second.send_queue), (1536, 77, 5));
+    assert_eq!(broker::read(&table(&[("getTransferedTps", "77.5 70.0 60.0")]), 9).get_tps, 77.5, "4.x");
     let vostok = table(&[("appended", "5000"), ("flushed", "4000")]);
     assert_eq!(broker::read(&vostok, 9).flush_behind, 1000);
     let refusing = table(&[("refusedBehind", "5"), ("refusedDiskFull", "2"), ("refusedOther", "0")]);

@@ -1,12 +1,10 @@
 //! Chapters 2 and 11: what was tested with what, and how to do it again.
 
+use super::defaults::{changed, release};
 use super::words::words;
-use crate::archive::{HostFile, Roofline, RunFile};
-use crate::judge::numbers;
+use crate::archive::{BrokerFile, HostFile, Roofline, RunFile};
+use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
-
-/// Settings shown before the rest is folded.
-const SETTINGS_OPEN: usize = 12;
 
 /// Copies what stands before the button; also where a page opened from a file may not use the clipboard.
 const COPY: &str =
@@ -66,11 +64,12 @@ fn rooflines(hosts: &[HostFile]) -> Markup {
         table {
             caption { (words("What the machine alone can do (self-test)", "硬件上限（自测）")) }
             tr { th { (words("machine", "主机")) } th { (words("disk write", "磁盘写")) } th { (words("disk read", "磁盘读")) } th { (words("flushes", "flush")) }
-                th { (words("idle write", "空闲写时延")) } th { (words("network", "网络")) } th { (words("round trips", "往返")) }
+                th { (words("idle write", "空闲写时延")) } th { (words("scattered writes", "随机写")) } th { (words("loopback", "本机回环")) } th { (words("round trips", "往返")) }
                 th { (words("lab, one core", "压测端单核")) } th { "CRC32" } }
             @for (name, limit) in known {
                 tr { td { (name) } td { (numbers::bytes(limit.disk_write_bytes)) "/s" } td { (numbers::bytes(limit.disk_read_bytes)) "/s" }
                     td { (numbers::count(limit.disk_flushes)) "/s" } td { (numbers::short(limit.disk_write_await_ms)) " ms" }
+                    td { @if limit.disk_random_writes > 0.0 { (numbers::count(limit.disk_random_writes)) " IOPS" } @else { "–" } }
                     td { (numbers::bytes(limit.net_bytes)) "/s" } td { (numbers::count(limit.net_round_trips)) "/s" }
                     td { (numbers::rate(limit.lab_messages)) } td { (numbers::bytes(limit.cpu_crc_bytes)) "/s" } }
             }
@@ -78,17 +77,53 @@ fn rooflines(hosts: &[HostFile]) -> Markup {
     }
 }
 
+/// What differs from the defaults, and everything folded.
 fn settings(file: &RunFile) -> Markup {
+    let release = release(file);
     html! {
-        @for broker in &file.target.brokers {
-            @if !broker.settings.is_empty() {
-                details open[broker.settings.len() <= SETTINGS_OPEN] {
-                    summary { (words("settings of", "配置：")) " " (broker.name) " (" (broker.settings.len()) ")" }
-                    table { @for (key, value) in &broker.settings { tr { td { code { (key) } } td { code { (value) } } } } }
+        @for broker in file.target.brokers.iter().filter(|broker| !broker.settings.is_empty()) {
+            @let found = changed(file, broker);
+            @if found.is_empty() {
+                p { (broker.name) " #" (broker.id) ": " (words("settings are the defaults of ", "配置均为默认值，")) (release) }
+            } @else {
+                p { b { (broker.name) " #" (broker.id) ": " (words("settings that are not the defaults of ", "与默认值不同的配置，默认值取自 ")) (release) } }
+                table {
+                    tr { th { (words("setting", "配置项")) } th { (words("value", "值")) } th { (words("default", "默认值")) } }
+                    @for setting in &found {
+                        tr { td { code { (setting.key) } } td { code { (setting.value) } }
+                            td { @match &setting.default { Some(default) => code { (default) }, None => "–" } } }
+                    }
                 }
+            }
+            details {
+                summary { (words("all settings of", "全部配置：")) " " (broker.name) " #" (broker.id) " (" (broker.settings.len()) ")" }
+                table { @for (key, value) in &broker.settings { tr { td { code { (key) } } td { code { (value) } } } } }
             }
         }
     }
+}
+
+/// The same for Markdown: a line for each broker that told its settings.
+#[must_use]
+pub fn settings_lines(file: &RunFile) -> Vec<Text> {
+    let release = release(file);
+    let told = file.target.brokers.iter().filter(|broker| !broker.settings.is_empty());
+    let line = |broker: &BrokerFile| {
+        let name = format!("{} #{}", broker.name, broker.id);
+        let found: Vec<String> = changed(file, broker)
+            .iter()
+            .map(|setting| format!("{}={}", setting.key, setting.value))
+            .collect();
+        if found.is_empty() {
+            return both!(
+                "{name}: settings are the defaults of {release}",
+                "{name}：配置均为 {release} 默认值"
+            );
+        }
+        let found = found.join(", ");
+        both!("{name}: not the defaults of {release}: {found}", "{name}：与 {release} 默认值不同：{found}")
+    };
+    told.map(line).collect()
 }
 
 /// A link to a file of the run.

@@ -45,12 +45,15 @@ fn legend(names: &[Text]) -> Markup {
     }
 }
 
-/// Links to data files beside the report.
+/// Links to data files beside the report; what stands for many files is named alone.
 #[must_use]
 pub fn sources(files: &[String]) -> Markup {
     html! {
         span.from {
-            @for file in files { a href=(file) { (file) } " " }
+            @for file in files {
+                @if file.contains('*') { (file) } @else { a href=(file) { (file) } }
+                " "
+            }
         }
     }
 }

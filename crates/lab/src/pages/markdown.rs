@@ -30,6 +30,9 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
             plain(&host.kernel)
         );
     }
+    for says in environment::settings_lines(file) {
+        let _ = writeln!(text, "- {}", plain(says.get(language)));
+    }
     heading(&mut text, both!("Cells", "用例"));
     rows(&mut text, &table::SEED_COLUMNS.map(str::to_owned));
     rows(&mut text, &table::SEED_COLUMNS.map(|_| "---".to_owned()));

@@ -157,6 +157,7 @@ fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
             summary {
                 code { (cell.name) } " " (headline)
                 @if case.judged.figures().is_none() { span.bad { (no_figures(case)) } }
+                @if cell.interrupted { " " span.bad { (says(&ended_early())) } }
             }
             @match &case.judged.outcome {
                 Ok(figures) => (figures_table(figures)),
@@ -168,9 +169,15 @@ fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
                 p { b { "R10 " } span class=(if is_bad { "bad" } else { "" }) { (says(&soak.says())) } }
             }
             @if case.judged.figures().is_some() { (guard_lines(case)) (Timeline::of_cell(run.record, case.judged.cell).essentials()) }
-            p.from { a href={ "cells/" (cell.name) "/cell.json" } { "cells/" (cell.name) "/" } }
+            p.from { a href={ "cells/" (cell.name) "/" } { "cells/" (cell.name) "/" } }
         }
     }
+}
+
+/// What is said of a cell whose only repeat was ended early.
+#[must_use]
+pub(super) fn ended_early() -> Text {
+    both!("ended early", "提前结束")
 }
 
 fn guard_lines(case: &Case<'_>) -> Markup {

@@ -3,7 +3,7 @@
 //! Sizes are bytes, times milliseconds, network megabytes per second, iowait percent. An invalid cell has its reasons
 //! in `note` and no figures.
 
-use super::environment;
+use super::{environment, matrix};
 use crate::archive::FLUSH;
 use crate::judge::backlog::{Stage, phase_name};
 use crate::judge::conclusion::{Case, Conclusion};
@@ -210,7 +210,7 @@ fn between(language: Language) -> &'static str {
     if language == Language::Zh { "；" } else { "; " }
 }
 
-/// What is worth a remark: fluctuation, and guards that broke.
+/// What is worth a remark: that it was ended early, lost messages, fluctuation, and guards that broke.
 fn note(case: &Case<'_>, language: Language) -> String {
     let unsteady = case
         .stability
@@ -224,5 +224,7 @@ fn note(case: &Case<'_>, language: Language) -> String {
         .iter()
         .flat_map(|soak| soak.broken.iter().chain(&soak.undecided))
         .map(|text| text.get(language));
-    lost.chain(unsteady).chain(broken).collect::<Vec<_>>().join(between(language))
+    let early = case.judged.cell.cell.interrupted.then(matrix::ended_early);
+    let early = early.iter().map(|text| text.get(language));
+    early.chain(lost).chain(unsteady).chain(broken).collect::<Vec<_>>().join(between(language))
 }

@@ -196,6 +196,47 @@ fn every_machine_of_a_broker_is_drawn() {
 }
 
 #[test]
+fn a_cell_that_was_ended_early_is_called_so() {
+    let mut record = record();
+    record.cells[0].cell.interrupted = true;
+    let run = Conclusion::new(&record, &Limits::default());
+    let page = super::html::report(&run, Additions::default(), Language::En);
+    assert!(page.contains("ended early") && page.contains("提前结束"));
+    assert!(super::table::rows(&run, Language::En)[0].iter().any(|value| value.starts_with("ended early")));
+}
+
+#[test]
+fn settings_that_are_no_defaults_are_told() {
+    let mut record = record();
+    let settings = &mut record.file.target.brokers[0].settings;
+    settings.insert("flushDiskType".to_owned(), "SYNC_FLUSH".to_owned());
+    settings.insert("deleteWhen".to_owned(), "04".to_owned());
+    let run = Conclusion::new(&record, &Limits::default());
+    let page = super::html::report(&run, Additions::default(), Language::En);
+    assert!(page.contains(
+        "<td><code>flushDiskType</code></td><td><code>SYNC_FLUSH</code></td><td><code>ASYNC_FLUSH"
+    ));
+    assert!(
+        !page.contains("<td><code>deleteWhen</code></td><td><code>04</code></td><td>"),
+        "it is the default"
+    );
+    let text = super::markdown::markdown(&run, Language::En);
+    assert!(
+        text.contains(r"broker-a \#0: not the defaults of RocketMQ 5.5.0: flushDiskType=SYNC\_FLUSH"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_run_without_figures_says_why() {
+    let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
+    fixture::each_second(&mut record, |_, second| second.sent = 0);
+    let lines = super::verdict::lines(&Conclusion::new(&record, &Limits::default()));
+    let (_, why) = lines.iter().find(|(name, _)| name.en == "Invalid").expect("it is told");
+    assert!(why.en.starts_with("no message was acknowledged (cell 001"), "{}", why.en);
+}
+
+#[test]
 fn a_probe_is_called_one() {
     let mut record = record();
     let probe = &mut record.cells[0].cell.factors.more;
@@ -207,8 +248,23 @@ fn a_probe_is_called_one() {
     assert!(
         lines
             .iter()
-            .any(|(_, text)| text.en.starts_with("4 of 5 finished cells") && text.en.contains("1 probes"))
+            .any(|(_, text)| text.en.starts_with("4 of 5 measured cells") && text.en.contains("1 probes"))
     );
+}
+
+#[test]
+fn a_ceiling_is_not_below_the_rate_that_is_safe() {
+    let said = |open: f64| {
+        let closed = [(60, 9_900.0), (120, 10_000.0), (240, 10_050.0)];
+        let mut cells: Vec<(Factors, f64)> =
+            closed.map(|(threads, tps)| (fixture::factors(threads), tps)).into();
+        cells.push((Factors { rate: Some(open), ..fixture::factors(10_000) }, open));
+        let record = fixture::record(&cells);
+        let lines = super::verdict::lines(&Conclusion::new(&record, &Limits::default()));
+        lines.into_iter().find(|(name, _)| name.en == "Ceiling").expect("it is told").1.en
+    };
+    assert!(said(9_000.0).starts_with("10,0"), "{}", said(9_000.0));
+    assert!(said(12_000.0).contains(" msg/s at least, in an open loop; closed loops reached 10,0"));
 }
 
 #[test]
@@ -249,7 +305,8 @@ fn markdown_has_the_verdict_and_how_to_repeat_it() {
         "| case | disk |",
         "vostok lab matrix --threads 1,10",
         "修正后",
-        "001-w1-s1024-q8：p99",
+        "001-w1-s1024-q8：p99 ",
+        "；p99.9 ",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }

@@ -5,6 +5,9 @@ use crate::judge::conclusion::{Conclusion, SUSTAINED_SECONDS};
 use crate::judge::figures::broker_host_names;
 use crate::judge::{Text, both, numbers};
 
+/// How much more than the ceiling of closed loops an open loop carries for it to be told.
+const MORE: f64 = 1.02;
+
 /// A name and what is said about it.
 #[must_use]
 pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
@@ -21,6 +24,7 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
         lines.push((both!("Bottleneck", "瓶颈"), says));
     }
     lines.push((both!("Next guard", "下一个护栏"), next(run)));
+    lines.extend(invalid(run).map(|why| (both!("Invalid", "无效"), why)));
     lines.extend(not_looked_at(run).map(|text| (both!("Not looked at", "未观察"), text)));
     let others = run.byte_ceilings.iter().map(|ceiling| (both!("Bandwidth", "带宽"), ceiling.says.clone()));
     lines.extend(others);
@@ -70,7 +74,17 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
     let text = match run.main_ladder().map(|ladder| &ladder.ceiling) {
         Some(Ceiling::Found { tps, why, .. }) => {
             let (rate, en, zh) = (numbers::rate(*tps), &why.en, &why.zh);
-            both!("{rate}: {en}", "{rate}：{zh}")
+            match run.safe.as_ref().map(|safe| safe.tps.mean).filter(|safe| *safe > tps * MORE) {
+                None => both!("{rate}: {en}", "{rate}：{zh}"),
+                // With more in flight than the steps of the ladder had.
+                Some(safe) => {
+                    let most = numbers::rate(safe);
+                    both!(
+                        "{most} at least, in an open loop; closed loops reached {rate}: {en}",
+                        "至少 {most}（开环）；闭环达到 {rate}：{zh}"
+                    )
+                }
+            }
         }
         Some(Ceiling::NotSaturated { why, .. } | Ceiling::Undecided { why }) => why.clone(),
         None => both!("not looked for: no cells differ in their load alone", "未测：没有仅负载不同的用例"),
@@ -101,6 +115,16 @@ fn next(run: &Conclusion<'_>) -> Text {
     let (en, zh) = (&guard.reading.en, &guard.reading.zh);
     let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
     both!("{en}{node}: {room} of the limit is left", "{zh}{node}：余量 {room}")
+}
+
+/// Why there are no figures at all: what speaks against the first cell.
+fn invalid(run: &Conclusion<'_>) -> Option<Text> {
+    let mut cells = run.cells.iter().filter(|_| run.top.is_none());
+    cells.find_map(|case| {
+        let why = case.judged.outcome.as_ref().err()?.first()?;
+        let (en, zh, cell) = (&why.en, &why.zh, &case.judged.cell.cell.name);
+        Some(both!("{en} (cell {cell})", "{zh}（用例 {cell}）"))
+    })
 }
 
 /// What nobody could see at the safe rate, else at the highest: it is not known to hold.
@@ -141,8 +165,8 @@ fn confidence(run: &Conclusion<'_>) -> Text {
         _ => (format!(" and {probes} probes"), format!("，另有 {probes} 个试探")),
     };
     both!(
-        "{valid} of {all} finished cells are valid ({planned} planned{probed}), {repeats} repeats each; CI95 of the highest rate \
+        "{valid} of {all} measured cells are valid ({planned} planned{probed}), {repeats} repeats each; CI95 of the highest rate \
          ± {spread}; clocks agree within {skew}",
-        "{all} 个已完成用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次；最高 TPS 的 CI95 为 ± {spread}；时钟偏差不超过 {skew}"
+        "{all} 个已测用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次；最高 TPS 的 CI95 为 ± {spread}；时钟偏差不超过 {skew}"
     )
 }

@@ -37,6 +37,8 @@ pub struct Basis {
     pub safe_tps: f64,
     /// Bytes stored for each message beside its body.
     pub stored_beside: f64,
+    /// Groups that read along and slaves of each master while it was measured; absent for a rate that was named.
+    pub beside: Option<(u32, u32)>,
     /// Where it comes from.
     pub source: Text,
 }
@@ -69,7 +71,7 @@ impl Basis {
             "safe rate of one master: {rate} at {size} bytes, as named by --safe-tps (not measured here)",
             "单主安全 TPS：{rate}（{size} 字节），由 --safe-tps 指定（非实测）"
         );
-        Self { safe_tps, stored_beside: STORED_BESIDE, source }
+        Self { safe_tps, stored_beside: STORED_BESIDE, beside: None, source }
     }
 
     /// The safe cell of a run whose size is nearest; larger messages than measured are planned by their bytes.
@@ -108,7 +110,9 @@ impl Basis {
             "safe rate of one master: {rate} at {from} bytes (run {id}, cell {cell}, lower end of CI95); at {size} bytes {planned}",
             "单主安全 TPS：{from} 字节时 {rate}（运行 {id}，用例 {cell}，CI95 下限）；{size} 字节时 {planned}"
         );
-        Some(Self { safe_tps: scaled, stored_beside, source })
+        let slaves = run.record.file.target.brokers.iter().filter(|broker| broker.id > 0).count();
+        let beside = Some((case.factors().groups, (slaves as f64 / masters) as u32));
+        Some(Self { safe_tps: scaled, stored_beside, beside, source })
     }
 }
 
@@ -116,6 +120,7 @@ impl Basis {
 #[must_use]
 pub fn plan(target: &Target, basis: &Basis) -> Plan {
     let mut steps = vec![basis.source.clone()];
+    steps.extend(less_than_wanted(target, basis));
     let (peak, size) = (target.peak.0 * (1.0 + target.growth), target.size.0);
     let by_rate = (peak / (basis.safe_tps * PLANNED)).ceil().max(1.0);
     steps.push(by_rate_step(target, basis, by_rate));
@@ -141,6 +146,20 @@ pub fn plan(target: &Target, basis: &Basis) -> Plan {
         "NameServer = {survive} + 1，至少 2 = {name_servers}；Controller = {controllers}，仅自动切换需要；生成的配置文件不含自动切换"
     ));
     Plan { masters, slaves, name_servers, controllers, disk_bytes, send_bytes, steps }
+}
+
+/// What the measured master did not do beside, so that its rate is too high for the plan.
+fn less_than_wanted(target: &Target, basis: &Basis) -> Option<Text> {
+    let (groups, slaves) = basis.beside?;
+    let (wanted, copies) = (target.groups, target.survive);
+    (groups < wanted || slaves < copies).then(|| {
+        both!(
+            "careful: that rate was measured with {groups} groups and {slaves} slaves, wanted are {wanted} and {copies}: what \
+             they read costs processor and disk, so measure again with them (--groups {wanted})",
+            "注意：该 TPS 在 {groups} 个消费组、{slaves} 个从节点下测得，目标为 {wanted} 与 {copies}：其读取会占用 CPU 与磁盘，\
+             请按目标重新测量（--groups {wanted}）"
+        )
+    })
 }
 
 fn by_rate_step(target: &Target, basis: &Basis, by_rate: f64) -> Text {

@@ -42,6 +42,23 @@ fn a_run_is_the_basis() {
 }
 
 #[test]
+fn a_rate_without_the_readers_that_are_wanted_is_called_too_high() {
+    let said = |groups: u32, survive: u32| {
+        let factors = crate::archive::Factors { groups: 1, ..fixture::factors(60) };
+        let record = fixture::record(&[(factors, 30_000.0)]);
+        let run = Conclusion::new(&record, &Limits::default());
+        let basis = Basis::measured(&run, 1_024.0).expect("it is safe");
+        let target = Target { groups, survive, ..target(10_000.0, 10_000.0) };
+        plan(&target, &basis).steps[1].en.clone()
+    };
+    assert!(said(3, 0).starts_with("careful: that rate was measured with 1 groups and 0 slaves"));
+    assert!(said(1, 1).starts_with("careful"));
+    assert!(said(1, 0).starts_with("by rate"), "{}", said(1, 0));
+    let named = plan(&target(10_000.0, 10_000.0), &Basis::named(70_000.0, 500.0));
+    assert!(named.steps[1].en.starts_with("by rate"), "nobody knows");
+}
+
+#[test]
 fn a_search_is_planned_by_what_it_confirmed() {
     let cell = |threads, rate, purpose: &str, tps| {
         let mut factors = crate::archive::Factors { rate, ..fixture::factors(threads) };

@@ -1,6 +1,6 @@
 //! The running counts of a tool: added to by the connections, read by the printer.
 
-use super::{Latency, Snapshot};
+use super::{Latency, Refusal, Snapshot};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -19,6 +19,8 @@ pub struct Tally {
     late: Mutex<Latency>,
     /// Counts at the end of the warm-up.
     from: Mutex<Option<Snapshot>>,
+    /// The first refusal since this was asked last.
+    refusal: Mutex<Option<Refusal>>,
 }
 
 impl Tally {
@@ -88,6 +90,17 @@ impl Tally {
     /// Counts requests answered with an error code.
     pub fn refused(&self, count: u64) {
         self.response_failed.fetch_add(count, Relaxed);
+    }
+
+    /// Notes why a request was refused; of several the first.
+    pub fn refused_with(&self, code: i32, remark: Option<&str>) {
+        let mut first = self.refusal.lock().expect("nothing panics while it is held");
+        first.get_or_insert_with(|| Refusal::new(code, remark));
+    }
+
+    /// Why the first of the requests was refused that were since this was asked last.
+    pub fn take_refusal(&self) -> Option<Refusal> {
+        self.refusal.lock().expect("nothing panics while it is held").take()
     }
 
     /// The counts at this moment; `at_ms` is the reader's clock.

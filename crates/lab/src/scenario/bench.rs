@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, Machine, asked_of};
 use super::progress::Progress;
-use super::record::{Stage, epoch_ms, record};
+use super::record::{Recorded, Stage, epoch_ms, record};
 use super::resume::{begin_or_resume, held};
 use super::settings::{put_back, try_all};
 use crate::Error;
@@ -10,17 +10,12 @@ use crate::agent::{Asked, Link};
 use crate::archive::{
     Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, Slo, TargetKind, plain,
 };
-use crate::command::Scene;
+use crate::command::{Scene, without_secrets};
 use crate::generator::Workload;
 use crate::measure::{Collector, HostProbe, cores_allowed, device_of};
 use crate::selftest;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tokio::sync::watch;
-
-/// Bytes and time of the self-test before a run.
-const SELFTEST_BYTES: u64 = 256 << 20;
-const SELFTEST_TIME: Duration = Duration::from_secs(1);
 
 /// A run in progress.
 pub struct Bench {
@@ -83,15 +78,15 @@ impl Bench {
     ) -> Result<Self, Error> {
         let machines = u32::try_from(scene.load_agents.len() + 1).unwrap_or(u32::MAX);
         cells.iter().try_for_each(|cell| plan.workload(cell).check_over(machines))?;
-        let mut cluster = Cluster::look(&scene.namesrv, scene.name.as_deref(), scene.pid).await?;
+        let mut cluster = Cluster::look(scene).await?;
         let root = root_of(scene, scenario);
         if !scene.no_selftest && !root.join("run.json").exists() {
-            cluster.host.roofline = Some(roofline(&cluster.store).await?);
+            cluster.host.roofline = roofline(&cluster.store).await;
         }
         let (hosts, watched, clock_skew_us) = hosts(&mut cluster, scene).await?;
         let run = RunFile {
             scenario: scenario.to_owned(),
-            command_line: std::env::args().collect(),
+            command_line: without_secrets(std::env::args()),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             lab_threads: scene.cores,
             // The busiest machine is judged, which may be another one.
@@ -270,25 +265,34 @@ impl Bench {
     async fn cell(&self, number: u32, factors: &Factors, plan: &impl Plan) -> Result<bool, Error> {
         let directory = self.archive.cell(number, factors);
         let new = Cell { number, name: directory.name(), factors: factors.clone(), ..Cell::default() };
-        let mut cell = directory.read_partial()?.unwrap_or(new);
+        let mut cell = directory.read_partial()?.map_or(new, Cell::to_go_on);
         let workload = plan.workload(factors);
         let repeats = plan.repeats(factors).unwrap_or(self.run.repeats);
         plan.prepare(&self.cluster, factors).await?;
         while cell.repeats < repeats {
+            if self.is_interrupted() {
+                return Ok(false);
+            }
             let repeat = cell.repeats + 1;
             self.progress.doing(&format!("{} {repeat}/{repeats}", cell.name));
             let place = directory.repeat(repeat);
-            let recorded = record(self, &place, repeat, &workload, &plan.stages(factors)).await?;
-            if !recorded.whole || self.is_interrupted() {
-                return Ok(false);
+            let Recorded { phases, checked, ended } =
+                record(self, &place, repeat, &workload, &plan.stages(factors)).await?;
+            cell.interrupted = !matches!(ended, Ok(true));
+            // A part of a repeat is of use alone: among others it would be judged as one of them.
+            if cell.interrupted && (repeats > 1 || phases.is_empty()) {
+                return ended;
             }
-            cell.phases.extend(recorded.phases);
-            for (name, count) in recorded.checked {
+            cell.phases.extend(phases);
+            for (name, count) in checked {
                 *cell.checked.entry(name).or_default() += count;
             }
             cell.repeats = repeat;
             directory.save_partial(&cell)?;
             self.progress.line(&told(&cell, repeat, &place.load()?));
+            if cell.interrupted {
+                return ended;
+            }
         }
         directory.finish(&cell)?;
         Ok(true)
@@ -341,7 +345,9 @@ impl Bench {
             self.archive.save(&self.run)?;
             self.progress.line(&format!("finished: vostok lab report {root}"));
         } else {
-            self.progress.line(&format!("{left} cells are left; the same command with --out {root} goes on"));
+            self.progress.line(&format!(
+                "{left} cells are left; the same command with --out {root} goes on, vostok lab report {root} shows what is there"
+            ));
         }
         self.progress.end();
         self.cluster.client.shutdown();
@@ -365,8 +371,13 @@ pub(super) async fn hosts(
         let found = plain(&link.hello.host.name);
         let is_watched_here = found == hosts[0].name && Machine::of(address).await.is_here();
         let name = if is_watched_here { found } else { own_name(&hosts, &found, address) };
-        for broker in brokers {
-            cluster.target.brokers[broker].host = Some(name.clone());
+        for broker in &brokers {
+            cluster.target.brokers[*broker].host = Some(name.clone());
+        }
+        if !brokers.is_empty() && !link.hello.has_process {
+            println!(
+                "the agent on {name} does not see the broker's process: start it as the broker's user, or with --pid"
+            );
         }
         if !is_watched_here {
             hosts.push(HostFile { name: name.clone(), ..link.hello.host });
@@ -391,12 +402,17 @@ fn root_of(scene: &Scene, scenario: &str) -> PathBuf {
     scene.out.clone().unwrap_or_else(named)
 }
 
-/// What the machine alone can do. It blocks, so it has a thread.
-async fn roofline(store: &Path) -> Result<Roofline, Error> {
-    let store = store.to_owned();
-    let measured =
-        tokio::task::spawn_blocking(move || selftest::measure(&store, SELFTEST_BYTES, SELFTEST_TIME));
-    measured.await.map_err(|panic| Error::Broken(panic.to_string()))?
+/// What the machine alone can do; nothing where it cannot be measured, as on a disk that is another user's. It blocks, so it
+/// has a thread.
+pub(super) async fn roofline(store: &Path) -> Option<Roofline> {
+    let place = store.to_owned();
+    let why = match tokio::task::spawn_blocking(move || selftest::short(&place)).await {
+        Ok(Ok(roofline)) => return Some(roofline),
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => panic.to_string(),
+    };
+    println!("no self-test, so nobody knows how far from this machine's limits the run is: {why}");
+    None
 }
 
 fn seconds_of(plan: &impl Plan, cell: &Factors, repeats: u32) -> u64 {

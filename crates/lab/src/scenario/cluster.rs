@@ -3,11 +3,15 @@
 use crate::Error;
 use crate::agent::Asked;
 use crate::archive::{BrokerFile, HostFile, Target, TargetKind, plain};
-use crate::measure::{self, listener_of};
+use crate::command::Scene;
+use crate::generator::Access;
+use crate::measure::{self, process_of};
 use client::{Client, Config};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use wire::body::ClusterInfo;
 
 /// How often, and how long between, brokers of a cluster that is just starting are looked for.
 const LOOKS: (u32, Duration) = (100, Duration::from_millis(200));
@@ -27,14 +31,16 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Asks a cluster what it is; `pid` names the broker's process where it cannot be found by its port.
+    /// Asks the cluster of a scene what it is.
     ///
     /// # Errors
     /// No name server answers, or no broker is registered.
-    pub async fn look(namesrv: &str, name: Option<&str>, pid: Option<i32>) -> Result<Self, Error> {
-        let client = Client::start(Config::new(namesrv))?;
-        let mut brokers = registered(&client).await?;
-        let mut target = Target { namesrv: namesrv.to_owned(), ..Target::default() };
+    pub async fn look(scene: &Scene) -> Result<Self, Error> {
+        let Scene { namesrv, name, pid, .. } = scene;
+        let credentials = scene.access().as_ref().map(Access::credentials);
+        let client = Client::start(Config { credentials, ..Config::new(namesrv) })?;
+        let mut brokers = registered(&client, scene.cluster.as_deref()).await?;
+        let mut target = Target { namesrv: namesrv.clone(), ..Target::default() };
         for broker in &mut brokers {
             broker.settings = client.broker_config(&broker.address).await.unwrap_or_default();
         }
@@ -47,18 +53,19 @@ impl Cluster {
             }
             _ => {}
         }
-        target.name = name.map_or_else(|| own_name(&target), str::to_owned);
-        let local = brokers.iter().position(|broker| broker.id == 0 && is_here(&broker.address));
+        target.name = name.clone().unwrap_or_else(|| own_name(&target));
+        let hostname = plain(&measure::hostname());
+        for broker in &mut brokers {
+            let is_here = Machine::of(&broker.address).await.is_here();
+            broker.host = is_here.then(|| hostname.clone());
+        }
+        let local = brokers.iter().position(|broker| broker.id == 0 && broker.host.is_some());
         let pid = pid.or_else(|| {
             let port = brokers[local?].address.rsplit_once(':')?.1.parse().ok()?;
-            listener_of(port)
+            process_of(port)
         });
-        let hostname = plain(&measure::hostname());
         let store = local.and_then(|index| store_of(&brokers[index]));
         let store = store.unwrap_or_else(|| std::env::current_dir().unwrap_or_else(|_| "/".into()));
-        for broker in brokers.iter_mut().filter(|broker| is_here(&broker.address)) {
-            broker.host = Some(hostname.clone());
-        }
         target.brokers = brokers;
         let host = measure::host(&hostname, &store, pid);
         Ok(Self { client, target, host, pid, store })
@@ -71,27 +78,40 @@ impl Cluster {
     }
 }
 
-async fn registered(client: &Client) -> Result<Vec<BrokerFile>, Error> {
+async fn registered(client: &Client, cluster: Option<&str>) -> Result<Vec<BrokerFile>, Error> {
     for look in 0..LOOKS.0 {
         if look > 0 {
             tokio::time::sleep(LOOKS.1).await;
         }
-        let groups = client.cluster_info().await?.broker_addr_table;
-        let all = groups.into_iter().flat_map(|(name, group)| {
-            let broker = move |(id, address): (i64, String)| BrokerFile {
-                name: name.clone(),
-                id: id.max(0).unsigned_abs(),
-                address,
-                ..BrokerFile::default()
-            };
-            group.broker_addrs.into_iter().map(broker).collect::<Vec<_>>()
-        });
-        let all: Vec<_> = all.collect();
+        let all = brokers_of(client.cluster_info().await?, cluster)?;
         if !all.is_empty() {
             return Ok(all);
         }
     }
-    Err(Error::Broken("no broker is registered with the name server; start one first".to_owned()))
+    let of = cluster.map(|name| format!(" of the cluster {name}")).unwrap_or_default();
+    Err(Error::Broken(format!("no broker{of} is registered with the name server; start one first")))
+}
+
+/// The brokers of a cluster, which has to be named where there are several: nobody wants load on another one.
+pub(super) fn brokers_of(info: ClusterInfo, cluster: Option<&str>) -> Result<Vec<BrokerFile>, Error> {
+    let groups = info.broker_addr_table;
+    let clusters: BTreeSet<&str> = groups.values().map(|group| group.cluster.as_str()).collect();
+    if cluster.is_none() && clusters.len() > 1 {
+        let names = clusters.into_iter().collect::<Vec<_>>().join(", ");
+        let why = format!("the name servers know several, expected one of {names}");
+        return Err(Error::Flag { flag: "--cluster", why });
+    }
+    let wanted = groups.into_iter().filter(|(_, group)| cluster.is_none_or(|name| group.cluster == name));
+    let brokers = wanted.flat_map(|(name, group)| {
+        let broker = move |(id, address): (i64, String)| BrokerFile {
+            name: name.clone(),
+            id: id.max(0).unsigned_abs(),
+            address,
+            ..BrokerFile::default()
+        };
+        group.broker_addrs.into_iter().map(broker).collect::<Vec<_>>()
+    });
+    Ok(brokers.collect())
 }
 
 /// What an agent is to look at: the brokers on its machine, by their places in the target, and what to ask it. It watches
@@ -107,11 +127,10 @@ pub(super) async fn asked_of(target: &Target, agent: &str) -> (Vec<usize>, Asked
     let master = there.iter().find(|index| target.brokers[**index].id == 0);
     let broker = master.or(there.first()).map(|index| &target.brokers[*index]);
     let port = broker.and_then(|broker| broker.address.rsplit_once(':')?.1.parse().ok());
-    let path = |key: &str| broker.and_then(|broker| broker.settings.get(key)).cloned();
-    let store = path("storePathCommitLog").or_else(|| path("storePathRootDir"));
+    let store = broker.and_then(|broker| store_paths(broker).next()).map(Path::to_owned);
     let is_java = target.kind == TargetKind::Rocketmq;
     let loopback = machine.is_here();
-    (there, Asked { port, store: store.map(PathBuf::from), is_java, load: false, loopback })
+    (there, Asked { port, store, is_java, load: false, loopback })
 }
 
 /// A machine by the addresses that one of its names has.
@@ -144,16 +163,15 @@ fn own_name(target: &Target) -> String {
     if target.version.is_empty() { "unknown".to_owned() } else { format!("{make}-{}", target.version) }
 }
 
-/// True when an address is one of this machine's: only then a socket can be bound to it.
-fn is_here(address: &str) -> bool {
-    let Ok(address) = address.parse::<SocketAddr>() else { return address.starts_with("localhost:") };
-    UdpSocket::bind((address.ip(), 0)).is_ok()
+fn store_of(broker: &BrokerFile) -> Option<PathBuf> {
+    store_paths(broker).find(|path| path.exists()).map(Path::to_owned)
 }
 
-fn store_of(broker: &BrokerFile) -> Option<PathBuf> {
+/// Where a broker says that it keeps its messages, the log first.
+fn store_paths(broker: &BrokerFile) -> impl Iterator<Item = &Path> {
     let keys = ["storePathCommitLog", "storePathRootDir"];
-    let paths = keys.iter().filter_map(|key| broker.settings.get(*key));
+    let paths = keys.into_iter().filter_map(|key| broker.settings.get(key));
     // Several directories of a log are separated by commas.
-    let mut first = paths.filter_map(|path| path.split(',').next().map(Path::new));
-    first.find(|path| path.is_absolute() && path.exists()).map(Path::to_owned)
+    let first = paths.filter_map(|path| path.split(',').next().map(|path| Path::new(path.trim())));
+    first.filter(|path| path.is_absolute())
 }

@@ -143,6 +143,8 @@ impl Scene {
         let number = |name: &str| cell.more.get(name).and_then(|number| number.parse().ok()).unwrap_or(0);
         Workload {
             namesrv: self.namesrv.clone(),
+            access: self.access(),
+            cluster: self.cluster.clone().unwrap_or_default(),
             topic: format!("{}{}", self.topic, cell.queues),
             topics: cell.topics,
             queues: cell.queues,

@@ -1,9 +1,15 @@
 //! `vostok lab safe-tps`: the highest rate that keeps every guard (R2), by search.
 //!
-//! A closed loop with twice the requests in flight at every step finds the ceiling, which tells the bottleneck. Then the
-//! interval between a rate that is safe and one that is not is halved in an open loop, and what is left is confirmed in
-//! longer repeats; a rate that is not confirmed is lowered and tried again. A rate at which the load generator itself is
-//! the limit is not safe either: nobody knows what the server would have done.
+//! A closed loop with twice the requests in flight at every step finds the ceiling, which tells the bottleneck: the flat
+//! part of that ladder, because the highest of several rates is too high by its own luck. Then the
+//! interval between a rate that is safe and one that is not is halved in an open loop, above the ceiling too if everything
+//! below it was safe, and what is left is confirmed in longer repeats; a rate that is not confirmed is lowered and tried
+//! again. A rate at which the load generator itself is the limit is not safe either: nobody knows what the server would
+//! have done.
+//!
+//! The rate of some servers wanders, as with a quota of processor time. So a step of the ladder that fell does not end it
+//! alone, and a rate that may have been unsafe by chance is tried once more: what was safe by chance is not confirmed, what
+//! was not would not be looked at again.
 
 use super::bench::{Bench, Plan};
 use super::record::Stage;
@@ -11,20 +17,28 @@ use crate::Error;
 use crate::archive::{Archive, Factors, Record, RecordedCell, Slo};
 use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::{Send, Workload};
-use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
-use crate::judge::guards::{Guard, Limits, next_to_break};
+use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, flat_part, levels_off};
+use crate::judge::figures::series;
+use crate::judge::guards::{Guard, Limits, Watch, next_to_break};
+use crate::judge::stats::mean;
 use crate::judge::validity::REPEATS_MIN;
 use crate::judge::{Language, validity};
 use crate::session;
 
 /// Most steps of the ladder of closed loops.
-const LADDER_MAX: usize = 6;
+const LADDER_MAX: usize = 8;
 
 /// A search ends when the interval is this share of the ceiling.
 const RESOLUTION: f64 = 0.03;
 
 /// Rates tried at most.
-const STEPS_MAX: u32 = 9;
+const STEPS_MAX: u32 = 14;
+
+/// How far above what was thought to be unsafe a search goes on that found nothing unsafe.
+const UP: f64 = 1.25;
+
+/// Use of a resource, as a multiple of its limit, that is not tried again.
+const FAR_OVER: f64 = 1.2;
 
 /// A rate that is not confirmed is lowered by this share, so often at most.
 const LOWER: (f64, u32) = (0.05, 4);
@@ -89,14 +103,14 @@ async fn search(
     limits: &Limits,
 ) -> Result<bool, Error> {
     let Some(rates) = ladder(bench, plan, first).await? else { return Ok(false) };
-    let ceiling = rates.iter().copied().fold(0.0, f64::max);
-    bench.line(&format!("closed loop: {ceiling:.0}/s; searching below"));
+    let (ceiling, highest) = (flat_part(&rates), rates.iter().copied().fold(0.0, f64::max));
+    bench.line(&format!("closed loop: {ceiling:.0}/s, {highest:.0} in its highest step; searching below"));
     let mut halving = Halving::new(ceiling);
     while let Some(rate) = halving.next() {
-        let Some(found) = bench.add(&cell(base, Some(rate), PROBE), plan).await? else { return Ok(false) };
-        let broken = broken(bench, found, limits);
-        bench.line(&format!("{rate:.0}/s: {}", told(&broken)));
-        halving.note(rate, broken.is_empty());
+        let Some(is_safe) = probe(bench, plan, &cell(base, Some(rate), PROBE), limits).await? else {
+            return Ok(false);
+        };
+        halving.note(rate, is_safe);
     }
     let mut rate = halving.safe;
     for _ in 0..LOWER.1 {
@@ -125,6 +139,26 @@ async fn search(
     Ok(true)
 }
 
+/// Whether a rate seems safe, at the first or the second time; `None` when it was interrupted.
+async fn probe(
+    bench: &mut Bench,
+    plan: &Search,
+    first: &Factors,
+    limits: &Limits,
+) -> Result<Option<bool>, Error> {
+    let mut again = first.clone();
+    again.more.insert("again".to_owned(), "true".to_owned());
+    for cell in [first, &again] {
+        let Some(found) = bench.add(cell, plan).await? else { return Ok(None) };
+        let (broken, is_certain) = broken(bench, found, limits);
+        bench.line(&format!("{:.0}/s: {}", cell.rate.unwrap_or_default(), told(&broken)));
+        if broken.is_empty() || is_certain {
+            return Ok(Some(broken.is_empty()));
+        }
+    }
+    Ok(Some(false))
+}
+
 /// The rates of closed loops, each with twice the requests in flight; `None` when it was interrupted.
 async fn ladder(bench: &mut Bench, plan: &Search, first: &Factors) -> Result<Option<Vec<f64>>, Error> {
     let (mut rates, mut step) = (Vec::new(), first.clone());
@@ -144,28 +178,37 @@ pub(super) struct Halving {
     ceiling: f64,
     /// Highest rate known as safe.
     pub safe: f64,
-    /// Lowest rate known as not safe.
+    /// Lowest rate known as not safe, or thought to be so.
     unsafe_at: f64,
+    /// Whether it is known.
+    is_known: bool,
     steps: u32,
 }
 
 impl Halving {
     pub fn new(ceiling: f64) -> Self {
-        Self { ceiling, safe: 0.0, unsafe_at: ceiling * 1.1, steps: 0 }
+        Self { ceiling, safe: 0.0, unsafe_at: ceiling * 1.1, is_known: false, steps: 0 }
     }
 
     /// The rate to try; `None` when the interval is small enough.
     pub fn next(&self) -> Option<f64> {
-        let is_narrow = self.unsafe_at - self.safe <= self.ceiling * RESOLUTION;
-        if is_narrow || self.steps >= STEPS_MAX || self.ceiling < 1.0 {
+        if self.steps >= STEPS_MAX || self.ceiling < 1.0 {
             return None;
         }
-        Some(((self.safe + self.unsafe_at) / 2.0).round())
+        match self.unsafe_at - self.safe <= self.ceiling * RESOLUTION {
+            false => Some(((self.safe + self.unsafe_at) / 2.0).round()),
+            true if self.is_known => None,
+            true => Some((self.unsafe_at * UP).round()),
+        }
     }
 
     pub fn note(&mut self, rate: f64, is_safe: bool) {
         self.steps += 1;
-        if is_safe { self.safe = rate } else { self.unsafe_at = rate }
+        if is_safe {
+            (self.safe, self.unsafe_at) = (rate, self.unsafe_at.max(rate));
+        } else {
+            (self.unsafe_at, self.is_known) = (rate, true);
+        }
     }
 }
 
@@ -173,15 +216,24 @@ fn record_of(bench: &Bench, found: RecordedCell) -> Record {
     Record { file: bench.run_file().clone(), cells: vec![found] }
 }
 
-/// What breaks at a probe: one repeat is no figure, but guards can be looked at, and whether the generator was the limit.
-fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> Vec<String> {
+/// What breaks at a probe, and whether that cannot be chance: one repeat is no figure, but guards can be looked at, and
+/// whether the generator was the limit.
+fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> (Vec<String>, bool) {
     let record = record_of(bench, found);
     let case = Case::new(&record, &record.cells[0], limits);
+    let is_certain = case.guards.iter().any(is_far_over);
     let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(reading);
     let generator = validity::generator(&case.judged.windows, &record.file);
     let unobserved: Vec<_> = validity::unobserved(&case.judged.windows, &record.file).collect();
     let invalid = generator.iter().chain(&unobserved);
-    broken.chain(invalid.map(|why| why.get(Language::En).to_owned())).collect()
+    (broken.chain(invalid.map(|why| why.get(Language::En).to_owned())).collect(), is_certain)
+}
+
+/// Whether a resource was so far above its limit on average that another try would show the same.
+pub(super) fn is_far_over(guard: &Guard) -> bool {
+    let on_average =
+        [Watch::CpuBusy, Watch::DiskUtil, Watch::IoPressure, Watch::NetworkIn, Watch::NetworkOut];
+    on_average.contains(&guard.watch) && guard.used.is_some_and(|used| used > FAR_OVER)
 }
 
 /// Why a confirmed rate is none.
@@ -211,8 +263,7 @@ fn reading(guard: &Guard) -> String {
 pub(super) fn mean_rate(found: &RecordedCell) -> f64 {
     let record = Record { cells: vec![found.clone()], ..Record::default() };
     let windows = record.windows(&record.cells[0], "steady");
-    let rows: Vec<_> = windows.iter().flat_map(|window| window.load).collect();
-    rows.iter().map(|row| row.sent as f64).sum::<f64>() / rows.len().max(1) as f64
+    mean(&series(&windows, |row| row.sent as f64).concat())
 }
 
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use crate::session;
 pub fn run(flags: &SeedFlags) -> Result<(), Error> {
     session::block_on(async {
         let mut plan = Seed::new(flags)?;
-        let cluster = Cluster::look(&plan.scene.namesrv, None, plan.scene.pid).await?;
+        let cluster = Cluster::look(&plan.scene).await?;
         plan.keep_possible(&cluster);
         cluster.client.shutdown();
         let scenario = format!("seed {}", flags.report);

@@ -1,10 +1,13 @@
 //! The disk past the page cache.
+//!
+//! The file that is measured has no name: what a kill leaves behind in the directory of a log would keep a Java broker from
+//! starting, because it takes every file there for one of its own (`MappedFileQueue.load`).
 
 use crate::Error;
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, OFlags, fadvise};
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,7 +15,10 @@ use std::time::{Duration, Instant};
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Bytes that are flushed at a time, as a broker does for one message.
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: usize = 4096;
+
+/// Writes that are under way at the same time where requests are counted.
+const WRITERS: u64 = 16;
 
 /// What a disk can do.
 pub(super) struct Disk {
@@ -20,21 +26,21 @@ pub(super) struct Disk {
     pub read: f64,
     pub flushes: f64,
     pub await_ms: f64,
+    pub random_writes: f64,
 }
 
-/// Writes, flushes and reads a file, which is removed.
+/// A page as the disk takes it past the page cache.
+#[repr(align(4096))]
+struct Page([u8; PAGE_BYTES]);
+
+/// Writes, flushes and reads a file, which is gone afterwards.
 pub(super) fn measure(directory: &Path, bytes: u64, time: Duration) -> Result<Disk, Error> {
     let path = directory.join(format!("vostok-selftest-{}", std::process::id()));
-    let measured = with_file(&path, bytes.max(BLOCK_BYTES as u64), time);
-    let removed = std::fs::remove_file(&path);
-    let failed = |source| Error::File { path: path.clone(), source };
-    let disk = measured.map_err(failed)?;
-    removed.map_err(failed)?;
-    Ok(disk)
+    with_file(&path, bytes.max(BLOCK_BYTES as u64), time).map_err(|source| Error::File { path, source })
 }
 
 fn with_file(path: &Path, bytes: u64, time: Duration) -> io::Result<Disk> {
-    let file = File::options().create_new(true).read(true).write(true).open(path)?;
+    let (file, direct) = nameless(path)?;
     let block: Vec<u8> = crate::load::body(BLOCK_BYTES, 7);
     let (begin, mut length) = (Instant::now(), 0);
     // Not for longer than ten times what the other parts take: the disk may be slow.
@@ -45,15 +51,25 @@ fn with_file(path: &Path, bytes: u64, time: Duration) -> io::Result<Disk> {
     file.sync_data()?;
     let written = length as f64 / begin.elapsed().as_secs_f64();
     let (flushes, await_ms) = flush(&file, length, time)?;
-    Ok(Disk { written, flushes, await_ms, read: read(&file, path)? })
+    let random_writes = direct.map_or(0.0, |direct| random_writes(&direct, length, time));
+    Ok(Disk { written, flushes, await_ms, random_writes, read: read(&file)? })
+}
+
+/// A new file without a name, and the same past the page cache where its file system can do that.
+pub(super) fn nameless(path: &Path) -> io::Result<(File, Option<File>)> {
+    let file = File::options().create_new(true).read(true).write(true).open(path)?;
+    let flags = OFlags::DIRECT.bits().cast_signed();
+    let direct = File::options().write(true).custom_flags(flags).open(path).ok();
+    std::fs::remove_file(path)?;
+    Ok((file, direct))
 }
 
 /// Flushes a page at a time into what was written before.
 fn flush(file: &File, length: u64, time: Duration) -> io::Result<(f64, f64)> {
-    let page = [0x33; PAGE_BYTES as usize];
+    let page = [0x33; PAGE_BYTES];
     let (begin, mut count) = (Instant::now(), 0_u64);
     while begin.elapsed() < time {
-        file.write_all_at(&page, count * PAGE_BYTES % length)?;
+        file.write_all_at(&page, count * PAGE_BYTES as u64 % length)?;
         file.sync_data()?;
         count += 1;
     }
@@ -61,14 +77,43 @@ fn flush(file: &File, length: u64, time: Duration) -> io::Result<(f64, f64)> {
     Ok((count as f64 / seconds, seconds * 1000.0 / count.max(1) as f64))
 }
 
+/// Writes of a page anywhere that the disk finishes per second, several under way; 0 where one fails.
+fn random_writes(direct: &File, length: u64, time: Duration) -> f64 {
+    let begin = Instant::now();
+    let counts = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|seed| {
+                let named = std::thread::Builder::new().name("selftest".to_owned());
+                named.spawn_scoped(scope, move || scattered(direct, (length, seed), time))
+            })
+            .collect();
+        let counts = writers.into_iter().map(|writer| writer.ok()?.join().ok()?.ok());
+        counts.collect::<Option<Vec<u64>>>()
+    });
+    counts.map_or(0.0, |counts| counts.iter().sum::<u64>() as f64 / begin.elapsed().as_secs_f64())
+}
+
+fn scattered(direct: &File, (length, seed): (u64, u64), time: Duration) -> io::Result<u64> {
+    let page = Box::new(Page([0x44; PAGE_BYTES]));
+    let pages = (length / PAGE_BYTES as u64).max(1);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (begin, mut count) = (Instant::now(), 0);
+    while begin.elapsed() < time {
+        direct.write_all_at(&page.0, random.u64(..pages) * PAGE_BYTES as u64)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
 /// Reads the file after the kernel forgot it.
-fn read(file: &File, path: &Path) -> io::Result<f64> {
+fn read(mut file: &File) -> io::Result<f64> {
+    file.sync_data()?;
     fadvise(file, 0, None, Advice::DontNeed)?;
-    let mut reader = File::open(path)?;
+    file.rewind()?;
     let mut block = vec![0; BLOCK_BYTES];
     let (begin, mut bytes) = (Instant::now(), 0);
     loop {
-        match reader.read(&mut block)? {
+        match file.read(&mut block)? {
             0 => return Ok(bytes as f64 / begin.elapsed().as_secs_f64()),
             count => bytes += count,
         }

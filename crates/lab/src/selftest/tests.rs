@@ -15,5 +15,14 @@ fn every_limit_is_a_figure() {
         found.cpu_crc_bytes,
     ];
     assert!(figures.iter().all(|figure| figure.is_finite() && *figure > 0.0), "{found:?}");
+    // A file system that cannot pass its cache by has no figure.
+    assert!(found.disk_random_writes.is_finite() && found.disk_random_writes >= 0.0, "{found:?}");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "the file is gone");
+}
+
+#[test]
+fn what_a_kill_leaves_behind_is_no_file_in_the_directory_of_a_log() {
+    let place = tempfile::tempdir().unwrap();
+    let (_file, _direct) = disk::nameless(&place.path().join("measured")).unwrap();
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "while it is measured");
 }

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::command::Run;
 use crate::load::Target;
 use client::{Client, Config, Route};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,12 +32,15 @@ pub(crate) struct Wanted {
     /// Queues a missing topic is created with on every master; without, it is left to the brokers to create it on
     /// the first send.
     pub queues: Option<u32>,
+    /// Cluster of which all masters, and no others, are to be loaded: a topic that some of them have is created on the rest.
+    /// Empty for whatever there is; absent where a topic is used as it is.
+    pub cluster: Option<String>,
 }
 
 /// Starts a client and finds the queues of the topic.
 pub(crate) async fn find(run: &Run) -> Result<(Client, Vec<Place>), Error> {
     let client = Client::start(Config { credentials: run.credentials(), ..Config::new(&run.namesrv) })?;
-    let wanted = Wanted { topic: run.topic.clone(), topics: run.topics, queues: run.queues };
+    let wanted = Wanted { topic: run.topic.clone(), topics: run.topics, queues: run.queues, cluster: None };
     let places = places(&client, &wanted).await?;
     Ok((client, places))
 }
@@ -45,14 +48,18 @@ pub(crate) async fn find(run: &Run) -> Result<(Client, Vec<Place>), Error> {
 /// Finds the queues wanted, broker by broker.
 pub(crate) async fn places(client: &Client, wanted: &Wanted) -> Result<Vec<Place>, Error> {
     let mut places = BTreeMap::new();
+    let only = match wanted.cluster.as_deref() {
+        None | Some("") => None,
+        Some(cluster) => Some(client.masters(cluster).await?),
+    };
     if wanted.topics == 1 {
-        let found = route(client, wanted.queues, &wanted.topic).await?;
-        add(&mut places, &found, None).await?;
+        let found = route(client, wanted, &wanted.topic).await?;
+        add(&mut places, (&found, only.as_ref()), None).await?;
     }
     for number in (0..wanted.topics).filter(|_| wanted.topics > 1) {
         let topic: Arc<str> = format!("{}_{number}", wanted.topic).into();
-        let found = route(client, wanted.queues, &topic).await?;
-        add(&mut places, &found, Some(topic)).await?;
+        let found = route(client, wanted, &topic).await?;
+        add(&mut places, (&found, only.as_ref()), Some(topic)).await?;
     }
     if places.is_empty() {
         return Err(client::Error::NoQueue(wanted.topic.clone()).into());
@@ -60,21 +67,24 @@ pub(crate) async fn places(client: &Client, wanted: &Wanted) -> Result<Vec<Place
     Ok(places.into_values().collect())
 }
 
-async fn route(client: &Client, queues: Option<u32>, topic: &str) -> Result<Arc<Route>, Error> {
-    match queues {
-        Some(queues) => created(client, topic, queues).await,
+async fn route(client: &Client, wanted: &Wanted, topic: &str) -> Result<Arc<Route>, Error> {
+    match wanted.queues {
+        Some(queues) => created(client, topic, (queues, wanted.cluster.as_deref())).await,
         None => Ok(client.publish_route(topic, 4).await?),
     }
 }
 
-/// Adds the queues of a route to those of their brokers.
+/// Adds the queues of a route, on these masters alone if there are such, to those of their brokers.
 async fn add(
     places: &mut BTreeMap<String, Place>,
-    route: &Route,
+    (route, only): (&Route, Option<&BTreeSet<String>>),
     topic: Option<Arc<str>>,
 ) -> Result<(), Error> {
     for queue in &route.publish {
         let Some(master) = route.master(&queue.broker_name) else { continue };
+        if only.is_some_and(|only| !only.contains(master)) {
+            continue;
+        }
         if !places.contains_key(master) {
             let place = Place { address: resolve(master).await?, targets: Vec::new() };
             places.insert(master.to_owned(), place);
@@ -87,33 +97,48 @@ async fn add(
     Ok(())
 }
 
-async fn created(client: &Client, topic: &str, queues: u32) -> Result<Arc<Route>, Error> {
-    if let Some(route) = existing(client, topic).await? {
+async fn created(
+    client: &Client,
+    topic: &str,
+    (queues, cluster): (u32, Option<&str>),
+) -> Result<Arc<Route>, Error> {
+    let found = existing(client, topic).await?;
+    if let Some(route) = found.filter(|_| cluster.is_none()) {
         return Ok(route);
     }
-    let mut masters = client.masters("").await?;
+    let cluster = cluster.unwrap_or_default();
+    let mut masters = client.masters(cluster).await?;
     for look in 0..LOOKS.0 {
         if look > 0 {
             tokio::time::sleep(LOOKS.1).await;
         }
         if masters.is_empty() {
             // A cluster that is just starting: its brokers have not registered yet.
-            masters = client.masters("").await?;
+            masters = client.masters(cluster).await?;
             continue;
         }
-        if let Some(route) = existing(client, topic).await?
-            && route.brokers.len() == masters.len()
-        {
+        let route = existing(client, topic).await?;
+        let without = without(&masters, route.as_deref());
+        if let Some(route) = route.filter(|_| without.is_empty()) {
             return Ok(route);
         }
         // Creating it once more does no harm, should a broker have lost the first request.
         if look % 20 <= 1 {
-            for master in &masters {
+            for master in without {
                 client.create_topic(master, topic, queues).await?;
             }
         }
     }
     Err(client::Error::NoQueue(topic.to_owned()).into())
+}
+
+/// The masters that are not on a route.
+fn without<'a>(masters: &'a BTreeSet<String>, route: Option<&Route>) -> Vec<&'a String> {
+    let on_it = |master: &str| {
+        let mut brokers = route.iter().flat_map(|route| route.brokers.keys());
+        brokers.any(|broker| route.and_then(|route| route.master(broker)) == Some(master))
+    };
+    masters.iter().filter(|master| !on_it(master)).collect()
 }
 
 async fn existing(client: &Client, topic: &str) -> Result<Option<Arc<Route>>, Error> {
@@ -129,4 +154,27 @@ async fn resolve(address: &str) -> Result<SocketAddr, Error> {
     let found = net::resolve(address).await;
     let no_address = || std::io::Error::other("the name has no address");
     found.and_then(|found| found.first().copied().ok_or_else(no_address)).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::body::{BrokerData, TopicRouteData};
+
+    #[test]
+    fn masters_that_a_topic_was_not_made_on_are_told() {
+        let broker = |name: &str, addresses: &[(i64, &str)]| BrokerData {
+            broker_name: name.to_owned(),
+            broker_addrs: addresses.iter().map(|(id, address)| (*id, (*address).to_owned())).collect(),
+            ..BrokerData::default()
+        };
+        // A topic of two masters, one of which is gone, in a cluster that has grown to three.
+        let broker_datas = vec![broker("a", &[(0, "a:1"), (1, "a:2")]), broker("b", &[(1, "b:2")])];
+        let route = Route::new("t", &TopicRouteData { broker_datas, ..TopicRouteData::default() });
+        let masters: BTreeSet<String> = ["a:1", "c:1", "d:1"].map(str::to_owned).into();
+        assert_eq!(without(&masters, Some(&route)), ["c:1", "d:1"]);
+        assert_eq!(without(&masters, None).len(), 3);
+        let same: BTreeSet<String> = ["a:1".to_owned()].into();
+        assert!(without(&same, Some(&route)).is_empty(), "a group without a master is not waited for");
+    }
 }

@@ -1,15 +1,18 @@
 //! The work of a transaction lane.
 
 use super::Ending;
-use super::verdict::Meta;
+use super::verdict::{Earlier, Meta};
 use crate::load::{Stamp, Template, Work};
+use crate::report::line::clock;
 use net::Peer;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 use wire::codes::request;
 use wire::frame::Command;
 use wire::header::Decision;
+use wire::id::OffsetId;
 use wire::properties::{self, key};
 use wire::record::RecordView;
 
@@ -22,8 +25,16 @@ pub(super) struct Checks {
     pub checked: AtomicU64,
     pub unexpected: AtomicU64,
     pub duplicated: AtomicU64,
+    zone_ms: i64,
     /// Which check-backs of a message came, a bit each.
     seen: Mutex<HashMap<u64, u32>>,
+}
+
+impl Checks {
+    /// None so far; clocks on the wall show so many milliseconds more than UTC.
+    pub fn new(zone_ms: i64) -> Self {
+        Self { zone_ms, ..Self::default() }
+    }
 }
 
 /// Sends half messages and ends them.
@@ -49,10 +60,10 @@ impl Half {
             get(key::TRANSACTION_CHECK_TIMES).and_then(|times| times.parse().ok()).unwrap_or(1_usize).max(1);
         let unique = get(key::UNIQ_KEY).unwrap_or_default();
         let judged = self.meta.check(record.body(), times);
-        if let (Some((_, true)), Some(number)) = (judged, record.body().get(8..16)) {
+        if let Some((_, Some(earlier))) = judged {
             self.checks.unexpected.fetch_add(1, Relaxed);
-            let number = u64::from_be_bytes(number.try_into().ok()?);
-            println!("unexpected check: msgId={number},txId={unique},checkTimes={times}");
+            let now = clock(now_ms().saturating_add_signed(self.checks.zone_ms));
+            println!("{}", unexpected(&now, (&offset_id(&record), unique), times, earlier));
         }
         if judged.is_some() && self.is_duplicate(record.body(), times) {
             self.checks.duplicated.fetch_add(1, Relaxed);
@@ -74,6 +85,31 @@ impl Half {
         *bits |= bit;
         is_known
     }
+}
+
+/// The line of the script about a check-back that should not have come; of the date and time it has the time.
+pub(super) fn unexpected(
+    now: &str,
+    (message_id, transaction_id): (&str, &str),
+    times: usize,
+    earlier: Earlier,
+) -> String {
+    let (_, time) = now.split_once(' ').unwrap_or_default();
+    format!("{time} unexpected check: msgId={message_id},txId={transaction_id},checkTimes={times},{earlier}")
+}
+
+/// The id that a message has by its place.
+fn offset_id(record: &RecordView<'_>) -> String {
+    let mut id = Vec::new();
+    if let Some(log_offset) = record.log_offset() {
+        OffsetId { store_host: record.store_host(), log_offset }.append_to(&mut id);
+    }
+    String::from_utf8(id).expect("hexadecimal digits")
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Work for Half {

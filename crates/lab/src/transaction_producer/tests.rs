@@ -1,6 +1,7 @@
 //! Bodies that say what shall become of them.
 
-use super::verdict::{BYTES, Meta, start};
+use super::half::unexpected;
+use super::verdict::{BYTES, Earlier, Meta, start};
 use super::*;
 use wire::header::Decision;
 
@@ -43,19 +44,36 @@ fn shares_are_kept() {
 fn check_backs_are_judged() {
     let unknown_then_commit = meta((0.0, 1.0), (0.0, 0.0));
     let sent = body(&unknown_then_commit, 1);
-    assert_eq!(unknown_then_commit.check(&sent, 1), Some((Decision::Commit, false)));
+    assert_eq!(unknown_then_commit.check(&sent, 1), Some((Decision::Commit, None)));
     assert_eq!(
         unknown_then_commit.check(&sent, 2),
-        Some((Decision::Commit, true)),
+        Some((Decision::Commit, Some(Earlier::Checked(Decision::Commit)))),
         "the first answer was final"
     );
     let committed = meta((0.0, 0.0), (0.0, 0.0));
-    assert_eq!(committed.check(&body(&committed, 1), 1), Some((Decision::Commit, true)), "sending was final");
+    assert_eq!(
+        committed.check(&body(&committed, 1), 1),
+        Some((Decision::Commit, Some(Earlier::Sent(Decision::Commit)))),
+        "sending was final"
+    );
     let never = meta((0.0, 1.0), (0.0, 1.0));
-    assert_eq!(never.check(&body(&never, 1), 500), Some((Decision::Unknown, false)));
+    assert_eq!(never.check(&body(&never, 1), 500), Some((Decision::Unknown, None)));
     let other = Meta { batch: 78, ..never };
     assert_eq!(other.check(&body(&never, 1), 1), None);
     assert_eq!(never.check(b"short", 1), None);
+}
+
+#[test]
+fn what_should_not_have_come_is_told_as_by_the_script() {
+    let told = |earlier| unexpected("2024-01-01 12:34:56,789", ("7F00", "AB01"), 2, earlier);
+    assert_eq!(
+        told(Earlier::Sent(Decision::Rollback)),
+        "12:34:56,789 unexpected check: msgId=7F00,txId=AB01,checkTimes=2,sendResult=ROLLBACK_MESSAGE"
+    );
+    assert_eq!(
+        told(Earlier::Checked(Decision::Commit)),
+        "12:34:56,789 unexpected check: msgId=7F00,txId=AB01,checkTimes=2,sendResult,lastCheckResult=COMMIT_MESSAGE"
+    );
 }
 
 #[test]

@@ -16,6 +16,31 @@ pub(super) const BYTES: usize = 37;
 /// Check-backs that have an answer.
 const CHECKS: usize = 20;
 
+/// An answer that was final before a check-back came, so that none should have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Earlier {
+    /// That of the sender.
+    Sent(Decision),
+    /// That to a check-back before.
+    Checked(Decision),
+}
+
+impl std::fmt::Display for Earlier {
+    /// The end of the script's line.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (what, decision) = match self {
+            Self::Sent(decision) => ("sendResult", decision),
+            Self::Checked(decision) => ("sendResult,lastCheckResult", decision),
+        };
+        let name = match decision {
+            Decision::Commit => "COMMIT_MESSAGE",
+            Decision::Rollback => "ROLLBACK_MESSAGE",
+            Decision::Unknown => "UNKNOW",
+        };
+        write!(f, "{what}={name}")
+    }
+}
+
 /// A decision as the layout has it.
 fn byte(decision: Decision) -> u8 {
     match decision {
@@ -75,18 +100,23 @@ impl Meta {
         }
     }
 
-    /// Judges check-back number `times` (from 1) of a body: the answer, and whether there should have been none
-    /// because an earlier answer was final. `None` for a body of another batch.
-    pub fn check(&self, body: &[u8], times: usize) -> Option<(Decision, bool)> {
+    /// Judges check-back number `times` (from 1) of a body: the answer, and the earlier one if there should have been
+    /// no check-back because that was final. `None` for a body of another batch.
+    pub fn check(&self, body: &[u8], times: usize) -> Option<(Decision, Option<Earlier>)> {
         let (batch, rest) = body.get(..BYTES)?.split_first_chunk::<8>()?;
         if i64::from_be_bytes(*batch) != self.batch {
             return None;
         }
         let answers = &rest[8..];
         let before = &answers[..times.clamp(1, CHECKS)];
-        let last_known = before.iter().copied().map(from_byte).find(|answer| *answer != Decision::Unknown);
+        let mut known = before.iter().copied().map(from_byte).enumerate();
+        let first_known = known.find(|(_, answer)| *answer != Decision::Unknown);
         let now = from_byte(answers[times.clamp(1, CHECKS)]);
-        Some(last_known.map_or((now, false), |known| (known, true)))
+        Some(match first_known {
+            None => (now, None),
+            Some((0, answer)) => (answer, Some(Earlier::Sent(answer))),
+            Some((_, answer)) => (answer, Some(Earlier::Checked(answer))),
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod early;
 mod others;
 mod producer;
 mod report;

@@ -15,8 +15,9 @@ fn batches_count_as_their_messages() {
 fn the_rate_of_batches_counts_their_messages() {
     let address = echo();
     let outcome = result(&format!("batchproducer -n {address} -w 8 -b 10 --rate 2000 --duration 1"));
-    let messages = outcome["messages"].as_u64().unwrap();
-    assert!((1000..=2100).contains(&messages), "{messages} in a second");
+    // It may go on for a moment where the machine is busy.
+    let rate = outcome["messages"].as_f64().unwrap() / outcome["seconds"].as_f64().unwrap();
+    assert!((1000.0..=2200.0).contains(&rate), "{rate} a second: {outcome}");
 }
 
 #[test]

@@ -31,10 +31,38 @@ fn bytes_that_are_missing_or_too_many() {
 fn a_slave_takes_its_copy() {
     // Without its bytes on the wire the second copy was never made.
     let with_slave = |record: &mut Record| {
-        let slave = crate::archive::BrokerFile { id: 1, ..record.file.target.brokers[0].clone() };
+        let slave = crate::archive::BrokerFile { id: 1, host: None, ..record.file.target.brokers[0].clone() };
         record.file.target.brokers.push(slave);
     };
     assert_eq!(terms(1, with_slave), [false, true, false]);
+}
+
+#[test]
+fn masters_and_slaves_that_stand_crosswise_add_up() {
+    // Two masters on two machines, each with the other's slave: every machine takes and keeps all messages.
+    let crosswise = |record: &mut Record| {
+        let broker = |name: &str, id, host: &str| crate::archive::BrokerFile {
+            name: name.to_owned(),
+            id,
+            host: Some(host.to_owned()),
+            ..crate::archive::BrokerFile::default()
+        };
+        record.file.target.brokers =
+            vec![broker("a", 0, "b1"), broker("a", 1, "b2"), broker("b", 0, "b2"), broker("b", 1, "b1")];
+        let twin = crate::archive::HostFile { name: "b2".to_owned(), ..record.file.hosts[1].clone() };
+        record.file.hosts.push(twin);
+        for repeat in record.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
+            let seconds = repeat.hosts["b1"].clone();
+            repeat.hosts.insert("b2".to_owned(), seconds);
+        }
+    };
+    assert_eq!(terms(1, crosswise), [false, false, false]);
+    let two_masters = |record: &mut Record| {
+        let other =
+            crate::archive::BrokerFile { name: "b".to_owned(), ..record.file.target.brokers[0].clone() };
+        record.file.target.brokers.push(other);
+    };
+    assert_eq!(terms(1, two_masters), [false, false, false], "on one machine");
 }
 
 #[test]
@@ -62,6 +90,19 @@ fn the_bandwidth_ceiling_of_seed_000_is_seen() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].sizes, [5_120, 10_240, 1_048_576]);
     assert!(found[0].says.en.contains("0.7"), "{}", found[0].says.en);
+}
+
+#[test]
+fn a_ceiling_is_compared_with_the_machines_of_brokers_alone() {
+    let cell = |size| (Factors { size, ..fixture::factors(60) }, 90e6 / size as f64);
+    let mut record = fixture::record(&[cell(5_120), cell(10_240), cell(20_480)]);
+    let said = |record: &Record| byte_ceilings(&record.file, &judged(record))[0].says.en.clone();
+    assert!(said(&record).ends_with("its limits: network 125 MB/s, disk 1.00 GB/s"), "{}", said(&record));
+    record.file.hosts[1].roofline = None;
+    assert!(said(&record).ends_with("network 125 MB/s, disk ?"), "not the lab's: {}", said(&record));
+    record.file.hosts.truncate(1);
+    record.file.target.brokers[0].host = None;
+    assert!(said(&record).ends_with("no machine of a broker to compare with"), "{}", said(&record));
 }
 
 #[test]

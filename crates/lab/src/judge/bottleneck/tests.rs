@@ -49,6 +49,22 @@ fn brokers_that_flush_before_they_answer_are_limited_by_flushes() {
 }
 
 #[test]
+fn a_disk_with_few_requests_is_full_of_them() {
+    // 3,000 IOPS of a cloud's volume, which is neither busy nor full of bytes.
+    let limited = |most: f64| {
+        judge(true, |record| {
+            record.file.hosts[1].roofline.as_mut().unwrap().disk_random_writes = most;
+            fixture::each_host_second(record, "b1", |_, second| {
+                (second.disk_reads, second.disk_writes) = (900, 2_000);
+                second.disk_written = 20_000_000;
+            });
+        })
+    };
+    check(&limited(3_000.0), Resource::Disk, "2,900 IOPS of 3,000");
+    assert!(!limited(0.0).ranked.iter().any(|used| used.reading.en.contains("IOPS")), "nobody measured it");
+}
+
+#[test]
 fn a_full_network_in_either_direction() {
     check(&on_broker(|second| second.net_out = 115_000_000), Resource::Network, "115 MB/s out of 125 MB/s");
     check(&on_broker(|second| second.net_in = 115_000_000), Resource::Network, "115 MB/s in of 125 MB/s");

@@ -189,7 +189,21 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
         let text = both!("disk: {value}/s written of {limit}/s", "磁盘：写入 {value}/s，能力 {limit}/s");
         all.push(machine.uses(Resource::Disk, bytes / most, text));
     }
+    all.extend(requests(machine));
     all
+}
+
+/// Reads and writes against the scattered writes of the self-test: a disk in a cloud may have few of them and be neither
+/// busy nor full.
+fn requests(machine: &Machine<'_>) -> Option<Use> {
+    let most = machine.host.roofline.as_ref()?.disk_random_writes;
+    if most <= 0.0 {
+        return None;
+    }
+    let done = machine.mean(|second| (second.disk_reads + second.disk_writes) as f64);
+    let (value, limit) = (numbers::count(done), numbers::count(most));
+    let text = both!("disk: {value} IOPS of {limit}", "磁盘：IOPS {value}，能力 {limit}");
+    Some(machine.uses(Resource::Disk, done / most, text))
 }
 
 /// How often a thread of the broker waited for the disk when it was looked at. A throttled disk shows here even while

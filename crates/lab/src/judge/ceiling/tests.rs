@@ -38,6 +38,12 @@ fn a_rate_that_rises_and_falls_has_its_ceiling_at_the_top() {
 }
 
 #[test]
+fn a_step_that_makes_up_for_a_dip_gains_nothing() {
+    let found = ladder(&[(60, 20_000.0), (120, 30_000.0), (240, 25_000.0), (480, 29_500.0)], |_| ());
+    assert!(matches!(found, Ceiling::Found { step: 1, .. }), "{found:?}");
+}
+
+#[test]
 fn a_knee_is_a_ceiling() {
     // The last step gains 3 %, the one before 11 %; latency grows out of proportion.
     let found = ladder(&[(10, 9_000.0), (30, 18_000.0), (60, 20_000.0), (120, 20_600.0)], |_| ());

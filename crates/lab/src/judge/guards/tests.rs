@@ -38,10 +38,10 @@ fn sending() -> LoadSecond {
 }
 
 /// A second's latencies: 99 of 100 are this one.
-fn all_at(us: u64, count: u64) -> (u64, Histogram<u64>) {
-    let mut histogram = crate::archive::empty_histogram();
-    histogram.saturating_record_n(us, count);
-    (0, histogram)
+fn all_at(us: u64, count: u64) -> (u64, Sparse) {
+    let mut latencies = Sparse::default();
+    latencies.record_n(us, count);
+    (0, latencies)
 }
 
 /// The guards of a minute in which one thing was changed.
@@ -217,8 +217,23 @@ fn fast_disks_may_take_some_milliseconds() {
 fn the_next_guard_is_the_one_with_least_room() {
     let (host, seconds, load) = (host(), vec![calm(); 10], vec![sending(); 10]);
     let window = Window { load: &load, hosts: vec![(&host, seconds.as_slice())], ..Window::default() };
-    let guards = guards(&RunFile::default(), &window, &Limits::default());
+    let file = RunFile { hosts: vec![HostFile::default(), host.clone()], ..RunFile::default() };
+    let guards = guards(&file, &window, &Limits::default());
     let next = next_to_break(&guards).expect("some are measured");
     assert_eq!(next.watch, Watch::NetworkOut);
     assert!(next.headroom().is_some_and(|room| (room - 0.3).abs() < 1e-9));
+}
+
+#[test]
+fn a_full_machine_of_the_lab_makes_no_rate_unsafe() {
+    let (host, seconds, load) = (host(), vec![calm(); 10], vec![sending(); 10]);
+    let lab = HostFile { name: "laptop".to_owned(), ..host.clone() };
+    let busy = HostSecond { cpu_user: 0.9, memory_available: 1, swap_out: 9, load1: 30.0, ..calm() };
+    let full = vec![busy; 10];
+    let hosts = vec![(&lab, full.as_slice()), (&host, seconds.as_slice())];
+    let window = Window { load: &load, hosts, ..Window::default() };
+    let file = RunFile { hosts: vec![lab.clone(), host.clone()], ..RunFile::default() };
+    let found = guards(&file, &window, &Limits::default());
+    assert_eq!(watches(&found, Guard::is_broken), []);
+    assert!(found.iter().all(|guard| guard.node != "laptop"), "{found:?}");
 }

@@ -72,6 +72,16 @@ fn what_is_still_to_be_read_is_not_lost() {
 }
 
 #[test]
+fn what_was_under_way_when_a_run_was_ended_early_is_not_lost() {
+    let mut record = long();
+    record.cells[0].cell.checked.insert("missing".to_owned(), 3);
+    record.cells[0].cell.interrupted = true;
+    let cell = &record.cells[0];
+    let found = soak(&record.file, cell, &record.windows(cell, "steady")).expect("long enough");
+    assert!(found.broken.is_empty() && found.says().en.contains("ended early"), "{found:?}");
+}
+
+#[test]
 fn drifts_are_seen() {
     let fading = |r: &mut Record| {
         fixture::each_second(r, |index, second| {

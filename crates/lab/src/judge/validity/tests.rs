@@ -66,9 +66,9 @@ fn a_repeat_without_an_answer_does_not_hide_that_another_climbs() {
 #[test]
 fn a_second_that_is_late_counts_with_its_requests() {
     let late = |us: u64, count: u64| {
-        let mut histogram = crate::archive::empty_histogram();
-        histogram.saturating_record_n(us, count);
-        histogram
+        let mut latencies = crate::archive::Sparse::default();
+        latencies.record_n(us, count);
+        latencies
     };
     let mut record = clean();
     for repeat in &mut record.cells[0].repeats {
@@ -150,6 +150,23 @@ fn too_few_repeats_and_missing_seconds() {
 #[test]
 fn nothing_sent() {
     check(|_, second| second.sent = 0, "no message was acknowledged");
+}
+
+#[test]
+fn nothing_sent_is_told_with_what_the_broker_said() {
+    let mut record = clean();
+    fixture::each_second(&mut record, |_, second| (second.sent, second.refused) = (0, 60));
+    for repeat in &mut record.cells[0].repeats {
+        let event = |second: &LoadSecond| crate::archive::Event {
+            at_ms: second.at_ms - 1_000,
+            kind: "flow-control".to_owned(),
+            detail: "60 requests were refused, the first with code 13: the message is illegal".to_owned(),
+            ..crate::archive::Event::default()
+        };
+        repeat.events = repeat.load.iter().map(event).collect();
+    }
+    let found = reasons(&record);
+    assert!(found.ends_with("the first with code 13: the message is illegal"), "{found}");
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! Which settings of a broker are not those that RocketMQ has by itself.
+
+use crate::archive::{BrokerFile, HostFile, RunFile};
+
+/// What a broker of RocketMQ 5.5.0 tells without a file of settings (`GET_BROKER_CONFIG`); a star depends on the machine.
+/// The defaults of our own broker are held against the same file.
+const OF_5: &str = include_str!("../../../broker/src/golden/settings.properties");
+
+/// Where 4.9.8 has other defaults, and settings of its own (`BrokerConfig`, `MessageStoreConfig`).
+const OF_4: [(&str, &str); 11] = [
+    ("autoDeleteUnusedStats", "false"),
+    ("commercialBigCount", "1"),
+    ("commercialEnable", "true"),
+    ("commercialTimerCount", "1"),
+    ("commercialTransCount", "1"),
+    ("filterServerNums", "0"),
+    ("haSlaveFallbehindMax", "268435456"),
+    ("isEnableBatchPush", "false"),
+    ("maxDelayTime", "40"),
+    ("registerBrokerTimeoutMills", "6000"),
+    ("transactionCheckInterval", "60000"),
+];
+
+/// What that broker does not tell, others do (`AuthConfig`, tiered storage), and the few settings of Vostok's own.
+const MORE: [(&str, &str); 25] = [
+    ("aclCacheExpiredSecond", "600"),
+    ("aclCacheMaxNum", "1000"),
+    ("aclCacheRefreshSecond", "60"),
+    ("authenticationEnabled", "false"),
+    ("authorizationEnabled", "false"),
+    ("brokerIP1", "*"),
+    ("brokerIP2", "*"),
+    ("commitLogRetentionBytes", "0"),
+    ("enableRetryTopicV2", "false"),
+    ("inBrokerContainer", "false"),
+    ("migrateAuthFromV1Enabled", "false"),
+    ("retrieveMessageFromPopRetryTopicV1", "true"),
+    ("scanAvailableNameSrv", "true"),
+    ("scheduleAsyncDeliverMaxResendNum2Blocked", "3"),
+    ("statefulAuthenticationCacheExpiredSecond", "60"),
+    ("statefulAuthenticationCacheMaxNum", "10000"),
+    ("statefulAuthorizationCacheExpiredSecond", "60"),
+    ("statefulAuthorizationCacheMaxNum", "10000"),
+    ("tieredStoreCommitLogMaxSize", "1073741824"),
+    ("tieredStoreConsumeQueueMaxSize", "104857600"),
+    ("tieredStoreFileReservedTime", "72"),
+    ("unconsumedDataPolicy", "PROTECT"),
+    ("userCacheExpiredSecond", "600"),
+    ("userCacheMaxNum", "1000"),
+    ("userCacheRefreshSecond", "60"),
+];
+
+/// A pool of threads, and its size on so many processors.
+type Pool = (&'static str, fn(u32) -> u32);
+
+/// Pools whose size follows from the processors (`BrokerConfig`).
+const BY_CORES: [Pool; 7] = [
+    ("heartbeatThreadPoolNums", |cores| cores.min(32)),
+    ("litePullMessageThreadPoolNums", |cores| 16 + 2 * cores),
+    ("processReplyMessageThreadPoolNums", |cores| 16 + 2 * cores),
+    ("pullMessageThreadPoolNums", |cores| 16 + 2 * cores),
+    ("putMessageFutureThreadPoolNums", |cores| cores.min(4)),
+    ("queryMessageThreadPoolNums", |cores| 8 + cores),
+    ("sendMessageThreadPoolNums", |cores| cores.min(4)),
+];
+
+/// A setting that is not the default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Changed<'a> {
+    pub key: &'a str,
+    pub value: &'a str,
+    /// Absent where RocketMQ has no such setting.
+    pub default: Option<String>,
+}
+
+/// The release whose defaults are meant.
+pub(super) fn release(file: &RunFile) -> &'static str {
+    if is_4(file) { "RocketMQ 4.9.8" } else { "RocketMQ 5.5.0" }
+}
+
+/// The settings of a broker that are not the defaults, by name. Those of the machine, as names and paths, are left out.
+pub(super) fn changed<'a>(file: &RunFile, broker: &'a BrokerFile) -> Vec<Changed<'a>> {
+    let host = file.hosts.iter().find(|host| broker.host.as_ref() == Some(&host.name));
+    let changed = |(key, value): (&'a String, &'a String)| {
+        let default = match default(key, is_4(file)) {
+            Some("*") => by_cores(key, host?)?.to_string(),
+            Some(default) => default.to_owned(),
+            // Java tells nothing at all of what is not set.
+            None if value.is_empty() => return None,
+            None => return Some(Changed { key, value, default: None }),
+        };
+        (*value != default).then_some(Changed { key, value, default: Some(default) })
+    };
+    broker.settings.iter().filter_map(changed).collect()
+}
+
+fn is_4(file: &RunFile) -> bool {
+    file.target.version.starts_with("4.")
+}
+
+fn default(key: &str, is_4: bool) -> Option<&'static str> {
+    let in_list = |list: &'static [(&str, &'static str)]| {
+        list.iter().find(|(name, _)| *name == key).map(|(_, default)| *default)
+    };
+    let own = if is_4 { in_list(&OF_4) } else { None };
+    own.or_else(|| in_list(&MORE)).or_else(|| {
+        let mut lines = OF_5.lines().filter_map(|line| line.split_once('='));
+        lines.find(|(name, _)| *name == key).map(|(_, default)| default)
+    })
+}
+
+/// The size of a pool on a machine; absent for what else depends on it.
+fn by_cores(key: &str, host: &HostFile) -> Option<u32> {
+    let (_, size) = BY_CORES.iter().find(|(name, _)| *name == key)?;
+    let allowed = host.cores_allowed.map_or(host.cores, |allowed| (allowed.ceil() as u32).min(host.cores));
+    (allowed > 0).then(|| size(allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::fixture;
+
+    fn found(version: &str, settings: &[(&str, &str)]) -> Vec<String> {
+        let mut file = fixture::file();
+        version.clone_into(&mut file.target.version);
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        file.target.brokers[0].settings = settings.collect();
+        let told = |found: Changed<'_>| {
+            format!("{}={} ({})", found.key, found.value, found.default.unwrap_or_default())
+        };
+        changed(&file, &file.target.brokers[0]).into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn only_what_differs_is_told() {
+        let settings = [
+            ("brokerName", "anything"),
+            ("flushDiskType", "SYNC_FLUSH"),
+            ("maxMessageSize", "4194304"),
+            ("sendMessageThreadPoolNums", "16"),
+            ("pullMessageThreadPoolNums", "32"),
+            ("storePathRootDir", "/data"),
+            ("vostokOwn", "1"),
+            ("authenticationProvider", ""),
+            ("authenticationEnabled", "true"),
+            ("userCacheMaxNum", "1000"),
+            ("brokerIP1", "10.0.0.1"),
+        ];
+        // The machine of the broker has eight cores.
+        let expected = [
+            "authenticationEnabled=true (false)",
+            "flushDiskType=SYNC_FLUSH (ASYNC_FLUSH)",
+            "sendMessageThreadPoolNums=16 (4)",
+            "vostokOwn=1 ()",
+        ];
+        assert_eq!(found("5.5.0", &settings), expected);
+    }
+
+    #[test]
+    fn defaults_of_version_4_are_its_own() {
+        let settings = [("transactionCheckInterval", "60000"), ("maxDelayTime", "40"), ("deleteWhen", "04")];
+        assert_eq!(found("4.9.8", &settings), Vec::<String>::new());
+        assert_eq!(found("5.3.1", &settings).len(), 2);
+    }
+
+    #[test]
+    fn a_broker_with_all_defaults_differs_in_nothing() {
+        let all: Vec<(&str, &str)> = OF_5.lines().filter_map(|line| line.split_once('=')).collect();
+        assert!(all.len() > 400);
+        let without_stars: Vec<_> = all.into_iter().filter(|(_, default)| *default != "*").collect();
+        assert_eq!(found("5.5.0", &without_stars), Vec::<String>::new());
+    }
+}

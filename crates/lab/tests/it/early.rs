@@ -1,0 +1,39 @@
+//! Runs that end before their time.
+
+use crate::echo;
+use lab::archive::Record;
+use lab::command::Lab;
+use std::path::Path;
+
+/// Two seconds of load in one cell, on a disk of which so much has to be free.
+fn run(address: &str, out: &Path, (repeats, free): (u32, &str)) -> Result<(), lab::Error> {
+    let out = out.display();
+    let line = format!(
+        "matrix -n {address} --out {out} --no-selftest --threads 4 --warmup 0 --duration 2 --repeats {repeats} --free-min {free}"
+    );
+    lab::run(Lab::new(line.split_whitespace().map(str::to_owned)))
+}
+
+#[test]
+fn what_was_measured_until_then_is_kept_and_made_again() {
+    let (place, address) = (tempfile::tempdir().unwrap(), echo());
+    let out = place.path().join("run");
+    let error = run(&address, &out, (1, "1000000g")).unwrap_err().to_string();
+    assert!(error.contains("--free-min asks for"), "{error}");
+    let record = Record::read(&out).unwrap();
+    assert_eq!(record.cells.len(), 1, "the run has ended, what it measured is there");
+    assert!(record.cells[0].cell.interrupted);
+    assert_eq!(record.windows(&record.cells[0], "steady")[0].load.len(), 1);
+    run(&address, &out, (1, "0")).unwrap();
+    let record = Record::read(&out).unwrap();
+    assert!(!record.cells[0].cell.interrupted);
+    assert_eq!(record.windows(&record.cells[0], "steady")[0].load.len(), 2, "from the beginning");
+}
+
+#[test]
+fn a_part_of_a_repeat_is_not_one_of_several() {
+    let (place, address) = (tempfile::tempdir().unwrap(), echo());
+    let out = place.path().join("run");
+    run(&address, &out, (3, "1000000g")).unwrap_err();
+    assert!(Record::read(&out).unwrap().cells.is_empty());
+}
