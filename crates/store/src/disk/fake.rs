@@ -35,6 +35,8 @@ pub struct Faults {
     pub no_descriptors: bool,
     /// Files below this directory cannot be made or resized.
     pub fails_below: Option<PathBuf>,
+    /// Reads that still fail of what was set unreadable; the next ones succeed. All fail when it is not set.
+    pub failing_reads_left: Option<u64>,
 }
 
 type Names = BTreeMap<PathBuf, Arc<FakeFile>>;
@@ -393,7 +395,11 @@ impl DiskFile for FakeFile {
         const BAD_SECTOR: i32 = 5;
         let unreadable = lock(&self.unreadable).clone();
         if unreadable.start < at + target.len() as u64 && at < unreadable.end {
-            return Err(io::Error::from_raw_os_error(BAD_SECTOR));
+            let left = &mut lock(&self.faults).failing_reads_left;
+            if *left != Some(0) {
+                *left = left.map(|left| left - 1);
+                return Err(io::Error::from_raw_os_error(BAD_SECTOR));
+            }
         }
         let data = lock(&self.data);
         let source = data.current.get(position(at)..position(at) + target.len());

@@ -16,12 +16,16 @@ pub(super) struct Past {
     pub(super) is_sure: bool,
     /// Topics whose files the next opening removes, as far as they are still there.
     pub(super) leaving: HashMap<Box<str>, u64>,
+    /// The disk did not give the table. Empty then.
+    pub(super) is_unreadable: bool,
 }
 
 impl Past {
+    /// Fails with `NotFound` when the table the page names is not there.
     pub(super) fn of(survey: &Survey) -> io::Result<Self> {
         let (disk, root) = (&*survey.disk, &survey.root);
-        let load = |generation| Ok::<_, io::Error>(table::load(disk, root, generation)?.unwrap_or_default());
+        let load =
+            |generation| table::load(disk, root, generation)?.ok_or(io::Error::from(io::ErrorKind::NotFound));
         if let Some(mark) = survey.checkpoint.and_then(|page| page.mark)
             && is_ours(disk, root, mark)?
             && let Some((mut table, intended)) =
@@ -30,10 +34,22 @@ impl Past {
         {
             let leaving = intended.removed;
             table.removed.extend(leaving.clone());
-            return Ok(Self { table, is_sure: true, leaving });
+            return Ok(Self { table, is_sure: true, leaving, is_unreadable: false });
         }
+        Self::newest(survey)
+    }
+
+    /// What the newest table says when no page names it.
+    pub(super) fn newest(survey: &Survey) -> io::Result<Self> {
+        let (disk, root) = (&*survey.disk, &survey.root);
         let generation = table::newest_generation(disk, root)?.unwrap_or_default();
-        Ok(Self { table: Table::read_whole(&load(generation)?, generation), ..Self::default() })
+        let bytes = table::load(disk, root, generation)?.unwrap_or_default();
+        Ok(Self { table: Table::read_whole(&bytes, generation), ..Self::default() })
+    }
+
+    /// For a table the disk does not give.
+    pub(super) fn unreadable() -> Self {
+        Self { is_unreadable: true, ..Self::default() }
     }
 
     /// What the table says of a queue.

@@ -94,7 +94,7 @@ impl<'a> Repair<'a> {
     #[must_use]
     pub fn of(survey: &'a Survey, verified: &Verified) -> Self {
         let mut steps = Vec::new();
-        if verified.unreadable_bytes > 0 {
+        if verified.unreadable_bytes > 0 || survey.past.is_unreadable {
             return Self { survey, steps };
         }
         for Damage { from, end, is_followed } in &verified.damages {

@@ -141,7 +141,7 @@ impl Survey {
         survey.find_batches().map_err(SurveyError::io(root.join(JAVAS)))?;
         survey.has_index = !survey.disk.list(&root.join("index")).map_err(SurveyError::io(root))?.is_empty();
         survey.find_marks().map_err(SurveyError::io(root))?;
-        survey.past = Past::of(&survey).map_err(SurveyError::io(table::directory(root)))?;
+        survey.find_past().map_err(SurveyError::io(root))?;
         let Self { past: Past { leaving, .. }, queues, batches, .. } = &mut survey;
         queues.retain(|(topic, _), _| !leaving.contains_key(topic.as_str()));
         batches.retain(|(topic, _), _| !leaving.contains_key(topic.as_str()));
@@ -308,6 +308,30 @@ impl Survey {
         Ok(())
     }
 
+    /// What the queue table says. Without it the rest can be looked at all the same.
+    fn find_past(&mut self) -> io::Result<()> {
+        let is_gone = |past: &io::Result<Past>| {
+            past.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let mut past = Past::of(self);
+        if is_gone(&past) && self.checkpoint.is_some() {
+            // A broker that runs removes the file after it wrote the page that names the next one.
+            self.checkpoint = Some(Checkpoint::load(&*self.disk, &self.root.join("checkpoint"))?);
+            past = Past::of(self);
+        }
+        if is_gone(&past) {
+            past = Past::newest(self);
+        }
+        self.past = past.unwrap_or_else(|error| {
+            let what = format!(
+                "the queue table cannot be read: {error}; messages of removed topics and expired ones may be missed                  below, and repair changes nothing before the table can be read"
+            );
+            self.find(&table::directory(&self.root), what);
+            Past::unreadable()
+        });
+        Ok(())
+    }
+
     /// Reads a small file as a whole; `None` when it does not exist.
     pub(super) fn read_file(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
@@ -319,3 +343,6 @@ impl Survey {
         Ok(Some(bytes))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use wire::record::RecordView;
 
+/// How much of a file is tried page by page where the disk gives errors: after that the disk is gone rather than bad in
+/// places, and the rest of the file counts as unreadable.
+const UNREADABLE_BYTES_MAX: u64 = 64 << 20;
+
 /// A stretch of a file.
 pub(super) enum Piece<'a> {
     /// A whole record at a position of the log.
@@ -29,7 +33,7 @@ impl Survey {
         visit: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
     ) -> Result<(), SurveyError> {
         let (base, length) = (segment.base, self.segment_bytes);
-        let mut window = Window::new(segment.clone(), length).tolerant(u64::MAX);
+        let mut window = Window::new(segment.clone(), length).giving_up_after(UNREADABLE_BYTES_MAX);
         let mut at = 0;
         while at < length {
             let found = find(&mut window, at).map_err(SurveyError::io(&segment.path))?;

@@ -6,13 +6,14 @@
 //! [`crate::ReadError::Rebuilding`], and one pass over the log for all lost queues writes it again. Appends and reads of everything
 //! else go on. A crash in between leaves the wiped range empty, which the next look or read finds.
 //!
-//! What the disk does not give of the log is passed over like a damaged record, but not at the first attempt.
+//! What the disk does not give of the log is passed over like a damaged record, but only when the attempt before failed of
+//! that.
 //!
 //! A clean stop does not wait for it. It then leaves the crash mark: a RocketMQ broker would take the hole for the
 //! queue's end.
 
 use super::scan::Place;
-use super::window::{Found, Unreadable, Window, find, next_whole};
+use super::window::{Found, Unreadable, Window, find, is_of_medium, next_whole};
 use crate::digest::{Numbered, leads_to_it};
 use crate::error::OpenError;
 use crate::queue::{Extent, Queue, Unit};
@@ -21,6 +22,7 @@ use crate::wake::{Wake, lock};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -67,11 +69,43 @@ struct State {
     /// Whether the log's start moved since the queues' minima were taken down.
     correct_minima: bool,
     lost: Vec<Arc<Queue>>,
-    /// When a rebuild that failed is tried again, and how many pauses passed before.
-    retry: Option<(Instant, u32)>,
+    retry: Option<Retry>,
     progress: Progress,
     is_busy: bool,
     stopped: bool,
+}
+
+/// When a rebuild that failed is tried again.
+#[derive(Clone, Copy)]
+struct Retry {
+    at: Instant,
+    /// Pauses until then.
+    pauses: u32,
+    /// How much of a file of the log may be unreadable then.
+    tolerance: u64,
+}
+
+/// Why a rebuild failed.
+enum Failure {
+    /// The disk gives an error for a place in the log.
+    Unreadable(OpenError),
+    Other(OpenError),
+}
+
+impl Failure {
+    /// The failure to read a file of the log.
+    fn of_log(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| match is_of_medium(&error) {
+            true => Self::Unreadable(OpenError::io(path)(error)),
+            false => Self::Other(OpenError::io(path)(error)),
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        Self::Other(error)
+    }
 }
 
 /// By topic and queue id.
@@ -178,16 +212,19 @@ impl Shared {
             let state = lock(&self.healer.state);
             (state.lost.clone(), state.retry)
         };
-        let waits_until = retry.map(|(at, _)| at).filter(|at| *at > Instant::now());
+        let waits_until = retry.map(|retry| retry.at).filter(|at| *at > Instant::now());
         if !lost.is_empty() && waits_until.is_none() {
             // An error that passes costs no message: only when it comes again, what lies there is given up.
-            let tolerance = if retry.is_some() { UNREADABLE_BYTES_MAX } else { 0 };
-            let rebuilt = self.rebuild(&lost, tolerance);
+            let rebuilt = self.rebuild(&lost, retry.map_or(0, |retry| retry.tolerance));
             let mut state = lock(&self.healer.state);
-            state.retry = rebuilt.err().map(|error| {
+            state.retry = rebuilt.err().map(|failure| {
+                let (error, tolerance) = match failure {
+                    Failure::Unreadable(error) => (error, UNREADABLE_BYTES_MAX),
+                    Failure::Other(error) => (error, 0),
+                };
                 tracing::error!(%error, "queues cannot be rebuilt now; until they are, their lost parts are unreadable");
-                let pauses = retry.map_or(1, |(_, pauses)| PAUSES_MAX.min(pauses * 2));
-                (Instant::now() + self.config.rebuild_pause * pauses, pauses)
+                let pauses = retry.map_or(1, |retry| PAUSES_MAX.min(retry.pauses * 2));
+                Retry { at: Instant::now() + self.config.rebuild_pause * pauses, pauses, tolerance }
             });
             return;
         }
@@ -242,7 +279,7 @@ impl Shared {
     }
 
     /// Writes the lost parts of these queues again, in one pass over the log, of which so many bytes of a file may be unreadable.
-    fn rebuild(&self, lost: &[Arc<Queue>], tolerance: u64) -> Result<(), OpenError> {
+    fn rebuild(&self, lost: &[Arc<Queue>], tolerance: u64) -> Result<(), Failure> {
         let mut jobs = Jobs::new();
         let (mut from, mut end) = (u64::MAX, 0);
         for queue in lost {
@@ -278,8 +315,7 @@ impl Shared {
     }
 
     /// Wipes the lost range and looks around it.
-    fn begin_job(&self, queue: &Arc<Queue>, tolerance: u64) -> Result<Option<Job>, OpenError> {
-        let failed = || OpenError::io(&self.queues.directory);
+    fn begin_job(&self, queue: &Arc<Queue>, tolerance: u64) -> Result<Option<Job>, Failure> {
         // No checkpoint writes to the files now.
         let _alone = lock(&self.checkpointing);
         let Some((from, until)) = queue.lost() else { return Ok(None) };
@@ -293,8 +329,9 @@ impl Shared {
         let start = newest.map_or(0, |unit| unit.log_offset.get());
         let end = self.true_unit(queue, until).map_or(u64::MAX, |unit| unit.end().get());
         let end = if end > start { end } else { u64::MAX };
-        let suspect = self.suspect_of(queue, from..until, tolerance).map_err(failed())?;
-        queue.empty(from, until, &mut lock(&self.touched)).map_err(failed())?;
+        let suspect = self.suspect_of(queue, from..until, tolerance)?;
+        let emptied = queue.empty(from, until, &mut lock(&self.touched));
+        emptied.map_err(OpenError::io(&self.queues.directory))?;
         Ok(Some(Job {
             queue: queue.clone(),
             from,
@@ -312,7 +349,7 @@ impl Shared {
     /// so that its message is missed and not silently passed over. At the queue's end it leads to where the record was:
     /// RocketMQ takes the unit there for how far the log is indexed, a blank one for 2 GiB, and gives no unit to new messages
     /// before that.
-    fn suspect_of(&self, queue: &Queue, lost: Range<u64>, tolerance: u64) -> io::Result<Option<Unit>> {
+    fn suspect_of(&self, queue: &Queue, lost: Range<u64>, tolerance: u64) -> Result<Option<Unit>, Failure> {
         let Range { start: from, end: until } = lost;
         let kept = if until == from + 1 { queue.unit_in_files(from) } else { None };
         let Extent { max, last, .. } = queue.in_files();
@@ -323,10 +360,12 @@ impl Shared {
         let at = last - segment.base;
         let end = self.appended.load(Ordering::Acquire).saturating_sub(segment.base);
         let limit = end.min(self.log.segment_bytes);
+        let path = segment.path.clone();
+        let failed = || Failure::of_log(&path);
         let mut window = Window::new(segment, self.log.segment_bytes).tolerant(tolerance);
-        let size = match find(&mut window, at)? {
+        let size = match find(&mut window, at).map_err(failed())? {
             Found::Record(size) => size as u64,
-            _ => next_whole(&mut window, at, limit)?.unwrap_or(limit).saturating_sub(at),
+            _ => next_whole(&mut window, at, limit).map_err(failed())?.unwrap_or(limit).saturating_sub(at),
         };
         let size = u32::try_from(size.min(self.config.record_bytes_max as u64)).unwrap_or(0);
         let unit = Unit { log_offset: LogOffset::new(last), size, tags_code: 0 };
@@ -344,13 +383,13 @@ impl Shared {
     }
 
     /// Finds the jobs' messages in the log; `false` when the store is being closed.
-    fn read_log_for(&self, jobs: &mut Jobs, part: Range<u64>, tolerance: u64) -> Result<bool, OpenError> {
+    fn read_log_for(&self, jobs: &mut Jobs, part: Range<u64>, tolerance: u64) -> Result<bool, Failure> {
         let Range { start: from, end } = part;
         let (mut kept, mut steps) = (0, 0u64);
         let mut reported = Instant::now();
         for segment in self.log.segments_in(from, end) {
             let path = segment.path.clone();
-            let failed = || OpenError::io(&path);
+            let failed = || Failure::of_log(&path);
             let mut at = from.saturating_sub(segment.base);
             let limit = (end - segment.base).min(self.log.segment_bytes);
             let base = segment.base;

@@ -28,18 +28,39 @@ pub(crate) struct Window {
     bytes: Vec<u8>,
     /// Bytes that may be unreadable before that is an error.
     tolerance: u64,
-    /// What was met so far. No record that lies there is whole.
+    /// Whether more than that is no error, but the end of what is tried.
+    gives_up: bool,
+    /// What was met so far, ascending. No record that lies there is whole.
     pub(crate) unreadable: Vec<Unreadable>,
+    /// Bytes of these that were tried.
+    unreadable_bytes: u64,
+    /// From here to the end of the file nothing is tried any more.
+    readable_end: u64,
 }
 
 impl Window {
     pub(crate) fn new(segment: Arc<Segment>, segment_bytes: u64) -> Self {
-        Self { segment, segment_bytes, start: 0, bytes: Vec::new(), tolerance: 0, unreadable: Vec::new() }
+        Self {
+            segment,
+            segment_bytes,
+            start: 0,
+            bytes: Vec::new(),
+            tolerance: 0,
+            gives_up: false,
+            unreadable: Vec::new(),
+            unreadable_bytes: 0,
+            readable_end: segment_bytes,
+        }
     }
 
     /// The same for a reader that goes on behind so many bytes the disk gives an error for.
     pub(crate) fn tolerant(self, tolerance: u64) -> Self {
         Self { tolerance, ..self }
+    }
+
+    /// The same for a reader to whom the rest of the file is unreadable once more bytes than that are.
+    pub(crate) fn giving_up_after(self, tolerance: u64) -> Self {
+        Self { tolerance, gives_up: true, ..self }
     }
 
     /// Position in the log of the file's first byte.
@@ -57,6 +78,10 @@ impl Window {
                 let left = usize::try_from(self.segment_bytes - at).unwrap_or(usize::MAX);
                 self.bytes.resize(length.max(WINDOW_BYTES).min(left), 0);
                 self.start = at;
+                if at + self.bytes.len() as u64 > self.readable_end {
+                    self.read_pages()?;
+                    return Ok(&self.bytes[..length]);
+                }
                 match self.segment.file.read_at(&mut self.bytes, at) {
                     Err(error) if self.tolerance > 0 && is_of_medium(&error) => self.read_pages()?,
                     read => read?,
@@ -74,9 +99,10 @@ impl Window {
         while at < end {
             let (page, next) = (at / PAGE_BYTES * PAGE_BYTES, (at / PAGE_BYTES + 1) * PAGE_BYTES);
             let inside = |position: u64| usize::try_from(position - self.start).expect("inside the window");
+            let has_failed = self.unreadable_in(page, next).next().is_some();
             let bytes = &mut self.bytes[inside(at)..inside(next.min(end))];
             // What failed once may take the disk seconds to fail again.
-            if self.unreadable.iter().any(|part| (part.at..part.end).contains(&page)) {
+            if has_failed {
                 bytes.fill(0);
             } else if let Err(error) = self.segment.file.read_at(bytes, at) {
                 bytes.fill(0);
@@ -88,17 +114,34 @@ impl Window {
     }
 
     fn note(&mut self, at: u64, end: u64, error: io::Error) -> io::Result<()> {
-        match self.unreadable.last_mut() {
-            Some(last) if last.end == at => last.end = end,
-            _ => self.unreadable.push(Unreadable { at, end, error: error.to_string() }),
+        if !is_of_medium(&error) {
+            return Err(error);
         }
-        let bytes: u64 = self.unreadable.iter().map(|part| part.end - part.at).sum();
-        if bytes > self.tolerance || !is_of_medium(&error) { Err(error) } else { Ok(()) }
+        self.unreadable_bytes += end - at;
+        let is_over = self.unreadable_bytes > self.tolerance;
+        let mut end = end;
+        if is_over && self.gives_up {
+            end = self.segment_bytes;
+            self.readable_end = self.readable_end.min(at);
+        }
+        let behind = self.first_behind(at);
+        // What was met behind it by a reader that went back.
+        self.unreadable.truncate(if end == self.segment_bytes { behind } else { self.unreadable.len() });
+        match behind.checked_sub(1).map(|before| &mut self.unreadable[before]) {
+            Some(before) if before.end == at => before.end = end,
+            _ => self.unreadable.insert(behind, Unreadable { at, end, error: error.to_string() }),
+        }
+        if is_over && !self.gives_up { Err(error) } else { Ok(()) }
+    }
+
+    /// Which of the unreadable parts is the first that ends behind a position.
+    fn first_behind(&self, at: u64) -> usize {
+        self.unreadable.partition_point(|part| part.end <= at)
     }
 
     /// What cannot be read of a range, as far as that was tried.
     pub(crate) fn unreadable_in(&self, at: u64, end: u64) -> impl Iterator<Item = &Unreadable> {
-        self.unreadable.iter().filter(move |part| part.at < end && at < part.end)
+        self.unreadable[self.first_behind(at)..].iter().take_while(move |part| part.at < end)
     }
 
     /// Damage where a range cannot be read.
@@ -109,7 +152,7 @@ impl Window {
 }
 
 /// Whether a read failed because of the place on the disk.
-fn is_of_medium(error: &io::Error) -> bool {
+pub(super) fn is_of_medium(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::IO)
 }
 
@@ -236,7 +279,8 @@ pub(super) fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
 /// The first whole record behind damage at `from`, before `end` of the same file, told by its magic and position.
 pub(crate) fn next_whole(window: &mut Window, from: u64, end: u64) -> io::Result<Option<u64>> {
     let mut at = from + 1;
-    while at + RECORD_BYTES_MIN as u64 <= end {
+    // Behind where the reader gave up there is nothing to search.
+    while at + RECORD_BYTES_MIN as u64 <= end.min(window.readable_end) {
         let step = usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES / 2);
         let bytes = window.get(at, step)?;
         let magic = |head: &[u8]| matches!(peek(head), Some((_, MAGIC_V1 | MAGIC_V2)));

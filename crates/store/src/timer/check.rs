@@ -70,7 +70,7 @@ impl TimerCheck {
         bytes
     }
 
-    /// The check, and whether this store wrote it.
+    /// The check, and whether this store wrote it; `None` when nobody wrote one.
     pub(super) fn load(disk: &dyn Disk, path: &Path) -> io::Result<Option<(Self, bool)>> {
         let file = match disk.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -78,8 +78,9 @@ impl TimerCheck {
         };
         let mut page = [0; 60];
         match file.read_at(&mut page, 0) {
-            // A file that was being made when the power went away.
+            // A file that was being made when the power went away: without its bytes, or without their content.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+            Ok(()) if page == [0; 60] => Ok(None),
             done => done.map(|()| Some((Self::from_bytes(&page), page[56..] == seal(&page[..56])))),
         }
     }

@@ -174,6 +174,24 @@ fn the_files_java_left_are_continued() {
     assert_eq!(files.slot(1_795_189_263_000).unwrap().unwrap().last, Some(104));
 }
 
+#[test]
+fn a_check_that_never_got_its_content_is_none() {
+    let now_ms = TIME_MS + 500;
+    let disk = FakeDisk::new(4096);
+    disk.create_dir_all(Path::new("/s/config")).unwrap();
+    disk.create(Path::new("/s/config/timercheck"), 4096, Space::Sparse).unwrap();
+    let config = || TimerConfig { log_file_bytes: 1 << 20, ..TimerConfig::new("/s") };
+    let slot_ms = config().slot_of(now_ms);
+    let mut files = open(config(), &disk);
+    assert_eq!(files.recover(LogOffset::new(0), now_ms).unwrap().read_ms, slot_ms, "there is no unit either");
+    files.add(unit(1, TIME_MS - 5000, 0, 100)).unwrap();
+    files.write().unwrap();
+    let recovered = open(config(), &disk).recover(LogOffset::new(1 << 20), now_ms).unwrap();
+    assert_eq!((recovered.queue_offset(None), recovered.pending), (0, 1));
+    let a_week_ms = 7 * 24 * 3_600_000;
+    assert_eq!(recovered.read_ms, slot_ms - a_week_ms + 60_000, "a turn of the wheel back, not in 1970");
+}
+
 /// A timer as the model sees it.
 #[derive(Clone, Debug)]
 struct Timer {

@@ -142,3 +142,24 @@ fn an_error_of_the_disk_that_passes_costs_a_rebuilt_queue_no_message() {
     batch.push(&store.find_queue("Topic", 1).unwrap(), &message(b"next", b"")).unwrap();
     store.append(&mut batch, 0).unwrap();
 }
+
+#[test]
+fn a_rebuild_that_failed_for_want_of_space_does_not_pass_over_an_error_the_next_one_meets_first() {
+    let (disk, units) = closed();
+    lose_queue(&disk);
+    disk.faults(|faults| faults.fails_below = Some("/store/consumequeue/Topic/1".into()));
+    let store = open(&disk, Duration::from_millis(20));
+    store.wait_healed();
+    assert_eq!(store.progress().lost_queues, 1);
+    // As many as one attempt needs to meet the error and to take it for granted.
+    disk.faults(|faults| faults.failing_reads_left = Some(2));
+    disk.set_unreadable(FIRST_FILE.as_ref(), SECTOR);
+    disk.faults(|faults| faults.fails_below = None);
+    let begun = Instant::now();
+    while store.progress().lost_queues > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is not rebuilt");
+        std::thread::yield_now();
+    }
+    disk.faults(|faults| assert_eq!(faults.failing_reads_left, Some(0)));
+    assert_eq!(units_of(&store, 1), units);
+}

@@ -122,3 +122,33 @@ fn more_than_is_tolerated_is_an_error() {
     let mut window = unreadable(0..2 * PAGE_BYTES).tolerant(2 * PAGE_BYTES);
     assert_eq!(next_whole(&mut window, 0, 6 * PAGE_BYTES).unwrap(), Some(4 * PAGE_BYTES));
 }
+
+#[test]
+fn a_reader_that_gives_up_has_read_what_lies_before_and_takes_the_rest_for_unreadable() {
+    let places =
+        |window: &Window| window.unreadable.iter().map(|part| (part.at, part.end)).collect::<Vec<_>>();
+    let mut window = unreadable(PAGE_BYTES..4 * PAGE_BYTES).giving_up_after(2 * PAGE_BYTES);
+    assert!(matches!(find(&mut window, 0), Ok(Found::Record(_))));
+    assert_eq!(places(&window), [(PAGE_BYTES, 6 * PAGE_BYTES)]);
+    assert!(matches!(find(&mut window, 4 * PAGE_BYTES), Ok(Found::Damage(_))));
+    assert_eq!(next_whole(&mut window, PAGE_BYTES, 6 * PAGE_BYTES).unwrap(), None);
+    // Nothing there is tried again, and nothing of another window is left in the bytes.
+    assert_eq!(window.get(5 * PAGE_BYTES, 8).unwrap(), [0; 8]);
+    assert!(window.get(4 * PAGE_BYTES, 8).unwrap().iter().all(|byte| *byte == 0));
+    assert_eq!(places(&window), [(PAGE_BYTES, 6 * PAGE_BYTES)]);
+    let mut window = unreadable(PAGE_BYTES..3 * PAGE_BYTES).giving_up_after(2 * PAGE_BYTES);
+    assert_eq!(next_whole(&mut window, PAGE_BYTES, 6 * PAGE_BYTES).unwrap(), Some(4 * PAGE_BYTES));
+}
+
+#[test]
+fn unreadable_parts_are_in_order_whatever_the_order_they_are_met_in() {
+    let mut window = unreadable(0..0).tolerant(u64::MAX);
+    let failed = || io::Error::from_raw_os_error(5);
+    for page in [3, 1, 2, 0, 5] {
+        window.note(page * PAGE_BYTES, (page + 1) * PAGE_BYTES, failed()).unwrap();
+    }
+    let inside = |page: u64| window.unreadable_in(page * PAGE_BYTES, (page + 1) * PAGE_BYTES).count();
+    assert_eq!([0, 1, 2, 3, 4, 5].map(inside), [1, 1, 1, 1, 0, 1]);
+    assert!(window.unreadable.is_sorted_by_key(|part| part.at));
+    assert_eq!(window.unreadable_bytes, 5 * PAGE_BYTES);
+}
