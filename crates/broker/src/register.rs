@@ -43,6 +43,9 @@ const PERIOD_MAX: Duration = Duration::from_secs(60);
 /// Pause before a name server that is away is tried again.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
+/// Changed topics a name server is told of one at a time, with `enableSingleTopicRegister`; more go together.
+const SINGLY_MAX: usize = 16;
+
 /// Name servers ask a broker nothing that it serves.
 pub(crate) struct Silent;
 
@@ -87,12 +90,12 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
             due = now + period.min(PERIOD_MAX);
         }
         let reminder = is_due.then_some(&mut reminder);
-        if let Err(error) = bring_up_to_date(broker, peer, registered, reminder).await {
+        let known = || broker.told.note(name_server, generation);
+        if let Err(error) = bring_up_to_date(broker, peer, registered, known, reminder).await {
             tracing::warn!(%name_server, %error, "the registration failed; it is repeated");
             return peer.close();
         }
         registered = Some(generation);
-        broker.told.note(name_server, generation);
         // A connection that ends is noticed here at the latest after one pause.
         let tick = tokio::time::sleep(RECONNECT_PAUSE);
         tokio::select! {
@@ -103,30 +106,34 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
 }
 
 /// Tells a name server what changed since `registered`, the generation it was told last on this connection; once a period
-/// also what it may have lost.
+/// also what it may have lost. `known` is called as soon as it has answered what changed.
 async fn bring_up_to_date(
     broker: &Arc<Broker>,
     peer: &Peer,
     registered: Option<u64>,
+    known: impl Fn(),
     reminder: Option<&mut Reminder>,
 ) -> Result<(), RegisterError> {
     if let Some((version, topics)) = registered.and_then(|known| broker.topics.changed_after(known)) {
         let told = topics.is_empty() && registered == Some(broker.topics.generation());
         if !told {
-            if broker.config.single_topic_register {
+            if broker.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
                 register_singly(broker, peer, &topics).await?;
             } else {
                 // Also when topics were only removed: the version is another.
                 register(broker, peer, version, &topics).await?;
             }
         }
+        known();
         let Some(reminder) = reminder else { return Ok(()) };
         if has_version(broker, peer, version).await? {
             return remind(broker, peer, version, reminder).await;
         }
     }
     let (version, topics) = broker.topics.snapshot();
-    register(broker, peer, version, &topics).await
+    register(broker, peer, version, &topics).await?;
+    known();
+    Ok(())
 }
 
 /// `REGISTER_TOPIC_IN_NAMESRV` (217): tells a name server where the queues of topics are, and nothing of the table's

@@ -24,7 +24,6 @@ use wire::record::sys_flag;
 
 use crate::broker::{Broker, PutError};
 use crate::refused::Cause;
-use crate::timer::Delivered;
 use crate::topics::{Queue, Template, Topic};
 use crate::{Refusal, names};
 use message::{Properties, Target};
@@ -70,8 +69,8 @@ struct Pending {
     handle: Range<usize>,
     /// It is one record of many messages.
     inner: bool,
-    /// It takes back a message, whose handle has this time.
-    recalls: Option<i64>,
+    /// It takes back a message that may be due from this time on.
+    recalls_at: Option<i64>,
 }
 
 /// A send being looked at.
@@ -231,8 +230,7 @@ fn stage_single(
     let handle_start = turn.ids.len();
     if let Some(out_ms) = properties.out_ms.filter(|_| !names::is_retry_topic(real.topic.name())) {
         let key = turn.ids[id.clone()].to_vec();
-        let time_ms = broker.timer.gate().delivered.handle_ms(out_ms);
-        RecallHandle::append(&mut turn.ids, real.topic.name(), &broker.config.broker_name, time_ms, &key);
+        RecallHandle::append(&mut turn.ids, real.topic.name(), &broker.config.broker_name, out_ms + 1, &key);
     }
     turn.pending.push(Pending {
         opaque: command.opaque,
@@ -245,7 +243,7 @@ fn stage_single(
         id,
         handle: handle_start..turn.ids.len(),
         inner: false,
-        recalls: None,
+        recalls_at: None,
     });
     Ok(())
 }
@@ -288,7 +286,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
     }
-    let delivered = gate.map(|gate| gate.delivered).unwrap_or_default();
+    let delivered_ms = gate.map_or(i64::MIN, |gate| gate.delivered_ms);
     if done.is_ok() {
         for pending in &turn.pending {
             let sizes = pending.records.clone().map(|index| u64::from(turn.batch.placed(index).size));
@@ -296,12 +294,12 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
         }
     }
     match done {
-        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, (delivered, begin), out),
+        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, (delivered_ms, begin), out),
         Ok(()) => {
             took(broker, turn.pending.iter().map(|pending| &pending.queue), begin.elapsed());
             let mut ids = Vec::new();
             for pending in &turn.pending {
-                reply::stored(broker, turn, pending, delivered, &mut ids, out);
+                reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
             }
             for pending in &turn.pending {
                 broker.wake(&pending.queue);
@@ -320,7 +318,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
             broker.refused.count(Cause::from(&error), turn.pending.len());
             let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
             for pending in turn.pending.iter().filter(|pending| !pending.one_way) {
-                let refusal = if pending.recalls.is_some() { &recall_failed } else { &refusal };
+                let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
                 let head = wire::frame::Head::response(pending.encoding, refusal.code, pending.opaque);
                 reply::refused(broker, head.remark(&refusal.remark), out);
             }
@@ -342,7 +340,7 @@ fn defer(
     broker: &Broker,
     turn: &mut SendTurn,
     peer: &Arc<Peer>,
-    (delivered, begin): (Delivered, Instant),
+    (delivered_ms, begin): (i64, Instant),
     out: &mut Vec<u8>,
 ) {
     let mut late = Vec::new();
@@ -353,7 +351,7 @@ fn defer(
             queues.push(pending.queue.clone());
         }
         let target = if pending.waits { &mut late } else { &mut *out };
-        reply::stored(broker, turn, pending, delivered, &mut ids, target);
+        reply::stored(broker, turn, pending, delivered_ms, &mut ids, target);
     }
     let end = turn.batch.end();
     let broker = broker.handle();

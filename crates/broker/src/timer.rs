@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 
-use store::timer::{TimerConfig, wheel_time};
+use store::timer::TimerConfig;
 
 /// Settings of timed messages.
 #[derive(Clone, Debug)]
@@ -96,42 +96,8 @@ impl Timers {
 pub(crate) struct Gate {
     /// Cancelling messages appended.
     pub cancels: u64,
-    /// What may be delivered.
-    pub delivered: Delivered,
-}
-
-/// Until when timed messages may have been delivered.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Delivered {
-    /// Those due until then, by the clock as it is.
-    pub until_ms: i64,
-    /// By the clock before it was set back.
-    before_ms: i64,
-    /// How often it was set back, as far as handles can tell.
-    set_backs: i64,
-}
-
-impl Delivered {
-    /// The clock was set back. What is taken from now on and due until `before_ms` has not been delivered.
-    fn set_back(&mut self, now_ms: i64, precision_ms: i64) {
-        self.before_ms = self.before_ms.max(self.until_ms);
-        self.until_ms = self.until_ms.min(now_ms);
-        self.set_backs = (self.set_backs + 1) % precision_ms;
-    }
-
-    /// The time in the handle of a message taken now: in its slot, and as far behind the first moment it may be due as the
-    /// clock was set back often.
-    pub(crate) fn handle_ms(self, out_ms: i64) -> i64 {
-        out_ms + 1 + self.set_backs
-    }
-
-    /// Whether the message of a handle with this time may be among them.
-    pub(crate) fn includes(self, handle_ms: i64, precision_ms: i64) -> bool {
-        let out_ms = wheel_time(handle_ms, precision_ms);
-        let was_taken_since = handle_ms == self.handle_ms(out_ms);
-        let until_ms = if was_taken_since { self.until_ms } else { self.until_ms.max(self.before_ms) };
-        out_ms < until_ms
-    }
+    /// Messages due until then may be delivered.
+    pub delivered_ms: i64,
 }
 
 /// What the clock shares with the handlers.

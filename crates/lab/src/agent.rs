@@ -33,6 +33,10 @@ const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Connections served at the same time; more are closed at once.
 const CONNECTIONS_MAX: usize = 64;
 
+/// What lab and agent say to each other, by number: raised whenever [`Asked`] or an order gets something new, because an
+/// agent that does not know it would pass it over.
+pub(crate) const PROTOCOL: u32 = 1;
+
 /// What the lab wants to see.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -53,6 +57,8 @@ pub struct Asked {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hello {
+    /// [`PROTOCOL`] of the agent; 0 of one that does not know of it.
+    pub protocol: u32,
     /// The machine.
     pub host: HostFile,
     /// Its clock, microseconds since 1970.
@@ -105,14 +111,14 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     if asked.load {
         return if flags.load { run_load(lines, writer).await } else { Ok(()) };
     }
-    let pid = flags.pid.or_else(|| process_of(asked.port?));
+    let pid = flags.pid.or_else(|| process_of(asked.port?, asked.is_java));
     let store = store_of(asked.store);
     let name = flags.name.clone().unwrap_or_else(measure::hostname);
     let roofline = flags.roofline.clone();
     let host = HostFile { roofline, ..measure::host(&name, &store, pid) };
     let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
     let mut probe = HostProbe::new(pid, &device_of(&store), asked.loopback).with_collector(log);
-    let hello = Hello { host, now_us: now_us(), has_process: pid.is_some() };
+    let hello = Hello { protocol: PROTOCOL, host, now_us: now_us(), has_process: pid.is_some() };
     writer.write_all(&line_of(&hello)).await?;
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -148,7 +154,7 @@ async fn run_load(
 ) -> std::io::Result<()> {
     let mut reader = lines.into_inner();
     reader.get_mut().set_limit(u64::MAX);
-    writer.write_all(&line_of(&Hello { now_us: now_us(), ..Hello::default() })).await?;
+    writer.write_all(&line_of(&Hello { protocol: PROTOCOL, now_us: now_us(), ..Hello::default() })).await?;
     orders::obey(&mut reader, &mut writer).await
 }
 

@@ -7,12 +7,14 @@
 //! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
 //! - [`recall`]: the handle of a timed message.
 //! - [`pop`]: the handles of popped messages, and where they lie.
+//! - [`defaults`]: what RocketMQ's settings are by themselves.
 //! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.
 
 mod base64;
 pub mod batch;
 pub mod body;
 pub mod codes;
+pub mod defaults;
 pub mod fields;
 pub mod frame;
 pub mod hash;

@@ -129,7 +129,7 @@ mod tests {
         .unwrap()
         .into_iter()
         .collect();
-        let java = include_str!("../golden/settings.properties");
+        let java = wire::defaults::BROKER;
         assert!(java.lines().count() > 470);
         for (name, default) in java.lines().filter_map(|line| line.split_once('=')) {
             let name = super::super::table::present_name(name).unwrap_or(name);

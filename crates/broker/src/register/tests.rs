@@ -98,7 +98,7 @@ fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
     let peer = Peer::detached(1, ADDRESS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let telling = async {
-        let told = bring_up_to_date(broker, &peer, Some(known), None);
+        let told = bring_up_to_date(broker, &peer, Some(known), || (), None);
         tokio::time::timeout(Duration::ZERO, told).await
     };
     assert!(runtime.block_on(telling).is_err(), "nobody answers");

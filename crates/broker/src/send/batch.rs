@@ -63,7 +63,7 @@ pub(super) fn stage(
         handle: id.end..id.end,
         id,
         inner: false,
-        recalls: None,
+        recalls_at: None,
     });
     Ok(())
 }
@@ -112,7 +112,7 @@ fn stage_inner(
         handle: id.end..id.end,
         id,
         inner: true,
-        recalls: None,
+        recalls_at: None,
     });
     Ok(())
 }

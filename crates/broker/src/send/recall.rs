@@ -12,7 +12,7 @@ use super::message::Target;
 use super::{Pending, SendTurn, find_queue, reply};
 use crate::Refusal;
 use crate::broker::Broker;
-use crate::timer::{Delivered, recall};
+use crate::timer::recall;
 
 /// Checks a recall and encodes the message that cancels.
 pub(crate) fn stage_recall(
@@ -51,21 +51,22 @@ pub(crate) fn stage_recall(
         handle: id.end..id.end,
         id,
         inner: false,
-        recalls: Some(recall.handle_ms),
+        recalls_at: Some(recall.time_ms),
     });
     Ok(())
 }
 
-/// Answers a recall whose cancelling message is stored. What is `delivered` may have been so before that.
+/// Answers a recall whose cancelling message is stored. Messages due until `delivered_ms` may have been delivered
+/// before that.
 pub(super) fn answer(
     broker: &Broker,
     turn: &SendTurn,
     pending: &Pending,
-    delivered: Delivered,
+    delivered_ms: i64,
     out: &mut Vec<u8>,
 ) {
-    let precision_ms = broker.config.timers.precision_ms;
-    if pending.recalls.is_some_and(|handle_ms| delivered.includes(handle_ms, precision_ms)) {
+    let time_ms = pending.recalls_at.unwrap_or(i64::MAX);
+    if time_ms <= delivered_ms {
         let refusal = recall::too_late();
         let head = Head::response(pending.encoding, refusal.code, pending.opaque);
         return reply::refused(broker, head.remark(&refusal.remark), out);

@@ -6,22 +6,21 @@ use wire::id::OffsetId;
 
 use super::{Pending, SendTurn};
 use crate::broker::Broker;
-use crate::timer::Delivered;
 
 /// Answers a stored request; nothing for a one-way one. `ids` is scratch.
 pub(super) fn stored(
     broker: &Broker,
     turn: &SendTurn,
     pending: &Pending,
-    delivered: Delivered,
+    delivered_ms: i64,
     ids: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) {
     if pending.one_way {
         return;
     }
-    if pending.recalls.is_some() {
-        return super::recall::answer(broker, turn, pending, delivered, out);
+    if pending.recalls_at.is_some() {
+        return super::recall::answer(broker, turn, pending, delivered_ms, out);
     }
     ids.clear();
     for index in pending.records.clone() {

@@ -183,7 +183,6 @@ impl Clock {
         let read_ms = self.files.forget_future(before_ms, self.files.config().slot_of(now_ms))?;
         tracing::warn!(read_ms, before_ms, "the clock was set back");
         self.agenda.go_back(read_ms);
-        self.broker.timer.gate().delivered.set_back(now_ms, self.files.config().precision_ms);
         (self.saves.began_ms, self.retired_ms) = (now_ms, now_ms);
         Ok(())
     }
@@ -272,7 +271,7 @@ impl Clock {
         let progress = self.progress(now_ms);
         let save = self.files.save(progress)?;
         // What was delivered in the slot that is not over comes again after a kill until a later read time is saved.
-        self.changed = self.broker.timer.gate().delivered.until_ms >= progress.read_ms;
+        self.changed = self.broker.timer.gate().delivered_ms >= progress.read_ms;
         if save.is_empty() {
             return Ok(());
         }

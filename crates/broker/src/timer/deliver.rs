@@ -175,7 +175,7 @@ impl Clock {
             return;
         }
         let done = self.broker.store.append(&mut self.batch, now_ms);
-        gate.delivered.until_ms = gate.delivered.until_ms.max(now_ms);
+        gate.delivered_ms = gate.delivered_ms.max(now_ms);
         drop(gate);
         if let Err(error) = done {
             if let AppendError::Removed { topic } = &error {

@@ -20,8 +20,8 @@ pub(crate) const BODY: &[u8] = b"0";
 pub(crate) struct Recall {
     /// Unique key of the message.
     pub message_id: String,
-    /// The time of its handle.
-    pub handle_ms: i64,
+    /// First moment the message may be due: from then on it is too late.
+    pub time_ms: i64,
 }
 
 /// Checks a recall and appends the properties of the message that cancels to `out`.
@@ -74,7 +74,7 @@ pub(crate) fn check(broker: &Broker, command: &Command<'_>, out: &mut Vec<u8>) -
     properties::append(out, key::BORN_TIMESTAMP, digits.format(now_ms).as_bytes());
     properties::append(out, key::PRODUCER_GROUP, group.as_bytes());
     timed(out, wheel_time(time_ms, timers.precision_ms), topic, 0);
-    Ok(Recall { message_id: handle.message_id, handle_ms: time_ms })
+    Ok(Recall { message_id: handle.message_id, time_ms })
 }
 
 /// The message may have been delivered.

@@ -35,29 +35,29 @@ struct State {
 
 impl Crew {
     pub fn start(count: usize) -> std::io::Result<Self> {
-        let line = Arc::new(Line::default());
-        let mut threads = Vec::new();
+        let crew = Self { line: Arc::default(), threads: Mutex::default() };
         for index in 0..count.max(1) {
-            let line = line.clone();
+            let line = crew.line.clone();
             let thread = std::thread::Builder::new().name(format!("consume-{index}"));
-            threads.push(thread.spawn(move || line.work())?);
+            let thread = thread.spawn(move || line.work())?;
+            crew.threads.lock().expect("short section").push(thread);
         }
-        Ok(Self { line, threads: Mutex::new(threads) })
+        Ok(crew)
     }
 
     /// Hands jobs over; after the end they are dropped: their messages will be pulled again by whoever has the queue then.
     pub fn submit(&self, jobs: impl IntoIterator<Item = Job>) {
+        let mut jobs: VecDeque<Job> = jobs.into_iter().collect();
         let mut state = self.line.state();
         if !state.has_ended {
-            state.jobs.extend(jobs);
+            state.jobs.append(&mut jobs);
             self.line.call_one(state);
         }
     }
 
     /// Lets what was handed over be finished and ends the threads.
     pub fn finish(&self) {
-        self.line.state().has_ended = true;
-        self.line.called.notify_all();
+        self.line.end();
         let threads = std::mem::take(&mut *self.threads.lock().expect("short section"));
         for thread in threads {
             if thread.join().is_err() {
@@ -67,7 +67,19 @@ impl Crew {
     }
 }
 
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.line.end();
+    }
+}
+
 impl Line {
+    /// Has the threads end when nothing is left to do.
+    fn end(&self) {
+        self.state().has_ended = true;
+        self.called.notify_all();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("short section")
     }
@@ -119,25 +131,51 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Barrier;
+    use std::sync::Weak;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Long enough for any thread to come, and a failure instead of a test that hangs.
+    const PATIENCE: Duration = Duration::from_secs(20);
 
     #[test]
     fn jobs_that_wait_for_each_other_all_get_a_thread() {
         let crew = Crew::start(8).unwrap();
-        for _ in 0..200 {
-            let meeting = Arc::new(Barrier::new(9));
-            let job = || {
-                let meeting = meeting.clone();
-                Box::new(move || {
-                    meeting.wait();
-                }) as Job
-            };
-            crew.submit((0..3).map(|_| job()));
-            crew.submit((0..5).map(|_| job()));
-            meeting.wait();
+        for round in 0..200 {
+            let (arrived, arrivals) = channel();
+            let goes: Vec<_> = (0..8)
+                .map(|_| {
+                    let (go, gone) = channel::<()>();
+                    let arrived = arrived.clone();
+                    let job = move || {
+                        arrived.send(()).unwrap();
+                        let _ = gone.recv_timeout(PATIENCE);
+                    };
+                    (go, Box::new(job) as Job)
+                })
+                .collect();
+            let (goes, jobs): (Vec<_>, Vec<_>) = goes.into_iter().unzip();
+            let mut jobs = jobs.into_iter();
+            crew.submit(jobs.by_ref().take(3));
+            crew.submit(jobs);
+            let count = (0..8).take_while(|_| arrivals.recv_timeout(PATIENCE).is_ok()).count();
+            assert_eq!(count, 8, "round {round}");
+            drop(goes);
         }
         crew.finish();
+    }
+
+    #[test]
+    fn the_threads_of_a_crew_that_is_gone_end() {
+        let crew = Crew::start(4).unwrap();
+        let line: Weak<Line> = Arc::downgrade(&crew.line);
+        drop(crew);
+        let begin = std::time::Instant::now();
+        while line.strong_count() > 0 {
+            assert!(begin.elapsed() < PATIENCE, "a thread sleeps for ever");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

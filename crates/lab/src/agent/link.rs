@@ -1,6 +1,6 @@
 //! The lab's end of a connection to an agent.
 
-use super::{Asked, Hello, line_of, now_us};
+use super::{Asked, Hello, PROTOCOL, line_of, now_us};
 use crate::Error;
 use crate::archive::HostSecond;
 use std::io;
@@ -60,6 +60,13 @@ async fn connect(address: &str, asked: &Asked) -> io::Result<Link> {
     let mut lines = BufReader::new(reader).lines();
     let line = lines.next_line().await?.ok_or_else(|| io::Error::other("it closed the connection"))?;
     let hello: Hello = serde_json::from_str(&line).map_err(io::Error::other)?;
+    if hello.protocol != PROTOCOL {
+        let found = hello.protocol;
+        let why = format!(
+            "it speaks version {found} of the protocol, expected {PROTOCOL}: start the agent of this release"
+        );
+        return Err(io::Error::other(why));
+    }
     let after_us = now_us();
     let (ahead_us, skew_us) = apart(before_us, hello.now_us, after_us);
     Ok(Link { lines, _writer: writer, hello, ahead_us, skew_us })

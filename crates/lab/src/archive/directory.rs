@@ -223,13 +223,34 @@ impl RepeatDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn begin(&self) -> Result<(), Error> {
+        self.remove()?;
+        make(&self.path)
+    }
+
+    fn remove(&self) -> Result<(), Error> {
         match std::fs::remove_dir_all(&self.path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::File { path: self.path.clone(), source });
+                Err(Error::File { path: self.path.clone(), source })
             }
-            _ => {}
+            _ => Ok(()),
         }
-        make(&self.path)
+    }
+
+    /// Moves what is there out of the way, for people to look at: `1` becomes `1-ended-early`. What was moved before goes.
+    ///
+    /// # Errors
+    /// It cannot be moved.
+    pub fn put_aside(&self) -> Result<(), Error> {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push("-ended-early");
+        let aside = Self { path: self.path.with_file_name(name) };
+        aside.remove()?;
+        match std::fs::rename(&self.path, &aside.path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(Error::File { path: self.path.clone(), source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads all its files.

@@ -209,7 +209,7 @@ pub struct Phase {
     pub from_ms: u64,
     /// Milliseconds since 1970, excluded.
     pub to_ms: u64,
-    /// Whether what it waited for came before its time was over; absent where it waited for nothing.
+    /// Whether what it waited for came before its time was over; absent where it waited for nothing or was ended early.
     pub met: Option<bool>,
 }
 
@@ -219,6 +219,14 @@ impl RunFile {
     pub fn setting<'a>(&'a self, cell: &'a Factors, key: &str) -> Option<&'a str> {
         let set = cell.settings().find(|(name, _)| *name == key).map(|(_, value)| value);
         set.or_else(|| self.target.brokers.first()?.settings.get(key).map(String::as_str))
+    }
+}
+
+impl Phase {
+    /// Whether anything is judged by it: what comes before is only there to get going.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        !["start", "warmup"].contains(&self.name.as_str())
     }
 }
 

@@ -15,7 +15,10 @@ fn long_option(argument: String) -> String {
     if LETTERS.contains(&letters) { format!("-{argument}") } else { argument }
 }
 
-/// A command line as runs keep it: with dots for the secret key.
+/// What stands for a secret key that is not kept.
+pub const SECRET: &str = "SECRET";
+
+/// A command line as runs keep it: with [`SECRET`] for the secret key, so that nobody takes what is there for a key.
 pub fn without_secrets(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut is_value = false;
     let hide = |argument: String| {
@@ -24,8 +27,8 @@ pub fn without_secrets(arguments: impl IntoIterator<Item = String>) -> Vec<Strin
         let hidden = is_value;
         is_value = is_secret && value.is_none() && !hidden;
         match value {
-            Some(_) if is_secret => format!("{name}=..."),
-            _ if hidden => "...".to_owned(),
+            Some(_) if is_secret => format!("{name}={SECRET}"),
+            _ if hidden => SECRET.to_owned(),
             _ => argument,
         }
     };
@@ -42,9 +45,9 @@ mod tests {
             let given = given.split(' ').map(str::to_owned);
             assert_eq!(without_secrets(given).join(" "), expected);
         };
-        check("matrix -a true -ak me -sk hush --size 1k", "matrix -a true -ak me -sk ... --size 1k");
-        check("--secretKey=hush --sk hush", "--secretKey=... --sk ...");
-        check("-sk -sk -n h:1", "-sk ... -n h:1");
+        check("matrix -a true -ak me -sk hush --size 1k", "matrix -a true -ak me -sk SECRET --size 1k");
+        check("--secretKey=hush --sk hush", "--secretKey=SECRET --sk SECRET");
+        check("-sk -sk -n h:1", "-sk SECRET -n h:1");
     }
 
     #[test]

@@ -79,11 +79,14 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     let cold_ratio = cold_bytes.map(|read| if consumed_bytes > 0.0 { read / consumed_bytes } else { 0.0 });
     let (drain_tps, drain_seconds) = (drained.consume_tps, drained.seconds);
     let (filled, drained) = (met(cell, "during"), met(cell, "drain"));
+    // Runs of earlier versions say of what was ended early that it did not come.
+    let drained = drained.filter(|drained| *drained || !cell.cell.interrupted);
+    let ended_early = cell.cell.interrupted && drained.is_none();
     let rests = !sends(&quiet) || !sends(&drain);
     let parts = [
         rests.then(|| both!("nothing was produced meanwhile", "排空期间没有生产")),
         cost(&stages),
-        draining_text((drain_tps, drain_seconds), drained),
+        Some(draining_text((drain_tps, drain_seconds), drained, ended_early)),
         cold_text(cold_ratio.zip(cold_bytes)),
         (filled == Some(false)).then(|| {
             both!("the time for filling was over before all was there", "堆积时间用尽，未达到目标堆积量")
@@ -155,16 +158,21 @@ fn unsteady(stage: &Stage) -> Option<Text> {
     Some(both!("{en}: {says}", "{zh}：{says_zh}"))
 }
 
-fn draining_text((tps, seconds): (f64, f64), drained: Option<bool>) -> Option<Text> {
+fn draining_text((tps, seconds): (f64, f64), drained: Option<bool>, ended_early: bool) -> Text {
     let (rate, time) = (numbers::rate(tps), numbers::short(seconds));
-    Some(if drained == Some(false) {
+    if ended_early {
+        both!(
+            "ended early while draining: read at {rate} for {time} s",
+            "排空期间提前结束：以 {rate} 消费了 {time} s"
+        )
+    } else if drained == Some(false) {
         both!(
             "not drained: read at {rate}, {time} s were not enough",
             "未排空：以 {rate} 消费，{time} s 不足"
         )
     } else {
         both!("drained at {rate} in {time} s", "排空速率 {rate}，用时 {time} s")
-    })
+    }
 }
 
 fn cold_text(cold: Option<(f64, f64)>) -> Option<Text> {

@@ -17,7 +17,7 @@ pub use measured::{loopback_bytes, network_bytes};
 use super::figures::broker_host_names;
 use super::stats::mean;
 use super::{Text, both, numbers, validity};
-use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, Sparse, TargetKind, Window};
+use crate::archive::{BrokerFile, HostFile, HostSecond, LoadSecond, RunFile, Sparse, TargetKind, Window};
 use serde::{Deserialize, Serialize};
 
 /// Share of the processors from which on other programs are named.
@@ -84,6 +84,7 @@ impl Default for Limits {
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Watch {
+    Machine,
     CpuBusy,
     Load,
     Memory,
@@ -174,8 +175,25 @@ pub fn guards(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard
         machines.flat_map(|(host, seconds)| machine(host, seconds, (limits, is_java))).collect();
     if !window.load.is_empty() {
         all.extend(load(file, window, limits));
+        all.extend(unwatched(file));
     }
     all
+}
+
+/// Brokers on machines that nobody looked at, where others were: without any, the report says so once for all.
+fn unwatched(file: &RunFile) -> impl Iterator<Item = Guard> {
+    let is_known =
+        |broker: &BrokerFile| file.hosts.iter().any(|host| Some(&host.name) == broker.host.as_ref());
+    let some_are = file.target.brokers.iter().any(is_known);
+    let others = file.target.brokers.iter().filter(move |broker| some_are && !is_known(broker));
+    others.map(|broker| {
+        let node = format!("{} #{}", broker.name, broker.id);
+        let text = both!(
+            "its machine: run vostok lab agent there and name it with --agents",
+            "所在主机：请在其上运行 vostok lab agent 并用 --agents 指定"
+        );
+        Guard::not_measured(Watch::Machine, &node, text)
+    })
 }
 
 /// The guard that breaks first when the rate is raised: the least headroom among those that measure a share.

@@ -70,6 +70,9 @@ pub fn too_few(windows: &[Window<'_>]) -> Option<Text> {
 /// Why the repeats must not be believed, however many there are; empty when they may.
 #[must_use]
 pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+    if windows.iter().all(|window| window.load.is_empty()) {
+        return vec![both!("it ended before anything counted", "在计入结果之前已结束")];
+    }
     let is_silent = |window: &Window<'_>| window.load.iter().all(|second| second.sent == 0);
     let silent = windows.iter().filter(|window| is_silent(window)).count();
     if silent == windows.len() {

@@ -49,14 +49,22 @@ impl ProcessCounts {
     }
 }
 
-/// The process of ours that listens on `port`.
-#[must_use]
-pub fn listener_of(port: u16) -> Option<i32> {
+/// The sockets of this machine, whoever owns them, that listen on `port`.
+fn listening(port: u16) -> Vec<u64> {
     let sockets = procfs::net::tcp().into_iter().chain(procfs::net::tcp6()).flatten();
     let listening = |socket: &procfs::net::TcpNetEntry| {
         socket.state == procfs::net::TcpState::Listen && socket.local_address.port() == port
     };
-    let inodes: Vec<_> = sockets.filter(listening).map(|socket| socket.inode).collect();
+    sockets.filter(listening).map(|socket| socket.inode).collect()
+}
+
+/// The process of ours that listens on `port`.
+#[must_use]
+pub fn listener_of(port: u16) -> Option<i32> {
+    owner_of(&listening(port))
+}
+
+fn owner_of(inodes: &[u64]) -> Option<i32> {
     let owns = |process: &Process| {
         let Ok(files) = process.fd() else { return false };
         let mut sockets = files.flatten().filter_map(|file| match file.target {
@@ -72,10 +80,13 @@ pub fn listener_of(port: u16) -> Option<i32> {
 /// The class that a Java broker is started by, in 4.x and 5.x.
 const JAVA_BROKER: &str = "org.apache.rocketmq.broker.BrokerStartup";
 
-/// The broker's process: the one that listens on `port`, and where its sockets are another user's, the only Java broker.
+/// The broker's process: the one that listens on `port`, and where that is another user's, the only Java broker. A broker
+/// that is not Java's, or not here at all, is not taken for it.
 #[must_use]
-pub fn process_of(port: u16) -> Option<i32> {
-    listener_of(port).or_else(java_broker)
+pub fn process_of(port: u16, is_java: bool) -> Option<i32> {
+    let sockets = listening(port);
+    let by_words = is_java && !sockets.is_empty();
+    owner_of(&sockets).or_else(|| java_broker().filter(|_| by_words))
 }
 
 /// The only Java broker of this machine: what a process was started with everybody may read.

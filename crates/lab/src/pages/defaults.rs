@@ -2,9 +2,11 @@
 
 use crate::archive::{BrokerFile, HostFile, RunFile};
 
-/// What a broker of RocketMQ 5.5.0 tells without a file of settings (`GET_BROKER_CONFIG`); a star depends on the machine.
-/// The defaults of our own broker are held against the same file.
-const OF_5: &str = include_str!("../../../broker/src/golden/settings.properties");
+/// What 5.5.0 tells; a star depends on the machine. The defaults of our own broker are held against the same.
+const OF_5: &str = wire::defaults::BROKER;
+
+/// The default of a pool on a machine that is not known.
+pub(super) const UNKNOWN: &str = "*";
 
 /// Where 4.9.8 has other defaults, and settings of its own (`BrokerConfig`, `MessageStoreConfig`).
 const OF_4: [(&str, &str); 11] = [
@@ -69,7 +71,7 @@ const BY_CORES: [Pool; 7] = [
 pub(super) struct Changed<'a> {
     pub key: &'a str,
     pub value: &'a str,
-    /// Absent where RocketMQ has no such setting.
+    /// Absent where RocketMQ has no such setting; [`UNKNOWN`] where it depends on a machine that nobody looked at.
     pub default: Option<String>,
 }
 
@@ -83,7 +85,11 @@ pub(super) fn changed<'a>(file: &RunFile, broker: &'a BrokerFile) -> Vec<Changed
     let host = file.hosts.iter().find(|host| broker.host.as_ref() == Some(&host.name));
     let changed = |(key, value): (&'a String, &'a String)| {
         let default = match default(key, is_4(file)) {
-            Some("*") => by_cores(key, host?)?.to_string(),
+            Some("*") if BY_CORES.iter().any(|(pool, _)| pool == key) => {
+                let size = host.and_then(|host| by_cores(key, host));
+                size.map_or_else(|| UNKNOWN.to_owned(), |size| size.to_string())
+            }
+            Some("*") => return None,
             Some(default) => default.to_owned(),
             // Java tells nothing at all of what is not set.
             None if value.is_empty() => return None,
@@ -155,6 +161,19 @@ mod tests {
             "vostokOwn=1 ()",
         ];
         assert_eq!(found("5.5.0", &settings), expected);
+    }
+
+    #[test]
+    fn pools_of_a_machine_that_is_not_known_are_told() {
+        let mut file = fixture::file();
+        file.target.brokers[0].host = None;
+        let settings =
+            [("sendMessageThreadPoolNums", "16"), ("listenPort", "10911"), ("brokerIP1", "10.0.0.1")];
+        let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        file.target.brokers[0].settings = settings.into();
+        let found = changed(&file, &file.target.brokers[0]);
+        let default = Some(UNKNOWN.to_owned());
+        assert_eq!(found, [Changed { key: "sendMessageThreadPoolNums", value: "16", default }]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Chapters 2 and 11: what was tested with what, and how to do it again.
 
-use super::defaults::{changed, release};
+use super::defaults::{UNKNOWN, changed, release};
 use super::words::words;
 use crate::archive::{BrokerFile, HostFile, Roofline, RunFile};
+use crate::command::SECRET;
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
 
@@ -91,7 +92,7 @@ fn settings(file: &RunFile) -> Markup {
                     tr { th { (words("setting", "配置项")) } th { (words("value", "值")) } th { (words("default", "默认值")) } }
                     @for setting in &found {
                         tr { td { code { (setting.key) } } td { code { (setting.value) } }
-                            td { @match &setting.default { Some(default) => code { (default) }, None => "–" } } }
+                            td { @match setting.default.as_deref() { Some(UNKNOWN) => (words("depends on the machine", "取决于主机")), Some(default) => code { (default) }, None => "–" } } }
                     }
                 }
             }
@@ -112,7 +113,12 @@ pub fn settings_lines(file: &RunFile) -> Vec<Text> {
         let name = format!("{} #{}", broker.name, broker.id);
         let found: Vec<String> = changed(file, broker)
             .iter()
-            .map(|setting| format!("{}={}", setting.key, setting.value))
+            .map(|setting| match setting.default.as_deref() {
+                Some(UNKNOWN) => {
+                    format!("{}={} (its default depends on the machine)", setting.key, setting.value)
+                }
+                _ => format!("{}={}", setting.key, setting.value),
+            })
             .collect();
         if found.is_empty() {
             return both!(
@@ -138,6 +144,7 @@ pub fn origin(file: &RunFile, place: &str) -> Markup {
         p { (words("Reproduce with:", "复现命令：")) }
         pre { (command_line(file)) }
         button type="button" onclick=(COPY) { (words("Copy", "复制")) }
+        @if let Some(Text { en, zh }) = secret_left_out(file) { p { (words(&en, &zh)) } }
         table {
             tr { th { (words("lab", "压测工具")) } td { "vostok " (file.lab_version) } }
             tr { th { (words("seed", "随机种子")) } td { (file.seed) } }
@@ -148,6 +155,18 @@ pub fn origin(file: &RunFile, place: &str) -> Markup {
                 (place) "cells/*/*/{load,host-*,broker-*,events}.csv, latency.hlog" } }
         }
     }
+}
+
+/// What to do with the command before it is run: no run keeps a secret key.
+#[must_use]
+pub fn secret_left_out(file: &RunFile) -> Option<Text> {
+    let is_place = |word: &String| word.rsplit('=').next() == Some(SECRET);
+    file.command_line.iter().any(is_place).then(|| {
+        both!(
+            "{SECRET} stands for the secret key, which is not kept: fill it in",
+            "{SECRET} 是密钥的占位符，密钥未保存：请自行填写"
+        )
+    })
 }
 
 /// The command as it was typed, quoted for a shell.

@@ -67,6 +67,9 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
         file.lab_version,
         file.seed
     );
+    if let Some(says) = environment::secret_left_out(file) {
+        let _ = writeln!(text, "\n{}", says.get(language));
+    }
     text
 }
 

@@ -8,7 +8,8 @@ use super::settings::{put_back, try_all};
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{
-    Archive, Cell, Factors, HostFile, LoadSecond, RecordedCell, Roofline, RunFile, Slo, TargetKind, plain,
+    Archive, Cell, Factors, HostFile, LoadSecond, Phase, RecordedCell, Roofline, RunFile, Slo, TargetKind,
+    plain,
 };
 use crate::command::{Scene, without_secrets};
 use crate::generator::Workload;
@@ -16,6 +17,9 @@ use crate::measure::{Collector, HostProbe, cores_allowed, device_of};
 use crate::selftest;
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
+
+/// What is said of a cell whose only repeat was ended early.
+const AGAIN: &str = "was ended early and is made again from its beginning";
 
 /// A run in progress.
 pub struct Bench {
@@ -265,7 +269,11 @@ impl Bench {
     async fn cell(&self, number: u32, factors: &Factors, plan: &impl Plan) -> Result<bool, Error> {
         let directory = self.archive.cell(number, factors);
         let new = Cell { number, name: directory.name(), factors: factors.clone(), ..Cell::default() };
-        let mut cell = directory.read_partial()?.map_or(new, Cell::to_go_on);
+        let before = directory.read_partial()?;
+        if before.as_ref().is_some_and(|cell| cell.interrupted) {
+            self.progress.line(&format!("{} {AGAIN}; what it left is kept beside it", new.name));
+        }
+        let mut cell = before.map_or(new, Cell::to_go_on);
         let workload = plan.workload(factors);
         let repeats = plan.repeats(factors).unwrap_or(self.run.repeats);
         plan.prepare(&self.cluster, factors).await?;
@@ -275,12 +283,11 @@ impl Bench {
             }
             let repeat = cell.repeats + 1;
             self.progress.doing(&format!("{} {repeat}/{repeats}", cell.name));
-            let place = directory.repeat(repeat);
             let Recorded { phases, checked, ended } =
-                record(self, &place, repeat, &workload, &plan.stages(factors)).await?;
+                record(self, &directory, &cell, &workload, &plan.stages(factors)).await?;
             cell.interrupted = !matches!(ended, Ok(true));
             // A part of a repeat is of use alone: among others it would be judged as one of them.
-            if cell.interrupted && (repeats > 1 || phases.is_empty()) {
+            if cell.interrupted && (repeats > 1 || !phases.iter().any(Phase::counts)) {
                 return ended;
             }
             cell.phases.extend(phases);
@@ -289,8 +296,12 @@ impl Bench {
             }
             cell.repeats = repeat;
             directory.save_partial(&cell)?;
-            self.progress.line(&told(&cell, repeat, &place.load()?));
+            self.progress.line(&told(&cell, repeat, &directory.repeat(repeat).load()?));
             if cell.interrupted {
+                self.progress.line(&format!(
+                    "{} ended early: going on with the run makes it again from its beginning",
+                    cell.name
+                ));
                 return ended;
             }
         }
@@ -423,7 +434,7 @@ fn seconds_of(plan: &impl Plan, cell: &Factors, repeats: u32) -> u64 {
 /// A line about a repeat.
 fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
     let phases = cell.phases.iter().filter(|phase| phase.repeat == repeat && phase.name != "warmup");
-    let phase = |phase: &crate::archive::Phase| {
+    let phase = |phase: &Phase| {
         let rows: Vec<_> =
             seconds.iter().filter(|row| row.at_ms > phase.from_ms && row.at_ms <= phase.to_ms).collect();
         let count = rows.len().max(1) as u64;

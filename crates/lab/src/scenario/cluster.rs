@@ -7,7 +7,7 @@ use crate::command::Scene;
 use crate::generator::Access;
 use crate::measure::{self, process_of};
 use client::{Client, Config};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,7 +42,8 @@ impl Cluster {
         let mut brokers = registered(&client, scene.cluster.as_deref()).await?;
         let mut target = Target { namesrv: namesrv.clone(), ..Target::default() };
         for broker in &mut brokers {
-            broker.settings = client.broker_config(&broker.address).await.unwrap_or_default();
+            broker.settings =
+                without_secrets(client.broker_config(&broker.address).await.unwrap_or_default());
         }
         let master = brokers.iter().find(|broker| broker.id == 0).unwrap_or(&brokers[0]);
         let runtime = client.broker_runtime(&master.address).await.unwrap_or_default();
@@ -62,7 +63,7 @@ impl Cluster {
         let local = brokers.iter().position(|broker| broker.id == 0 && broker.host.is_some());
         let pid = pid.or_else(|| {
             let port = brokers[local?].address.rsplit_once(':')?.1.parse().ok()?;
-            process_of(port)
+            process_of(port, target.kind == TargetKind::Rocketmq)
         });
         let store = local.and_then(|index| store_of(&brokers[index]));
         let store = store.unwrap_or_else(|| std::env::current_dir().unwrap_or_else(|_| "/".into()));
@@ -90,6 +91,19 @@ async fn registered(client: &Client, cluster: Option<&str>) -> Result<Vec<Broker
     }
     let of = cluster.map(|name| format!(" of the cluster {name}")).unwrap_or_default();
     Err(Error::Broken(format!("no broker{of} is registered with the name server; start one first")))
+}
+
+/// The settings of a broker as runs keep them: with dots for what is secret. Java tells the password of its first user
+/// and its own secret key to whoever asks.
+pub(super) fn without_secrets(mut settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let secret = settings.iter_mut().filter(|(key, value)| is_secret(key) && !value.is_empty());
+    secret.for_each(|(_, value)| "...".clone_into(value));
+    settings
+}
+
+fn is_secret(key: &str) -> bool {
+    let key = key.to_lowercase();
+    ["password", "secret", "credential", "initauthenticationuser"].iter().any(|word| key.contains(word))
 }
 
 /// The brokers of a cluster, which has to be named where there are several: nobody wants load on another one.
@@ -174,4 +188,24 @@ fn store_paths(broker: &BrokerFile) -> impl Iterator<Item = &Path> {
     // Several directories of a log are separated by commas.
     let first = paths.filter_map(|path| path.split(',').next().map(|path| Path::new(path.trim())));
     first.filter(|path| path.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_of_a_broker_is_kept() {
+        let given = [
+            ("initAuthenticationUser", r#"{"username":"root","password":"hush"}"#),
+            ("innerClientAuthenticationCredentials", r#"{"accessKey":"me","secretKey":"hush"}"#),
+            ("tlsKeyPASSWORD", "hush"),
+            ("aSecretSetting", ""),
+            ("flushDiskType", "ASYNC_FLUSH"),
+        ];
+        let kept = without_secrets(given.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        assert!(kept.values().all(|value| !value.contains("hush")), "{kept:?}");
+        assert_eq!((kept.len(), kept["flushDiskType"].as_str()), (5, "ASYNC_FLUSH"));
+        assert_eq!((kept["initAuthenticationUser"].as_str(), kept["aSecretSetting"].as_str()), ("...", ""));
+    }
 }

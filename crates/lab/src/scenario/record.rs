@@ -5,7 +5,7 @@ use super::files::Files;
 use super::seen::Seen;
 use crate::Error;
 use crate::agent::Fleet;
-use crate::archive::{Phase, RepeatDirectory};
+use crate::archive::{Cell, CellDirectory, Phase, RepeatDirectory};
 use crate::generator::{Generator, Taken, Workload};
 use crate::measure::HostProbe;
 use std::collections::BTreeMap;
@@ -94,22 +94,28 @@ pub(super) struct Recorded {
 /// It could not begin.
 pub(super) async fn record(
     bench: &Bench,
-    directory: &RepeatDirectory,
-    repeat: u32,
+    directory: &CellDirectory,
+    cell: &Cell,
     workload: &Workload,
     stages: &[Stage],
 ) -> Result<Recorded, Error> {
-    directory.begin()?;
-    let mut course = Course::start(bench, directory, workload).await?;
+    let repeat = cell.repeats + 1;
+    let place = directory.repeat(repeat);
+    let files = || begin(directory, cell, &place).and_then(|()| Files::create(bench, &place));
+    let mut course = Course::start(bench, workload, files).await?;
     let mut recorded = Recorded { phases: Vec::new(), checked: BTreeMap::new(), ended: Ok(true) };
     for stage in stages {
         let from_ms = course.last_ms;
         let ended = course.stage(stage).await;
-        // What it waited for did not come if something else ended it.
-        let met = matches!(ended, Ok(Ended::Met));
+        // Nobody knows whether it would have come if somebody ended it.
+        let met = match ended {
+            Ok(Ended::Met) => Some(true),
+            Ok(Ended::Over) => Some(false),
+            Ok(Ended::Interrupted) | Err(_) => None,
+        };
         if course.last_ms > from_ms {
             let (name, to_ms) = (stage.name.to_owned(), course.last_ms);
-            let met = (stage.until != Until::Time).then_some(met);
+            let met = met.filter(|_| stage.until != Until::Time);
             recorded.phases.push(Phase { repeat, name, from_ms, to_ms, met });
         }
         recorded.ended = ended.map(|ended| ended != Ended::Interrupted);
@@ -120,6 +126,17 @@ pub(super) async fn record(
     recorded.checked = course.generator.checked();
     course.end().await;
     Ok(recorded)
+}
+
+/// Makes room for the next repeat of a cell. What is there of one that was ended early is no longer told as the cell's, and
+/// is put aside.
+pub(super) fn begin(directory: &CellDirectory, cell: &Cell, place: &RepeatDirectory) -> Result<(), Error> {
+    let before = directory.read_partial()?;
+    directory.save_partial(cell)?;
+    if before.is_some_and(|before| before.interrupted) {
+        place.put_aside()?;
+    }
+    place.begin()
 }
 
 /// How a stage ended.
@@ -151,15 +168,16 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
+    /// The files are begun when the cluster is there: until then those of a repeat before are left alone.
     async fn start(
         bench: &'a Bench,
-        directory: &RepeatDirectory,
         workload: &Workload,
+        files: impl FnOnce() -> Result<Files, Error>,
     ) -> Result<Self, Error> {
-        let files = Files::create(bench, directory)?;
         let seen = Seen::start(bench).await;
         let (mut fleet, workload) = Fleet::prepare(bench.load_agents(), workload).await?;
         let mut generator = Generator::prepare(&workload).await?;
+        let files = files()?;
         let mut probe = bench.host_probe();
         probe.sample(epoch_ms());
         let mut first = generator.take();
@@ -270,4 +288,30 @@ impl Waits {
 pub(super) fn epoch_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{Archive, Factors, RunFile};
+
+    #[test]
+    fn what_was_ended_early_is_put_aside_and_no_longer_told() {
+        let place = tempfile::tempdir().unwrap();
+        let run = RunFile { cells: vec![Factors::default()], ..RunFile::default() };
+        let archive = Archive::create(place.path(), &run).unwrap();
+        let directory = archive.cell(1, &run.cells[0]);
+        let repeat = directory.repeat(1);
+        repeat.begin().unwrap();
+        repeat.write_load().unwrap();
+        let ended = Cell { number: 1, repeats: 1, interrupted: true, ..Cell::default() };
+        directory.save_partial(&ended).unwrap();
+        assert_eq!(archive.cells().unwrap().len(), 1);
+        begin(&directory, &ended.to_go_on(), &repeat).unwrap();
+        assert!(archive.record().unwrap().cells.is_empty(), "until it is there again");
+        assert!(directory.path().join("1-ended-early/load.csv").exists());
+        assert!(std::fs::read_dir(repeat.path()).unwrap().next().is_none());
+        begin(&directory, &Cell::default(), &repeat).unwrap();
+        assert!(directory.path().join("1-ended-early/load.csv").exists());
+    }
 }

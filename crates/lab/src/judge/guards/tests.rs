@@ -237,3 +237,14 @@ fn a_full_machine_of_the_lab_makes_no_rate_unsafe() {
     assert_eq!(watches(&found, Guard::is_broken), []);
     assert!(found.iter().all(|guard| guard.node != "laptop"), "{found:?}");
 }
+
+#[test]
+fn a_broker_whose_machine_nobody_saw_is_named() {
+    let mut file = crate::judge::fixture::file();
+    let other = BrokerFile { name: "broker-b".to_owned(), host: None, ..file.target.brokers[0].clone() };
+    file.target.brokers.push(other);
+    let found: Vec<_> = unwatched(&file).collect();
+    assert_eq!((found.len(), found[0].node.as_str(), found[0].used), (1, "broker-b #0", None));
+    file.target.brokers[0].host = None;
+    assert_eq!(unwatched(&file).count(), 0, "said once for all of them");
+}
