@@ -114,6 +114,11 @@ impl SickDisk {
         let server = self.server.as_ref().expect("runs until it is dropped").id();
         let signal = if hang { os::SIGSTOP } else { os::SIGCONT };
         os::signal(server, signal).expect("our own child can be signalled");
+        let began = Instant::now();
+        while hang && !stands_still(server) {
+            assert!(began.elapsed() < PATIENCE, "{server} goes on after SIGSTOP");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Forgets what memory holds of the files, on every level. Nobody may have one open.
@@ -147,4 +152,14 @@ impl Drop for SickDisk {
     fn drop(&mut self) {
         self.take_out();
     }
+}
+
+/// Whether every thread of a process is stopped; on a busy machine some run on for a while after the signal.
+fn stands_still(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("our own child is there");
+    tasks.flatten().all(|task| {
+        // A thread that is gone does nothing either.
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, after)| after.starts_with('T'))
+    })
 }

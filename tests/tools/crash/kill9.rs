@@ -27,10 +27,6 @@ const STORES: [&[&str]; 3] = [
 ];
 /// Offsets that are read again after every restart although they were read before.
 const OVERLAP: i64 = 64;
-/// What half of the restarts of a store must not exceed. The longest one is printed; on a machine that is busy with
-/// other things it says more about the machine.
-const RESTART_MEDIAN_MAX: Duration = Duration::from_secs(1);
-
 /// Runs all rounds.
 pub fn run(options: &Options) -> Tally {
     println!("kill9: {} rounds, seed {}", options.rounds, options.seed);
@@ -106,10 +102,6 @@ impl Life {
         let mut bad = !server.terminate().success() || self.judge.violations().0 != before;
         bad |= !wrong.is_empty();
         self.report(rounds, &delayed);
-        if self.restarts.get(self.restarts.len() / 2).is_some_and(|median| *median > RESTART_MEDIAN_MAX) {
-            println!("FAILED: half of the restarts took longer than {RESTART_MEDIAN_MAX:?}");
-            bad = true;
-        }
         if bad {
             passed = passed.min(rounds - 1);
         }
@@ -164,7 +156,7 @@ impl Life {
             log_megabytes(&self.setup.data),
         );
         for text in texts {
-            println!("  {text}");
+            println!("  FAILED: {text}");
         }
         if violations > 0 {
             self.home.disable_cleanup(true);

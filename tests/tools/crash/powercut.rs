@@ -148,7 +148,7 @@ impl Run<'_> {
                 if outcome.passed < cuts {
                     self.kept += 1;
                     println!("FAILED: {} of {cuts} cuts; {again}\n{kept}", cuts - outcome.passed);
-                    outcome.violations.iter().take(5).for_each(|text| println!("  {text}"));
+                    outcome.violations.iter().take(5).for_each(|text| println!("  FAILED: {text}"));
                 }
             }
             Err((error, kept)) => {

@@ -25,7 +25,7 @@ const LINES: [&str; 4] = [
     "flushIntervalConsumeQueue=3600000",
 ];
 /// A pull from memory must take no longer while the disk does not answer.
-const PULL_MAX: Duration = Duration::from_millis(1000);
+const PULL_MAX: Duration = Duration::from_secs(2);
 /// How soon sends must succeed again.
 const RECOVERY: Duration = Duration::from_secs(5);
 /// How long the disk hangs, or is frozen.

@@ -324,7 +324,8 @@ impl Survey {
         }
         self.past = past.unwrap_or_else(|error| {
             let what = format!(
-                "the queue table cannot be read: {error}; messages of removed topics and expired ones may be missed                  below, and repair changes nothing before the table can be read"
+                "the queue table cannot be read: {error}; messages of removed topics and expired ones may be missed \
+                 below, and repair changes nothing before the table can be read"
             );
             self.find(&table::directory(&self.root), what);
             Past::unreadable()

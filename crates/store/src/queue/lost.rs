@@ -1,0 +1,85 @@
+//! Units in the files that are not what they must be: found, taken out of service, and written anew.
+
+use super::{Extent, Queue, Unit, files};
+use crate::wake::lock;
+use std::io;
+
+impl Queue {
+    /// The first offset from the minimum on whose unit in the files is not what it must be, as far as a look at both ends
+    /// of each file tells.
+    pub(crate) fn first_bad(&self) -> io::Result<Option<u64>> {
+        self.files.first_bad(self.in_files())
+    }
+
+    /// [`Self::first_bad`] with a look at every unit.
+    pub(crate) fn first_bad_of_all(&self) -> io::Result<Option<u64>> {
+        let extent = self.in_files();
+        let bad = self.files.first_bad(extent)?;
+        let hole = self.files.first_hole(Extent { max: bad.unwrap_or(extent.max), ..extent })?;
+        Ok(hole.or(bad))
+    }
+
+    /// What the files should hold.
+    pub(crate) fn in_files(&self) -> Extent {
+        let tail = lock(&self.tail);
+        Extent { min: self.min().get(), max: tail.written, last: tail.last }
+    }
+
+    /// Takes units in the files out of service; `false` when there are none in this range.
+    pub(crate) fn lose(&self, from: u64, until: u64) -> bool {
+        let mut tail = lock(&self.tail);
+        let (from, until) = (from.max(self.min().get()), until.min(tail.written));
+        if from >= until {
+            return false;
+        }
+        let (first, last) = tail.lost.unwrap_or((from, until));
+        tail.lost = Some((first.min(from), last.max(until)));
+        true
+    }
+
+    /// The unit in the files at an offset, whether it is out of service or not; `None` where none can be read, and for
+    /// blank ones.
+    pub(crate) fn unit_in_files(&self, offset: u64) -> Option<Unit> {
+        if offset >= lock(&self.tail).written {
+            return None;
+        }
+        let mut unit = Vec::with_capacity(1);
+        let _ = self.files.read(offset, offset + 1, &mut unit, false).ok()?;
+        unit.pop().filter(|unit| !unit.is_blank())
+    }
+
+    /// The range that is out of service.
+    pub(crate) fn lost(&self) -> Option<(u64, u64)> {
+        lock(&self.tail).lost
+    }
+
+    /// The lost units of a range are back; what was lost beside it meanwhile still is.
+    pub(crate) fn found(&self, from: u64, until: u64) {
+        let mut tail = lock(&self.tail);
+        tail.lost = tail.lost.and_then(|(first, end)| match (first < from, end > until) {
+            (false, false) => None,
+            (true, false) => Some((first, end.min(from))),
+            (false, true) => Some((first.max(until), end)),
+            (true, true) => Some((first, end)),
+        });
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        lock(&self.tail).lost.is_some()
+    }
+
+    /// Empties the units of a range in the files and keeps what lies around.
+    pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut files::Touched) -> io::Result<()> {
+        self.files.empty(from, until, touched)
+    }
+
+    /// Writes units of a lost range.
+    pub(crate) fn rewrite(
+        &self,
+        from: u64,
+        units: &[Unit],
+        touched: &mut files::Touched,
+    ) -> io::Result<()> {
+        self.files.write(from, units, self.min().get(), touched)
+    }
+}
