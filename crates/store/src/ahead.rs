@@ -7,10 +7,11 @@
 //! because of such reads, oldest first. What is near the end of the log is in memory for others and left alone.
 
 use crate::queue::Unit;
-use crate::store::Shared;
+use crate::store::{Shared, Store};
 use crate::wake::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use wire::units::LogOffset;
 
 /// Bytes of a window; windows begin at multiples of it.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -54,6 +55,18 @@ impl Windows {
         }
         plan.needed.retain(|window| !plan.forgotten.contains(window));
         plan
+    }
+
+    fn have(&self, at: u64) -> bool {
+        self.0.contains(&(at / WINDOW_BYTES))
+    }
+}
+
+impl Store {
+    /// Whether the log there is in memory because somebody reads far behind its end, in sequence.
+    #[must_use]
+    pub fn is_read_ahead(&self, at: LogOffset) -> bool {
+        lock(&self.shared.windows).have(at.get())
     }
 }
 
@@ -111,6 +124,8 @@ mod tests {
         let mut windows = Windows::default();
         assert_eq!(windows.plan(&[10], 8), plan(&[10], &[]), "one window is no sequence");
         assert_eq!(windows.plan(&[11], 8), plan(&[11, 12, 13, 14, 15], &[]));
+        assert!(windows.have(10 * WINDOW_BYTES) && windows.have(16 * WINDOW_BYTES - 1));
+        assert!(!windows.have(10 * WINDOW_BYTES - 1) && !windows.have(16 * WINDOW_BYTES));
         // All queues find these in memory; the next one that does not goes on from there.
         assert_eq!(windows.plan(&[16], 8), plan(&[16, 17, 18, 19, 20], &[10, 11, 12]));
     }

@@ -169,7 +169,7 @@ properties! {
     "maxTransferBytesOnMessageInMemory" Live "most bytes of one pull; the first message always fits" {
         transfer.bytes_max = |text| number(text, 1..=128 << 20), show
     }
-    "maxTransferCountOnMessageInDisk" Live "most messages of one pull far behind the end of the log" {
+    "maxTransferCountOnMessageInDisk" Live "most messages of one pull far behind the end of the log that nobody has read ahead" {
         transfer.disk_count_max = |text| number(text, 1..=65_535), show
     }
     "maxTransferBytesOnMessageInDisk" Live "most bytes of a pull that reads from the disk; the first message always fits" {

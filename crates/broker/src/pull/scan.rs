@@ -151,8 +151,8 @@ fn walk(
                 alike = step[index..].iter().take_while(|other| *other == unit).count();
             }
             let is_far = !unit.is_blank() && is_far(unit);
-            // `DefaultMessageStore.isTheBatchFull`.
-            let (count_max, bytes_max) = match is_far {
+            // `DefaultMessageStore.isTheBatchFull`, which takes everything far behind for being on the disk.
+            let (count_max, bytes_max) = match is_far && !broker.store.is_read_ahead(unit.log_offset) {
                 true => (limits.disk_count_max, limits.disk_bytes_max),
                 false => (limits.count_max, limits.bytes_max),
             };

@@ -127,6 +127,23 @@ fn messages_far_behind_come_in_smaller_answers_and_suggest_the_groups_slave() {
 }
 
 #[test]
+fn what_was_read_ahead_comes_in_answers_as_large_as_the_end_of_the_log() {
+    let fixture = Fixture::with(|config| {
+        config.transfer.memory_ratio = 0;
+        config.slave_read_enable = true;
+    });
+    fill(&fixture, 40, &[7; 1 << 10]);
+    let pull = pull(&fixture, 0, "*");
+    let mut units = Vec::new();
+    let scan = Scan::of(&fixture.broker, &pull, Source::Disk, &mut units).unwrap();
+    assert_eq!(units.len(), 8);
+    assert!(answer(&fixture.broker, &pull, &scan, &units, Source::Disk, &mut Vec::new()));
+    let scan = Scan::of(&fixture.broker, &pull, Source::Memory, &mut units).unwrap();
+    assert_eq!(units.len(), 32);
+    assert_eq!(scan.header(&fixture.broker, &pull).suggest_broker_id, 1, "still far behind");
+}
+
+#[test]
 fn check_15_every_answer_carries_the_four_fields_and_the_records() {
     let fixture = Fixture::new();
     fill(&fixture, 3, b"hello");

@@ -74,12 +74,7 @@ impl Queue {
     }
 
     /// Writes units of a lost range.
-    pub(crate) fn rewrite(
-        &self,
-        from: u64,
-        units: &[Unit],
-        touched: &mut files::Touched,
-    ) -> io::Result<()> {
+    pub(crate) fn rewrite(&self, from: u64, units: &[Unit], touched: &mut files::Touched) -> io::Result<()> {
         self.files.write(from, units, self.min().get(), touched)
     }
 }
