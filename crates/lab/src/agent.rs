@@ -16,12 +16,12 @@ pub(crate) use fleet::Fleet;
 pub use link::Link;
 
 use crate::Error;
-use crate::archive::HostFile;
+use crate::archive::{HostFile, Roofline};
 use crate::command::AgentFlags;
-use crate::measure::{self, Collector, HostProbe, device_of, process_of};
+use crate::measure::{self, Collector, HostProbe, device_of, process_of, store_of};
 use crate::{selftest, session};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -72,7 +72,8 @@ pub struct Hello {
 /// # Errors
 /// The address cannot be listened on, or the directory of the self-test cannot be written.
 pub fn run(flags: &AgentFlags) -> Result<(), Error> {
-    let roofline = flags.selftest.as_deref().map(selftest::short).transpose()?;
+    let measured = |directory: &Path| Ok::<_, Error>((device_of(directory), selftest::short(directory)?));
+    let roofline = flags.selftest.as_deref().map(measured).transpose()?;
     let flags = &AgentFlags { roofline, ..flags.clone() };
     session::block_on(async {
         let failed = Error::system(format!("listen on {}", flags.listen));
@@ -112,10 +113,21 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
         return if flags.load { run_load(lines, writer).await } else { Ok(()) };
     }
     let pid = flags.pid.or_else(|| process_of(asked.port?, asked.is_java));
-    let store = store_of(asked.store);
+    let store = store_of(asked.store.clone(), pid);
     let name = flags.name.clone().unwrap_or_else(measure::hostname);
-    let roofline = flags.roofline.clone();
-    let host = HostFile { roofline, ..measure::host(&name, &store, pid) };
+    let mut host = measure::host(&name, &store, pid);
+    host.roofline = flags.roofline.as_ref().map(|(device, roofline)| {
+        if host.disk == *device && !store.as_os_str().is_empty() {
+            return roofline.clone();
+        }
+        if let Some(store) = &asked.store {
+            println!(
+                "the self-test was of another disk than that of {}: reports leave it out",
+                store.display()
+            );
+        }
+        without_disk(roofline)
+    });
     let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
     let mut probe = HostProbe::new(pid, &device_of(&store), asked.loopback).with_collector(log);
     let hello = Hello { protocol: PROTOCOL, host, now_us: now_us(), has_process: pid.is_some() };
@@ -134,17 +146,10 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     }
 }
 
-/// The directory whose disk is looked at. Without a broker here it is any; that of a broker which is not there is none: the
-/// figures of another disk would be taken for its own.
-fn store_of(asked: Option<PathBuf>) -> PathBuf {
-    let is_missing = |path: &PathBuf| {
-        std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-    };
-    match asked {
-        Some(path) if is_missing(&path) => PathBuf::new(),
-        Some(path) => path,
-        None => std::env::current_dir().unwrap_or_else(|_| "/".into()),
-    }
+/// What was measured of the machine beside its disk; 0 is what nobody knows.
+fn without_disk(roofline: &Roofline) -> Roofline {
+    let Roofline { net_bytes, net_round_trips, lab_messages, cpu_crc_bytes, .. } = *roofline;
+    Roofline { net_bytes, net_round_trips, lab_messages, cpu_crc_bytes, ..Roofline::default() }
 }
 
 /// The lab may go on for as long as it wants, so the request's limit is lifted; each order has one of its own.

@@ -4,7 +4,7 @@
 //! run/
 //!   run.json                        one `RunFile`
 //!   cells/001-w60-s1024-q8/
-//!     cell.json                     one `Cell`
+//!     cell.json                     one `Cell`; `cell.partial.json` until all its repeats are there
 //!     1/load.csv                    repeat 1: one `LoadSecond` a row
 //!     1/latency.hlog                one histogram of send latency a second (HdrHistogram's interval log)
 //!     1/end-to-end.hlog             the same from being sent to being consumed, where there were consumers
@@ -12,11 +12,13 @@
 //!     1/host-NAME.csv               one `HostSecond` a row, for every node
 //!     1/broker-NAME.csv             one `BrokerSecond` a row, for every broker
 //!     1/events.csv                  one `Event` a row
+//!     1-ended-early/                what repeat 1 had left when it was ended early, put aside when it was made again
 //! ```
 //!
 //! A cell is finished when its `cell.json` is there; a run that was interrupted goes on with the first cell that is
-//! not, of which `cell.partial.json` tells the repeats that are there. Times are milliseconds since 1970 by the clock of the lab; the `at_ms` of a row is the end of its second.
-//! Histograms count microseconds; their intervals carry the same times.
+//! not, of which `cell.partial.json` tells the repeats that are there. Times are milliseconds since 1970 by the clock
+//! of the lab; the `at_ms` of a row is the end of its second. Histograms count microseconds; their intervals carry the
+//! same times.
 
 mod directory;
 mod histograms;

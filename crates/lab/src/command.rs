@@ -8,7 +8,7 @@ mod scene;
 mod tests;
 mod vary;
 
-pub(crate) use argv::{SECRET, without_secrets};
+pub(crate) use argv::{SECRET, is_secret, without_secrets};
 pub use fill::Fill;
 pub use flags::{
     BatchProducerFlags, Bool, Compression, ConsumerFlags, EchoFlags, LineFormat, ProducerFlags, Run, Sending,

@@ -11,5 +11,5 @@ mod tests;
 pub use broker::BrokerProbe;
 pub use collector::Collector;
 pub use counts::{Counts, HostProbe};
-pub use environment::{device_of, host, hostname};
+pub use environment::{device_of, host, hostname, store_of};
 pub use process::{ProcessCounts, cores_allowed, listener_of, process_of};

@@ -60,7 +60,6 @@ pub(crate) struct Did {
     cpu_us: u64,
     /// Send latencies and lags, as in interval logs.
     histograms: [String; 2],
-    #[serde(default)]
     refusal: Option<Refusal>,
 }
 

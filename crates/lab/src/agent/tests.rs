@@ -144,21 +144,29 @@ fn a_machine_is_watched_from_afar() {
 #[test]
 fn an_agent_tells_the_limits_of_its_machine_and_of_no_other_disk() {
     session::block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let roofline = crate::archive::Roofline { disk_flushes: 77.0, ..Default::default() };
-        let flags = AgentFlags { roofline: Some(roofline), ..flags(&address, false) };
-        tokio::spawn(async move { serve(listener, &flags).await });
         let place = tempfile::tempdir().unwrap();
-        let host = async |store: PathBuf| {
+        let host = async |measured: &str, store: PathBuf| {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let roofline = Roofline { disk_flushes: 77.0, net_bytes: 5.0, ..Default::default() };
+            let roofline = Some((measured.to_owned(), roofline));
+            let flags = AgentFlags { roofline, ..flags(&address, false) };
+            tokio::spawn(async move { serve(listener, &flags).await });
             let asked = Asked { store: Some(store), ..Asked::default() };
             Link::connect(&address, &asked).await.unwrap().hello.host
         };
-        let here = host(place.path().to_owned()).await;
-        assert_eq!(here.roofline.map(|roofline| roofline.disk_flushes), Some(77.0));
+        let limits = |host: &HostFile| {
+            host.roofline.as_ref().map(|roofline| (roofline.disk_flushes, roofline.net_bytes))
+        };
+        let own = device_of(place.path());
+        let here = host(&own, place.path().to_owned()).await;
+        assert_eq!(limits(&here), Some((77.0, 5.0)));
         assert_eq!(here.filesystem, measure::host("", place.path(), None).filesystem);
-        let missing = host(place.path().join("missing")).await;
+        let other = host("another disk", place.path().to_owned()).await;
+        assert_eq!(limits(&other), Some((0.0, 5.0)));
+        let missing = host(&own, place.path().join("missing")).await;
         assert_eq!((missing.disk.as_str(), missing.filesystem.as_str()), ("", ""));
+        assert_eq!(limits(&missing), Some((0.0, 5.0)));
         Ok(())
     })
     .unwrap();

@@ -121,7 +121,7 @@ pub struct HostFile {
     pub roofline: Option<Roofline>,
 }
 
-/// Limits of a machine, measured by `vostok lab selftest`.
+/// Limits of a machine, measured by `vostok lab selftest`; 0 is what was not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Roofline {
@@ -133,7 +133,7 @@ pub struct Roofline {
     pub disk_flushes: f64,
     /// Mean time of one such write on the idle disk, milliseconds.
     pub disk_write_await_ms: f64,
-    /// Writes of 4 KiB anywhere that it finishes per second, several under way; 0 where that was not measured.
+    /// Writes of 4 KiB anywhere that it finishes per second, several under way.
     pub disk_random_writes: f64,
     /// Bytes per second over loopback.
     pub net_bytes: f64,

@@ -35,6 +35,14 @@ pub fn without_secrets(arguments: impl IntoIterator<Item = String>) -> Vec<Strin
     arguments.into_iter().map(hide).collect()
 }
 
+/// Whether a setting of a broker holds what only its operators may know.
+pub fn is_secret(key: &str) -> bool {
+    let key = key.to_lowercase();
+    let words =
+        ["password", "secret", "credential", "initauthenticationuser", "socksproxy", "exporterheader"];
+    words.iter().any(|word| key.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -397,10 +397,10 @@ pub struct AgentFlags {
     #[arg(long, value_name = "FILE")]
     pub gc_log: Option<PathBuf>,
     /// Measures first what this machine alone can do, on the disk of this directory, for some ten seconds: reports then say
-    /// how far from that a broker here was. 256 MiB are written and given back.
+    /// how far from that a broker here was, about its disk if its store is on the same. 256 MiB are written and given back.
     #[arg(long, value_name = "DIR")]
     pub selftest: Option<PathBuf>,
-    /// What was measured then.
+    /// What was measured then, and on which device.
     #[arg(skip)]
-    pub roofline: Option<Roofline>,
+    pub roofline: Option<(String, Roofline)>,
 }

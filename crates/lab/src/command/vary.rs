@@ -1,5 +1,6 @@
 //! Flags of a scene that differ between the cells of a matrix: `--vary groups=0,1,3`.
 
+use super::argv::is_secret;
 use super::scene::Scene;
 use crate::archive::SETTING;
 use clap::ValueEnum;
@@ -70,6 +71,11 @@ impl Setting {
             other => {
                 let key = other.strip_prefix(SETTING).filter(|key| !key.is_empty() && !self.value.is_empty());
                 if let Some(key) = key {
+                    if is_secret(key) {
+                        return Err(format!(
+                            "{other}: what the run keeps would show its values; set it at the broker"
+                        ));
+                    }
                     scene.settings.insert(key.to_owned(), self.value.clone());
                     return Ok(());
                 }

@@ -73,7 +73,9 @@ fn what_cannot_be_measured_is_refused() {
     ramp((0.0, 1.0)).check().unwrap();
     assert!(refused(ramp((0.0, 0.0))).contains("seconds above 0"));
     assert!(refused(ramp((-1.0, 1.0))).contains("seconds above 0"));
-    assert!(refused(Workload { threads: 0, ..Workload::default() }).contains("0 requests in flight"));
+    let nothing = Workload { threads: 0, ..Workload::default() };
+    assert!(refused(nothing.clone()).contains("0 requests in flight: expected at least 1"));
+    assert_eq!(nothing.check_over(2).unwrap_err().to_string(), refused(nothing), "whatever the machines");
     let half = Workload { send: Send::Transaction, batch: 4, ..Workload::default() };
     assert!(refused(half).contains("batches"));
     let pushed = Workload { consume: Consume::Orderly, checked: true, ..Workload::default() };

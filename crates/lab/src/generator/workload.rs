@@ -319,20 +319,21 @@ impl Workload {
 
     /// [`Self::check`] of a load that so many machines share.
     pub(crate) fn check_over(&self, machines: u32) -> Result<(), Error> {
+        self.check()?;
         let refused = |why: String| Err(Error::Flag { flag: "--load-agents", why });
         if machines > 1 && self.checked {
             return refused(
                 "content is checked where it was sent; with --load-agents it cannot be".to_owned(),
             );
         }
-        if self.threads > 0 && self.in_flight() < machines {
+        if self.in_flight() < machines {
             return refused(format!(
                 "{} requests in flight over {machines} machines: expected at least one for each, or its share of the \
                  rate is lost",
                 self.in_flight()
             ));
         }
-        self.check()
+        Ok(())
     }
 
     /// The share of machine number `number`, from 0, of `parts`: of the requests in flight and of the rate.

@@ -54,7 +54,7 @@ pub struct Backlog {
     pub drain_tps: f64,
     /// Seconds until it was drained, or until the time for that was over.
     pub drain_seconds: f64,
-    /// Whether it was drained in every repeat; runs of earlier versions do not say.
+    /// Whether it was drained in every repeat; absent where it was ended early.
     pub drained: Option<bool>,
     /// Bytes read from the disks per byte consumed while draining: 0 when all came from memory.
     pub cold_ratio: Option<f64>,
@@ -79,8 +79,6 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     let cold_ratio = cold_bytes.map(|read| if consumed_bytes > 0.0 { read / consumed_bytes } else { 0.0 });
     let (drain_tps, drain_seconds) = (drained.consume_tps, drained.seconds);
     let (filled, drained) = (met(cell, "during"), met(cell, "drain"));
-    // Runs of earlier versions say of what was ended early that it did not come.
-    let drained = drained.filter(|drained| *drained || !cell.cell.interrupted);
     let ended_early = cell.cell.interrupted && drained.is_none();
     let rests = !sends(&quiet) || !sends(&drain);
     let parts = [

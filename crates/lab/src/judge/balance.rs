@@ -3,7 +3,7 @@
 //! Each message costs up to [`OVERHEAD`] bytes beside its body (frame, header, properties, record), so a term is off
 //! when it is more than 10 % below the bodies or more than 10 % above bodies and overhead. A machine is expected to carry
 //! what all brokers on it do: masters and slaves often stand crosswise. Where the lab drives a broker on its own machine,
-//! both directions pass the same interface and each is expected to hold both.
+//! what passes between them is counted in both directions, and what the lab has with brokers elsewhere passes here too.
 //!
 //! Rates of several sizes that are all the same in bytes per second are a ceiling of bandwidth (seed 000-B missed
 //! one of 0.8 Gb/s), whatever the message rates look like.
@@ -41,7 +41,7 @@ pub struct Term {
     pub beside: f64,
 }
 
-/// The terms of one cell: network in, network out and disk of the brokers' machines.
+/// The terms of one cell: network in, network out and disk of the brokers' machines, the disk where one was looked at.
 #[must_use]
 pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term> {
     let Some(host) = &figures.host else { return Vec::new() };
@@ -52,15 +52,15 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
     let copies = Copies::on(file, &host.node);
     let (each, each_tps) = (figures.payload_bytes / masters, figures.tps.mean / masters);
     let (bodies, tps) = (each * copies.kept(), each_tps * copies.kept());
-    let consumed = figures.consume_tps / masters * factors.size as f64 * copies.masters;
-    let (inward, outward) = (each * (copies.masters + copies.taken), each * copies.given + consumed);
+    let each_read = figures.consume_tps / masters * factors.size as f64;
     let shared = file.hosts.first().is_some_and(|first| first.name == host.node);
     let (inward, outward) = if shared {
+        let elsewhere = masters - copies.masters;
         // What a slave takes from its master beside it goes over loopback too.
-        let all = inward + outward + each * copies.within;
-        (all, all)
+        let local = (each + each_read) * copies.masters + each * copies.within;
+        (local + each * copies.taken + each_read * elsewhere, local + each * (copies.given + elsewhere))
     } else {
-        (inward, outward)
+        (each * (copies.masters + copies.taken), each * copies.given + each_read * copies.masters)
     };
     let term = |(en, zh): (&str, &str), expected: f64, found: f64| Term {
         name: both!("{en}", "{zh}"),
@@ -72,11 +72,13 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
                     * (1.0 + TOLERANCE),
         beside: if tps > 0.0 { (found - expected) / tps } else { 0.0 },
     };
-    vec![
+    let mut terms = vec![
         term(("network in", "网络流入"), inward, host.net_in),
         term(("network out", "网络流出"), outward, host.net_out),
-        term(("disk written", "磁盘写入"), bodies, host.disk_written),
-    ]
+    ];
+    let has_disk = file.hosts.iter().any(|known| known.name == host.node && !known.disk.is_empty());
+    terms.extend(has_disk.then(|| term(("disk written", "磁盘写入"), bodies, host.disk_written)));
+    terms
 }
 
 /// Brokers of one machine, counted by the copies of a master's messages that they mean.
@@ -190,7 +192,7 @@ fn limits_beside(file: &RunFile) -> Text {
     let shared = file.hosts.first().is_some_and(|first| first.name == host.name);
     let (net, disk) = (
         if shared { loopback_bytes(host) } else { network_bytes(host) },
-        host.roofline.as_ref().map(|limit| limit.disk_write_bytes),
+        host.roofline.as_ref().map(|limit| limit.disk_write_bytes).filter(|bytes| *bytes > 0.0),
     );
     let known =
         |bytes: Option<f64>| bytes.map_or_else(|| "?".to_owned(), |bytes| numbers::bytes(bytes) + "/s");

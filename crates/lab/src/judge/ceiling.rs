@@ -1,9 +1,10 @@
 //! R1: where does more load stop giving more?
 //!
 //! A ladder is a row of cells that differ in their load alone. Its ceiling is found when the last two steps gain less
-//! than 5 % each and their intervals say so, when the rate falls, or when latency has its knee: the 99th percentile
-//! is more than three times what it was at half the rate. A ladder that still climbs has no ceiling, whatever its
-//! last figure is. What a step gains counts against the best before it: one that makes up for a dip gains nothing.
+//! than 5 % each and their intervals say so, when the last one stays below the best before it, or when latency has its
+//! knee: the 99th percentile is more than three times what it was at half the rate. A ladder that still climbs has no
+//! ceiling, whatever its last figure is. What a step gains counts against the best before it: one that makes up for a
+//! dip gains nothing.
 
 use super::figures::Figures;
 use super::stats;
@@ -15,6 +16,9 @@ const GAIN_MIN: f64 = 1.05;
 
 /// Latency at the knee over latency at half the rate.
 const KNEE: f64 = 3.0;
+
+/// Share of the highest rate from which on a step belongs to the flat part of its ladder.
+const FLAT: f64 = 0.9;
 
 /// A step of a ladder.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +37,7 @@ pub enum Ceiling {
     Found {
         /// Step with the highest rate.
         step: usize,
-        /// Its rate.
+        /// Mean rate of the flat part.
         tps: f64,
         /// How it shows.
         why: Text,
@@ -68,10 +72,19 @@ pub fn ceiling(steps: &[Step<'_>], seed: u64) -> Ceiling {
         return Ceiling::NotSaturated { gain: gain.mean - 1.0, why };
     }
     if let Some(why) = flat(steps, seed).or_else(|| knee(steps)) {
-        let (step, tps) = highest(steps);
-        return Ceiling::Found { step, tps, why };
+        let rates: Vec<f64> = steps.iter().map(|step| step.figures.tps.mean).collect();
+        return Ceiling::Found { step: highest(steps).0, tps: flat_part(&rates), why };
     }
-    if steps.len() < 3 { undecided(steps.len()) } else { too_wide(&gain) }
+    if steps.len() < 3 { undecided(steps.len()) } else { not_yet(&gain) }
+}
+
+/// The ceiling of a ladder that levels off: the mean of its flat part. The highest of several steps alone is too high by its
+/// own luck, where the rate wanders by a tenth and more.
+#[must_use]
+pub fn flat_part(rates: &[f64]) -> f64 {
+    let best = rates.iter().copied().fold(0.0, f64::max);
+    let flat: Vec<f64> = rates.iter().copied().filter(|rate| *rate >= best * FLAT).collect();
+    stats::mean(&flat)
 }
 
 /// The rate of a step over the best of those before it.
@@ -89,13 +102,14 @@ pub fn highest(steps: &[Step<'_>]) -> (usize, f64) {
 
 fn flat(steps: &[Step<'_>], seed: u64) -> Option<Text> {
     let [first @ .., before, last] = steps else { return None };
-    let gains = [gain(first, before, seed)?, gain(first, last, seed)?];
-    let fall = gain(&steps[..steps.len() - 1], last, seed)?;
-    if fall.high < 1.0 {
-        let other = numbers::change(fall.mean - 1.0);
-        return Some(both!("the rate falls at the last step ({other})", "最后一级 TPS 反而下降（{other}）"));
-    }
+    let gains = [gain(first, before, seed)?, gain(&steps[..steps.len() - 1], last, seed)?];
     let [one, other] = gains.map(|gain| numbers::change(gain.mean - 1.0));
+    if gains[1].high < 1.0 {
+        return Some(both!(
+            "the last step stays below the best before it ({other})",
+            "最后一级低于此前的最高值（{other}）"
+        ));
+    }
     gains
         .iter()
         .all(|gain| gain.high < GAIN_MIN)
@@ -127,12 +141,19 @@ fn undecided(steps: usize) -> Ceiling {
     Ceiling::Undecided { why }
 }
 
-fn too_wide(gain: &stats::Estimate) -> Ceiling {
+fn not_yet(gain: &stats::Estimate) -> Ceiling {
     let (low, high) = (numbers::change(gain.low - 1.0), numbers::change(gain.high - 1.0));
-    let why = both!(
-        "the last step gained between {low} and {high}: measure longer, or with more repeats",
-        "最后一级增长在 {low} 到 {high} 之间，无法判定：请延长或增加重复次数"
-    );
+    let why = if gain.high < GAIN_MIN {
+        both!(
+            "the last step gained little ({low} to {high}), and one alone may be chance: extend the ladder",
+            "最后一级增长很小（{low} 到 {high}），但仅一级可能是偶然：请继续加压"
+        )
+    } else {
+        both!(
+            "the last step gained between {low} and {high}: measure longer, or with more repeats",
+            "最后一级增长在 {low} 到 {high} 之间，无法判定：请延长或增加重复次数"
+        )
+    };
     Ceiling::Undecided { why }
 }
 

@@ -42,18 +42,6 @@ pub fn levels_off(rates: &[f64]) -> bool {
     since_best(2).is_some_and(is_even) || since_best(3).is_some()
 }
 
-/// Share of the highest rate from which on a step belongs to the flat part of its ladder.
-const FLAT: f64 = 0.9;
-
-/// The ceiling of a ladder that levels off: the mean of its flat part. The highest of several steps alone is too high by its
-/// own luck, where the rate wanders by a tenth and more.
-#[must_use]
-pub fn flat_part(rates: &[f64]) -> f64 {
-    let best = rates.iter().copied().fold(0.0, f64::max);
-    let flat: Vec<f64> = rates.iter().copied().filter(|rate| *rate >= best * FLAT).collect();
-    mean(&flat)
-}
-
 /// A run with all its verdicts.
 #[derive(Clone, Debug)]
 pub struct Conclusion<'a> {

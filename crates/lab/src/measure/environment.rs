@@ -44,6 +44,25 @@ pub fn device_of(store: &Path) -> String {
     mount_of(store).map_or_else(String::new, |mount| mount.device)
 }
 
+/// The directory whose disk is looked at, by where the broker says that it keeps its messages and by its process. Without a
+/// broker here it is any; that of a broker which does not say, or whose directory is not here, is none: the figures of
+/// another disk would be taken for its own.
+#[must_use]
+pub fn store_of(told: Option<PathBuf>, pid: Option<i32>) -> PathBuf {
+    let Some(told) = told else { return std::env::current_dir().unwrap_or_else(|_| "/".into()) };
+    let absolute = || {
+        if told.is_absolute() || told.as_os_str().is_empty() {
+            return Some(told);
+        }
+        // It begins where the broker was started.
+        Some(procfs::process::Process::new(pid?).ok()?.cwd().ok()?.join(told))
+    };
+    let is_there = |path: &PathBuf| {
+        !std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    };
+    absolute().filter(is_there).unwrap_or_default()
+}
+
 struct Mount {
     device: String,
     filesystem: String,

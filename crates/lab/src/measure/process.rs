@@ -77,8 +77,10 @@ fn owner_of(inodes: &[u64]) -> Option<i32> {
     found.map(|process| process.pid())
 }
 
-/// The class that a Java broker is started by, in 4.x and 5.x.
-const JAVA_BROKER: &str = "org.apache.rocketmq.broker.BrokerStartup";
+/// The classes that a Java broker is started by: its own, and since 5.x that of the proxy, which may hold one
+/// (`mqbroker --enable-proxy`).
+const JAVA_BROKERS: [&str; 2] =
+    ["org.apache.rocketmq.broker.BrokerStartup", "org.apache.rocketmq.proxy.ProxyStartup"];
 
 /// The broker's process: the one that listens on `port`, and where that is another user's, the only Java broker. A broker
 /// that is not Java's, or not here at all, is not taken for it.
@@ -95,9 +97,12 @@ fn java_broker() -> Option<i32> {
     only_broker(all.filter_map(|process| Some((process.pid(), process.cmdline().ok()?))))
 }
 
-/// The only Java broker among processes and the words they were started with; of two nobody knows which.
+/// The only Java broker among processes and the words they were started with; of two nobody knows which. The shell that
+/// starts one waits for it, and has the same words behind its own name (`runbroker.sh`).
 pub(super) fn only_broker(processes: impl Iterator<Item = (i32, Vec<String>)>) -> Option<i32> {
-    let mut found = processes.filter(|(_, words)| words.iter().any(|word| word == JAVA_BROKER));
+    let is_java = |program: &String| Path::new(program).file_name().is_some_and(|name| name == "java");
+    let is_broker = |words: &[String]| words.iter().any(|word| JAVA_BROKERS.contains(&word.as_str()));
+    let mut found = processes.filter(|(_, words)| words.first().is_some_and(is_java) && is_broker(words));
     let (pid, _) = found.next()?;
     found.next().is_none().then_some(pid)
 }

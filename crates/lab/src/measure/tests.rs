@@ -2,6 +2,7 @@ use super::counts::DiskCounts;
 use super::*;
 use crate::archive::HostSecond;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 fn at(at_ms: u64) -> Counts {
     Counts { now: HostSecond { at_ms, ..HostSecond::default() }, ..Counts::default() }
@@ -86,13 +87,18 @@ fn a_process_is_found_by_its_port() {
 
 #[test]
 fn a_java_broker_of_another_user_is_found_by_what_it_was_started_with() {
-    let broker = ["java", "-Xmx8g", "org.apache.rocketmq.broker.BrokerStartup", "-c", "broker.conf"];
+    let broker =
+        ["/usr/lib/jvm/bin/java", "-Xmx8g", "org.apache.rocketmq.broker.BrokerStartup", "-c", "broker.conf"];
+    let shell = ["sh", "bin/runbroker.sh", "org.apache.rocketmq.broker.BrokerStartup", "-c", "broker.conf"];
+    let with_proxy = ["java", "-Xmx8g", "org.apache.rocketmq.proxy.ProxyStartup", "-pm", "local"];
     let name_server = ["java", "-Xmx4g", "org.apache.rocketmq.namesrv.NamesrvStartup"];
     let found = |all: &[(i32, &[&str])]| {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         process::only_broker(all.iter().map(|(pid, started)| (*pid, words(started))))
     };
     assert_eq!(found(&[(7, &name_server), (8, &broker), (9, &[])]), Some(8));
+    assert_eq!(found(&[(6, &shell), (8, &broker)]), Some(8), "the shell that started it waits for it");
+    assert_eq!(found(&[(7, &name_server), (8, &with_proxy)]), Some(8));
     assert_eq!(found(&[(8, &broker), (9, &broker)]), None, "nobody knows which of them");
     assert_eq!(found(&[(7, &name_server)]), None);
 }
@@ -102,6 +108,23 @@ fn stores_that_cannot_be_entered_are_on_the_disk_of_their_path() {
     let place = tempfile::tempdir().unwrap();
     let entered = device_of(place.path());
     assert_eq!(device_of(&place.path().join("of/another/user")), entered);
+}
+
+#[test]
+fn the_disk_of_a_store_that_is_not_there_is_none() {
+    let place = tempfile::tempdir().unwrap();
+    let none = PathBuf::new();
+    assert_eq!(store_of(Some(place.path().to_owned()), None), place.path());
+    assert_eq!(store_of(Some(place.path().join("missing")), None), none);
+    // Below a file nothing can be looked for, as in a directory of another user.
+    std::fs::write(place.path().join("file"), "").unwrap();
+    let hidden = place.path().join("file/store");
+    assert_eq!(store_of(Some(hidden.clone()), None), hidden);
+    let (here, own) = (std::env::current_dir().unwrap(), i32::try_from(std::process::id()).ok());
+    assert_eq!(store_of(None, own), here, "no broker");
+    assert_eq!(store_of(Some(none.clone()), own), none, "a broker that does not say");
+    assert_eq!(store_of(Some("src".into()), own), here.join("src"), "from where it was started");
+    assert_eq!(store_of(Some("src".into()), None), none);
 }
 
 #[test]

@@ -24,7 +24,7 @@ const OF_4: [(&str, &str); 11] = [
 ];
 
 /// What that broker does not tell, others do (`AuthConfig`, tiered storage), and the few settings of Vostok's own.
-const MORE: [(&str, &str); 25] = [
+const MORE: [(&str, &str); 26] = [
     ("aclCacheExpiredSecond", "600"),
     ("aclCacheMaxNum", "1000"),
     ("aclCacheRefreshSecond", "60"),
@@ -46,6 +46,7 @@ const MORE: [(&str, &str); 25] = [
     ("tieredStoreCommitLogMaxSize", "1073741824"),
     ("tieredStoreConsumeQueueMaxSize", "104857600"),
     ("tieredStoreFileReservedTime", "72"),
+    ("traceTopicEnable", "false"),
     ("unconsumedDataPolicy", "PROTECT"),
     ("userCacheExpiredSecond", "600"),
     ("userCacheMaxNum", "1000"),
@@ -56,7 +57,9 @@ const MORE: [(&str, &str); 25] = [
 type Pool = (&'static str, fn(u32) -> u32);
 
 /// Pools whose size follows from the processors (`BrokerConfig`).
-const BY_CORES: [Pool; 7] = [
+const BY_CORES: [Pool; 9] = [
+    ("clientCallbackExecutorThreads", |cores| cores),
+    ("endTransactionThreadPoolNums", |cores| 8 + 2 * cores),
     ("heartbeatThreadPoolNums", |cores| cores.min(32)),
     ("litePullMessageThreadPoolNums", |cores| 16 + 2 * cores),
     ("processReplyMessageThreadPoolNums", |cores| 16 + 2 * cores),

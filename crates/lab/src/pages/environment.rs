@@ -1,6 +1,6 @@
 //! Chapters 2 and 11: what was tested with what, and how to do it again.
 
-use super::defaults::{UNKNOWN, changed, release};
+use super::defaults::{Changed, UNKNOWN, changed, release};
 use super::words::words;
 use crate::archive::{BrokerFile, HostFile, Roofline, RunFile};
 use crate::command::SECRET;
@@ -61,6 +61,9 @@ fn rooflines(hosts: &[HostFile]) -> Markup {
         return html! { p.none { (words("no self-test: run vostok lab selftest to see how far from the machine's limits this was",
         "没有自测数据：运行 vostok lab selftest 可得到硬件上限")) } };
     }
+    // 0 is what nobody measured.
+    let known_or = |value: f64, text: String| if value > 0.0 { text } else { "–".to_owned() };
+    let rate = |bytes: f64| known_or(bytes, numbers::bytes(bytes) + "/s");
     html! {
         table {
             caption { (words("What the machine alone can do (self-test)", "硬件上限（自测）")) }
@@ -68,10 +71,11 @@ fn rooflines(hosts: &[HostFile]) -> Markup {
                 th { (words("idle write", "空闲写时延")) } th { (words("scattered writes", "随机写")) } th { (words("loopback", "本机回环")) } th { (words("round trips", "往返")) }
                 th { (words("lab, one core", "压测端单核")) } th { "CRC32" } }
             @for (name, limit) in known {
-                tr { td { (name) } td { (numbers::bytes(limit.disk_write_bytes)) "/s" } td { (numbers::bytes(limit.disk_read_bytes)) "/s" }
-                    td { (numbers::count(limit.disk_flushes)) "/s" } td { (numbers::short(limit.disk_write_await_ms)) " ms" }
-                    td { @if limit.disk_random_writes > 0.0 { (numbers::count(limit.disk_random_writes)) " IOPS" } @else { "–" } }
-                    td { (numbers::bytes(limit.net_bytes)) "/s" } td { (numbers::count(limit.net_round_trips)) "/s" }
+                tr { td { (name) } td { (rate(limit.disk_write_bytes)) } td { (rate(limit.disk_read_bytes)) }
+                    td { (known_or(limit.disk_flushes, numbers::count(limit.disk_flushes) + "/s")) }
+                    td { (known_or(limit.disk_write_await_ms, numbers::short(limit.disk_write_await_ms) + " ms")) }
+                    td { (known_or(limit.disk_random_writes, numbers::count(limit.disk_random_writes) + " IOPS")) }
+                    td { (rate(limit.net_bytes)) } td { (numbers::count(limit.net_round_trips)) "/s" }
                     td { (numbers::rate(limit.lab_messages)) } td { (numbers::bytes(limit.cpu_crc_bytes)) "/s" } }
             }
         }
@@ -111,23 +115,22 @@ pub fn settings_lines(file: &RunFile) -> Vec<Text> {
     let told = file.target.brokers.iter().filter(|broker| !broker.settings.is_empty());
     let line = |broker: &BrokerFile| {
         let name = format!("{} #{}", broker.name, broker.id);
-        let found: Vec<String> = changed(file, broker)
-            .iter()
-            .map(|setting| match setting.default.as_deref() {
-                Some(UNKNOWN) => {
-                    format!("{}={} (its default depends on the machine)", setting.key, setting.value)
-                }
-                _ => format!("{}={}", setting.key, setting.value),
-            })
-            .collect();
+        let found = changed(file, broker);
         if found.is_empty() {
             return both!(
                 "{name}: settings are the defaults of {release}",
                 "{name}：配置均为 {release} 默认值"
             );
         }
-        let found = found.join(", ");
-        both!("{name}: not the defaults of {release}: {found}", "{name}：与 {release} 默认值不同：{found}")
+        let list = |of_machine: &str| {
+            let told = |setting: &Changed<'_>| match setting.default.as_deref() {
+                Some(UNKNOWN) => format!("{}={}{of_machine}", setting.key, setting.value),
+                _ => format!("{}={}", setting.key, setting.value),
+            };
+            found.iter().map(told).collect::<Vec<_>>().join(", ")
+        };
+        let (en, zh) = (list(" (its default depends on the machine)"), list("（默认值取决于主机）"));
+        both!("{name}: not the defaults of {release}: {en}", "{name}：与 {release} 默认值不同：{zh}")
     };
     told.map(line).collect()
 }

@@ -1,7 +1,9 @@
 //! Chapter 1: the sentences that matter, in one box. Markdown and JSON use the same ones.
 
+use crate::archive::Factors;
 use crate::judge::ceiling::Ceiling;
-use crate::judge::conclusion::{Conclusion, SUSTAINED_SECONDS};
+use crate::judge::conclusion::{Conclusion, Ladder, SUSTAINED_SECONDS};
+use crate::judge::factor::Factor;
 use crate::judge::figures::broker_host_names;
 use crate::judge::{Text, both, numbers};
 
@@ -71,25 +73,43 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
 
 fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
     let name = both!("Ceiling", "上限");
-    let text = match run.main_ladder().map(|ladder| &ladder.ceiling) {
-        Some(Ceiling::Found { tps, why, .. }) => {
+    let Some(ladder) = run.main_ladder() else {
+        let why = both!("not looked for: no cells differ in their load alone", "未测：没有仅负载不同的用例");
+        return (name, why);
+    };
+    let text = match &ladder.ceiling {
+        Ceiling::Found { step, tps, why } => {
             let (rate, en, zh) = (numbers::rate(*tps), &why.en, &why.zh);
-            match run.safe.as_ref().map(|safe| safe.tps.mean).filter(|safe| *safe > tps * MORE) {
-                None => both!("{rate}: {en}", "{rate}：{zh}"),
+            let highest = run.cells[ladder.cells[*step]].judged.figures().map_or(*tps, |step| step.tps.mean);
+            let highest = numbers::count(highest);
+            match held_open(run, ladder).filter(|safe| *safe > tps * MORE) {
+                None => {
+                    both!("{rate}, {highest} in its highest step: {en}", "{rate}，最高一级 {highest}：{zh}")
+                }
                 // With more in flight than the steps of the ladder had.
                 Some(safe) => {
                     let most = numbers::rate(safe);
                     both!(
-                        "{most} at least, in an open loop; closed loops reached {rate}: {en}",
-                        "至少 {most}（开环）；闭环达到 {rate}：{zh}"
+                        "{most} at least, in an open loop; closed loops reached {rate}, {highest} in their highest step: {en}",
+                        "至少 {most}（开环）；闭环达到 {rate}，最高一级 {highest}：{zh}"
                     )
                 }
             }
         }
-        Some(Ceiling::NotSaturated { why, .. } | Ceiling::Undecided { why }) => why.clone(),
-        None => both!("not looked for: no cells differ in their load alone", "未测：没有仅负载不同的用例"),
+        Ceiling::NotSaturated { why, .. } | Ceiling::Undecided { why } => why.clone(),
     };
     (name, text)
+}
+
+/// The safe rate where an open loop held it with what the closed loops of a ladder sent.
+fn held_open(run: &Conclusion<'_>, ladder: &Ladder) -> Option<f64> {
+    let safe = run.safe.as_ref()?;
+    let load = [Factor::Threads, Factor::Rate, Factor::More("purpose".to_owned())];
+    let sent = |of: &Factors| load.iter().fold(of.clone(), |rest, factor| factor.without(&rest));
+    let open = run.cells[safe.cell].factors();
+    let is_beside = |step: &Factors| step.rate.is_none() && sent(step) == sent(open);
+    let are_beside = ladder.cells.iter().all(|cell| is_beside(run.cells[*cell].factors()));
+    (open.rate.is_some() && are_beside).then_some(safe.tps.mean)
 }
 
 fn next(run: &Conclusion<'_>) -> Text {

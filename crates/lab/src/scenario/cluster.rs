@@ -3,13 +3,13 @@
 use crate::Error;
 use crate::agent::Asked;
 use crate::archive::{BrokerFile, HostFile, Target, TargetKind, plain};
-use crate::command::Scene;
+use crate::command::{Scene, is_secret};
 use crate::generator::Access;
-use crate::measure::{self, process_of};
+use crate::measure::{self, process_of, store_of};
 use client::{Client, Config};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use wire::body::ClusterInfo;
 
@@ -26,7 +26,7 @@ pub struct Cluster {
     pub host: HostFile,
     /// The broker's process, when it runs here.
     pub pid: Option<i32>,
-    /// Where the broker here keeps its messages; our own directory otherwise.
+    /// Where the broker here keeps its messages, empty where nobody knows; our own directory without one.
     pub store: PathBuf,
 }
 
@@ -60,13 +60,9 @@ impl Cluster {
             let is_here = Machine::of(&broker.address).await.is_here();
             broker.host = is_here.then(|| hostname.clone());
         }
-        let local = brokers.iter().position(|broker| broker.id == 0 && broker.host.is_some());
-        let pid = pid.or_else(|| {
-            let port = brokers[local?].address.rsplit_once(':')?.1.parse().ok()?;
-            process_of(port, target.kind == TargetKind::Rocketmq)
-        });
-        let store = local.and_then(|index| store_of(&brokers[index]));
-        let store = store.unwrap_or_else(|| std::env::current_dir().unwrap_or_else(|_| "/".into()));
+        let local = watched(brokers.iter().filter(|broker| broker.host.is_some()));
+        let pid = pid.or_else(|| process_of(port_of(local?)?, target.kind == TargetKind::Rocketmq));
+        let store = store_of(local.map(store_path), pid);
         target.brokers = brokers;
         let host = measure::host(&hostname, &store, pid);
         Ok(Self { client, target, host, pid, store })
@@ -101,11 +97,6 @@ pub(super) fn without_secrets(mut settings: BTreeMap<String, String>) -> BTreeMa
     settings
 }
 
-fn is_secret(key: &str) -> bool {
-    let key = key.to_lowercase();
-    ["password", "secret", "credential", "initauthenticationuser"].iter().any(|word| key.contains(word))
-}
-
 /// The brokers of a cluster, which has to be named where there are several: nobody wants load on another one.
 pub(super) fn brokers_of(info: ClusterInfo, cluster: Option<&str>) -> Result<Vec<BrokerFile>, Error> {
     let groups = info.broker_addr_table;
@@ -138,10 +129,8 @@ pub(super) async fn asked_of(target: &Target, agent: &str) -> (Vec<usize>, Asked
             there.push(index);
         }
     }
-    let master = there.iter().find(|index| target.brokers[**index].id == 0);
-    let broker = master.or(there.first()).map(|index| &target.brokers[*index]);
-    let port = broker.and_then(|broker| broker.address.rsplit_once(':')?.1.parse().ok());
-    let store = broker.and_then(|broker| store_paths(broker).next()).map(Path::to_owned);
+    let broker = watched(there.iter().map(|index| &target.brokers[*index]));
+    let (port, store) = (broker.and_then(port_of), broker.map(store_path));
     let is_java = target.kind == TargetKind::Rocketmq;
     let loopback = machine.is_here();
     (there, Asked { port, store, is_java, load: false, loopback })
@@ -177,17 +166,22 @@ fn own_name(target: &Target) -> String {
     if target.version.is_empty() { "unknown".to_owned() } else { format!("{make}-{}", target.version) }
 }
 
-fn store_of(broker: &BrokerFile) -> Option<PathBuf> {
-    store_paths(broker).find(|path| path.exists()).map(Path::to_owned)
+/// The broker of a machine whose process and disk are watched: a master if there is one.
+fn watched<'a>(brokers: impl Iterator<Item = &'a BrokerFile>) -> Option<&'a BrokerFile> {
+    brokers.min_by_key(|broker| broker.id > 0)
 }
 
-/// Where a broker says that it keeps its messages, the log first.
-fn store_paths(broker: &BrokerFile) -> impl Iterator<Item = &Path> {
+fn port_of(broker: &BrokerFile) -> Option<u16> {
+    broker.address.rsplit_once(':')?.1.parse().ok()
+}
+
+/// Where a broker says that it keeps its messages, the log before all else; empty where it does not say.
+fn store_path(broker: &BrokerFile) -> PathBuf {
     let keys = ["storePathCommitLog", "storePathRootDir"];
     let paths = keys.into_iter().filter_map(|key| broker.settings.get(key));
     // Several directories of a log are separated by commas.
-    let first = paths.filter_map(|path| path.split(',').next().map(|path| Path::new(path.trim())));
-    first.filter(|path| path.is_absolute())
+    let mut first = paths.filter_map(|path| path.split(',').next().map(str::trim));
+    first.find(|path| !path.is_empty()).map(PathBuf::from).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -201,11 +195,13 @@ mod tests {
             ("innerClientAuthenticationCredentials", r#"{"accessKey":"me","secretKey":"hush"}"#),
             ("tlsKeyPASSWORD", "hush"),
             ("aSecretSetting", ""),
+            ("socksProxyConfig", r#"{"*":{"addr":"10.0.0.9:1080","username":"me","password":"hush"}}"#),
+            ("metricsGrpcExporterHeader", "Authorization:Bearer hush"),
             ("flushDiskType", "ASYNC_FLUSH"),
         ];
         let kept = without_secrets(given.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
         assert!(kept.values().all(|value| !value.contains("hush")), "{kept:?}");
-        assert_eq!((kept.len(), kept["flushDiskType"].as_str()), (5, "ASYNC_FLUSH"));
+        assert_eq!((kept.len(), kept["flushDiskType"].as_str()), (7, "ASYNC_FLUSH"));
         assert_eq!((kept["initAuthenticationUser"].as_str(), kept["aSecretSetting"].as_str()), ("...", ""));
     }
 }

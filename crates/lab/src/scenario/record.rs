@@ -174,7 +174,7 @@ impl<'a> Course<'a> {
         workload: &Workload,
         files: impl FnOnce() -> Result<Files, Error>,
     ) -> Result<Self, Error> {
-        let seen = Seen::start(bench).await;
+        let seen = Seen::start(bench);
         let (mut fleet, workload) = Fleet::prepare(bench.load_agents(), workload).await?;
         let mut generator = Generator::prepare(&workload).await?;
         let files = files()?;

@@ -17,7 +17,8 @@ use crate::Error;
 use crate::archive::{Archive, Factors, Record, RecordedCell, Slo};
 use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::{Send, Workload};
-use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, flat_part, levels_off};
+use crate::judge::ceiling::flat_part;
+use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
 use crate::judge::figures::series;
 use crate::judge::guards::{Guard, Limits, Watch, next_to_break};
 use crate::judge::stats::mean;
@@ -95,6 +96,13 @@ fn cell(base: &Factors, rate: Option<f64>, purpose: &str) -> Factors {
     cell
 }
 
+/// The second try of a cell.
+pub(super) fn again(first: &Factors) -> Factors {
+    let mut cell = first.clone();
+    cell.more.insert("again".to_owned(), "again".to_owned());
+    cell
+}
+
 /// False when it was interrupted.
 async fn search(
     bench: &mut Bench,
@@ -104,7 +112,7 @@ async fn search(
 ) -> Result<bool, Error> {
     let Some(rates) = ladder(bench, plan, first).await? else { return Ok(false) };
     let (ceiling, highest) = (flat_part(&rates), rates.iter().copied().fold(0.0, f64::max));
-    bench.line(&format!("closed loop: {ceiling:.0}/s, {highest:.0} in its highest step; searching below"));
+    bench.line(&format!("closed loop: {ceiling:.0}/s, {highest:.0} in its highest step; searching"));
     let mut halving = Halving::new(ceiling);
     while let Some(rate) = halving.next() {
         let Some(is_safe) = probe(bench, plan, &cell(base, Some(rate), PROBE), limits).await? else {
@@ -146,9 +154,7 @@ async fn probe(
     first: &Factors,
     limits: &Limits,
 ) -> Result<Option<bool>, Error> {
-    let mut again = first.clone();
-    again.more.insert("again".to_owned(), "true".to_owned());
-    for cell in [first, &again] {
+    for cell in [first, &again(first)] {
         let Some(found) = bench.add(cell, plan).await? else { return Ok(None) };
         let (broken, is_certain) = broken(bench, found, limits);
         bench.line(&format!("{:.0}/s: {}", cell.rate.unwrap_or_default(), told(&broken)));

@@ -23,16 +23,15 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Connects to the agents and begins to look. An agent that does not answer is waited for, as one that is lost later:
+    /// Begins to connect to the agents and to look. An agent that does not answer is waited for, as one that is lost later:
     /// its machine is not seen meanwhile, and that is judged.
-    pub async fn start(bench: &Bench) -> Self {
+    pub fn start(bench: &Bench) -> Self {
         let mut tasks = JoinSet::new();
         let (sender, brokers) = unbounded_channel();
         watch_brokers(bench, &sender, &mut tasks);
         let (sender, machines) = unbounded_channel();
         for watched in bench.watched() {
-            let link = Link::connect(&watched.address, &watched.asked).await.ok();
-            tasks.spawn(watch(link, watched.clone(), sender.clone()));
+            tasks.spawn(watch(watched.clone(), sender.clone()));
         }
         Self { brokers, machines, _tasks: tasks }
     }
@@ -49,26 +48,22 @@ impl Seen {
 }
 
 /// Hands on what an agent sees, and once that it is gone.
-pub(super) async fn watch(
-    mut link: Option<Link>,
-    Watched { address, asked, name }: Watched,
-    sender: UnboundedSender<OfMachine>,
-) {
+pub(super) async fn watch(Watched { address, asked, name }: Watched, sender: UnboundedSender<OfMachine>) {
+    let mut is_told = false;
     loop {
-        if let Some(mut agent) = link.take() {
+        if let Ok(mut agent) = Link::connect(&address, &asked).await {
+            is_told = false;
             while let Some(second) = agent.next().await {
                 if sender.send((name.clone(), Some(second))).is_err() {
                     return;
                 }
             }
         }
-        if sender.send((name.clone(), None)).is_err() {
+        if !is_told && sender.send((name.clone(), None)).is_err() {
             return;
         }
-        while link.is_none() {
-            tokio::time::sleep(CONNECT_AGAIN).await;
-            link = Link::connect(&address, &asked).await.ok();
-        }
+        is_told = true;
+        tokio::time::sleep(CONNECT_AGAIN).await;
     }
 }
 

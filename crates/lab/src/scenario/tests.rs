@@ -1,14 +1,15 @@
 use super::bench::{self, Plan as _, Watched};
 use super::cluster::{asked_of, brokers_of};
-use super::safe_tps::{Halving, is_far_over};
+use super::safe_tps::{Halving, again, is_far_over};
 use super::seed::Seed;
 use super::seen::watch;
 use super::*;
-use crate::agent::{self, Asked, Link};
+use crate::agent::{self, Asked};
 use crate::archive::{BrokerFile, HostFile, Target};
 use crate::command::{AgentFlags, MatrixFlags, Scene, SeedFlags};
 use crate::generator::{Consume, Send, Sizes, Taken};
-use crate::judge::conclusion::{flat_part, levels_off};
+use crate::judge::ceiling::flat_part;
+use crate::judge::conclusion::levels_off;
 use crate::session;
 use clap::Parser;
 
@@ -93,6 +94,7 @@ fn any_flag_of_a_scene_can_differ_between_cells() {
         ("groups", "NAME=VALUE"),
         ("set:=4", "or set:KEY"),
         ("set:flushLeastPages=", "or set:KEY"),
+        ("set:tlsServerKeyPassword=hush,hash", "set it at the broker"),
     ] {
         let error = wrong.parse::<crate::command::Vary>().unwrap_err();
         assert!(error.contains(says), "{error}");
@@ -292,6 +294,13 @@ fn what_may_be_chance_is_tried_again() {
 }
 
 #[test]
+fn a_second_try_is_called_one() {
+    let mut cell = crate::judge::fixture::factors(60);
+    cell.more.insert("purpose".to_owned(), "search".to_owned());
+    assert_eq!(again(&cell).name(7), "007-w60-s1024-q8-again-search");
+}
+
+#[test]
 fn a_search_finds_the_highest_safe_rate() {
     for truth in [0.0, 500.0, 71_000.0, 99_000.0, 112_000.0, 200_000.0] {
         let mut halving = Halving::new(100_000.0);
@@ -310,8 +319,15 @@ fn a_search_finds_the_highest_safe_rate() {
 async fn agent(name: &str) -> (tokio::task::JoinHandle<Result<(), crate::Error>>, String) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let listen = listener.local_addr().unwrap().to_string();
+    (agent_on(listener, name), listen)
+}
+
+fn agent_on(
+    listener: tokio::net::TcpListener,
+    name: &str,
+) -> tokio::task::JoinHandle<Result<(), crate::Error>> {
     let flags = AgentFlags {
-        listen: listen.clone(),
+        listen: String::new(),
         name: Some(name.to_owned()),
         load: false,
         pid: None,
@@ -319,7 +335,7 @@ async fn agent(name: &str) -> (tokio::task::JoinHandle<Result<(), crate::Error>>
         selftest: None,
         roofline: None,
     };
-    (tokio::spawn(async move { agent::serve(listener, &flags).await }), listen)
+    tokio::spawn(async move { agent::serve(listener, &flags).await })
 }
 
 fn brokers(addresses: &[(u64, &str)]) -> Target {
@@ -352,6 +368,9 @@ fn an_agent_knows_the_brokers_of_its_machine_by_any_of_its_names() {
         settings.insert("storePathCommitLog".to_owned(), "/disk1/log,/disk2/log".to_owned());
         let (_, asked) = asked_of(&several, "localhost:9870").await;
         assert_eq!(asked.store.unwrap().to_str(), Some("/disk1/log"), "one of several directories");
+        several.brokers.iter_mut().for_each(|broker| broker.settings.clear());
+        let (_, asked) = asked_of(&several, "localhost:9870").await;
+        assert_eq!(asked.store.unwrap().to_str(), Some(""), "a broker that does not say");
         Ok(())
     })
     .unwrap();
@@ -407,10 +426,9 @@ fn every_machine_has_a_name_that_files_can_have() {
 fn an_agent_that_ends_is_noticed() {
     session::block_on(async {
         let (running, address) = agent("far").await;
-        let link = Link::connect(&address, &Asked::default()).await?;
         let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
         let watched = Watched { address, asked: Asked::default(), name: "far".to_owned() };
-        let watching = tokio::spawn(watch(Some(link), watched, sender));
+        let watching = tokio::spawn(watch(watched, sender));
         assert!(matches!(seen.recv().await, Some((name, Some(_))) if name == "far"));
         running.abort();
         while let Some((_, second)) = seen.recv().await {
@@ -427,10 +445,16 @@ fn an_agent_that_ends_is_noticed() {
 #[test]
 fn an_agent_that_is_not_there_at_the_beginning_is_waited_for() {
     session::block_on(async {
-        let (running, address) = agent("far").await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
         let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
         let watched = Watched { address, asked: Asked::default(), name: "far".to_owned() };
-        let watching = tokio::spawn(watch(None, watched, sender));
+        let watching = tokio::spawn(watch(watched, sender));
+        for _ in 0..2 {
+            // Whoever is there is no agent.
+            drop(listener.accept().await.unwrap());
+        }
+        let running = agent_on(listener, "far");
         assert!(matches!(seen.recv().await, Some((_, None))), "told once");
         assert!(matches!(seen.recv().await, Some((_, Some(_)))), "then seen");
         watching.abort();

@@ -21,6 +21,7 @@ const PAGE_BYTES: usize = 4096;
 const WRITERS: u64 = 16;
 
 /// What a disk can do.
+#[derive(Default)]
 pub(super) struct Disk {
     pub written: f64,
     pub read: f64,
@@ -50,9 +51,11 @@ fn with_file(path: &Path, bytes: u64, time: Duration) -> io::Result<Disk> {
     }
     file.sync_data()?;
     let written = length as f64 / begin.elapsed().as_secs_f64();
+    // Where every write goes to a new place, a file that was written over in part is no longer read in one go.
+    let read = read(&file)?;
     let (flushes, await_ms) = flush(&file, length, time)?;
     let random_writes = direct.map_or(0.0, |direct| random_writes(&direct, length, time));
-    Ok(Disk { written, flushes, await_ms, random_writes, read: read(&file)? })
+    Ok(Disk { written, read, flushes, await_ms, random_writes })
 }
 
 /// A new file without a name, and the same past the page cache where its file system can do that.

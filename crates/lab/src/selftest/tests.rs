@@ -21,6 +21,20 @@ fn every_limit_is_a_figure() {
 }
 
 #[test]
+fn a_machine_without_the_disk_that_matters_has_its_other_limits() {
+    let found = measure(Path::new(""), 4 << 20, Duration::from_millis(20)).unwrap();
+    let disk = [
+        found.disk_write_bytes,
+        found.disk_read_bytes,
+        found.disk_flushes,
+        found.disk_write_await_ms,
+        found.disk_random_writes,
+    ];
+    assert_eq!(disk, [0.0; 5]);
+    assert!(found.net_bytes > 0.0 && found.lab_messages > 0.0, "{found:?}");
+}
+
+#[test]
 fn what_a_kill_leaves_behind_is_no_file_in_the_directory_of_a_log() {
     let place = tempfile::tempdir().unwrap();
     let (_file, _direct) = disk::nameless(&place.path().join("measured")).unwrap();

@@ -77,6 +77,41 @@ fn loopback_holds_both_directions() {
     assert_eq!(terms(1, one_machine), [false, false, false]);
 }
 
+#[test]
+fn loopback_holds_both_directions_of_what_stays_on_the_machine_alone() {
+    // The lab beside a master; `beside` stands elsewhere.
+    let shared = |beside: &crate::archive::BrokerFile, loopback: u64, (more_in, more_out): (u64, u64)| {
+        terms(0, |record| {
+            record.file.hosts.remove(0);
+            record.file.target.brokers.push(beside.clone());
+            fixture::each_host_second(record, "b1", |_, second| {
+                let wire = second.net_in;
+                let through = wire / loopback + second.net_out;
+                (second.net_in, second.net_out) = (through + wire * more_in, through + wire / 2 * more_out);
+                second.disk_written /= loopback;
+            });
+        })
+    };
+    let broker = |name: &str, id| crate::archive::BrokerFile {
+        name: name.to_owned(),
+        id,
+        host: Some("b2".to_owned()),
+        ..crate::archive::BrokerFile::default()
+    };
+    assert_eq!(shared(&broker("broker-a", 1), 1, (0, 2)), [false; 3], "its slave takes a copy");
+    assert_eq!(shared(&broker("broker-b", 0), 2, (0, 1)), [false; 3], "half goes to the other master");
+    assert_eq!(shared(&broker("broker-a", 1), 1, (1, 2)), [true, false, false], "nothing comes back");
+}
+
+#[test]
+fn no_disk_is_held_against_what_was_written_to_one_nobody_looked_at() {
+    let unseen = |record: &mut Record| {
+        record.file.hosts[1].disk.clear();
+        fixture::each_host_second(record, "b1", |_, second| second.disk_written = 0);
+    };
+    assert_eq!(terms(1, unseen), [false, false]);
+}
+
 fn ceilings(rates: &[(u64, f64)]) -> Vec<ByteCeiling> {
     let cell = |(size, tps): &(u64, f64)| (Factors { size: *size, ..fixture::factors(60) }, *tps);
     let record = fixture::record(&rates.iter().map(cell).collect::<Vec<_>>());
@@ -98,6 +133,8 @@ fn a_ceiling_is_compared_with_the_machines_of_brokers_alone() {
     let mut record = fixture::record(&[cell(5_120), cell(10_240), cell(20_480)]);
     let said = |record: &Record| byte_ceilings(&record.file, &judged(record))[0].says.en.clone();
     assert!(said(&record).ends_with("its limits: network 125 MB/s, disk 1.00 GB/s"), "{}", said(&record));
+    record.file.hosts[1].roofline.as_mut().expect("has one").disk_write_bytes = 0.0;
+    assert!(said(&record).ends_with("network 125 MB/s, disk ?"), "not measured: {}", said(&record));
     record.file.hosts[1].roofline = None;
     assert!(said(&record).ends_with("network 125 MB/s, disk ?"), "not the lab's: {}", said(&record));
     record.file.hosts.truncate(1);

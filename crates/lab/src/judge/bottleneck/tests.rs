@@ -51,8 +51,9 @@ fn brokers_that_flush_before_they_answer_are_limited_by_flushes() {
 #[test]
 fn a_disk_with_few_requests_is_full_of_them() {
     // 3,000 IOPS of a cloud's volume, which is neither busy nor full of bytes.
-    let limited = |most: f64| {
+    let limited = |most: f64, spins: bool| {
         judge(true, |record| {
+            record.file.hosts[1].disk_rotational = Some(spins);
             record.file.hosts[1].roofline.as_mut().unwrap().disk_random_writes = most;
             fixture::each_host_second(record, "b1", |_, second| {
                 (second.disk_reads, second.disk_writes) = (900, 2_000);
@@ -60,8 +61,13 @@ fn a_disk_with_few_requests_is_full_of_them() {
             });
         })
     };
-    check(&limited(3_000.0), Resource::Disk, "2,900 IOPS of 3,000");
-    assert!(!limited(0.0).ranked.iter().any(|used| used.reading.en.contains("IOPS")), "nobody measured it");
+    let used = |found: Bottleneck| {
+        found.ranked.iter().find(|used| used.reading.en.contains("IOPS")).map(|used| used.used)
+    };
+    check(&limited(3_000.0, false), Resource::Disk, "2,900 IOPS of 3,000");
+    assert_eq!(used(limited(0.0, false)), None, "nobody measured it");
+    assert_eq!(used(limited(1_500.0, false)), Some(1.0), "writes that follow each other are quicker");
+    assert_eq!(used(limited(1_500.0, true)), None, "of a disk that spins they are another thing altogether");
 }
 
 #[test]

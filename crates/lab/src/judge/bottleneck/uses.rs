@@ -194,16 +194,16 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
 }
 
 /// Reads and writes against the scattered writes of the self-test: a disk in a cloud may have few of them and be neither
-/// busy nor full.
+/// busy nor full. One that spins does far more of those that follow each other, and shows when it is busy.
 fn requests(machine: &Machine<'_>) -> Option<Use> {
     let most = machine.host.roofline.as_ref()?.disk_random_writes;
-    if most <= 0.0 {
+    if most <= 0.0 || machine.host.disk_rotational == Some(true) {
         return None;
     }
     let done = machine.mean(|second| (second.disk_reads + second.disk_writes) as f64);
     let (value, limit) = (numbers::count(done), numbers::count(most));
     let text = both!("disk: {value} IOPS of {limit}", "磁盘：IOPS {value}，能力 {limit}");
-    Some(machine.uses(Resource::Disk, done / most, text))
+    Some(machine.uses(Resource::Disk, (done / most).min(1.0), text))
 }
 
 /// How often a thread of the broker waited for the disk when it was looked at. A throttled disk shows here even while

@@ -34,13 +34,42 @@ fn a_flat_ladder_has_its_ceiling() {
 fn a_rate_that_rises_and_falls_has_its_ceiling_at_the_top() {
     // Seed 001, test 1.
     let found = ladder(&[(1, 8_000.0), (10, 20_000.0), (32, 30_000.0), (64, 26_000.0)], |_| ());
-    assert!(matches!(&found, Ceiling::Found { step: 2, why, .. } if why.en.contains("falls")), "{found:?}");
+    assert!(
+        matches!(&found, Ceiling::Found { step: 2, why, .. } if why.en.contains("stays below")),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn a_step_that_makes_up_for_a_dip_gains_nothing() {
     let found = ladder(&[(60, 20_000.0), (120, 30_000.0), (240, 25_000.0), (480, 29_500.0)], |_| ());
-    assert!(matches!(found, Ceiling::Found { step: 1, .. }), "{found:?}");
+    let says = "the last step stays below the best before it (-1.";
+    assert!(matches!(&found, Ceiling::Found { step: 1, why, .. } if why.en.starts_with(says)), "{found:?}");
+}
+
+#[test]
+fn two_steps_that_gain_little_each_are_flat() {
+    let gained = |rates: [f64; 3], expected: f64, says: &str| {
+        let steps = [(60, rates[0]), (120, rates[1]), (240, rates[2])];
+        match ladder(&steps, |_| ()) {
+            Ceiling::Found { step: 2, tps, why } => {
+                assert!((tps / expected - 1.0).abs() < 0.005, "the flat part, not the highest step: {tps}");
+                assert_eq!(why.en, says);
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    gained([10_000.0, 10_400.0, 10_800.0], 10_400.0, "the last two steps gained +3.9 % and +3.9 %");
+    gained([10_000.0, 10_200.0, 10_300.0], 10_167.0, "the last two steps gained +2.2 % and +0.8 %");
+}
+
+#[test]
+fn one_step_that_gains_little_asks_for_another() {
+    let found = ladder(&[(54, 18_100.0), (60, 20_000.0), (61, 20_200.0)], |_| ());
+    assert!(
+        matches!(&found, Ceiling::Undecided { why } if why.en.ends_with("extend the ladder")),
+        "{found:?}"
+    );
 }
 
 #[test]
