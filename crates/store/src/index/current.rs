@@ -122,13 +122,13 @@ impl Current {
     }
 
     /// Goes on with a file whose slots cannot be believed: takes the items that can be, all of messages below
-    /// `around.log_end`, and finds the slots again.
+    /// `around.log_end`, and finds the slots again. The time of its end is the header's where that tells it.
     pub(super) fn rebuild(
         name: &str,
         file: &Arc<dyn DiskFile>,
         header: Header,
         geometry: Geometry,
-        around: Surroundings,
+        (around, is_told): (Surroundings, bool),
     ) -> io::Result<Self> {
         let begin = Header {
             end_time: header.begin_time,
@@ -141,8 +141,7 @@ impl Current {
         current.changed.fill(true);
         current.take_back_all(header.next, around.log_end)?;
         current.written_back = current.header.next;
-        let is_told = current.header.next == header.next && current.header.end_offset == header.end_offset;
-        if is_told {
+        if is_told && current.header.next == header.next {
             current.header.end_time = header.end_time;
         }
         // A later end would let a Java broker remove the file.

@@ -92,6 +92,14 @@ impl Header {
         fits.then_some(header)
     }
 
+    /// Whether the end is that of the last item. A header that does not tell it yet may happen to say its position, where
+    /// all items are of one message.
+    pub(crate) fn ends_with(&self, last: &Item) -> bool {
+        // The first item's seconds count from the end of the file before.
+        let seconds = if self.next == 2 { 0 } else { i64::from(last.seconds) };
+        self.end_offset == last.offset && self.end_time >= self.begin_time.saturating_add(1000 * seconds)
+    }
+
     /// Seconds of an item behind the file's begin, as `IndexFile.putKey` computes it.
     pub(crate) fn seconds_of(&self, time: i64) -> u32 {
         if self.begin_time <= 0 {

@@ -173,7 +173,7 @@ impl KeyIndex {
             before.map_or(Header::seeded(0, 0), |before| Header::seeded(before.end_time, before.end_offset));
         let is_full = header.next == geometry.items;
         // Otherwise the header counts more than the checkpoint knew of.
-        let is_told = is_empty || self.item(&*file, header.next - 1)?.offset == header.end_offset;
+        let is_told = is_empty || header.ends_with(&self.item(&*file, header.next - 1)?);
         let is_sure = is_told && (!around.after_crash || header.end_time <= around.index_msg_timestamp);
         if header.end_offset < around.log_end && is_sure && is_full {
             return Ok(Found::Finished(Finished { name: entry.name.clone(), file, header }));
@@ -186,7 +186,7 @@ impl KeyIndex {
         {
             return Ok(Found::Current(current));
         }
-        let mut current = Current::rebuild(&entry.name, &file, header, geometry, around)?;
+        let mut current = Current::rebuild(&entry.name, &file, header, geometry, (around, is_told))?;
         if current.header.next == 1 {
             current.header = seed;
         }

@@ -353,6 +353,20 @@ impl Model {
     }
 }
 
+#[test]
+fn a_file_of_one_message_whose_end_was_never_told_is_found_by_time() {
+    let disk = FakeDisk::new(512);
+    let store = open(&disk, config());
+    let mut model = Model { disk, store, log: Vec::new(), time: START, count: 0 };
+    // Four items each in a file of 31; then one with twelve, of which nine begin the next file.
+    (0..7).for_each(|_| model.append(0, 0, &[1, 2, 3], false, 1));
+    model.append(1, 4, &[5; 11], false, 2);
+    model.check_all();
+    [Op::Kill, Op::Close, Op::Find(1, 5, 10, 9, 12), Op::Find(1, 5, 10, 8, 9)]
+        .iter()
+        .for_each(|op| model.run(op));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
