@@ -229,7 +229,8 @@ impl Shared {
             return;
         }
         let mut state = lock(&self.healer.state);
-        state.is_busy = self.queues.open.has_reports();
+        // One that was lost since the look is no reason to rest either.
+        state.is_busy = self.queues.open.has_reports() || state.lost.len() > lost.len();
         if state.is_busy {
             return;
         }
