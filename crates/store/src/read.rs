@@ -1,7 +1,7 @@
 //! Reading records back. Each read says whether it had to wait for the disk: a network thread uses the ones
 //! that answer [`Read::NotResident`] instead and hands those over to a pool of blocking readers.
 
-use crate::digest::{Cursor, Damage, Numbered, leads_to_it};
+use crate::digest::{Damage, Numbered, leads_to_it};
 use crate::error::ReadError;
 use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit};
@@ -35,7 +35,6 @@ const GONE: &str = "the log file was deleted";
 /// The state of one reading of several messages.
 struct Reading<'a> {
     queue: Option<&'a Queue>,
-    cursor: Option<Cursor>,
     damaged: Vec<Damage>,
     /// A unit was wrong, and is being written again.
     is_rebuilding: bool,
@@ -128,7 +127,7 @@ impl Shared {
         resident: bool,
     ) -> Result<Read, ReadError> {
         let kept = out.len();
-        let mut reading = Reading { queue, cursor: None, damaged: Vec::new(), is_rebuilding: false };
+        let mut reading = Reading { queue, damaged: Vec::new(), is_rebuilding: false };
         let mut next = 0;
         while let Some(first) = message(next) {
             let index = next;
@@ -163,9 +162,6 @@ impl Shared {
                 let run = (index..next).filter_map(|index| Some((index, message(index)?)));
                 self.check_run(&mut reading, run, &out[at..]);
             }
-        }
-        if let Some(cursor) = reading.cursor {
-            self.digests.leave(cursor);
         }
         if let Some(queue) = queue.filter(|_| reading.is_rebuilding) {
             out.truncate(kept);
@@ -223,10 +219,9 @@ impl Shared {
             let (at, size) = (message.unit.log_offset, message.unit.size as usize);
             let (record, rest) = bytes.split_at(size);
             bytes = rest;
-            let cursor = reading.cursor.get_or_insert_with(|| self.digests.cursor(at));
             let checked = match reading.queue {
-                Some(queue) => self.check_message(queue, message, record, cursor),
-                None => self.check_record(record, at, cursor).map(drop),
+                Some(queue) => self.check_message(queue, message, record),
+                None => self.check_record(record, at).map(drop),
             };
             let Err(what) = checked else { continue };
             let damage = Damage { index, at, what };
@@ -268,9 +263,7 @@ impl Shared {
         if self.read(at, size, out, resident)? == Read::NotResident {
             return Ok(Read::NotResident);
         }
-        let mut cursor = self.digests.cursor(at);
-        let checked = self.check_record(&out[kept..], at, &mut cursor).map(drop);
-        self.digests.leave(cursor);
+        let checked = self.check_record(&out[kept..], at).map(drop);
         if let Err(what) = checked {
             out.truncate(kept);
             let damage = Damage { index: 0, at, what };

@@ -123,9 +123,13 @@ fn walk(
     let mut next = pull.offset;
     let mut step = Vec::new();
     let mut record = Vec::new();
+    // Where every message matches, the first step is the last one.
+    let wanted = pull.max_messages.clamp(1, limits.count_max.clamp(1, STEP as i32)) as usize;
+    let mut most = if is_batched { STEP } else { wanted };
     while next < last {
         step.clear();
-        let wanted = STEP.min((last - next) as usize);
+        let wanted = most.min((last - next) as usize);
+        most = STEP;
         let from = QueueOffset::from_i64(next).unwrap_or_default();
         match source {
             Source::Memory if pull.queue.log.units(from, wanted, &mut step)? == Read::NotResident => {

@@ -60,9 +60,4 @@ impl Block {
     pub(super) fn last(&self) -> Option<(u32, u32)> {
         self.0.last().copied()
     }
-
-    pub(super) fn find(&self, position: u32) -> Option<u32> {
-        let index = self.0.binary_search_by_key(&position, |entry| entry.0).ok()?;
-        Some(self.0[index].1)
-    }
 }

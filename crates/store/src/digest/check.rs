@@ -11,7 +11,7 @@
 //! which that is not known. It starts at the end of what recovery found and rises whenever something was not in
 //! memory or is read ahead.
 
-use super::{Cursor, sum};
+use super::sum;
 use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit, batched};
 use crate::store::Shared;
@@ -120,9 +120,7 @@ impl Shared {
         if !self.config.digests || !self.digests.covers(at) {
             return false;
         }
-        let mut cursor = self.digests.cursor(at);
-        let expected = self.digests.find(at, &mut cursor);
-        self.digests.leave(cursor);
+        let expected = self.digests.find(at);
         let is_altered = expected.is_some_and(|expected| expected != sum::of(view));
         if is_altered {
             let what = "the checksum of all but its body is not the one kept when it was stored".to_owned();
@@ -142,12 +140,7 @@ impl Shared {
     }
 
     /// Checks the record that should lie at a position by itself.
-    pub(crate) fn check_record<'a>(
-        &self,
-        bytes: &'a [u8],
-        at: LogOffset,
-        cursor: &mut Cursor,
-    ) -> Result<RecordView<'a>, String> {
+    pub(crate) fn check_record<'a>(&self, bytes: &'a [u8], at: LogOffset) -> Result<RecordView<'a>, String> {
         let view = RecordView::parse(bytes).map_err(|error| error.to_string())?;
         if view.log_offset() != Some(at) {
             return Err(format!("it says it lies at {}", view.log_offset().unwrap_or_default()));
@@ -159,7 +152,7 @@ impl Shared {
             return Ok(view);
         }
         view.check_crc().map_err(|error| error.to_string())?;
-        match self.config.digests.then(|| self.digests.find(at, cursor)).flatten() {
+        match self.config.digests.then(|| self.digests.find(at)).flatten() {
             Some(expected) => {
                 let found = sum::of(&view);
                 if found != expected {
@@ -174,14 +167,8 @@ impl Shared {
     }
 
     /// Checks the record of a queue's message.
-    pub(crate) fn check_message(
-        &self,
-        queue: &Queue,
-        message: Numbered,
-        bytes: &[u8],
-        cursor: &mut Cursor,
-    ) -> Result<(), String> {
-        let view = self.check_record(bytes, message.unit.log_offset, cursor)?;
+    pub(crate) fn check_message(&self, queue: &Queue, message: Numbered, bytes: &[u8]) -> Result<(), String> {
+        let view = self.check_record(bytes, message.unit.log_offset)?;
         match claimed_offset(queue, &view, message.offset)? {
             Some(claimed) if claimed != message.offset.to_i64() => {
                 if self.is_shifted(queue, message, claimed) {

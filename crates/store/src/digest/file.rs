@@ -1,6 +1,7 @@
 //! The digest files: one per log file, blocks in the order of the log.
 
 use super::block::{BLOCK_BYTES, Block};
+use super::pieces::{Piece, Pieces};
 use super::{Entry, Fresh};
 use crate::disk::{Disk, DiskFile, Space};
 use crate::queue::files::file_name;
@@ -8,14 +9,12 @@ use crate::wake::lock;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::units::LogOffset;
 
-/// Cursors kept for the next reader.
-const CURSORS_MAX: usize = 8;
-
-/// All digest files. Locks, in this order: `writer`, then `waiting` or `blocks`; `cursors` alone. Only `writer` is held
-/// while the disk works.
+/// All digest files. Locks, in this order: `writer`, then `waiting` or `blocks`; that of `pieces` alone. Only `writer` is
+/// held while the disk works.
 pub(crate) struct Digests {
     pub(super) directory: PathBuf,
     pub(super) segment_bytes: u64,
@@ -25,7 +24,9 @@ pub(crate) struct Digests {
     waiting: Mutex<Fresh>,
     /// Number of blocks by the start of the log file.
     pub(super) blocks: Mutex<BTreeMap<u64, u64>>,
-    cursors: Mutex<Vec<Cursor>>,
+    pub(super) pieces: Pieces,
+    /// Position behind the newest entry; above all while nobody looked for it.
+    pub(super) end: AtomicU64,
 }
 
 /// What the thread that writes knows of the newest file.
@@ -39,15 +40,6 @@ pub(super) struct Writer {
     told: bool,
 }
 
-/// Where a reader looked last: its next look is near.
-#[derive(Default)]
-pub(crate) struct Cursor {
-    base: u64,
-    file: Option<Arc<dyn DiskFile>>,
-    /// The block read last, by number.
-    block: Option<(u64, Block)>,
-}
-
 impl Digests {
     pub(crate) fn new(root: &Path, segment_bytes: u64, disk: Arc<dyn Disk>) -> Self {
         let directory = root.join("vostok").join("digest");
@@ -58,7 +50,8 @@ impl Digests {
             writer: Mutex::default(),
             waiting: Mutex::default(),
             blocks: Mutex::default(),
-            cursors: Mutex::default(),
+            pieces: Pieces::default(),
+            end: AtomicU64::new(i64::MAX.cast_unsigned()),
         }
     }
 
@@ -72,9 +65,13 @@ impl Digests {
 
     /// Where the newest entry stands.
     pub(crate) fn newest(&self) -> Option<LogOffset> {
-        let writer = lock(&self.writer);
+        self.end.load(Ordering::Acquire).checked_sub(1).map(LogOffset::new)
+    }
+
+    /// Publishes where the newest entry stands.
+    pub(super) fn publish(&self, writer: &Writer) {
         let newest = writer.last.last().map(|(position, _)| writer.base + u64::from(position));
-        newest.map(LogOffset::new)
+        self.end.store(newest.map_or(0, |newest| newest + 1), Ordering::Release);
     }
 
     /// Takes entries that will be written by the next [`Self::write`].
@@ -127,6 +124,7 @@ impl Digests {
             self.write_blocks(base, from, &bytes, is_new)?;
             (writer.base, writer.blocks, writer.last) = (base, blocks, block);
             lock(&self.blocks).insert(base, blocks);
+            self.publish(writer);
         }
         Ok(())
     }
@@ -154,7 +152,7 @@ impl Digests {
         }
         let kept = lock(&self.blocks).split_off(&log_min);
         let gone = std::mem::replace(&mut *lock(&self.blocks), kept);
-        lock(&self.cursors).clear();
+        self.pieces.clear();
         gone.keys().try_for_each(|base| self.disk.remove(&self.path(*base)))
     }
 
@@ -163,70 +161,27 @@ impl Digests {
         lock(&self.blocks).contains_key(&self.base_of(at)) && self.newest() >= Some(at)
     }
 
-    /// A cursor another reader left, best one that was used for this position's file.
-    pub(crate) fn cursor(&self, at: LogOffset) -> Cursor {
-        let base = self.base_of(at);
-        let mut cursors = lock(&self.cursors);
-        let same = cursors.iter().position(|cursor| cursor.base == base && cursor.file.is_some());
-        same.map(|index| cursors.swap_remove(index)).unwrap_or_default()
-    }
-
-    /// Keeps a cursor for the next reader.
-    pub(crate) fn leave(&self, cursor: Cursor) {
-        let mut cursors = lock(&self.cursors);
-        if cursors.len() == CURSORS_MAX {
-            cursors.remove(0);
-        }
-        cursors.push(cursor);
-    }
-
     /// The digest of the record at a position, if there is one.
-    pub(crate) fn find(&self, at: LogOffset, cursor: &mut Cursor) -> Option<u32> {
-        let base = self.base_of(at);
-        let blocks = *lock(&self.blocks).get(&base)?;
-        if cursor.base != base || cursor.file.is_none() {
-            *cursor = Cursor { base, file: Some(self.disk.open(&self.path(base)).ok()?), block: None };
+    pub(crate) fn find(&self, at: LogOffset) -> Option<u32> {
+        if self.newest() < Some(at) {
+            return None;
         }
-        let file = cursor.file.as_ref()?;
+        let base = self.base_of(at);
         let position = u32::try_from(at.get() - base).ok()?;
-        let near = match &cursor.block {
-            Some((_, block)) if holds(block, position) => return block.find(position),
-            Some((number, block)) if block.last() < Some((position, 0)) => {
-                // The last block may have grown since.
-                let next = (*number..blocks).take(3);
-                next.filter_map(|number| Some((number, read_block(&**file, number)?)))
-                    .find(|(_, block)| holds(block, position))
-            }
-            _ => None,
-        };
-        cursor.block = Some(near.or_else(|| search(&**file, blocks, position))?);
-        cursor.block.as_ref()?.1.find(position)
+        if let Some(known) = self.pieces.find(base, position) {
+            return known;
+        }
+        let blocks = *lock(&self.blocks).get(&base)?;
+        let file = self.disk.open(&self.path(base)).ok()?;
+        self.pieces.keep(Piece::read(&*file, base, blocks, position)?);
+        self.pieces.find(base, position).flatten()
     }
-}
-
-fn holds(block: &Block, position: u32) -> bool {
-    block.first().is_some_and(|first| first <= position) && block.last() >= Some((position, 0))
 }
 
 pub(super) fn read_block(file: &dyn DiskFile, number: u64) -> Option<Block> {
     let mut bytes = [0; BLOCK_BYTES];
     file.read_at(&mut bytes, number * BLOCK_BYTES as u64).ok()?;
     Block::read(&bytes)
-}
-
-/// The block that holds a position. Damaged blocks are passed over.
-fn search(file: &dyn DiskFile, blocks: u64, position: u32) -> Option<(u64, Block)> {
-    let (mut low, mut high) = (0, blocks);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let found = (middle..high).find_map(|number| Some((number, read_block(file, number)?)));
-        match found {
-            Some((number, block)) if holds(&block, position) => return Some((number, block)),
-            Some((number, block)) if block.first() <= Some(position) => low = number + 1,
-            _ => high = middle,
-        }
-    }
-    None
 }
 
 /// Entries of a block as the log knows them.

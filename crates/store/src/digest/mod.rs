@@ -7,6 +7,7 @@
 //! | [`sum`] | the digest of a record |
 //! | [`block`] | 63 entries (position in the log file, digest) in 512 bytes with a checksum of their own |
 //! | [`file`] | `<root>/vostok/digest/<20 digits>`: the blocks of one log file, in the order of the log |
+//! | [`pieces`] | entries that readers had last, in memory |
 //! | [`open`] | which of them still speak of what is in the log |
 //! | [`check`] | records on their way out |
 //!
@@ -24,11 +25,12 @@ mod block;
 mod check;
 mod file;
 mod open;
+mod pieces;
 pub(crate) mod sum;
 
 pub use check::{Damage, Numbered};
 pub(crate) use check::{Damaged, leads_to_it};
-pub(crate) use file::{Cursor, Digests};
+pub(crate) use file::Digests;
 pub(crate) use open::MARK;
 
 use wire::units::LogOffset;

@@ -143,6 +143,7 @@ impl Digests {
             blocks.remove(&base);
         }
         *lock(&self.blocks) = blocks;
+        self.publish(&writer);
         Ok(())
     }
 
@@ -174,6 +175,7 @@ impl Digests {
         let entries = self.disk.list(&self.directory)?;
         let Some(entry) = entries.iter().find(|entry| entry.name == file_name(base)) else { return Ok(()) };
         let file = self.disk.open(&self.path(base))?;
+        self.pieces.clear();
         for number in 0..entry.length / BLOCK_BYTES as u64 {
             let Some(mut block) = read_block(&*file, number) else { continue };
             let before = block.0.len();
@@ -216,6 +218,8 @@ impl Digests {
             (writer.base, writer.blocks, writer.last) = (base, number + 1, block);
             break;
         }
+        self.pieces.clear();
+        self.publish(writer);
         if changed { self.sync_names() } else { Ok(()) }
     }
 

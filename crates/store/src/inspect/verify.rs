@@ -11,7 +11,7 @@ use super::repair::TOPIC as FILLED_TOPIC;
 use super::timers::check_timers;
 use super::walk::Piece;
 use super::{Finding, Survey, SurveyError};
-use crate::digest::{Cursor, Digests, sum};
+use crate::digest::{Digests, sum};
 use crate::index::{Keys, is_keyed, seed_of};
 use crate::log::Segment;
 use crate::queue::batched::OURS;
@@ -201,7 +201,6 @@ fn read_file(
     tell: &(dyn Fn(u64) + Sync),
 ) -> Result<Told, SurveyError> {
     let mut told = Told { end: segment.base, ..Told::default() };
-    let mut cursor = Cursor::default();
     let mut said = segment.base;
     let mut hashes = Vec::new();
     survey.walk(segment, &mut |piece| {
@@ -210,7 +209,7 @@ fn read_file(
                 told.records += 1;
                 told.end = at + view.size() as u64;
                 told.last_time = told.last_time.max(view.store_timestamp());
-                match check_record(at, &view, digests, trusted, &mut cursor) {
+                match check_record(at, &view, digests, trusted) {
                     Ok(compared) => {
                         told.digests += u64::from(compared);
                         told.queues.add(at, &view, survey);
@@ -260,15 +259,9 @@ fn read_file(
 }
 
 /// What the record's own checksums and its digest say; whether there was a digest.
-fn check_record(
-    at: u64,
-    view: &RecordView<'_>,
-    digests: &Digests,
-    trusted: u64,
-    cursor: &mut Cursor,
-) -> Result<bool, String> {
+fn check_record(at: u64, view: &RecordView<'_>, digests: &Digests, trusted: u64) -> Result<bool, String> {
     view.check_crc_property().map_err(|error| format!("the record's checksum property: {error}"))?;
-    let known = (at < trusted).then(|| digests.find(wire::units::LogOffset::new(at), cursor)).flatten();
+    let known = (at < trusted).then(|| digests.find(wire::units::LogOffset::new(at))).flatten();
     let Some(expected) = known else { return Ok(false) };
     let found = sum::of(view);
     if found == expected {
