@@ -63,7 +63,7 @@ impl Windows {
 }
 
 impl Store {
-    /// Whether the log there is in memory because somebody reads far behind its end, in sequence.
+    /// Whether the log there is in memory because somebody reads far behind its end.
     #[must_use]
     pub fn is_read_ahead(&self, at: LogOffset) -> bool {
         lock(&self.shared.windows).have(at.get())

@@ -27,6 +27,7 @@ const STORES: [&[&str]; 3] = [
 ];
 /// Offsets that are read again after every restart although they were read before.
 const OVERLAP: i64 = 64;
+
 /// Runs all rounds.
 pub fn run(options: &Options) -> Tally {
     println!("kill9: {} rounds, seed {}", options.rounds, options.seed);

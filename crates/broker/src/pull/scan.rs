@@ -123,9 +123,9 @@ fn walk(
     let mut next = pull.offset;
     let mut step = Vec::new();
     let mut record = Vec::new();
-    // Where every message matches, the first step is the last one.
-    let wanted = pull.max_messages.clamp(1, limits.count_max.clamp(1, STEP as i32)) as usize;
-    let mut most = if is_batched { STEP } else { wanted };
+    // Where every message matches, the first step is the last one: the unit behind a full answer ends it.
+    let full = pull.max_messages.clamp(1, limits.count_max.clamp(1, STEP as i32)) as usize;
+    let mut most = if is_batched { STEP } else { full + 1 };
     while next < last {
         step.clear();
         let wanted = most.min((last - next) as usize);
