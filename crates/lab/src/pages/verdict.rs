@@ -104,7 +104,8 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
 /// The safe rate where an open loop held it with what the closed loops of a ladder sent.
 fn held_open(run: &Conclusion<'_>, ladder: &Ladder) -> Option<f64> {
     let safe = run.safe.as_ref()?;
-    let load = [Factor::Threads, Factor::Rate, Factor::More("purpose".to_owned())];
+    let more = ["purpose", "again"].map(|name| Factor::More(name.to_owned()));
+    let load = [Factor::Threads, Factor::Rate].into_iter().chain(more).collect::<Vec<_>>();
     let sent = |of: &Factors| load.iter().fold(of.clone(), |rest, factor| factor.without(&rest));
     let open = run.cells[safe.cell].factors();
     let is_beside = |step: &Factors| step.rate.is_none() && sent(step) == sent(open);
