@@ -39,7 +39,7 @@ mod transaction;
 pub use client::{Client, Config};
 pub use compress::{Compression, compress, decompress};
 pub use error::Error;
-pub use message::{Message, Received};
+pub use message::{Message, Properties, Received};
 pub use pop::{PopConfig, PopConsumer, Popped};
 pub use producer::{Compress, Producer, ProducerConfig, SendOutcome, SendStatus};
 pub use pull::{PullRequest, PullStatus, Pulled};

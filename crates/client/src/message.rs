@@ -3,6 +3,7 @@
 use crate::compress::decompress;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use wire::body::MessageQueue;
 use wire::frame::Command;
 use wire::id::OffsetId;
@@ -73,7 +74,7 @@ pub struct Received {
     /// Topic; the original one for a message that is retried.
     pub topic: String,
     /// Where it was read.
-    pub queue: MessageQueue,
+    pub queue: Arc<MessageQueue>,
     /// Its number in the queue.
     pub queue_offset: i64,
     /// Its position in the broker's log.
@@ -94,15 +95,33 @@ pub struct Received {
     pub store_host: SocketAddr,
     /// How often it was tried before.
     pub reconsume_times: i32,
-    /// Properties by name.
-    pub properties: BTreeMap<String, String>,
+    /// What its producer and the brokers noted.
+    pub properties: Properties,
+}
+
+/// The properties of a message that was read, as they were stored: most are never asked for, so that taking them apart for
+/// every message would cost more than going through them when one is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties(String);
+
+impl Properties {
+    /// Takes stored properties; what is not UTF-8 becomes U+FFFD.
+    pub(crate) fn new(stored: &[u8]) -> Self {
+        Self(text(stored))
+    }
+
+    /// The value of a property; the last one when it occurs more than once.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        properties::get_str(self.0.as_bytes(), name)
+    }
 }
 
 impl Received {
     /// The value of a property.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {
-        self.properties.get(name).map(String::as_str)
+        self.properties.get(name)
     }
 
     /// The tag.
@@ -133,8 +152,8 @@ pub(crate) fn decode_one(body: &[u8], broker: &str) -> Result<Received, String> 
 
 /// As [`decode_one`] when its bounds are known.
 pub(crate) fn from_record(record: &RecordView<'_>, broker: &str) -> Result<Received, String> {
-    let queue = MessageQueue::new(text(record.topic()), broker, record.queue_id());
-    Ok(received(record, &queue, plain_body(record)?))
+    let queue = Arc::new(MessageQueue::new(text(record.topic()), broker, record.queue_id()));
+    Ok(received(record, queue, plain_body(record)?))
 }
 
 /// Reads a reply: everything but its body stands in header fields (`ReplyMessageRequestHeader`).
@@ -150,7 +169,7 @@ pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
     let sys_flag = small("sysFlag")?;
     Ok(Received {
         topic: topic.to_owned(),
-        queue: MessageQueue::new(topic, "", small("queueId")?),
+        queue: Arc::new(MessageQueue::new(topic, "", small("queueId")?)),
         queue_offset: -1,
         log_offset: -1,
         body: plain(sys_flag, command.body)?,
@@ -161,7 +180,7 @@ pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
         store_timestamp: number("storeTimestamp")?,
         store_host: host("storeHost"),
         reconsume_times: small("reconsumeTimes").unwrap_or(0),
-        properties: properties_of(fields.bytes("properties").unwrap_or_default()),
+        properties: Properties::new(fields.bytes("properties").unwrap_or_default()),
     })
 }
 
@@ -169,9 +188,10 @@ pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
 /// told. A message whose content cannot be read is passed over: everybody who comes to it would be stuck.
 pub(crate) fn decode(body: &[u8], queue: &MessageQueue, offset: i64) -> Vec<Received> {
     let mut messages = Vec::new();
+    let shared = Arc::new(queue.clone());
     for record in records(body, queue, offset) {
         let outer = match plain_body(&record) {
-            Ok(plain) => received(&record, queue, plain),
+            Ok(plain) => received(&record, shared.clone(), plain),
             Err(why) => {
                 let offset = record.raw_queue_offset();
                 tracing::error!(?queue, offset, why, "an unreadable message is passed over");
@@ -231,14 +251,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn properties_of(bytes: &[u8]) -> BTreeMap<String, String> {
-    properties::pairs(bytes).map(|(name, value)| (text(name), text(value))).collect()
-}
-
-fn received(record: &RecordView<'_>, queue: &MessageQueue, body: Vec<u8>) -> Received {
+fn received(record: &RecordView<'_>, queue: Arc<MessageQueue>, body: Vec<u8>) -> Received {
     Received {
         topic: text(record.topic()),
-        queue: queue.clone(),
+        queue,
         queue_offset: record.raw_queue_offset(),
         log_offset: record.log_offset().map_or(-1, |offset| offset.to_i64()),
         body,
@@ -249,7 +265,7 @@ fn received(record: &RecordView<'_>, queue: &MessageQueue, body: Vec<u8>) -> Rec
         store_timestamp: record.store_timestamp(),
         store_host: record.store_host(),
         reconsume_times: record.reconsume_times(),
-        properties: properties_of(record.properties()),
+        properties: Properties::new(record.properties()),
     }
 }
 
@@ -267,7 +283,7 @@ fn unwrap(outer: Received, messages: &mut Vec<Received>) {
             queue_offset: outer.queue_offset + index,
             flag: entry.flag,
             body: entry.body.to_vec(),
-            properties: properties_of(entry.properties),
+            properties: Properties::new(entry.properties),
             ..outer.clone()
         });
     }

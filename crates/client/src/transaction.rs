@@ -25,6 +25,9 @@ use wire::properties::key;
 /// (`TransactionMQProducer.checkRequestHoldMax`).
 const CHECKS_MAX: usize = 2000;
 
+/// Properties that the trace of a decision tells of.
+const TRACED: [&str; 3] = [key::MSG_REGION, key::TAGS, key::KEYS];
+
 /// A broker's question what became of a half message.
 pub(crate) struct Check {
     pub message: Received,
@@ -178,7 +181,8 @@ impl Half<'_> {
         };
         producer.client.inner.remote.tell(&address, request::END_TRANSACTION, 0, write).await?;
         if let Some(tracer) = producer.producer.tracer() {
-            tracer.ended(&Ending { end: &end, store_host: &address, properties: &message.properties });
+            let [region, tags, keys] = TRACED.map(|name| message.properties.get(name).map(String::as_str));
+            tracer.ended(&Ending { end: &end, store_host: &address, region, tags, keys });
         }
         Ok(outcome)
     }
@@ -215,11 +219,8 @@ fn answer(
         let told = tell(&asked.peer, credentials, request::END_TRANSACTION, write);
         if let (Ok(()), Some(tracer)) = (told, tracer) {
             let store_host = asked.message.store_host.to_string();
-            tracer.ended(&Ending {
-                end: &end,
-                store_host: &store_host,
-                properties: &asked.message.properties,
-            });
+            let [region, tags, keys] = TRACED.map(|name| asked.message.property(name));
+            tracer.ended(&Ending { end: &end, store_host: &store_host, region, tags, keys });
         }
     }
 }

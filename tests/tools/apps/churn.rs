@@ -30,7 +30,7 @@ const CUT_EVERY: usize = 10;
 struct Seen {
     last: HashMap<usize, u64>,
     /// Who has messages of a queue in hand.
-    inside: HashMap<MessageQueue, usize>,
+    inside: HashMap<Arc<MessageQueue>, usize>,
     messages: u64,
     duplicates: u64,
     violations: Vec<String>,

@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 const TIMES: usize = 3;
 
 /// The last message each member had of each queue.
-type Last = Arc<Mutex<BTreeMap<(usize, MessageQueue), Instant>>>;
+type Last = Arc<Mutex<BTreeMap<(usize, Arc<MessageQueue>), Instant>>>;
 
 fn start(member: usize, last: &Last) -> impl Fn(&[Received]) -> Verdict + Send + Sync + 'static {
     let last = last.clone();
@@ -71,7 +71,7 @@ async fn measure(namesrv: &str) -> Result<(Duration, Duration), Box<dyn Error>> 
     let has = |member: usize, queue: Option<&MessageQueue>, since: Instant| {
         let last = last.lock().unwrap_or_else(PoisonError::into_inner);
         last.iter().any(|((who, which), when)| {
-            (*who == member) && *when > since && queue.is_none_or(|queue| which == queue)
+            (*who == member) && *when > since && queue.is_none_or(|queue| **which == *queue)
         })
     };
     until(|| has(MEMBERS, None, begin)).await?;

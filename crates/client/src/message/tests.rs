@@ -41,7 +41,7 @@ fn records_are_read_in_order_and_decompressed() {
     assert!(messages[1..].iter().all(|message| message.body == b"a longer body"));
     let first = &messages[0];
     assert_eq!((first.flag, first.reconsume_times, first.born_timestamp), (9, 2, 11));
-    assert_eq!((first.queue.clone(), first.topic.as_str()), (queue(), "T"));
+    assert_eq!((&*first.queue, first.topic.as_str()), (&queue(), "T"));
     assert_eq!(messages[1].message_id(), "7F00000100002A9F0000000000000000");
 }
 

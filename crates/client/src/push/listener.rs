@@ -169,8 +169,8 @@ impl Client {
 /// Gives a retried message its own topic again (`DefaultMQPushConsumerImpl.resetRetryAndNamespace`).
 pub(super) fn restore_topic(message: &mut Received, group: &str) {
     if message.topic == retry_topic(group)
-        && let Some(topic) = message.properties.get(key::RETRY_TOPIC)
+        && let Some(topic) = message.property(key::RETRY_TOPIC)
     {
-        message.topic.clone_from(topic);
+        message.topic = topic.to_owned();
     }
 }

@@ -28,9 +28,7 @@ impl Record {
 }
 
 /// What Java writes for a value that is not there.
-fn text<'a>(properties: &'a BTreeMap<String, String>, name: &str) -> &'a str {
-    properties.get(name).map_or("null", String::as_str)
-}
+const ABSENT: &str = "null";
 
 /// An answered or failed send.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +66,7 @@ impl Published<'_> {
         } else {
             0
         };
-        let (tags, keys) = (text(self.properties, key::TAGS), text(self.properties, key::KEYS));
+        let [tags, keys] = [key::TAGS, key::KEYS].map(|name| self.properties.get(name).map(String::as_str));
         let fields: [&dyn Display; 14] = [
             &"Pub",
             &(now_ms - self.cost_ms),
@@ -76,8 +74,8 @@ impl Published<'_> {
             &group,
             &self.topic,
             &self.message_id,
-            &tags,
-            &keys,
+            &tags.unwrap_or(ABSENT),
+            &keys.unwrap_or(ABSENT),
             &self.store_host,
             &self.body_bytes,
             &self.cost_ms,
@@ -85,7 +83,7 @@ impl Published<'_> {
             &self.offset_id,
             &!self.offset_id.is_empty(),
         ];
-        record.add(&fields, self.message_id, self.properties.get(key::KEYS).map(String::as_str));
+        record.add(&fields, self.message_id, keys);
         record
     }
 }
@@ -94,29 +92,30 @@ impl Published<'_> {
 pub(crate) struct Ending<'a> {
     pub end: &'a EndTransaction<'a>,
     pub store_host: &'a str,
-    pub properties: &'a BTreeMap<String, String>,
+    /// Properties of the message: region, tags and keys.
+    pub region: Option<&'a str>,
+    pub tags: Option<&'a str>,
+    pub keys: Option<&'a str>,
 }
 
 impl Ending<'_> {
     pub(super) fn record(&self, group: &str, now_ms: i64) -> Record {
-        let Self { end, store_host, properties } = self;
+        let Self { end, store_host, region, tags, keys } = self;
         let state = match end.decision {
             Decision::Commit => "COMMIT_MESSAGE",
             Decision::Rollback => "ROLLBACK_MESSAGE",
             Decision::Unknown => "UNKNOW",
         };
         let mut record = Record::default();
-        let (tags, keys) = (text(properties, key::TAGS), text(properties, key::KEYS));
-        let region = properties.get(key::MSG_REGION).map_or("DefaultRegion", String::as_str);
         let fields: [&dyn Display; 13] = [
             &"EndTransaction",
             &now_ms,
-            &region,
+            &region.unwrap_or("DefaultRegion"),
             &group,
             &end.topic,
             &end.message_id,
-            &tags,
-            &keys,
+            &tags.unwrap_or(ABSENT),
+            &keys.unwrap_or(ABSENT),
             store_host,
             // A committed transaction's place in `MessageType`.
             &2,
@@ -124,7 +123,7 @@ impl Ending<'_> {
             &state,
             &end.from_check,
         ];
-        record.add(&fields, end.message_id, properties.get(key::KEYS).map(String::as_str));
+        record.add(&fields, end.message_id, *keys);
         record
     }
 }
@@ -150,8 +149,8 @@ impl Consumed {
     pub(super) fn before(&self, group: &str, messages: &[Received]) -> Record {
         let mut record = Record::default();
         for message in messages.iter().filter(is_traced) {
-            let id = message.message_id();
-            let region = message.property(key::MSG_REGION).unwrap_or("null");
+            let (id, keys) = (message.message_id(), message.property(key::KEYS));
+            let region = message.property(key::MSG_REGION).unwrap_or(ABSENT);
             let fields: [&dyn Display; 8] = [
                 &"SubBefore",
                 &self.begin_ms,
@@ -160,9 +159,9 @@ impl Consumed {
                 &self.request_id,
                 &id,
                 &message.reconsume_times,
-                &text(&message.properties, key::KEYS),
+                &keys.unwrap_or(ABSENT),
             ];
-            record.add(&fields, &id, message.property(key::KEYS));
+            record.add(&fields, &id, keys);
         }
         record
     }
@@ -174,19 +173,19 @@ impl Consumed {
         // Success and failure by their places in `ConsumeReturnType`.
         let code = if is_done { 0 } else { 4 };
         for message in messages.iter().filter(is_traced) {
-            let id = message.message_id();
+            let (id, keys) = (message.message_id(), message.property(key::KEYS));
             let fields: [&dyn Display; 9] = [
                 &"SubAfter",
                 &self.request_id,
                 &id,
                 &cost_ms,
                 &is_done,
-                &text(&message.properties, key::KEYS),
+                &keys.unwrap_or(ABSENT),
                 &code,
                 &now_ms,
                 &group,
             ];
-            record.add(&fields, &id, message.property(key::KEYS));
+            record.add(&fields, &id, keys);
         }
         record
     }

@@ -1,7 +1,7 @@
 //! The texts are those Java's `TraceDataEncoder` writes and reads.
 
 use super::record::{Consumed, Ending, Published};
-use crate::Received;
+use crate::{Properties, Received};
 use std::collections::BTreeMap;
 use wire::body::MessageQueue;
 use wire::header::{Decision, EndTransaction};
@@ -44,7 +44,6 @@ fn a_send_has_fourteen_fields() {
 
 #[test]
 fn an_end_of_a_transaction_has_thirteen_fields() {
-    let properties = properties(&[("KEYS", "k"), ("MSG_REGION", "R")]);
     let end = EndTransaction {
         producer_group: "PG",
         topic: "T",
@@ -55,7 +54,8 @@ fn an_end_of_a_transaction_has_thirteen_fields() {
         message_id: "ID",
         transaction_id: "TX",
     };
-    let record = Ending { end: &end, store_host: "h:1", properties: &properties }.record("PG", 7);
+    let ending = Ending { end: &end, store_host: "h:1", region: Some("R"), tags: None, keys: Some("k") };
+    let record = ending.record("PG", 7);
     assert_eq!(shown(&record.text), "EndTransaction|7|R|PG|T|ID|null|k|h:1|2|TX|ROLLBACK_MESSAGE|true$");
 }
 
@@ -63,7 +63,7 @@ fn an_end_of_a_transaction_has_thirteen_fields() {
 fn a_consumption_is_two_records_per_message_and_none_where_traces_are_off() {
     let message = |id: &str, switch: &str| Received {
         topic: "T".to_owned(),
-        queue: MessageQueue::new("T", "b", 0),
+        queue: MessageQueue::new("T", "b", 0).into(),
         queue_offset: 0,
         log_offset: 0,
         body: b"x".to_vec(),
@@ -74,7 +74,10 @@ fn a_consumption_is_two_records_per_message_and_none_where_traces_are_off() {
         store_timestamp: 0,
         store_host: "127.0.0.1:2".parse().unwrap(),
         reconsume_times: 2,
-        properties: properties(&[("UNIQ_KEY", id), ("KEYS", "k"), ("MSG_REGION", "R"), ("TRACE_ON", switch)]),
+        properties: Properties::new(
+            format!("UNIQ_KEY\x01{id}\x02KEYS\x01k\x02MSG_REGION\x01R\x02TRACE_ON\x01{switch}\x02")
+                .as_bytes(),
+        ),
     };
     let messages = [message("A", "true"), message("B", "false"), message("C", "true")];
     let consumed = Consumed::new(&messages, 100);

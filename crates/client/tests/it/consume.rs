@@ -89,7 +89,7 @@ fn queues_are_read_sought_and_committed() {
         assert_eq!(whole(&again), 20);
         again.seek(&queues[0], 1).unwrap();
         let messages = again.poll(Duration::from_secs(5)).await.unwrap();
-        assert_eq!((messages[0].queue_offset, &messages[0].queue), (1, &queues[0]));
+        assert_eq!((messages[0].queue_offset, &*messages[0].queue), (1, &queues[0]));
         assert!(again.seek(&MessageQueue::new("T", "a", 99), 0).is_err());
         client.shutdown();
     });
