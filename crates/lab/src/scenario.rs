@@ -10,6 +10,7 @@ mod files;
 mod matrix;
 mod modes;
 mod progress;
+mod prune;
 mod record;
 mod resume;
 mod safe_tps;

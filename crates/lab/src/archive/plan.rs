@@ -40,6 +40,8 @@ pub struct RunFile {
     pub clock_skew_us: u64,
     /// Every cell that belongs to the run, in the order of running.
     pub cells: Vec<Factors>,
+    /// Numbers of cells that are left out: the ladder they belong to had reached its ceiling below them.
+    pub left_out: Vec<u32>,
     /// Times each cell is run.
     pub repeats: u32,
     /// What holds for every cell, by flag: a run goes on only with the same. Empty where an older lab began the run.

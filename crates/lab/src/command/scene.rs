@@ -218,6 +218,10 @@ pub struct MatrixFlags {
     /// `set:KEY=V1,V2`; each value is tried before the first cell, and what it was is put back at the end.
     #[arg(long, value_name = "NAME=V,…")]
     pub vary: Vec<Vary>,
+    /// Leave out the rest of a ladder of --threads when its ceiling is found: more threads would give no more. They are
+    /// run in the order given, and three repeats are needed to find one.
+    #[arg(long)]
+    pub prune: bool,
 }
 
 /// `vostok lab queues`.

@@ -225,6 +225,17 @@ fn worst(repeats: Vec<Vec<Guard>>) -> Vec<Guard> {
     worst
 }
 
+/// Whether these cells, which differ in their threads alone, show a ceiling: more threads would give no more.
+#[must_use]
+pub fn has_ceiling(record: &Record) -> bool {
+    let cells: Vec<Judged<'_>> = judged(record);
+    let step = |cell: &Judged<'_>| f64::from(cell.factors().threads);
+    let mut steps: Vec<Step<'_>> =
+        cells.iter().filter_map(|cell| Some(Step { load: step(cell), figures: cell.figures()? })).collect();
+    steps.sort_by(|one, other| one.load.total_cmp(&other.load));
+    matches!(ceiling(&steps, record.file.seed), Ceiling::Found { .. })
+}
+
 fn load_ladders(cells: &[Case<'_>], seed: u64) -> Vec<Ladder> {
     let valid: Vec<usize> =
         (0..cells.len()).filter(|index| cells[*index].judged.figures().is_some()).collect();
@@ -282,6 +293,20 @@ mod tests {
     use super::*;
     use crate::judge::bottleneck::Resource;
     use crate::judge::fixture;
+
+    #[test]
+    fn a_ladder_that_climbs_has_no_ceiling() {
+        let check = |rates: &[f64], expected: bool| {
+            let cells: Vec<_> =
+                (1..).zip(rates).map(|(threads, tps)| (fixture::factors(threads), *tps)).collect();
+            assert_eq!(has_ceiling(&fixture::record(&cells)), expected, "{rates:?}");
+        };
+        check(&[], false);
+        check(&[900.0, 9_000.0], false);
+        check(&[900.0, 9_000.0, 30_000.0], false);
+        check(&[900.0, 30_000.0, 30_300.0], false);
+        check(&[30_000.0, 30_300.0, 30_400.0], true);
+    }
 
     #[test]
     fn a_run_is_concluded() {

@@ -34,7 +34,7 @@ pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) ->
         (
             "matrix",
             words("3 Matrix", "3 矩阵"),
-            html! { (matrix::heat_maps(run)) (factors(run)) (matrix::drill_downs(run)) },
+            html! { (matrix::heat_maps(run)) (matrix::left_out(file)) (factors(run)) (matrix::drill_downs(run)) },
         ),
         ("curve", words("4 Rate and latency", "4 TPS 与时延"), latency::curve(run)),
         ("trends", words("5 Trends", "5 趋势"), Timeline::of_run(run).trends()),

@@ -1,6 +1,6 @@
 //! `report.md`: the verdict, the table and where to look further, for chats and repositories.
 
-use super::{environment, html, latency, table, verdict};
+use super::{environment, html, latency, matrix, table, verdict};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Language, Text, both, numbers};
 use std::fmt::Write as _;
@@ -38,6 +38,9 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     rows(&mut text, &table::SEED_COLUMNS.map(|_| "---".to_owned()));
     for row in table::rows(run, language) {
         rows(&mut text, &row[..table::SEED_COLUMNS.len()]);
+    }
+    if let Some(says) = matrix::left_out_says(file) {
+        let _ = writeln!(text, "\n{}", says.get(language));
     }
     let closed = latency::omission(run);
     if !closed.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::timeline::Timeline;
 use super::words::{says, words};
+use crate::archive::RunFile;
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::factor::Factor;
 use crate::judge::figures::Figures;
@@ -65,6 +66,24 @@ pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
     let names: Vec<String> = columns.into_iter().map(|column| column.1).collect();
     let grid = Grid { run, across, varied, columns: names, rows };
     html! { div.maps { @for layer in layers() { (grid.map(&layer)) } } }
+}
+
+/// Which cells were not run, and why.
+#[must_use]
+pub fn left_out(run: &RunFile) -> Markup {
+    html! { @if let Some(says_so) = left_out_says(run) { p { (says(&says_so)) } } }
+}
+
+/// The same as text; nothing where all were run.
+#[must_use]
+pub(super) fn left_out_says(run: &RunFile) -> Option<Text> {
+    let (left, all) = (run.left_out.len(), run.cells.len());
+    (left > 0).then(|| {
+        both!(
+            "{left} of {all} cells were left out (--prune): fewer threads had reached the ceiling of their ladder.",
+            "{all} 个用例中有 {left} 个未运行（--prune）：更少的线程已达到所在阶梯的上限。"
+        )
+    })
 }
 
 struct Grid<'a> {

@@ -2,6 +2,7 @@
 
 use super::cluster::{Cluster, Machine, asked_of};
 use super::progress::Progress;
+use super::prune::is_dominated;
 use super::record::{Recorded, Stage, epoch_ms, record};
 use super::resume::{begin_or_resume, held};
 use super::settings::{put_back, try_all};
@@ -58,6 +59,11 @@ pub trait Plan {
         None
     }
 
+    /// Whether the rest of a ladder of threads is left out when its ceiling is found.
+    fn prunes(&self) -> bool {
+        false
+    }
+
     /// What cells are run with beside the flags of every scenario and their stages, by flag.
     fn held(&self) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -112,7 +118,9 @@ impl Bench {
         cluster.target.clone_from(&run.target);
         let each: Vec<u64> = run.cells.iter().map(|cell| seconds_of(plan, cell, run.repeats)).collect();
         let finished = (1..).zip(&run.cells).zip(&each);
-        let done = finished.filter(|((number, cell), _)| archive.cell(*number, cell).is_finished());
+        let done = finished.filter(|((number, cell), _)| {
+            run.left_out.contains(number) || archive.cell(*number, cell).is_finished()
+        });
         let progress = Progress::new(each.iter().sum(), done.map(|(_, seconds)| seconds).sum());
         let (sender, interrupt) = watch::channel(false);
         tokio::spawn(async move {
@@ -234,12 +242,19 @@ impl Bench {
     }
 
     /// Runs every cell that is not finished; false when it was interrupted.
-    pub(super) async fn cells(&self, plan: &impl Plan) -> Result<bool, Error> {
+    pub(super) async fn cells(&mut self, plan: &impl Plan) -> Result<bool, Error> {
         let cells: Vec<_> = (1..).zip(self.run.cells.clone()).collect();
         for (number, factors) in cells {
-            if !self.archive.cell(number, &factors).is_finished()
-                && !self.cell(number, &factors, plan).await?
-            {
+            if self.archive.cell(number, &factors).is_finished() || self.run.left_out.contains(&number) {
+                continue;
+            }
+            if plan.prunes() && is_dominated(&self.archive, &self.run, &factors)? {
+                self.run.left_out.push(number);
+                self.archive.save(&self.run)?;
+                let name = factors.name(number);
+                self.progress.line(&format!("{name} is left out: fewer threads reached the ceiling"));
+                self.progress.skip(seconds_of(plan, &factors, self.run.repeats));
+            } else if !self.cell(number, &factors, plan).await? {
                 return Ok(false);
             }
         }
@@ -348,7 +363,10 @@ impl Bench {
     /// Cells that are not finished.
     fn left(&self) -> impl Iterator<Item = &Factors> {
         let all = (1..).zip(&self.run.cells);
-        all.filter(|(number, cell)| !self.archive.cell(*number, cell).is_finished()).map(|(_, cell)| cell)
+        all.filter(|(number, cell)| {
+            !self.run.left_out.contains(number) && !self.archive.cell(*number, cell).is_finished()
+        })
+        .map(|(_, cell)| cell)
     }
 
     fn end(&mut self) -> Result<(), Error> {

@@ -18,7 +18,7 @@ use clap::ValueEnum;
 /// The flags contradict each other, the cluster does not answer at the start, or files cannot be written.
 pub fn run(flags: &MatrixFlags) -> Result<(), Error> {
     session::block_on(async {
-        let plan = Plain { scene: flags.scene.clone() };
+        let plan = Plain { scene: flags.scene.clone(), prune: flags.prune };
         let mut bench = Bench::open(&flags.scene, "matrix", cells(flags), &plan).await?;
         bench.run(&plan).await
     })
@@ -30,7 +30,7 @@ pub fn run(flags: &MatrixFlags) -> Result<(), Error> {
 /// As [`run`].
 pub fn queues(flags: &QueuesFlags) -> Result<(), Error> {
     session::block_on(async {
-        let plan = Plain { scene: flags.scene.clone() };
+        let plan = Plain { scene: flags.scene.clone(), prune: false };
         let cells = flags.queues.iter().flat_map(|queues| {
             flags.sizes.iter().map(|size| flags.scene.factors(flags.threads, size, *queues))
         });
@@ -61,6 +61,8 @@ pub fn cells(flags: &MatrixFlags) -> Vec<Factors> {
 #[derive(Clone, Debug)]
 pub(super) struct Plain {
     pub scene: Scene,
+    /// Leave out what is above the ceiling of its ladder.
+    pub prune: bool,
 }
 
 impl Plan for Plain {
@@ -70,6 +72,14 @@ impl Plan for Plain {
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
         Stage::plain(self.scene.warmup(), self.scene.duration())
+    }
+
+    fn prunes(&self) -> bool {
+        self.prune
+    }
+
+    fn held(&self) -> Vec<(&'static str, String)> {
+        vec![("--prune", if self.prune { "yes".to_owned() } else { String::new() })]
     }
 
     async fn prepare(&self, cluster: &Cluster, cell: &Factors) -> Result<(), Error> {

@@ -27,6 +27,11 @@ impl Progress {
         self.bar.inc_length(seconds);
     }
 
+    /// So many seconds need not be run.
+    pub fn skip(&self, seconds: u64) {
+        self.bar.inc(seconds);
+    }
+
     /// What is being done.
     pub fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
