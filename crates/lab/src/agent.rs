@@ -43,7 +43,8 @@ pub(crate) const PROTOCOL: u32 = 1;
 pub struct Asked {
     /// Port the broker listens on, by which its process is found.
     pub port: Option<u16>,
-    /// Where the broker keeps its messages.
+    /// Where the broker keeps its messages: empty where nobody knows, so that no disk is looked at. Without it the disk
+    /// of the agent's own directory is.
     pub store: Option<PathBuf>,
     /// The broker is Apache RocketMQ: look at its collector.
     pub is_java: bool,
@@ -51,6 +52,14 @@ pub struct Asked {
     pub load: bool,
     /// The load comes over loopback, which then counts as network.
     pub loopback: bool,
+}
+
+impl Asked {
+    /// The same without a look at any disk.
+    #[must_use]
+    pub fn without_disk(self) -> Self {
+        Self { store: Some(PathBuf::new()), ..self }
+    }
 }
 
 /// The first answer.
@@ -121,10 +130,7 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
             return roofline.clone();
         }
         if let Some(store) = &asked.store {
-            println!(
-                "the self-test was of another disk than that of {}: reports leave it out",
-                store.display()
-            );
+            println!("{}: reports leave the disk's self-test out", other_disk(store));
         }
         without_disk(roofline)
     });
@@ -144,6 +150,14 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
             writer.write_all(&line_of(&second)).await?;
         }
     }
+}
+
+/// Why a self-test says nothing of the disk under a store.
+fn other_disk(store: &Path) -> String {
+    if store.as_os_str().is_empty() {
+        return "nobody knows which disk the broker's store is on".to_owned();
+    }
+    format!("the self-test was of another disk than that of {}", store.display())
 }
 
 /// What was measured of the machine beside its disk; 0 is what nobody knows.

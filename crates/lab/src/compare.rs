@@ -106,8 +106,7 @@ impl Comparison {
                 format!("{letter} {}", file.target.name)
             }
         };
-        let capacity = versus.capacity.as_ref();
-        let scale_out = capacity.and_then(|capacity| scale::scale_out((first, second), capacity));
+        let scale_out = scale::scale_out((first, second), &versus);
         let price = |cost: &Cost| price(cost, if cost.first { first } else { second });
         Self {
             first: name(first, "A"),
@@ -151,6 +150,7 @@ impl Comparison {
                 "capacity (closed loop, geometric mean): × {times}, {value}",
                 "容量（闭环，几何平均）：× {times}，{value}"
             ));
+            lines.extend(self.versus.ladders.says());
         }
         match &self.versus.latency {
             Some(ratio) => {
@@ -219,11 +219,14 @@ pub fn cell_name(factors: &crate::archive::Factors) -> String {
 
 /// What is compared in a cell.
 #[must_use]
-pub fn aspect_name(aspect: Aspect) -> Text {
-    match aspect {
-        Aspect::Capacity => both!("capacity", "容量"),
-        Aspect::LatencyAtRate => both!("p99 at equal rate", "等速率 p99"),
-        Aspect::RoundTrip => both!("round trip", "往返时延"),
+pub fn aspect_name(pairing: &Pairing) -> Text {
+    let (threads, rate) = (pairing.factors.threads, pairing.factors.rate.map(numbers::rate));
+    match (pairing.aspect, rate) {
+        (Aspect::Capacity, _) => both!("capacity", "容量"),
+        (Aspect::RateAtLoad, None) => both!("rate at {threads} in flight", "在途 {threads} 时的 TPS"),
+        (Aspect::RateAtLoad, Some(rate)) => both!("rate with {rate} sent", "发送 {rate} 时的 TPS"),
+        (Aspect::LatencyAtRate, _) => both!("p99 at equal rate", "等速率 p99"),
+        (Aspect::RoundTrip, _) => both!("round trip", "往返时延"),
     }
 }
 
@@ -231,7 +234,7 @@ pub fn aspect_name(aspect: Aspect) -> Text {
 #[must_use]
 pub fn figure(aspect: Aspect, value: f64) -> String {
     match aspect {
-        Aspect::Capacity => numbers::rate(value),
+        Aspect::Capacity | Aspect::RateAtLoad => numbers::rate(value),
         Aspect::LatencyAtRate | Aspect::RoundTrip => numbers::micros(value),
     }
 }
@@ -239,7 +242,7 @@ pub fn figure(aspect: Aspect, value: f64) -> String {
 fn pairing_line(pairing: &Pairing) -> Text {
     let (cell, ratio) = (cell_name(&pairing.factors), ratio_text(&pairing.ratio));
     let (one, other) = (figure(pairing.aspect, pairing.first), figure(pairing.aspect, pairing.second));
-    let (verdict, aspect) = (pairing.verdict.name(), aspect_name(pairing.aspect));
+    let (verdict, aspect) = (pairing.verdict.name(), aspect_name(pairing));
     let (en, zh, what, what_zh) = (verdict.en, verdict.zh, aspect.en, aspect.zh);
     both!(
         "{cell}: {en} in {what}, {one} → {other}, {ratio}",

@@ -44,7 +44,7 @@ impl Fleet {
         workload.check_over(parts)?;
         for (number, address) in (1..).zip(addresses) {
             let mut member = Member::connect(address).await?;
-            let share = Workload { groups: 0, ..workload.share(number, parts) };
+            let share = workload.share_to_send(number, parts);
             member.say(&Order::Prepare(Box::new(share), member.ahead_us)).await?;
             fleet.members.push(member);
         }

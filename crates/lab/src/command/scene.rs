@@ -274,7 +274,7 @@ pub struct BacklogFlags {
     /// Bytes of bodies that pile up, or how long they do: 200g, 18h, 30min.
     #[arg(long, value_name = "BYTES|TIME", default_value = "1g")]
     pub fill: Fill,
-    /// Longest time in which so many bytes pile up; 600.
+    /// Longest time in which so many bytes pile up; 600, or what they take at 20 MiB a second.
     #[arg(long, value_name = "SECONDS")]
     pub fill_seconds: Option<u32>,
     /// What follows; a backlog is always drained.

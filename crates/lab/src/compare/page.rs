@@ -53,7 +53,7 @@ pub fn chapter(comparison: &Comparison) -> Markup {
             tr { th { (words("cell", "用例")) } th { (words("compared", "对比项")) } th { (comparison.first) } th { (comparison.second) }
                 th { (words("difference, CI95", "差异，CI95")) } th { (words("B is", "B")) } }
             @for pairing in &versus.pairings {
-                tr { td { code { (cell_name(&pairing.factors)) } } td { (says(&aspect_name(pairing.aspect))) }
+                tr { td { code { (cell_name(&pairing.factors)) } } td { (says(&aspect_name(pairing))) }
                     td.number { (figure(pairing.aspect, pairing.first)) } td.number { (figure(pairing.aspect, pairing.second)) }
                     td.number { (ratio_text(&pairing.ratio)) } td class=(class(pairing.verdict)) { b { (says(&pairing.verdict.name())) } } }
             }

@@ -2,20 +2,28 @@
 //!
 //! A message is lost when the broker said that it is stored and a group has not received it at the end. It is out of
 //! order when a group received a message of the same queue before it that was only sent after this one was stored:
-//! requests that were in flight together may come in any order, and those that were given up at any time.
+//! requests that were in flight together may come in any order, and those that were given up at any time. What came so
+//! changed that nobody can say which message it was counts as changed, and the message as lost.
 
 use crate::load::Fate;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Mutex, MutexGuard};
 
 /// Words of 64 messages remembered per connection; older ones that are not complete count as lost.
 const WORDS_MAX: usize = 1 << 20;
 
+/// Words remembered per connection only because nobody knows whether all their messages are stored; what comes of older
+/// ones counts as doubled.
+const OPEN_WORDS_MAX: usize = if cfg!(test) { 4 } else { 1 << 16 };
+
 /// The messages of a run.
 #[derive(Debug)]
 pub struct Ledger {
-    lanes: Vec<Mutex<Book>>,
+    lanes: Vec<Lane>,
     groups: usize,
     sums: Sums,
 }
@@ -31,11 +39,22 @@ struct Sums {
     out_of_order: AtomicU64,
 }
 
+/// One connection.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Messages with smaller numbers were sent. Written before a message is, read after it came.
+    issued: AtomicU64,
+    book: Mutex<Book>,
+}
+
 /// The messages of one connection, from number `base` on.
 #[derive(Debug, Default)]
 struct Book {
     base: u64,
     words: VecDeque<Word>,
+    /// What may still come of words before: for each group a bit of every message that nobody knows about and that it
+    /// has not received. By the number of the word's first message.
+    open: BTreeMap<u64, Vec<u64>>,
 }
 
 /// 64 messages, a bit each.
@@ -44,6 +63,8 @@ struct Word {
     stored: u64,
     /// Refused, or nobody knows.
     not_stored: u64,
+    /// Nobody knows.
+    unknown: u64,
     received: Vec<u64>,
 }
 
@@ -66,8 +87,19 @@ impl Ledger {
     /// A ledger for so many connections and groups.
     #[must_use]
     pub fn new(lanes: usize, groups: usize) -> Self {
-        let lanes = (0..lanes).map(|_| Mutex::default()).collect();
+        let lanes = (0..lanes).map(|_| Lane::default()).collect();
         Self { lanes, groups, sums: Sums::default() }
+    }
+
+    /// Notes that a message will be sent. Called in the order of numbers.
+    pub fn issued(&self, lane: u32, sequence: u64) {
+        self.lanes[lane as usize].issued.store(sequence + 1, Release);
+    }
+
+    /// Whether there is such a message.
+    #[must_use]
+    pub fn has_issued(&self, lane: u32, sequence: u64) -> bool {
+        self.lanes.get(lane as usize).is_some_and(|lane| sequence < lane.issued.load(Acquire))
     }
 
     /// Notes what became of a request.
@@ -83,32 +115,34 @@ impl Ledger {
             Fate::Refused => word.not_stored |= bit,
             Fate::Unknown => {
                 word.not_stored |= bit;
+                word.unknown |= bit;
                 self.sums.unknown.fetch_add(1, Relaxed);
             }
         }
         self.sums.missing.fetch_add(book.retire(), Relaxed);
     }
 
-    /// Notes what a group received.
+    /// Notes what a group received. A message that was never sent is one that came changed.
     pub fn received(&self, receipt: Receipt) {
         let count = |sum: &AtomicU64, is_so: bool| sum.fetch_add(u64::from(is_so), Relaxed);
-        if receipt.lane as usize >= self.lanes.len() || receipt.group >= self.groups {
+        if receipt.group >= self.groups {
             return;
+        }
+        if !self.has_issued(receipt.lane, receipt.sequence) {
+            return self.changed();
         }
         count(&self.sums.changed, receipt.is_changed);
         let mut book = self.book(receipt.lane);
-        let groups = self.groups;
-        let place = book.place(receipt.sequence, groups);
-        let (is_new, is_given_up) = place.map_or((false, false), |(word, bit)| {
-            let received = &mut word.received[receipt.group];
-            let is_new = *received & bit == 0;
-            *received |= bit;
-            (is_new, word.not_stored & bit != 0)
-        });
+        let (is_new, is_given_up) = book.receive((receipt.sequence, receipt.group), self.groups);
         count(&self.sums.received, is_new);
         count(&self.sums.doubled, !is_new);
         count(&self.sums.out_of_order, is_new && receipt.is_late && !is_given_up);
         self.sums.missing.fetch_add(book.retire(), Relaxed);
+    }
+
+    /// Notes that a message came so changed that nobody can say which one it was.
+    pub fn changed(&self) {
+        self.sums.changed.fetch_add(1, Relaxed);
     }
 
     /// The counts so far; what is stored and not received by every group counts as missing.
@@ -130,7 +164,7 @@ impl Ledger {
     }
 
     fn book(&self, lane: u32) -> MutexGuard<'_, Book> {
-        self.lanes[lane as usize].lock().expect("nothing panics while it is held")
+        self.lanes[lane as usize].book.lock().expect("nothing panics while it is held")
     }
 }
 
@@ -144,19 +178,50 @@ impl Book {
         Some((&mut self.words[index], 1 << (sequence % 64)))
     }
 
+    /// Notes what a group received; returns whether it is the first time, and whether the message was given up.
+    fn receive(&mut self, (sequence, group): (u64, usize), groups: usize) -> (bool, bool) {
+        if let Some((word, bit)) = self.place(sequence, groups) {
+            let is_new = word.received[group] & bit == 0;
+            word.received[group] |= bit;
+            return (is_new, word.not_stored & bit != 0);
+        }
+        (self.receive_open(sequence, group), true)
+    }
+
+    /// Notes a message of a forgotten word; returns whether it was still open.
+    fn receive_open(&mut self, sequence: u64, group: usize) -> bool {
+        let bit = 1 << (sequence % 64);
+        let Some(open) = self.open.get_mut(&(sequence - sequence % 64)) else { return false };
+        let is_new = open[group] & bit != 0;
+        open[group] &= !bit;
+        if open.iter().all(|open| *open == 0) {
+            self.open.remove(&(sequence - sequence % 64));
+        }
+        is_new
+    }
+
     /// Forgets what is complete; returns what is lost because it is too old.
     fn retire(&mut self) -> u64 {
         let mut lost = 0;
-        while let Some(word) = self.words.front() {
-            let is_settled = word.stored | word.not_stored == u64::MAX;
-            if !(is_settled && word.missing() == 0) && self.words.len() <= WORDS_MAX {
-                break;
-            }
+        while self.words.front().is_some_and(Word::is_complete) || self.words.len() > WORDS_MAX {
+            let Some(word) = self.words.pop_front() else { break };
             lost += word.missing();
-            self.words.pop_front();
+            self.keep_open(&word);
             self.base += 64;
         }
         lost
+    }
+
+    /// Remembers of the word at `base` what may still come.
+    fn keep_open(&mut self, word: &Word) {
+        let open = word.received.iter().map(|received| word.unknown & !received);
+        if word.unknown == 0 || open.clone().all(|open| open == 0) {
+            return;
+        }
+        self.open.insert(self.base, open.collect());
+        if self.open.len() > OPEN_WORDS_MAX {
+            self.open.pop_first();
+        }
     }
 
     fn missing(&self) -> u64 {
@@ -165,6 +230,11 @@ impl Book {
 }
 
 impl Word {
+    /// Everything is settled, and what is stored was received by every group.
+    fn is_complete(&self) -> bool {
+        self.stored | self.not_stored == u64::MAX && self.missing() == 0
+    }
+
     /// Messages stored that a group has not received, summed over the groups.
     fn missing(&self) -> u64 {
         self.received.iter().map(|received| u64::from((self.stored & !received).count_ones())).sum()
@@ -183,9 +253,16 @@ mod tests {
         Receipt { lane: 0, sequence, group, is_late: false, is_changed: false }
     }
 
+    /// A ledger of one connection that sent a thousand messages.
+    fn ledger(groups: usize) -> Ledger {
+        let ledger = Ledger::new(1, groups);
+        (0..1000).for_each(|sequence| ledger.issued(0, sequence));
+        ledger
+    }
+
     #[test]
     fn a_clean_run_has_nothing_to_tell() {
-        let ledger = Ledger::new(1, 2);
+        let ledger = ledger(2);
         for sequence in 0..1000 {
             ledger.received(receipt(sequence, 0));
             ledger.settled(0, sequence, Fate::Stored);
@@ -199,7 +276,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_counted_as_what_it_is() {
-        let ledger = Ledger::new(1, 1);
+        let ledger = ledger(1);
         (0..128).for_each(|sequence| ledger.settled(0, sequence, Fate::Stored));
         (0..127).for_each(|sequence| ledger.received(receipt(sequence, 0)));
         check(&ledger, "missing", 1);
@@ -215,5 +292,65 @@ mod tests {
         ledger.received(Receipt { is_changed: true, ..receipt(128, 0) });
         check(&ledger, "changed", 1);
         check(&ledger, "unknown", 1);
+    }
+
+    #[test]
+    fn an_unknown_message_that_comes_after_its_word_is_forgotten_is_no_duplicate() {
+        let ledger = ledger(2);
+        ledger.settled(0, 5, Fate::Unknown);
+        for sequence in (0..64).filter(|sequence| *sequence != 5) {
+            ledger.settled(0, sequence, Fate::Stored);
+            (0..2).for_each(|group| ledger.received(receipt(sequence, group)));
+        }
+        assert!(ledger.book(0).words.is_empty(), "it does not hold its word");
+        (0..2).for_each(|group| ledger.received(Receipt { is_late: true, ..receipt(5, group) }));
+        for (name, count) in [("received", 128), ("doubled", 0), ("out_of_order", 0), ("missing", 0)] {
+            check(&ledger, name, count);
+        }
+        assert!(ledger.book(0).open.is_empty(), "both groups have it");
+        ledger.received(receipt(5, 0));
+        check(&ledger, "doubled", 1);
+        ledger.received(receipt(6, 1));
+        check(&ledger, "doubled", 2);
+        check(&ledger, "received", 128);
+    }
+
+    #[test]
+    fn an_unknown_message_that_comes_twice_to_one_group_is_a_duplicate_there() {
+        let ledger = ledger(2);
+        (0..64).for_each(|sequence| ledger.settled(0, sequence, Fate::Unknown));
+        assert!(ledger.book(0).words.is_empty());
+        (0..2).for_each(|_| ledger.received(receipt(63, 0)));
+        check(&ledger, "doubled", 1);
+        ledger.received(receipt(63, 1));
+        ledger.received(receipt(0, 0));
+        check(&ledger, "doubled", 1);
+        check(&ledger, "received", 3);
+    }
+
+    #[test]
+    fn of_words_that_are_only_open_the_last_ones_are_remembered() {
+        let ledger = ledger(1);
+        let end = (OPEN_WORDS_MAX as u64 + 1) * 64;
+        (0..end).for_each(|sequence| ledger.settled(0, sequence, Fate::Unknown));
+        assert_eq!(ledger.book(0).open.len(), OPEN_WORDS_MAX);
+        ledger.received(receipt(64, 0));
+        check(&ledger, "doubled", 0);
+        ledger.received(receipt(63, 0));
+        check(&ledger, "doubled", 1);
+    }
+
+    #[test]
+    fn what_was_never_sent_came_changed_and_takes_no_room() {
+        let ledger = Ledger::new(2, 1);
+        (0..10).for_each(|sequence| ledger.issued(0, sequence));
+        for (lane, sequence) in [(0, 10), (0, u64::MAX), (1, 0), (2, 0), (u32::MAX, 3)] {
+            ledger.received(Receipt { lane, ..receipt(sequence, 0) });
+        }
+        check(&ledger, "changed", 5);
+        check(&ledger, "received", 0);
+        assert!((0..2).all(|lane| ledger.book(lane).words.is_empty()));
+        ledger.received(receipt(9, 0));
+        check(&ledger, "received", 1);
     }
 }

@@ -135,6 +135,9 @@ impl Work for Mix {
 
     fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
         let template = &self.templates[self.sizes.pick(stamp.sequence)];
+        if let Some(ledger) = &self.ledger {
+            ledger.issued(self.lane, stamp.sequence);
+        }
         // The mark is signed with the rest.
         template.append_filled(out, queue, stamp, |body| {
             if self.is_marked {

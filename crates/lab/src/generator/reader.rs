@@ -104,6 +104,7 @@ pub(super) struct Queue {
     pub(super) next: i64,
     /// End of the queue as the broker said last.
     end: i64,
+    /// The broker said so on this connection.
     heard: bool,
     /// When the pull that waits was sent; absent when there is none.
     asked_ns: Option<u64>,
@@ -216,7 +217,7 @@ impl Reader {
         state.queues.iter().map(|queue| (queue.end - queue.next).max(0).unsigned_abs()).sum()
     }
 
-    /// True once every queue's end is known.
+    /// True while every queue's end is known: not before the first answer of a connection, nor after one that refuses.
     #[must_use]
     pub fn knows_positions(&self) -> bool {
         self.state().queues.iter().all(|queue| queue.heard)
@@ -297,7 +298,7 @@ impl Reader {
             let body = record.body();
             batch.messages += 1;
             batch.bytes += body.len() as u64;
-            let mark = Mark::read(body).filter(|mark| mark.run == self.run);
+            let mark = self.mark(&record);
             let born_us = record.born_timestamp().max(0).unsigned_abs() * 1000;
             let since_us = mark.map_or(born_us, |mark| mark.since_us);
             batch.delays.push(now_us.saturating_sub(since_us).max(1));
@@ -311,16 +312,37 @@ impl Reader {
         }
     }
 
-    fn receipt(&self, check: &Check, queue: &mut Queue, mark: Mark, body: &[u8]) -> Receipt {
-        let lane = mark.lane as usize;
-        if queue.floors.len() <= lane {
-            queue.floors.resize(lane + 1, 0);
+    /// The mark of a message of this run. Of a body that was changed on its way, where that is checked, it may be another
+    /// message's: it is not believed.
+    fn mark(&self, record: &RecordView<'_>) -> Option<Mark> {
+        if let Some(check) = &self.check
+            && record.check_crc().is_err()
+        {
+            check.ledger.changed();
+            return None;
         }
-        let is_late = mark.sequence < queue.floors[lane];
-        queue.floors[lane] = queue.floors[lane].max(mark.floor);
+        Mark::read(record.body()).filter(|mark| mark.run == self.run)
+    }
+
+    fn receipt(&self, check: &Check, queue: &mut Queue, mark: Mark, body: &[u8]) -> Receipt {
+        // The mark of a message that was never sent is not believed either, least of all how much room its lane needs.
+        let is_late = check.ledger.has_issued(mark.lane, mark.sequence) && queue.is_late(mark);
         let expected = &check.bodies[self.sizes.pick(mark.sequence)];
         let is_changed = body.len() != expected.len() || body[MARK_BYTES..] != expected[MARK_BYTES..];
         Receipt { lane: mark.lane, sequence: mark.sequence, group: self.number as usize, is_late, is_changed }
+    }
+}
+
+impl Queue {
+    /// Whether a message came after one that was sent when it was settled; notes what its own mark says of others.
+    fn is_late(&mut self, mark: Mark) -> bool {
+        let lane = mark.lane as usize;
+        if self.floors.len() <= lane {
+            self.floors.resize(lane + 1, 0);
+        }
+        let is_late = mark.sequence < self.floors[lane];
+        self.floors[lane] = self.floors[lane].max(mark.floor);
+        is_late
     }
 }
 
@@ -353,8 +375,8 @@ impl Service for Reader {
         );
         let reply = PullReply::decode(&command.fields);
         let (true, Ok(reply)) = (goes_on, reply) else {
-            // Asked again by the tick, not at once: the broker is in trouble.
-            queue.asked_ns = None;
+            // Asked again by the tick, not at once: the broker is in trouble, and what it holds is not known.
+            (queue.asked_ns, queue.heard) = (None, false);
             return;
         };
         if command.code == response::SUCCESS {
@@ -379,6 +401,8 @@ impl Service for Reader {
     }
 
     fn closed(&self, _peer: &Arc<Peer>) {
+        // A broker that is gone may hold more than it said.
+        self.state().queues.iter_mut().for_each(|queue| queue.heard = false);
         self.changed.notify_one();
     }
 }
@@ -401,84 +425,4 @@ pub(super) async fn keep(workers: &Workers, index: usize, reader: Arc<Reader>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use wire::frame::FrameWriter;
-
-    /// A peer that leads nowhere, and a reader of two queues.
-    fn reader() -> (Arc<Peer>, Reader) {
-        reader_of(&Workload::default())
-    }
-
-    fn reader_of(workload: &Workload) -> (Arc<Peer>, Reader) {
-        let queue = |queue_id| Queue {
-            target: Target { broker: "b".to_owned(), topic: None, queue_id },
-            next: 0,
-            end: 0,
-            heard: false,
-            asked_ns: None,
-            asks: 0,
-            floors: Vec::new(),
-        };
-        let address = "127.0.0.1:1".parse().unwrap();
-        let counted = (Clock::start(), Arc::default(), None);
-        let reader = Reader::new(workload, 0, (address, vec![queue(0), queue(1)]), counted);
-        (Arc::new(Peer::detached(1, address)), reader)
-    }
-
-    /// The ids of the frames in a buffer.
-    fn ids(mut bytes: Vec<u8>) -> Vec<i32> {
-        let mut ids = Vec::new();
-        while let Ok(Some(length)) = wire::frame::frame_length(&bytes) {
-            let rest = bytes.split_off(length);
-            ids.push(Command::decode(&mut bytes).unwrap().opaque);
-            bytes = rest;
-        }
-        ids
-    }
-
-    #[test]
-    fn pulls_are_signed() {
-        let access = super::super::Access { access_key: "me".to_owned(), secret_key: "hush".to_owned() };
-        let (_, reader) = reader_of(&Workload { access: Some(access.clone()), ..Workload::default() });
-        let mut out = Vec::new();
-        reader.pull_all(&mut out);
-        let length = wire::frame::frame_length(&out).unwrap().unwrap();
-        let command = Command::decode(&mut out[..length]).unwrap();
-        let values = client::signed_fields(&command.fields).into_iter().map(|(_, value)| value);
-        let expected = access.credentials().sign(values);
-        assert_eq!((command.code, command.fields.text("AccessKey")), (request::PULL_MESSAGE, Some("me")));
-        assert_eq!(command.fields.bytes("Signature"), Some(&expected[..]));
-    }
-
-    #[test]
-    fn the_answer_to_a_pull_that_was_made_again_counts_once() {
-        let (peer, reader) = reader();
-        let ask = || {
-            let mut out = Vec::new();
-            reader.state().queues.iter_mut().for_each(|queue| queue.asked_ns = None);
-            reader.pull_all(&mut out);
-            ids(out)
-        };
-        let (first, second) = (ask(), ask());
-        assert!(first.iter().all(|id| !second.contains(id)), "{first:?} {second:?}");
-        let answer = |opaque, next_offset| {
-            let reply = PullReply {
-                suggest_broker_id: 0,
-                next_offset,
-                min_offset: 0,
-                max_offset: 9,
-                topic_sys_flag: 0,
-                group_sys_flag: 0,
-            };
-            let (mut frame, mut out) = (Vec::new(), Vec::new());
-            let head = Head::response(Encoding::Binary, response::SUCCESS, opaque);
-            reply.write(FrameWriter::begin(&mut frame, head)).finish(b"");
-            reader.frame(&mut Batch::default(), &peer, Command::decode(&mut frame).unwrap(), &mut out);
-            (reader.state().queues[1].next, ids(out).len())
-        };
-        assert_eq!(answer(first[1], 5), (0, 0), "it came too late");
-        assert_eq!(answer(second[1], 5), (5, 1));
-        assert_eq!(answer(second[1], 7), (5, 0), "only once");
-    }
-}
+mod tests;

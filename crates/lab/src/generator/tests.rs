@@ -116,6 +116,43 @@ fn a_load_is_shared_without_loss() {
 }
 
 #[test]
+fn the_share_of_an_agent_has_no_consumers_and_is_not_refused_for_that() {
+    let read = Workload { threads: 8, groups: 2, queues: 8, ..Workload::default() };
+    let loads = [
+        Workload { consumers: 4, ..read.clone() },
+        Workload { consume: Consume::Push, consumer_threads: Some(8), ..read.clone() },
+        Workload { consume: Consume::Orderly, ..read },
+    ];
+    for whole in loads {
+        whole.check_over(2).unwrap();
+        let share = whole.share_to_send(1, 2);
+        share.check().unwrap();
+        assert_eq!((share.groups, share.threads, share.queues), (0, 4, 8));
+        assert_eq!(whole.share(0, 2).consumers, whole.consumers, "the lab keeps them");
+    }
+}
+
+#[test]
+fn a_message_is_noted_before_it_is_sent() {
+    let ledger = Arc::new(Ledger::new(4, 1));
+    let workload = Workload { checked: true, ..Workload::default() };
+    let target = Target { broker: "b".to_owned(), topic: None, queue_id: 0 };
+    let mix = Mix::new(&workload, &workload.messages().unwrap(), (&[target], 3, [7; 10])).unwrap();
+    let mix = mix.noted_in(Some(ledger.clone()));
+    let stamp = Stamp {
+        opaque: 1_000_000_001,
+        epoch_ms: 1_700_000_000_123,
+        month_ms: 5,
+        counter: 6,
+        sequence: 77,
+        floor: 70,
+        since_us: 1_700_000_000_123_000,
+    };
+    mix.append(&mut Vec::new(), 0, &stamp);
+    assert!(ledger.has_issued(3, 77) && !ledger.has_issued(3, 78) && !ledger.has_issued(2, 77));
+}
+
+#[test]
 fn seconds_of_generators_add_up() {
     let mut one = Taken { at_ms: 2000, lasted_ms: 1000, sent: 10, cpu_us: 1_500_000, ..Taken::default() };
     one.latency.saturating_record(100);

@@ -344,6 +344,12 @@ impl Workload {
         Self { threads, rate: self.rate.map(part), ramp, ..self.clone() }
     }
 
+    /// The share of an agent, which only sends: the lab itself has all consumers.
+    pub(crate) fn share_to_send(&self, number: u32, parts: u32) -> Self {
+        let Self { groups, consumers, consumer_threads, consume, .. } = Self::default();
+        Self { groups, consumers, consumer_threads, consume, ..self.share(number, parts) }
+    }
+
     /// Requests in flight over all connections.
     pub(crate) fn in_flight(&self) -> u32 {
         if self.send == Send::Async {

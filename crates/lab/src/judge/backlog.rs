@@ -5,7 +5,7 @@ use super::stability::{Stability, stability};
 use super::stats::{self, Estimate, mean};
 use super::validity::sends;
 use super::{Text, both, numbers};
-use crate::archive::{Record, RecordedCell, RunFile, Window};
+use crate::archive::{LoadSecond, Record, RecordedCell, RunFile, Window};
 use serde::{Deserialize, Serialize};
 
 /// Phases of a backlog, in order: the live load, filling without consumers, draining, and after.
@@ -72,15 +72,18 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
         return None;
     }
     let quiet = record.windows(cell, PHASES[0]);
-    let stages = PHASES.map(|name| stage(&record.file, name, &record.windows(cell, name), &quiet));
-    let [_, _, drained, _] = &stages;
-    let consumed_bytes = mean(&series(&drain, |second| second.consumed_bytes as f64).concat());
-    let cold_bytes = drained.disk_read;
-    let cold_ratio = cold_bytes.map(|read| if consumed_bytes > 0.0 { read / consumed_bytes } else { 0.0 });
-    let (drain_tps, drain_seconds) = (drained.consume_tps, drained.seconds);
     let (filled, drained) = (met(cell, "during"), met(cell, "drain"));
     let ended_early = cell.cell.interrupted && drained.is_none();
     let rests = !sends(&quiet) || !sends(&drain);
+    let mut stages = PHASES.map(|name| stage(&record.file, name, &record.windows(cell, name), &quiet));
+    let draining = &mut stages[2];
+    let mut consumed_bytes = mean(&series(&drain, |second| second.consumed_bytes as f64).concat());
+    if !sends(&drain) && drained != Some(false) && !ended_early {
+        consumed_bytes *= draining.end_when_empty(&record.file, &drain);
+    }
+    let cold_bytes = draining.disk_read;
+    let cold_ratio = cold_bytes.map(|read| if consumed_bytes > 0.0 { read / consumed_bytes } else { 0.0 });
+    let (drain_tps, drain_seconds) = (draining.consume_tps, draining.seconds);
     let parts = [
         rests.then(|| both!("nothing was produced meanwhile", "排空期间没有生产")),
         cost(&stages),
@@ -124,6 +127,54 @@ fn stage(file: &RunFile, name: &str, windows: &[Window<'_>], quiet: &[Window<'_>
         consume_tps: mean(&series(windows, |second| second.consumed as f64).concat()),
         disk_read: (!hosts.is_empty()).then(|| hosts.iter().map(|host| host.means.disk_read).sum()),
         host: busiest(hosts),
+    }
+}
+
+impl Stage {
+    /// Ends a phase in which nothing was produced with the last message: that all is read shows only in a whole second
+    /// without one. Returns how many times shorter that makes it.
+    fn end_when_empty(&mut self, file: &RunFile, windows: &[Window<'_>]) -> f64 {
+        let short: Vec<Window<'_>> = windows.iter().map(until_empty).collect();
+        let rows =
+            |windows: &[Window<'_>]| windows.iter().map(|window| window.load.len() as f64).sum::<f64>();
+        let pairs = windows.iter().zip(&short);
+        let seconds: f64 = pairs.map(|(whole, short)| seconds_to_empty(short.load, whole.load.len())).sum();
+        if seconds == 0.0 {
+            return 1.0;
+        }
+        let times = rows(windows) / seconds;
+        let hosts = broker_hosts(file, &short);
+        let disk_read = hosts.iter().map(|host| host.means.disk_read).sum::<f64>() * rows(&short) / seconds;
+        self.seconds /= times;
+        self.consume_tps *= times;
+        self.disk_read = (!hosts.is_empty()).then_some(disk_read);
+        self.host = busiest(hosts);
+        times
+    }
+}
+
+/// A window without the seconds at its end in which nothing was consumed.
+fn until_empty<'a>(window: &Window<'a>) -> Window<'a> {
+    let Some(last) = window.load.iter().rposition(|second| second.consumed > 0) else {
+        return window.clone();
+    };
+    let end_ms = window.load[last].at_ms;
+    let hosts = window.hosts.iter().map(|(host, seconds)| {
+        let count = seconds.partition_point(|second| second.at_ms <= end_ms);
+        (*host, &seconds[..count])
+    });
+    Window { load: &window.load[..=last], hosts: hosts.collect(), ..window.clone() }
+}
+
+/// How long the seconds lasted until all was read. Where others without a message followed, the last one counts as far
+/// as its messages take at the rate of the second before.
+fn seconds_to_empty(load: &[LoadSecond], whole: usize) -> f64 {
+    match load {
+        [.., before, last] if load.len() < whole => {
+            let share = last.consumed as f64 / before.consumed.max(1) as f64;
+            load.len() as f64 - 1.0 + share.min(1.0)
+        }
+        _ => load.len() as f64,
     }
 }
 

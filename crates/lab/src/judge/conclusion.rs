@@ -12,6 +12,7 @@ use super::judged::{Judged, judged, judged_cell};
 use super::soak::{Soak, soak};
 use super::stability::{Stability, stability};
 use super::stats::{Estimate, mean};
+use super::{Text, both};
 use crate::archive::{Factors, Record, RecordedCell};
 
 /// Seconds for which a rate must have been held to be called safe without more ado.
@@ -49,7 +50,7 @@ pub struct Conclusion<'a> {
     pub record: &'a Record,
     /// Every finished cell.
     pub cells: Vec<Case<'a>>,
-    /// Rows of cells that differ in their load alone.
+    /// Rows of cells that differ in their load alone, but for those that were run at a rate that others had found.
     pub ladders: Vec<Ladder>,
     /// The highest rate at which every guard held.
     pub safe: Option<Safe>,
@@ -135,6 +136,33 @@ impl<'a> Case<'a> {
     /// What could not be looked at.
     pub fn not_measured(&self) -> impl Iterator<Item = &Guard> {
         self.guards.iter().filter(|guard| guard.used.is_none())
+    }
+
+    /// The same to be read, with the machine; several guards may miss one thing.
+    #[must_use]
+    pub fn unseen(&self) -> Vec<Text> {
+        let mut parts: Vec<Text> = Vec::new();
+        for guard in self.not_measured() {
+            let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
+            let (en, zh) = (&guard.reading.en, &guard.reading.zh);
+            let part = both!("{en}{node}", "{zh}{node}");
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        parts
+    }
+
+    /// Seconds for which each repeat held the rate of a valid cell.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        let repeats = self.judged.figures().map(|figures| figures.tps_seconds.iter().map(Vec::len));
+        repeats.and_then(Iterator::min).unwrap_or(0) as f64
+    }
+
+    /// Whether it was run at a rate that others had found, to confirm it or to compare latency: no step of a ladder.
+    fn is_at_found_rate(&self) -> bool {
+        self.purpose().is_some_and(|of| [CONFIRM, EQUAL_RATE].contains(&of))
     }
 
     fn purpose(&self) -> Option<&str> {
@@ -237,8 +265,8 @@ pub fn has_ceiling(record: &Record) -> bool {
 }
 
 fn load_ladders(cells: &[Case<'_>], seed: u64) -> Vec<Ladder> {
-    let valid: Vec<usize> =
-        (0..cells.len()).filter(|index| cells[*index].judged.figures().is_some()).collect();
+    let is_step = |case: &Case<'_>| case.judged.figures().is_some() && !case.is_at_found_rate();
+    let valid: Vec<usize> = (0..cells.len()).filter(|index| is_step(&cells[*index])).collect();
     let factors: Vec<&Factors> = valid.iter().map(|index| cells[*index].factors()).collect();
     let by = |factor: Factor| {
         let found = ladders(&factors, &factor).into_iter().map(|ladder| (factor.clone(), ladder));
@@ -283,9 +311,8 @@ fn highest(cells: &[Case<'_>], only: impl Fn(&Case<'_>) -> bool) -> Option<usize
 
 fn safe(cells: &[Case<'_>], cell: usize) -> Option<Safe> {
     let case = &cells[cell];
-    let figures = case.judged.figures()?;
-    let seconds = figures.tps_seconds.iter().map(Vec::len).min().unwrap_or(0) as f64;
-    Some(Safe { cell, tps: figures.tps, next: next_to_break(&case.guards).cloned(), seconds })
+    let tps = case.judged.figures()?.tps;
+    Some(Safe { cell, tps, next: next_to_break(&case.guards).cloned(), seconds: case.seconds() })
 }
 
 #[cfg(test)]
@@ -350,6 +377,28 @@ mod tests {
         assert_eq!((found.valid(), found.safe.as_ref().map(|safe| safe.cell)), (1, Some(2)));
         assert!(found.cells[3].is_probe() && found.cells[3].judged.figures().is_none());
         assert_eq!(found.bottleneck.map(|limit| limit.resource), Some(Resource::Client));
+    }
+
+    #[test]
+    fn rates_that_others_had_found_are_no_ladder() {
+        let at = |rate: Option<f64>, threads, purpose: &str| {
+            let mut factors = Factors { rate, ..fixture::factors(threads) };
+            factors.more.insert("purpose".to_owned(), purpose.to_owned());
+            (factors, rate.unwrap_or(10_000.0))
+        };
+        // Lowered three times before it was confirmed, and above what the closed loops reached.
+        let rates = [12_000.0, 11_400.0, 10_800.0].map(|rate| at(Some(rate), 60, CONFIRM));
+        let mut cells = [60, 120, 240].map(|threads| at(None, threads, CEILING)).to_vec();
+        cells.extend(rates.clone());
+        cells.extend([7_000.0, 6_000.0].map(|rate| at(Some(rate), 60, EQUAL_RATE)));
+        let record = fixture::record(&cells);
+        let found = Conclusion::new(&record, &Limits::default());
+        assert_eq!((found.valid(), found.top), (8, Some(3)));
+        let ladders: Vec<_> = found.ladders.iter().map(|ladder| (&ladder.factor, &ladder.cells)).collect();
+        assert_eq!(ladders, [(&Factor::Threads, &vec![0, 1, 2])]);
+        assert!(found.main_ladder().is_some_and(|ladder| matches!(ladder.ceiling, Ceiling::Found { .. })));
+        let alone = fixture::record(&rates);
+        assert!(Conclusion::new(&alone, &Limits::default()).main_ladder().is_none());
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct Limits {
     pub drift: f64,
     /// Share of an intended rate that may be missing.
     pub rate_missing: f64,
-    /// Longest collector pause of a second, 99 of 100 seconds, milliseconds.
+    /// Longest collector pause of a second, 99 of 100 seconds that had one, milliseconds.
     pub gc_pause_ms: f64,
     /// What the user asks for.
     pub slo: Slo,

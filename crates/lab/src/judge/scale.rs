@@ -1,10 +1,12 @@
 //! R12: do more masters carry more? Efficiency is the rate of `n` masters over `n` times the rate of one.
 //!
-//! A run has one cluster, so the numbers of masters come from two runs of the same cells: what their capacities say.
+//! A run has one cluster, so the numbers of masters come from two runs of the same cells: what their capacities say. A
+//! ladder that was not saturated tells a lower bound of a capacity, so the efficiency is one, too, or nothing but that.
 
 use super::bottleneck::Bottleneck;
 use super::conclusion::Conclusion;
 use super::stats::Estimate;
+use super::versus::Versus;
 use super::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
 
@@ -24,10 +26,8 @@ pub struct ScaleOut {
 
 /// Judges two runs by the second's capacity over the first's; nothing where both have as many masters.
 #[must_use]
-pub fn scale_out(
-    (first, second): (&Conclusion<'_>, &Conclusion<'_>),
-    capacity: &Estimate,
-) -> Option<ScaleOut> {
+pub fn scale_out((first, second): (&Conclusion<'_>, &Conclusion<'_>), versus: &Versus) -> Option<ScaleOut> {
+    let capacity = versus.capacity.as_ref()?;
     let masters =
         |run: &Conclusion<'_>| run.record.file.target.brokers.iter().filter(|broker| broker.id == 0).count();
     let (one, other) = (masters(first), masters(second));
@@ -35,19 +35,50 @@ pub fn scale_out(
         return None;
     }
     let inverse = Estimate { mean: 1.0 / capacity.mean, low: 1.0 / capacity.high, high: 1.0 / capacity.low };
-    let (counts, gain, larger) =
-        if other > one { ((one, other), *capacity, second) } else { ((other, one), inverse, first) };
+    let climbs = (versus.ladders.unsaturated.0 > 0, versus.ladders.unsaturated.1 > 0);
+    let (counts, gain, larger, climb) = if other > one {
+        ((one, other), *capacity, second, climbs)
+    } else {
+        ((other, one), inverse, first, (climbs.1, climbs.0))
+    };
     let times = counts.1 as f64 / counts.0 as f64;
     let efficiency = Estimate { mean: gain.mean / times, low: gain.low / times, high: gain.high / times };
-    let says = says(counts, &efficiency, larger.bottleneck.as_ref());
+    // What limits a ladder that climbs is the load, which is nothing that masters share.
+    let limit = larger.bottleneck.as_ref().filter(|_| !climb.1);
+    let says = says(counts, &efficiency, (climb, limit));
     Some(ScaleOut { masters: counts, efficiency, says })
 }
 
-fn says((few, many): (usize, usize), efficiency: &Estimate, limit: Option<&Bottleneck>) -> Text {
+/// What ladders of the fewer and of the more masters that were not saturated leave of an efficiency.
+fn bound(climb: (bool, bool)) -> (&'static str, &'static str) {
+    match climb {
+        (false, false) => ("", ""),
+        (true, false) => (
+            ", at most: the ladders of the fewer were not saturated",
+            "，此为上界：主节点少的一方负载阶梯未饱和",
+        ),
+        (false, true) => (
+            ", at least: the ladders of the more were not saturated",
+            "，此为下界：主节点多的一方负载阶梯未饱和",
+        ),
+        (true, true) => (
+            ", which is no efficiency: the ladders of both were not saturated; extend them",
+            "，但这不是扩展效率：双方负载阶梯均未饱和，请继续加压",
+        ),
+    }
+}
+
+/// `climb` says whether ladders of the fewer and of the more masters were not saturated.
+fn says(
+    (few, many): (usize, usize),
+    efficiency: &Estimate,
+    (climb, limit): ((bool, bool), Option<&Bottleneck>),
+) -> Text {
     let [value, low, high] = [efficiency.mean, efficiency.low, efficiency.high].map(numbers::percent);
+    let (bound, bound_zh) = bound(climb);
     let (en, zh) = (
-        format!("each of {many} masters carries {value} ({low} to {high}) of what each of {few} does"),
-        format!("{many} 主时单主能力为 {few} 主时的 {value}（{low} 到 {high}）"),
+        format!("each of {many} masters carries {value} ({low} to {high}) of what each of {few} does{bound}"),
+        format!("{many} 主时单主能力为 {few} 主时的 {value}（{low} 到 {high}）{bound_zh}"),
     );
     match limit {
         Some(limit) if efficiency.mean < EFFICIENT => {
@@ -67,7 +98,12 @@ mod tests {
     use crate::judge::guards::Limits;
 
     fn run(masters: usize, tps: f64, busy: f64) -> Record {
-        let mut record = fixture::record(&[(fixture::factors(60), tps)]);
+        ladder(masters, &[(60, tps)], busy)
+    }
+
+    fn ladder(masters: usize, steps: &[(u32, f64)], busy: f64) -> Record {
+        let cells: Vec<_> = steps.iter().map(|(threads, tps)| (fixture::factors(*threads), *tps)).collect();
+        let mut record = fixture::record(&cells);
         let brokers = &mut record.file.target.brokers;
         let more = BrokerFile { name: "broker-b".to_owned(), ..brokers[0].clone() };
         brokers.resize(masters, more);
@@ -76,9 +112,12 @@ mod tests {
     }
 
     fn found(two: f64, four: f64, busy: f64) -> ScaleOut {
-        let (two, four) = (run(2, two, 0.2), run(4, four, busy));
+        of_runs(&run(2, two, 0.2), &run(4, four, busy))
+    }
+
+    fn of_runs(two: &Record, four: &Record) -> ScaleOut {
         let limits = Limits::default();
-        let (two, four) = (Conclusion::new(&two, &limits), Conclusion::new(&four, &limits));
+        let (two, four) = (Conclusion::new(two, &limits), Conclusion::new(four, &limits));
         let comparison = crate::compare::Comparison::new((&four, &two), &[]);
         let backwards = comparison.scale_out.expect("other numbers of masters");
         let found = crate::compare::Comparison::new((&two, &four), &[]).scale_out.expect("the same");
@@ -94,6 +133,27 @@ mod tests {
         let found = found(66_780.0, 56_913.0, 0.85);
         assert!((found.efficiency.mean - 0.426).abs() < 0.01);
         assert!(found.says.en.contains("they share the CPU"), "{}", found.says.en);
+    }
+
+    /// A matrix on two and on four masters, each of which carries so many messages per second: what it says.
+    fn scaled(each: f64) -> (f64, String) {
+        let steps = |masters: f64| {
+            let rate = |threads: u32| (threads, (f64::from(threads) / 0.002).min(masters * each));
+            [1, 10, 30, 60, 120, 200].map(rate)
+        };
+        let found = of_runs(&ladder(2, &steps(2.0), 0.85), &ladder(4, &steps(4.0), 0.85));
+        (found.efficiency.mean, found.says.en)
+    }
+
+    #[test]
+    fn steps_that_wait_for_their_answers_are_nothing_that_masters_share() {
+        let (efficiency, says) = scaled(5_000.0);
+        assert!((efficiency - 1.0).abs() < 0.02 && says.ends_with("of what each of 2 does"), "{says}");
+        // One flat step of the four alone may be chance.
+        let (efficiency, says) = scaled(10_000.0);
+        assert!((efficiency - 1.0).abs() < 0.02 && says.contains("does, at least: "), "{says}");
+        let (_, says) = scaled(1e9);
+        assert!(says.contains("does, which is no efficiency: ") && !says.contains("share"), "{says}");
     }
 
     #[test]

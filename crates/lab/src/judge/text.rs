@@ -31,6 +31,14 @@ impl Text {
         }
     }
 
+    /// Several sentences as one; none for none.
+    #[must_use]
+    pub fn joined(parts: &[Self]) -> Option<Self> {
+        let join = |words: fn(&Self) -> &str, by| parts.iter().map(words).collect::<Vec<_>>().join(by);
+        let [en, zh] = [join(|text| &text.en, "; "), join(|text| &text.zh, "；")];
+        (!parts.is_empty()).then_some(Self { en, zh })
+    }
+
     /// A name that is the same in both languages.
     #[must_use]
     pub fn same(text: impl Into<String>) -> Self {

@@ -1,8 +1,12 @@
 //! R9: is one better than the other? Cell by cell, with three answers, and never mixing capacity and latency.
 //!
-//! *Capacity* is the rate of cells in a closed loop. *Latency* is compared only where both were sent the same rate
-//! (open loop): in a closed loop the faster one is also the more loaded one, and a single thread's rate is nothing
-//! but the round trip (seed 000 read "0.45×" as capacity).
+//! *Capacity* is the rate of cells in a closed loop, of a ladder that of its top step alone (`ladders`). *Latency* is
+//! compared only where both were sent the same rate (open loop): in a closed loop the faster one is also the more
+//! loaded one, and a single thread's rate is nothing but the round trip (seed 000 read "0.45×" as capacity).
+
+mod ladders;
+
+pub use ladders::Ladders;
 
 use super::effects::together;
 use super::factor::Factor;
@@ -68,8 +72,10 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
-    /// Messages per second, closed loop.
+    /// Messages per second, closed loop: of a cell that is no step of a ladder, or of the top step of one.
     Capacity,
+    /// Messages per second of a step below the top of its ladder: what the load asked for, no capacity.
+    RateAtLoad,
     /// The 99th percentile at the same rate, open loop.
     LatencyAtRate,
     /// The time of one request after the other.
@@ -107,6 +113,9 @@ pub struct Versus {
     pub modes: Vec<Text>,
     /// Geometric mean of the ratios of capacity.
     pub capacity: Option<Estimate>,
+    /// The ladders behind it; older comparisons do not say.
+    #[serde(default)]
+    pub ladders: Ladders,
     /// Geometric mean of the ratios of latency at equal rate.
     pub latency: Option<Estimate>,
     /// Geometric mean of the ratios of processor time per message.
@@ -142,6 +151,8 @@ pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus 
     }
     let matched = all.pairings.len() + all.left_out.len();
     all.unmatched += second.len().saturating_sub(matched);
+    let tops = ladders::tops(&mut all.pairings);
+    all.ladders = Ladders::of(&tops, (first, second), &load, seed);
     all.capacity = mean_of(&all.pairings, Aspect::Capacity);
     all.latency = mean_of(&all.pairings, Aspect::LatencyAtRate);
     all.cpu = (!times.is_empty()).then(|| (times.iter().sum::<f64>() / times.len() as f64).exp());
@@ -190,7 +201,7 @@ fn pairing(factors: &Factors, (before, after): (&Figures, &Figures), seed: u64) 
         _ => Aspect::Capacity,
     };
     let (first, second, ratio, verdict) = match aspect {
-        Aspect::Capacity => {
+        Aspect::Capacity | Aspect::RateAtLoad => {
             let ratio = ratio(&before.tps_seconds, &after.tps_seconds, seed);
             (before.tps.mean, after.tps.mean, ratio, Verdict::more_is_better(&ratio))
         }

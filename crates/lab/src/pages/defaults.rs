@@ -88,6 +88,8 @@ pub(super) fn changed<'a>(file: &RunFile, broker: &'a BrokerFile) -> Vec<Changed
     let host = file.hosts.iter().find(|host| broker.host.as_ref() == Some(&host.name));
     let changed = |(key, value): (&'a String, &'a String)| {
         let default = match default(key, is_4(file)) {
+            // Vostok has no such pool, and tells no number of threads.
+            Some("*") if value.is_empty() => return None,
             Some("*") if BY_CORES.iter().any(|(pool, _)| pool == key) => {
                 let size = host.and_then(|host| by_cores(key, host));
                 size.map_or_else(|| UNKNOWN.to_owned(), |size| size.to_string())
@@ -149,6 +151,7 @@ mod tests {
             ("maxMessageSize", "4194304"),
             ("sendMessageThreadPoolNums", "16"),
             ("pullMessageThreadPoolNums", "32"),
+            ("clientCallbackExecutorThreads", ""),
             ("storePathRootDir", "/data"),
             ("vostokOwn", "1"),
             ("authenticationProvider", ""),

@@ -1,6 +1,9 @@
 //! What was measured second by second, aligned on one axis of time: the seven trends of seed 004, network in and
 //! out, end-to-end latency and pauses, with events as marks.
 
+mod marks;
+
+use self::marks::{Mark, is_routine, marks};
 use super::chart::{Chart, average, largest, thinned};
 use super::figure::Figure;
 use crate::archive::{BrokerSecond, HostSecond, LoadSecond, Record, RecordedCell, Repeat};
@@ -12,18 +15,6 @@ use maud::{Markup, html};
 /// Runs shorter than this are shown in seconds.
 const SHORT_MS: u64 = 180_000;
 
-/// Most marks in a chart; more would hide the lines.
-const MARKS_MAX: usize = 40;
-
-/// Share of the axis that a label takes.
-const LABEL_ROOM: f64 = 0.06;
-
-/// Events that every cell has.
-fn is_routine(kind: &str) -> bool {
-    ["-start", "-stop", "-stopped", "-started"].iter().any(|end| kind.ends_with(end))
-        || ["start", "stop", "warmup", "steady"].contains(&kind)
-}
-
 /// The repeats that are drawn, on one axis.
 pub struct Timeline<'a> {
     repeats: Vec<&'a Repeat>,
@@ -32,7 +23,7 @@ pub struct Timeline<'a> {
     range: (f64, f64),
     /// Milliseconds of its unit, and what it is called.
     unit: (f64, &'static str),
-    marks: Vec<(f64, String)>,
+    marks: Vec<Mark>,
     files: Vec<String>,
     /// Machines with brokers, and brokers.
     hosts: Vec<String>,
@@ -56,12 +47,9 @@ impl<'a> Timeline<'a> {
             let cross = if case.judged.figures().is_some() { "" } else { " ×" };
             Some((line.time(first), format!("#{}{cross}", case.judged.cell.cell.number)))
         });
-        let begins: Vec<(f64, String)> = begins.collect();
         // Where every cell begins and ends says nothing about the run; what happened in between does.
-        line.marks.retain(|(_, kind)| !is_routine(kind));
-        line.marks.splice(0..0, begins);
-        line.marks.truncate(MARKS_MAX);
-        line.space_labels();
+        let events = line.events(|kind| !is_routine(kind));
+        line.marks = marks(events, begins.collect(), line.range.1);
         line
     }
 
@@ -72,7 +60,8 @@ impl<'a> Timeline<'a> {
         let files = vec![format!("cells/{name}/1/load.csv")];
         let mut line = Self::new(record, cell.repeats.iter().collect(), files);
         line.add_host_file(name);
-        line.space_labels();
+        let events = line.events(|kind| !is_routine(kind));
+        line.marks = marks(events, line.events(is_routine), line.range.1);
         line
     }
 
@@ -88,26 +77,13 @@ impl<'a> Timeline<'a> {
         let unit =
             if end.saturating_sub(start_ms) < SHORT_MS { (1_000.0, "t, s") } else { (60_000.0, "t, min") };
         let range = (0.0, end.saturating_sub(start_ms) as f64 / unit.0);
-        let mut line = Self { repeats, start_ms, range, unit, marks: Vec::new(), files, hosts, brokers };
-        let events = line.repeats.iter().flat_map(|repeat| &repeat.events);
-        let marks =
-            events.map(|event| (line.time(event.at_ms), event.kind.clone())).take(MARKS_MAX).collect();
-        line.marks = marks;
-        line
+        Self { repeats, start_ms, range, unit, marks: Vec::new(), files, hosts, brokers }
     }
 
-    /// Leaves out what is written at marks that stand too close to one that has its words already.
-    fn space_labels(&mut self) {
-        self.marks.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let room = (self.range.1 - self.range.0) * LABEL_ROOM;
-        let mut last = f64::NEG_INFINITY;
-        for (at, label) in &mut self.marks {
-            if *at - last < room {
-                label.clear();
-            } else {
-                last = *at;
-            }
-        }
+    /// Events of some kinds, at their moments on the axis.
+    fn events(&self, only: impl Fn(&str) -> bool) -> Vec<Mark> {
+        let events = self.repeats.iter().flat_map(|repeat| &repeat.events).filter(|event| only(&event.kind));
+        events.map(|event| (self.time(event.at_ms), event.kind.clone())).collect()
     }
 
     fn add_host_file(&mut self, cell: &str) {
@@ -315,5 +291,32 @@ impl<'a> Timeline<'a> {
             of(both!("not indexed", "未分发"), |row| row.dispatch_behind),
         ];
         self.figure(Self::titled(both!("Bytes behind", "落后字节数"), broker, &self.brokers), "MB", lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::Event;
+    use crate::judge::fixture;
+    use crate::judge::guards::Limits;
+
+    #[test]
+    fn what_happened_late_in_a_long_run_is_marked() {
+        let cells = [(10, 9_000.0), (60, 20_000.0)].map(|(threads, tps)| (fixture::factors(threads), tps));
+        let mut record = fixture::record(&cells);
+        let event = |at_ms, kind: &str| Event { at_ms, kind: kind.to_owned(), ..Event::default() };
+        for repeat in record.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
+            let seconds = repeat.load.iter().map(|second| second.at_ms);
+            repeat.events = seconds.map(|at_ms| event(at_ms, "producers-start")).collect();
+        }
+        let last = record.cells[1].repeats[2].load[50].at_ms;
+        record.cells[1].repeats[2].events.push(event(last, "agent-lost"));
+        let has = |line: &Timeline<'_>, kind: &str| line.marks.iter().any(|(_, label)| label == kind);
+        let run = Conclusion::new(&record, &Limits::default());
+        let whole = Timeline::of_run(&run);
+        assert!(has(&whole, "agent-lost") && !has(&whole, "producers-start"), "{:?}", whole.marks);
+        let cell = Timeline::of_cell(&record, &record.cells[1]);
+        assert!(has(&cell, "agent-lost") && has(&cell, "producers-start"), "{:?}", cell.marks);
     }
 }

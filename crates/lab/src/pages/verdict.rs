@@ -158,17 +158,8 @@ fn not_looked_at(run: &Conclusion<'_>) -> Option<Text> {
             "Broker 主机：请在其上运行 vostok lab agent 并用 --agents 指定"
         ));
     }
-    for guard in run.cells[cell].not_measured() {
-        let node = if guard.node.is_empty() { String::new() } else { format!(" [{}]", guard.node) };
-        let (en, zh) = (&guard.reading.en, &guard.reading.zh);
-        let part = both!("{en}{node}", "{zh}{node}");
-        // Several guards may miss the same thing.
-        if !parts.contains(&part) {
-            parts.push(part);
-        }
-    }
-    let join = |word: fn(&Text) -> &str, by| parts.iter().map(word).collect::<Vec<_>>().join(by);
-    (!parts.is_empty()).then(|| Text { en: join(|text| &text.en, "; "), zh: join(|text| &text.zh, "；") })
+    parts.extend(run.cells[cell].unseen());
+    Text::joined(&parts)
 }
 
 fn confidence(run: &Conclusion<'_>) -> Text {

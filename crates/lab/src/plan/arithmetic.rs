@@ -8,7 +8,8 @@
 
 use super::target::Target;
 use crate::judge::balance::properties;
-use crate::judge::conclusion::Conclusion;
+use crate::judge::conclusion::{Case, Conclusion, SUSTAINED_SECONDS};
+use crate::judge::figures::{Figures, broker_host_names};
 use crate::judge::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,9 @@ pub struct Basis {
     pub beside: Option<(u32, u32)>,
     /// Where it comes from.
     pub source: Text,
+    /// What speaks against relying on it.
+    #[serde(default)]
+    pub careful: Vec<Text>,
 }
 
 /// A topology with its arithmetic.
@@ -71,25 +75,15 @@ impl Basis {
             "safe rate of one master: {rate} at {size} bytes, as named by --safe-tps (not measured here)",
             "单主安全 TPS：{rate}（{size} 字节），由 --safe-tps 指定（非实测）"
         );
-        Self { safe_tps, stored_beside: STORED_BESIDE, beside: None, source }
+        Self { safe_tps, stored_beside: STORED_BESIDE, beside: None, source, careful: Vec::new() }
     }
 
-    /// The safe cell of a run whose size is nearest; larger messages than measured are planned by their bytes.
+    /// The best safe cell of a run; larger messages than measured are planned by their bytes.
     #[must_use]
     pub fn measured(run: &Conclusion<'_>, size: f64) -> Option<Self> {
         let masters =
             run.record.file.target.brokers.iter().filter(|broker| broker.id == 0).count().max(1) as f64;
-        let safe = run
-            .cells
-            .iter()
-            .filter(|case| case.is_safe())
-            .filter_map(|case| Some((case, case.judged.figures()?)));
-        let nearest = |of: u64| ((of as f64).max(1.0) / size).ln().abs();
-        let best = safe.min_by(|one, other| {
-            let (near, far) = (nearest(one.0.factors().size), nearest(other.0.factors().size));
-            near.total_cmp(&far).then(other.1.tps.mean.total_cmp(&one.1.tps.mean))
-        });
-        let (case, figures) = best?;
+        let (case, figures) = best(run, size)?;
         let measured = case.factors().size as f64;
         // The lower end of the interval: a plan must hold.
         let tps = figures.tps.low / masters;
@@ -112,8 +106,44 @@ impl Basis {
         );
         let slaves = run.record.file.target.brokers.iter().filter(|broker| broker.id > 0).count();
         let beside = Some((case.factors().groups, (slaves as f64 / masters) as u32));
-        Some(Self { safe_tps: scaled, stored_beside, beside, source })
+        Some(Self { safe_tps: scaled, stored_beside, beside, source, careful: careful(run, case) })
     }
+}
+
+/// The safe cell to plan with: one that was held long enough before all others, then the nearest size, then the highest
+/// rate.
+fn best<'a>(run: &'a Conclusion<'_>, size: f64) -> Option<(&'a Case<'a>, &'a Figures)> {
+    let safe = run.cells.iter().filter(|case| case.is_safe());
+    let safe = safe.filter_map(|case| Some((case, case.judged.figures()?)));
+    let is_short = |case: &Case<'_>| case.seconds() < SUSTAINED_SECONDS;
+    let away = |case: &Case<'_>| ((case.factors().size as f64).max(1.0) / size).ln().abs();
+    safe.min_by(|(one, of_one), (other, of_other)| {
+        let by_time = is_short(one).cmp(&is_short(other));
+        by_time.then(away(one).total_cmp(&away(other))).then(of_other.tps.mean.total_cmp(&of_one.tps.mean))
+    })
+}
+
+/// What speaks against relying on the rate of a safe cell: it was held too shortly, or not all of it was looked at.
+fn careful(run: &Conclusion<'_>, case: &Case<'_>) -> Vec<Text> {
+    let mut steps = Vec::new();
+    if case.seconds() < SUSTAINED_SECONDS {
+        let (seconds, needed) = (numbers::count(case.seconds()), numbers::count(SUSTAINED_SECONDS));
+        steps.push(both!(
+            "careful: that rate was held for {seconds} s only; confirm {needed} s with safe-tps",
+            "注意：该 TPS 仅持续 {seconds} 秒，请用 safe-tps 确认 {needed} 秒"
+        ));
+    }
+    if broker_host_names(&run.record.file).is_empty() {
+        steps.push(both!(
+            "careful: CPU, memory, disk and network of the brokers were not looked at; run vostok lab agent on their \
+             machines, name it with --agents and measure again",
+            "注意：未观察 Broker 主机的 CPU、内存、磁盘与网络；请在其上运行 vostok lab agent，用 --agents 指定后重新测量"
+        ));
+    }
+    steps.extend(Text::joined(&case.unseen()).map(|Text { en, zh }| {
+        both!("careful: not looked at while it was measured: {en}", "注意：测量时未观察：{zh}")
+    }));
+    steps
 }
 
 /// The topology.
@@ -121,6 +151,7 @@ impl Basis {
 pub fn plan(target: &Target, basis: &Basis) -> Plan {
     let mut steps = vec![basis.source.clone()];
     steps.extend(less_than_wanted(target, basis));
+    steps.extend(basis.careful.iter().cloned());
     let (peak, size) = (target.peak.0 * (1.0 + target.growth), target.size.0);
     let by_rate = (peak / (basis.safe_tps * PLANNED)).ceil().max(1.0);
     steps.push(by_rate_step(target, basis, by_rate));

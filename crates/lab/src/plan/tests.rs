@@ -1,6 +1,7 @@
 use super::arithmetic::Basis;
 use super::target::{Hours, Rate, Size};
 use super::*;
+use crate::archive::{Factors, HostSecond, LoadSecond, Repeat, TargetKind};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::fixture;
 
@@ -44,7 +45,7 @@ fn a_run_is_the_basis() {
 #[test]
 fn a_rate_without_the_readers_that_are_wanted_is_called_too_high() {
     let said = |groups: u32, survive: u32| {
-        let factors = crate::archive::Factors { groups: 1, ..fixture::factors(60) };
+        let factors = Factors { groups: 1, ..fixture::factors(60) };
         let record = fixture::record(&[(factors, 30_000.0)]);
         let run = Conclusion::new(&record, &Limits::default());
         let basis = Basis::measured(&run, 1_024.0).expect("it is safe");
@@ -52,16 +53,87 @@ fn a_rate_without_the_readers_that_are_wanted_is_called_too_high() {
         plan(&target, &basis).steps[1].en.clone()
     };
     assert!(said(3, 0).starts_with("careful: that rate was measured with 1 groups and 0 slaves"));
-    assert!(said(1, 1).starts_with("careful"));
-    assert!(said(1, 0).starts_with("by rate"), "{}", said(1, 0));
+    assert!(said(1, 1).starts_with("careful: that rate was measured with 1 groups"));
+    assert!(said(1, 0).starts_with("careful: that rate was held"), "{}", said(1, 0));
     let named = plan(&target(10_000.0, 10_000.0), &Basis::named(70_000.0, 500.0));
     assert!(named.steps[1].en.starts_with("by rate"), "nobody knows");
+}
+
+/// Cells with a group that reads, of so many threads, bytes, messages per second and minutes.
+fn held(cells: &[(u32, u64, f64, u32)]) -> Record {
+    let factors = |threads, size| Factors { groups: 1, size, ..fixture::factors(threads) };
+    let made = cells.iter().map(|(threads, size, tps, _)| (factors(*threads, *size), *tps));
+    let mut record = fixture::record(&made.collect::<Vec<_>>());
+    // Of Java's collector nobody would know.
+    record.file.target.kind = TargetKind::Vostok;
+    for (cell, (.., minutes)) in record.cells.iter_mut().zip(cells) {
+        for phase in &mut cell.cell.phases {
+            phase.to_ms = phase.from_ms + u64::from(*minutes) * 60_000;
+        }
+        cell.repeats.iter_mut().for_each(|repeat| prolong(repeat, *minutes));
+    }
+    record
+}
+
+/// The same minute several times.
+fn prolong(repeat: &mut Repeat, minutes: u32) {
+    let later = |at_ms: u64, minute: u32| at_ms + u64::from(minute) * 60_000;
+    let load = repeat.load.clone();
+    let host = repeat.hosts["b1"].clone();
+    let lab = repeat.hosts["lab"].clone();
+    for minute in 1..minutes {
+        let seconds = |rows: &[HostSecond]| -> Vec<HostSecond> {
+            rows.iter().map(|row| HostSecond { at_ms: later(row.at_ms, minute), ..row.clone() }).collect()
+        };
+        let again = load.iter().map(|row| LoadSecond { at_ms: later(row.at_ms, minute), ..row.clone() });
+        repeat.load.extend(again);
+        repeat.hosts.get_mut("b1").expect("the broker's").extend(seconds(&host));
+        repeat.hosts.get_mut("lab").expect("the lab's").extend(seconds(&lab));
+    }
+}
+
+fn basis(record: &Record, size: f64) -> Basis {
+    let run = Conclusion::new(record, &Limits::default());
+    Basis::measured(&run, size).expect("a cell is safe")
+}
+
+#[test]
+fn a_rate_that_was_held_is_planned_with_before_a_higher_one() {
+    let record = held(&[(60, 1_024, 30_000.0, 1), (20, 1_024, 12_000.0, 5), (20, 10_240, 8_000.0, 5)]);
+    let found = basis(&record, 1_024.0);
+    assert!((11_500.0..12_100.0).contains(&found.safe_tps), "{found:?}");
+    assert_eq!(found.careful, [], "all of it was looked at for long enough");
+    // Of those that were held the nearest size.
+    let larger = basis(&record, 10_240.0);
+    assert!(larger.source.en.contains("at 10,240 bytes (run"), "{larger:?}");
+}
+
+#[test]
+fn what_speaks_against_a_basis_is_a_step_of_the_plan() {
+    let steps = |record: &Record| {
+        let plan = plan(&target(10_000.0, 10_000.0), &basis(record, 1_024.0));
+        let careful = plan.steps.into_iter().filter(|step| step.en.starts_with("careful"));
+        let careful = careful.inspect(|step| assert!(step.zh.starts_with("注意"), "{step:?}"));
+        careful.map(|step| step.en).skip(1).collect::<Vec<_>>()
+    };
+    let mut record = held(&[(60, 1_024, 30_000.0, 1)]);
+    let short = "careful: that rate was held for 60 s only; confirm 300 s with safe-tps";
+    assert_eq!(steps(&record), [short]);
+    record.file.hosts[1].disk.clear();
+    let unseen =
+        "careful: not looked at while it was measured: disk: no block device is under the store (ext4) [b1]";
+    assert_eq!(steps(&record), [short, unseen]);
+    record.file.hosts.truncate(1);
+    record.file.target.brokers[0].host = None;
+    let found = steps(&record);
+    assert_eq!((found.len(), found[0].as_str()), (2, short));
+    assert!(found[1].starts_with("careful: CPU, memory, disk and network of the brokers"), "{found:?}");
 }
 
 #[test]
 fn a_search_is_planned_by_what_it_confirmed() {
     let cell = |threads, rate, purpose: &str, tps| {
-        let mut factors = crate::archive::Factors { rate, ..fixture::factors(threads) };
+        let mut factors = Factors { rate, ..fixture::factors(threads) };
         factors.more.insert("purpose".to_owned(), purpose.to_owned());
         (factors, tps)
     };

@@ -12,8 +12,11 @@ use crate::command::{BacklogFlags, Fill, Scene};
 use crate::generator::{Consume, Workload};
 use crate::session;
 
-/// Longest filling by size and shortest limit of draining, unless told otherwise.
+/// Shortest limits of filling by size and of draining, unless told otherwise.
 const PHASE_SECONDS: u32 = 600;
+
+/// Bytes that a second of filling brings at least, where nobody said how long it may take.
+const FILL_BYTES_MIN: u64 = 20 << 20;
 
 /// Runs the scenario.
 ///
@@ -51,7 +54,7 @@ pub(super) struct Backlog {
 impl Backlog {
     pub fn new(flags: &BacklogFlags) -> Self {
         let (fill, filling) = match flags.fill {
-            Fill::Bytes(bytes) => (Until::Sent(bytes), flags.fill_seconds.unwrap_or(PHASE_SECONDS)),
+            Fill::Bytes(bytes) => (Until::Sent(bytes), flags.fill_seconds.unwrap_or_else(|| filling(bytes))),
             Fill::Seconds(seconds) => (Until::Time, seconds),
         };
         let draining = flags.drain_seconds.unwrap_or(filling.max(PHASE_SECONDS));
@@ -78,6 +81,11 @@ impl Backlog {
         };
         flags.sizes.iter().map(cell).collect()
     }
+}
+
+/// Longest filling with so many bytes, seconds.
+fn filling(bytes: u64) -> u32 {
+    u32::try_from(bytes / FILL_BYTES_MIN).unwrap_or(u32::MAX).max(PHASE_SECONDS)
 }
 
 impl Plan for Backlog {
@@ -107,4 +115,14 @@ pub(super) fn stages(scene: &Scene, fill: Until, (filling, draining): (u32, u32)
         stage("drain", draining, Action::StartReaders, Until::Drained),
         Stage::new("after", scene.duration()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn much_may_take_long_to_pile_up() {
+        assert_eq!([filling(1 << 30), filling(200 << 30), filling(u64::MAX)], [600, 10_240, u32::MAX]);
+    }
 }

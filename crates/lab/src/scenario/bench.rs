@@ -9,8 +9,8 @@ use super::settings::{put_back, try_all};
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{
-    Archive, Cell, Factors, HostFile, LoadSecond, Phase, RecordedCell, Roofline, RunFile, Slo, TargetKind,
-    plain,
+    Archive, Cell, Factors, HostFile, LoadSecond, Phase, RecordedCell, Roofline, RunFile, Slo, Target,
+    TargetKind, plain,
 };
 use crate::command::{Scene, without_secrets};
 use crate::generator::Workload;
@@ -33,6 +33,8 @@ pub struct Bench {
     gc_log: Option<PathBuf>,
     watched: Vec<Watched>,
     load_agents: Vec<String>,
+    /// Whether a broker runs on this machine; agents tell of brokers elsewhere, too.
+    is_here: bool,
 }
 
 /// Another machine that an agent watches.
@@ -93,6 +95,7 @@ impl Bench {
         if !scene.no_selftest && !root.join("run.json").exists() {
             cluster.host.roofline = roofline(&cluster.store).await;
         }
+        let is_here = cluster.is_here();
         let (hosts, watched, clock_skew_us) = hosts(&mut cluster, scene).await?;
         let run = RunFile {
             scenario: scenario.to_owned(),
@@ -122,14 +125,6 @@ impl Bench {
             run.left_out.contains(number) || archive.cell(*number, cell).is_finished()
         });
         let progress = Progress::new(each.iter().sum(), done.map(|(_, seconds)| seconds).sum());
-        let (sender, interrupt) = watch::channel(false);
-        tokio::spawn(async move {
-            crate::session::signalled().await;
-            sender.send_replace(true);
-            // The second signal ends the process at once.
-            crate::session::signalled().await;
-            std::process::exit(130);
-        });
         progress.line(&format!(
             "{scenario} of {} ({} cells, {} repeats) into {}",
             run.target.name,
@@ -142,11 +137,12 @@ impl Bench {
             archive,
             run,
             progress,
-            interrupt,
+            interrupt: interrupt(),
             free_bytes_min: scene.free_min,
             gc_log: scene.gc_log.clone(),
             watched,
             load_agents: scene.load_agents.clone(),
+            is_here,
         })
     }
 
@@ -191,7 +187,7 @@ impl Bench {
     /// A probe of this machine.
     pub(super) fn host_probe(&self) -> HostProbe {
         let device = device_of(&self.cluster.store);
-        let probe = HostProbe::new(self.cluster.pid, &device, self.cluster.is_here());
+        let probe = HostProbe::new(self.cluster.pid, &device, self.is_here);
         let is_java = self.cluster.target.kind == TargetKind::Rocketmq;
         let log = is_java.then(|| Collector::of(self.cluster.pid, self.gc_log.as_deref())).flatten();
         probe.with_collector(log)
@@ -204,7 +200,7 @@ impl Bench {
         let mut spaces = places.filter_map(|place| Some((place, rustix::fs::statvfs(place).ok()?)));
         let Some((place, space)) = spaces.next() else { return Ok(()) };
         let free = space.f_bavail * space.f_frsize;
-        if !self.cluster.is_here() || free >= self.free_bytes_min {
+        if !self.is_here || free >= self.free_bytes_min {
             return Ok(());
         }
         let (free, place) = (free >> 30, place.display());
@@ -387,6 +383,18 @@ impl Bench {
     }
 }
 
+/// Becomes true with the first signal to end; the second one ends the process at once.
+fn interrupt() -> watch::Receiver<bool> {
+    let (sender, interrupt) = watch::channel(false);
+    tokio::spawn(async move {
+        crate::session::signalled().await;
+        sender.send_replace(true);
+        crate::session::signalled().await;
+        std::process::exit(130);
+    });
+    interrupt
+}
+
 /// This machine and those of the agents, those to be watched, and how far apart the clocks of those that send and consume
 /// may be, microseconds.
 pub(super) async fn hosts(
@@ -394,11 +402,13 @@ pub(super) async fn hosts(
     scene: &Scene,
 ) -> Result<(Vec<HostFile>, Vec<Watched>, u64), Error> {
     let (mut hosts, mut watched, mut skew_us) = (vec![cluster.host.clone()], Vec::new(), 0);
+    let mut strangers = Vec::new();
     for address in &scene.load_agents {
         skew_us = skew_us.max(Link::connect(address, &Asked::default()).await?.skew_us);
     }
     for address in &scene.agents {
         let (brokers, asked) = asked_of(&cluster.target, address).await;
+        let asked = if brokers.is_empty() { asked.without_disk() } else { asked };
         let link = Link::connect(address, &asked).await?;
         let found = plain(&link.hello.host.name);
         let is_watched_here = found == hosts[0].name && Machine::of(address).await.is_here();
@@ -411,12 +421,27 @@ pub(super) async fn hosts(
                 "the agent on {name} does not see the broker's process: start it as the broker's user, or with --pid"
             );
         }
+        if brokers.is_empty() && !is_watched_here {
+            strangers.push(name.clone());
+        }
         if !is_watched_here {
             hosts.push(HostFile { name: name.clone(), ..link.hello.host });
             watched.push(Watched { address: address.clone(), asked, name });
         }
     }
+    strangers.iter().for_each(|name| println!("{}", stranger(&cluster.target, name)));
     Ok((hosts, watched, skew_us))
+}
+
+/// What is said of a machine with an agent whose address is that of no broker, as behind another network's addresses.
+/// Where no broker's machine is known reports take it for one (`broker_host_names`).
+fn stranger(target: &Target, name: &str) -> String {
+    let shown = if target.brokers.iter().any(|broker| broker.host.is_some()) {
+        "its processors, memory and network are kept, and no guard looks at them; its disk is not looked at"
+    } else {
+        "its processors, memory and network are taken for a broker's, its disk is not judged"
+    };
+    format!("the agent on {name} matches no broker of the cluster: {shown}")
 }
 
 /// A name that no other machine of the run has: many are called `localhost`.
@@ -478,4 +503,40 @@ fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
         phases.push(counts.join(", "));
     }
     format!("{} {repeat}: {}", cell.name, phases.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::figures::broker_host_names;
+    use crate::judge::fixture;
+    use crate::measure::{self, store_of};
+
+    #[test]
+    fn an_agent_that_matches_no_broker_lends_no_disk() {
+        let asked = Asked { loopback: true, ..Asked::default() };
+        let own = store_of(asked.store.clone(), None);
+        assert!(own.is_absolute(), "the directory of the agent itself");
+        let asked = asked.without_disk();
+        let store = store_of(asked.store, None);
+        let host = measure::host("far", &store, None);
+        assert_eq!((host.disk.as_str(), host.filesystem.as_str(), device_of(&store).as_str()), ("", "", ""));
+        assert!(asked.loopback && host.cores > 0 && host.memory_bytes > 0, "the rest is looked at");
+    }
+
+    #[test]
+    fn what_is_said_of_an_agent_that_matches_no_broker_is_what_is_done_with_it() {
+        let mut file = fixture::file();
+        let far = HostFile { name: "far".to_owned(), ..HostFile::default() };
+        file.hosts.push(far);
+        assert_eq!(broker_host_names(&file), ["b1"]);
+        assert!(stranger(&file.target, "far").contains("no guard looks at them"));
+        // Behind other addresses nobody knows which machine the broker is on.
+        file.target.brokers[0].host = None;
+        file.hosts.remove(1);
+        assert_eq!(broker_host_names(&file), ["far"]);
+        let said = stranger(&file.target, "far");
+        assert!(said.starts_with("the agent on far matches no broker of the cluster"), "{said}");
+        assert!(said.contains("taken for a broker's, its disk is not judged"), "{said}");
+    }
 }

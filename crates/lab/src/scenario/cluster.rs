@@ -68,7 +68,7 @@ impl Cluster {
         Ok(Self { client, target, host, pid, store })
     }
 
-    /// True when a broker runs on this machine.
+    /// True when a broker runs on this machine, as long as no agent was asked where others run.
     #[must_use]
     pub fn is_here(&self) -> bool {
         self.target.brokers.iter().any(|broker| broker.host.is_some())
@@ -92,7 +92,8 @@ async fn registered(client: &Client, cluster: Option<&str>) -> Result<Vec<Broker
 /// The settings of a broker as runs keep them: with dots for what is secret. Java tells the password of its first user
 /// and its own secret key to whoever asks.
 pub(super) fn without_secrets(mut settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let secret = settings.iter_mut().filter(|(key, value)| is_secret(key) && !value.is_empty());
+    let secret =
+        settings.iter_mut().filter(|(key, value)| is_secret(key) && !matches!(value.as_str(), "" | "{}"));
     secret.for_each(|(_, value)| "...".clone_into(value));
     settings
 }
@@ -198,10 +199,15 @@ mod tests {
             ("socksProxyConfig", r#"{"*":{"addr":"10.0.0.9:1080","username":"me","password":"hush"}}"#),
             ("metricsGrpcExporterHeader", "Authorization:Bearer hush"),
             ("flushDiskType", "ASYNC_FLUSH"),
+            ("anotherSecret", "{}"),
         ];
         let kept = without_secrets(given.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
         assert!(kept.values().all(|value| !value.contains("hush")), "{kept:?}");
-        assert_eq!((kept.len(), kept["flushDiskType"].as_str()), (7, "ASYNC_FLUSH"));
-        assert_eq!((kept["initAuthenticationUser"].as_str(), kept["aSecretSetting"].as_str()), ("...", ""));
+        assert_eq!((kept.len(), kept["flushDiskType"].as_str()), (8, "ASYNC_FLUSH"));
+        let of = |key: &str| kept[key].as_str();
+        assert_eq!(
+            [of("initAuthenticationUser"), of("aSecretSetting"), of("anotherSecret")],
+            ["...", "", "{}"]
+        );
     }
 }

@@ -5,7 +5,8 @@
 //! were started in that; or each mode is a run, and the runs are compared afterwards.
 //!
 //! How brokers replicate is a matter of how each of them is started and of which there are, and another cluster is another
-//! run: `--repl` takes one mode per run, the next run has the same `--rate`, and `vostok lab compare` tells the difference.
+//! run: of the modes in `--repl` that of the cluster is run, the next run has the same `--rate`, and `vostok lab compare`
+//! tells the difference.
 
 use super::bench::{Bench, Plan};
 use super::cluster::Cluster;
@@ -40,11 +41,34 @@ pub fn run(flags: &ModesFlags) -> Result<(), Error> {
         return Err(Error::Flag { flag: "--repl", why });
     }
     session::block_on(async {
+        let cluster = Cluster::look(&flags.scene).await?;
+        let repl = possible(&flags.repl, replication(&cluster))?;
+        cluster.client.shutdown();
+        let flags = &ModesFlags { repl: vec![repl], ..flags.clone() };
         let plan = Modes { scene: flags.scene.clone() };
         let mut bench = Bench::open(&flags.scene, "modes", cells(flags), &plan).await?;
         let ran = measure(&mut bench, &plan, flags).await;
         bench.close(ran).await
     })
+}
+
+/// The mode that can be run of those asked for: the cluster's. Says which others are left.
+fn possible(asked: &[String], found: &str) -> Result<String, Error> {
+    let Some(one) = asked.iter().find(|word| word.is_empty() || *word == found) else {
+        return Err(Error::Broken(format!(
+            "replication {} was asked for, the cluster has {found}; start its brokers that way",
+            asked.join(", ")
+        )));
+    };
+    let others: Vec<&str> = asked.iter().filter(|word| *word != one).map(String::as_str).collect();
+    if !others.is_empty() {
+        println!(
+            "replication {} is left out: the cluster has {found}; start its brokers that way for a run of its own, then \
+             vostok lab compare",
+            others.join(", ")
+        );
+    }
+    Ok(one.clone())
 }
 
 /// Modes outermost: Java has to be started again for every other one.
@@ -128,15 +152,7 @@ impl Plan for Modes {
     }
 
     async fn prepare(&self, cluster: &Cluster, cell: &Factors) -> Result<(), Error> {
-        set_flush(cluster, &cell.flush).await?;
-        let found = replication(cluster);
-        if cell.replication.is_empty() || cell.replication == found {
-            return Ok(());
-        }
-        let wanted = &cell.replication;
-        Err(Error::Broken(format!(
-            "replication {wanted} was asked for, the cluster has {found}; start its brokers that way for a run of its own"
-        )))
+        set_flush(cluster, &cell.flush).await
     }
 }
 
@@ -188,6 +204,18 @@ mod tests {
 
     fn flags(line: &str) -> ModesFlags {
         Line::parse_from(std::iter::once("x").chain(line.split(' '))).flags
+    }
+
+    #[test]
+    fn of_several_replications_that_of_the_cluster_is_run() {
+        let asked = ["async", "sync", "quorum"].map(str::to_owned);
+        assert_eq!(possible(&asked, "sync").unwrap(), "sync");
+        assert_eq!(possible(&[String::new()], "none").unwrap(), "");
+        let said = possible(&asked, "none").unwrap_err().to_string();
+        assert!(
+            said.starts_with("replication async, sync, quorum was asked for, the cluster has none"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -14,12 +14,12 @@
 use super::bench::{Bench, Plan};
 use super::record::Stage;
 use crate::Error;
-use crate::archive::{Archive, Factors, Record, RecordedCell, Slo};
+use crate::archive::{Archive, Factors, Record, RecordedCell, RunFile, Slo};
 use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::{Send, Workload};
 use crate::judge::ceiling::flat_part;
 use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
-use crate::judge::figures::series;
+use crate::judge::figures::{broker_host_names, series};
 use crate::judge::guards::{Guard, Limits, Watch, next_to_break};
 use crate::judge::stats::mean;
 use crate::judge::validity::REPEATS_MIN;
@@ -135,6 +135,7 @@ async fn search(
         bench.line(&format!("confirming {rate:.0}/s: {}", told(&reasons)));
         if case.is_safe() {
             bench.line(&format!("highest safe rate: {rate:.0} messages/s; {}", next(&case.guards)));
+            unobserved(&record.file).into_iter().for_each(|line| bench.line(line));
             let unseen: Vec<String> = case.not_measured().map(reading).collect();
             if !unseen.is_empty() {
                 bench.line(&format!("not looked at: {}", unseen.join("; ")));
@@ -253,6 +254,14 @@ fn told(broken: &[String]) -> String {
     if broken.is_empty() { "safe".to_owned() } else { format!("not safe: {}", broken.join("; ")) }
 }
 
+/// What is said of a safe rate where no machine of a broker was observed: no guard of theirs could break.
+fn unobserved(file: &RunFile) -> Option<&'static str> {
+    broker_host_names(file).is_empty().then_some(
+        "careful: CPU, memory, disk and network of the brokers were not looked at; run vostok lab agent on their \
+         machines and name it with --agents",
+    )
+}
+
 fn next(guards: &[Guard]) -> String {
     let next = next_to_break(guards).and_then(|guard| Some((guard, guard.headroom()?)));
     match next {
@@ -307,5 +316,21 @@ impl Plan for Search {
         }
         // With fewer no rate could be confirmed.
         Self::is_for(cell, CONFIRM).then(|| self.scene.repeats().max(REPEATS_MIN as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::fixture;
+
+    #[test]
+    fn a_safe_rate_of_machines_that_nobody_saw_is_commented_on() {
+        let mut file = fixture::file();
+        assert_eq!(unobserved(&file), None);
+        file.hosts.truncate(1);
+        file.target.brokers[0].host = None;
+        let said = unobserved(&file).expect("the lab's machine is no broker's");
+        assert!(said.contains("CPU, memory, disk and network") && said.contains("--agents"), "{said}");
     }
 }

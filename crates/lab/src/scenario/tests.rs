@@ -5,7 +5,7 @@ use super::seed::Seed;
 use super::seen::watch;
 use super::*;
 use crate::agent::{self, Asked};
-use crate::archive::{BrokerFile, HostFile, Target};
+use crate::archive::{BrokerFile, Factors, HostFile, Target};
 use crate::command::{AgentFlags, MatrixFlags, Scene, SeedFlags};
 use crate::generator::{Consume, Send, Sizes, Taken};
 use crate::judge::ceiling::flat_part;
@@ -154,6 +154,24 @@ fn whole_reports_hold_their_cells() {
     let names: std::collections::BTreeSet<_> =
         seed("003 --scale full").cells.iter().map(|cell| format!("{cell:?}")).collect();
     assert_eq!(names.len(), queues.len(), "no cell twice");
+    let rows = seed("003 --scale full").cells;
+    let count = |flush: &str, is_backlog: bool, compression: &str| {
+        let is = |cell: &&Factors| {
+            cell.flush == flush
+                && cell.more.contains_key("fill") == is_backlog
+                && cell.compression == compression
+        };
+        rows.iter().filter(is).count()
+    };
+    let found = ["async", "sync"].map(|flush| {
+        [
+            count(flush, false, "zlib"),
+            count(flush, false, "none"),
+            count(flush, true, "zlib"),
+            count(flush, true, "none"),
+        ]
+    });
+    assert_eq!(found, [[14, 6, 3, 1], [11, 5, 3, 1]]);
     assert!(Seed::new(&SeedLine::parse_from(["x", "005"]).flags).is_err());
 }
 
@@ -176,7 +194,7 @@ fn reports_have_the_consumers_they_say() {
     // The last one is the soak: content is checked where it is pulled.
     assert_eq!(of("001"), [(1, 1, push, Some(1)), (1, 2, push, Some(1)), (1, 2, pull, None)]);
     assert_eq!(of("002"), [(1, 2, pull, None)]);
-    assert_eq!(of("003 --scale full"), [(1, 10, pull, None)]);
+    assert_eq!(of("003 --scale full"), [(1, 10, pull, None), (1, 4, pull, None), (1, 2, pull, None)]);
     assert_eq!(of("004"), [(1, 2, pull, None)]);
 }
 

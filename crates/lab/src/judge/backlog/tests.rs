@@ -57,6 +57,97 @@ fn a_backlog_that_is_drained_alone_is_one_in_a_closed_loop_too() {
     assert!(found.says.en.starts_with("nothing was produced meanwhile"), "{}", found.says.en);
 }
 
+/// 262,144 messages that are read at 150,000 a second while nothing is produced, and the seconds until it is seen that
+/// none is left.
+fn drained_alone(met: Option<bool>, idle: u64) -> Record {
+    let mut record = record_of(None, 1.0);
+    let phases = &mut record.cells[0].cell.phases;
+    for phase in phases.iter_mut().filter(|phase| phase.name == "drain") {
+        (phase.to_ms, phase.met) = (phase.from_ms + (2 + idle) * 1_000, met);
+    }
+    let consumed = |index| match index {
+        40 => 150_000,
+        41 => 112_144,
+        _ => 0,
+    };
+    fixture::each_second(&mut record, |index, second| {
+        if index >= 40 {
+            (second.sent, second.in_flight) = (if index == 40 { 60 } else { 0 }, 0);
+            (second.consumed, second.consumed_bytes) = (consumed(index), consumed(index) * 4_096);
+        }
+    });
+    fixture::each_host_second(&mut record, "b1", |index, second| {
+        second.disk_read = if index >= 40 { consumed(index) * 4_096 } else { 0 };
+        second.load1 = if index >= 42 { 0.0 } else { 2.0 };
+    });
+    record
+}
+
+#[test]
+fn the_second_that_shows_that_nothing_is_left_is_no_part_of_the_drain() {
+    for idle in [1, 3] {
+        for met in [Some(true), None] {
+            let record = drained_alone(met, idle);
+            let found = backlog(&record, &record.cells[0]).expect("it has the phases");
+            let seconds = 1.0 + 112_144.0 / 150_000.0;
+            assert!((found.drain_seconds - seconds).abs() < 1e-6, "{found:?}");
+            assert!((found.drain_tps - 150_000.0).abs() < 1e-6, "{found:?}");
+            assert!(found.says.en.contains("drained at 150,000 msg/s in 1.75 s"), "{}", found.says.en);
+            assert!(found.cold_ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9), "{found:?}");
+            assert!(found.cold_bytes.is_some_and(|bytes| (bytes - 614_400_000.0).abs() < 1.0), "{found:?}");
+            let drain = &found.stages[2];
+            assert_eq!((drain.producers, &drain.stability), (None, &None), "nothing was produced");
+            assert_eq!(drain.host.as_ref().map(|host| host.load1), Some(2.0), "while it drained");
+        }
+    }
+}
+
+#[test]
+fn seconds_without_a_message_count_where_it_was_not_drained() {
+    let check = |record: Record| {
+        let found = backlog(&record, &record.cells[0]).expect("it has the phases");
+        assert_eq!(found.drain_seconds, 3.0, "{found:?}");
+        assert!((found.drain_tps - 262_144.0 / 3.0).abs() < 1e-6, "{found:?}");
+    };
+    check(drained_alone(Some(false), 1));
+    let mut ended_early = drained_alone(None, 1);
+    ended_early.cells[0].cell.interrupted = true;
+    check(ended_early);
+}
+
+#[test]
+fn seconds_count_whole_while_producers_go_on() {
+    let mut record = record(1.0);
+    fixture::each_second(&mut record, |index, second| {
+        second.consumed = match index {
+            58 => 20_000,
+            59 => 0,
+            _ => second.consumed,
+        }
+    });
+    let found = backlog(&record, &record.cells[0]).expect("it has the phases");
+    assert_eq!((found.drain_seconds, found.drain_tps), (20.0, (18.0 * 68_000.0 + 20_000.0) / 20.0));
+}
+
+#[test]
+fn the_time_to_drain_is_right_at_its_bounds() {
+    let check = |consumed: &[u64], expected: f64| {
+        let second = |consumed: &u64| LoadSecond { consumed: *consumed, ..LoadSecond::default() };
+        let load: Vec<_> = consumed.iter().map(second).collect();
+        let window = Window { load: &load, ..Window::default() };
+        let found = seconds_to_empty(until_empty(&window).load, load.len());
+        assert!((found - expected).abs() < 1e-9, "{consumed:?}: {found}");
+    };
+    check(&[], 0.0);
+    check(&[0, 0], 2.0);
+    check(&[9, 0], 1.0);
+    check(&[9, 9], 2.0);
+    check(&[8, 2], 2.0);
+    check(&[8, 2, 0], 1.25);
+    check(&[8, 16, 0, 0], 2.0);
+    check(&[8, 0, 4, 0], 3.0);
+}
+
 #[test]
 fn a_backlog_that_costs_nothing() {
     // Seed 003 #34: produced at 39,000 whether it drains or not.

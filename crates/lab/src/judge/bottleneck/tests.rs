@@ -31,6 +31,15 @@ fn a_busy_disk_and_a_throttled_one() {
 }
 
 #[test]
+fn a_disk_that_nobody_knows_is_not_called_idle() {
+    let told = |disk: &str| {
+        let found = judge(true, |record| disk.clone_into(&mut record.file.hosts[1].disk));
+        found.ranked.iter().any(|used| used.reading.en.starts_with("disk: busy"))
+    };
+    assert!(told("vda") && !told(""));
+}
+
+#[test]
 fn brokers_that_flush_before_they_answer_are_limited_by_flushes() {
     let writing = |flush: &str, setting: &str| {
         judge(true, |record| {

@@ -167,7 +167,9 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
     let util = machine.mean(|second| second.disk_util);
     let value = numbers::percent(util);
     let text = both!("disk: busy {value} of the time", "磁盘：util {value}");
-    let mut all = vec![machine.uses(Resource::Disk, util, text)];
+    // Where nobody knows which one it is, none was looked at.
+    let is_known = !machine.host.disk.is_empty();
+    let mut all: Vec<Use> = is_known.then(|| machine.uses(Resource::Disk, util, text)).into_iter().collect();
     let pressure = machine.mean(|second| second.io_pressure);
     if pressure > 0.0 {
         let wait = machine.mean(|second| second.cpu_iowait);

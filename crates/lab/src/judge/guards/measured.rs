@@ -10,7 +10,14 @@ pub(super) fn device(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -
     if host.disk.is_empty() {
         let (kind, name) = (&host.filesystem, &host.name);
         let text = || {
-            both!("disk: no block device is under the store ({kind})", "磁盘：存储目录下没有块设备（{kind}）")
+            if kind.is_empty() {
+                both!("disk: which one the store is on is not known", "磁盘：不知道存储目录在哪块磁盘上")
+            } else {
+                both!(
+                    "disk: no block device is under the store ({kind})",
+                    "磁盘：存储目录下没有块设备（{kind}）"
+                )
+            }
         };
         return [Watch::DiskUtil, Watch::DiskWait]
             .map(|watch| Guard::not_measured(watch, name, text()))
@@ -131,11 +138,14 @@ pub(super) fn collector(
     let longest = |second: &HostSecond| {
         if second.gc_pause_max_ms > 0.0 { second.gc_pause_max_ms } else { second.gc_pause_ms }
     };
-    let pause = quantile(&column(seconds, longest), 0.99);
+    // Seconds without a pause would hide one that comes every two minutes.
+    let mut pauses = column(seconds, longest);
+    pauses.retain(|longest| *longest > 0.0);
+    let pause = quantile(&pauses, 0.99);
     let (value, limit) = (numbers::short(pause), numbers::short(limits.gc_pause_ms));
     let paused = both!(
-        "longest collector pause {value} ms in 99 of 100 seconds, limit {limit} ms",
-        "99 % 的秒内最长 GC 停顿 {value} ms，上限 {limit} ms"
+        "longest collector pause {value} ms in 99 of 100 seconds that had one, limit {limit} ms",
+        "有停顿的秒中，99 % 的最长 GC 停顿不超过 {value} ms，上限 {limit} ms"
     );
     vec![
         Guard::new(Watch::FullCollections, &host.name, (full as f64, 0.0), text),

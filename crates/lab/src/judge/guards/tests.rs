@@ -178,6 +178,30 @@ fn many_short_pauses_are_no_long_one() {
 }
 
 #[test]
+fn a_long_pause_every_two_minutes_is_not_hidden_by_the_quiet_seconds() {
+    let found = |pause: f64| {
+        let quiet = HostSecond { gc_young: 0, gc_pause_ms: 0.0, ..calm() };
+        let mut seconds = vec![quiet; 300];
+        for second in [100, 220] {
+            (seconds[second].gc_young, seconds[second].gc_pause_max_ms) = (1, pause);
+        }
+        measured::collector(&host(), &seconds, (&Limits::default(), true))
+    };
+    assert_eq!(watches(&found(400.0), Guard::is_broken), [Watch::CollectorPause]);
+    assert_eq!(watches(&found(40.0), Guard::is_broken), []);
+}
+
+#[test]
+fn a_store_whose_disk_is_not_known_is_called_so() {
+    let said = |filesystem: &str| {
+        let host = HostFile { disk: String::new(), filesystem: filesystem.to_owned(), ..host() };
+        measured::device(&host, &[calm()], &Limits::default())[0].reading.en.clone()
+    };
+    assert_eq!(said(""), "disk: which one the store is on is not known");
+    assert_eq!(said("tmpfs"), "disk: no block device is under the store (tmpfs)");
+}
+
+#[test]
 fn both_directions_have_the_whole_speed() {
     // Seed 004 added in and out and compared the sum with one direction.
     let both = |_: &mut HostFile, second: &mut HostSecond, _: &mut LoadSecond| {

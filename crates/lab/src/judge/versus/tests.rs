@@ -54,6 +54,65 @@ fn latency_is_compared_at_equal_rate_only() {
     assert!(found.latency.is_some_and(|ratio| (ratio.mean - 2.0).abs() < 0.05));
 }
 
+/// A ladder of threads on a server that answers after 2 ms and carries so many messages per second.
+fn ladder(threads: &[u32], most: f64) -> Record {
+    let cell = |threads: &u32| (fixture::factors(*threads), (f64::from(*threads) / 0.002).min(most));
+    fixture::record(&threads.iter().map(cell).collect::<Vec<_>>())
+}
+
+const THREADS: [u32; 6] = [1, 10, 30, 60, 120, 200];
+
+#[test]
+fn the_top_step_of_a_ladder_is_its_capacity() {
+    let found = compare(&ladder(&THREADS, 10_000.0), &ladder(&THREADS, 20_000.0));
+    let aspects: Vec<_> = found.pairings.iter().map(|pairing| pairing.aspect).collect();
+    let step = Aspect::RateAtLoad;
+    assert_eq!(aspects, [Aspect::RoundTrip, step, step, step, step, Aspect::Capacity]);
+    assert_eq!(found.pairings[1].verdict, Verdict::Equal, "10 in flight wait for their answers on both");
+    assert!(found.capacity.is_some_and(|ratio| (ratio.mean - 2.0).abs() < 0.05), "{:?}", found.capacity);
+    assert_eq!(found.ladders, Ladders { compared: 1, unsaturated: (0, 0) });
+    assert_eq!(found.ladders.says(), None);
+}
+
+#[test]
+fn a_ladder_that_climbs_tells_no_capacity() {
+    let said = |one: f64, other: f64| {
+        let found = compare(&ladder(&THREADS, one), &ladder(&THREADS, other));
+        assert_eq!(found.pairings[5].aspect, Aspect::Capacity);
+        (found.ladders.unsaturated, found.ladders.says().map(|says| says.en).unwrap_or_default())
+    };
+    let (unsaturated, says) = said(1e9, 1e9);
+    assert_eq!(unsaturated, (1, 1));
+    assert!(says.starts_with("the ladders were not saturated in either run"), "{says}");
+    let (unsaturated, says) = said(10_000.0, 1e9);
+    assert_eq!(unsaturated, (0, 1));
+    assert!(says.starts_with("of 1 ladders 0 were not saturated in A and 1 in B"), "{says}");
+}
+
+#[test]
+fn the_top_of_a_ladder_is_what_both_runs_have() {
+    let found = compare(&ladder(&[10, 30, 60, 120, 200], 10_000.0), &ladder(&[10, 30, 60], 20_000.0));
+    assert_eq!(
+        found.pairings.last().map(|top| (top.factors.threads, top.aspect)),
+        Some((60, Aspect::Capacity))
+    );
+    assert_eq!(found.unmatched, 2);
+    // Of one step in both nobody knows better.
+    let found = compare(&ladder(&[60, 120], 10_000.0), &ladder(&[60], 10_000.0));
+    assert_eq!((found.pairings[0].aspect, found.ladders), (Aspect::Capacity, Ladders::default()));
+}
+
+#[test]
+fn each_size_has_a_ladder_of_its_own() {
+    let cell = |threads, size, tps| (Factors { size, ..fixture::factors(threads) }, tps);
+    let cells = [(10, 1_024), (60, 1_024), (10, 10_240), (60, 10_240)];
+    let record = fixture::record(&cells.map(|(threads, size)| cell(threads, size, 5_000.0)));
+    let found = compare(&record, &record);
+    let capacity: Vec<_> = found.pairings.iter().map(|pairing| pairing.aspect == Aspect::Capacity).collect();
+    assert_eq!(capacity, [false, true, false, true]);
+    assert_eq!(found.ladders, Ladders { compared: 2, unsaturated: (2, 2) });
+}
+
 #[test]
 fn modes_of_which_each_run_has_one_are_what_is_compared() {
     // As against Java, which runs in one mode from its start to its end.

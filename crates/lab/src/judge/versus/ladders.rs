@@ -1,0 +1,106 @@
+//! Which cells of two runs tell a capacity: of a ladder its top step alone.
+//!
+//! Below the top a closed loop waits for its answers: its rate is the requests in flight over the round trip, the same
+//! for one server and for a hundred. The top is the highest load that both runs have, and a capacity only where the
+//! ladder shows its ceiling up to there (R1).
+
+use super::{Aspect, Pairing};
+use crate::archive::Factors;
+use crate::judge::ceiling::{Ceiling, Step, ceiling};
+use crate::judge::factor::{Factor, ladders};
+use crate::judge::{Judged, Text, both};
+use serde::{Deserialize, Serialize};
+
+/// The ladders that both runs have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ladders {
+    /// Those with more than one step in both runs, whose top steps tell the capacity.
+    pub compared: usize,
+    /// Those that show no ceiling in the first run, and in the second: what they tell is a lower bound.
+    pub unsaturated: (usize, usize),
+}
+
+/// The highest load of a ladder that both runs have.
+pub(super) struct Top {
+    /// Threads, or rate.
+    factor: Factor,
+    /// What the cell is in both runs.
+    cell: Factors,
+}
+
+impl Ladders {
+    /// What is said beside the capacity; nothing where every ladder shows its ceiling in both runs.
+    #[must_use]
+    pub fn says(&self) -> Option<Text> {
+        let (all, (first, second)) = (self.compared, self.unsaturated);
+        if first + second == 0 {
+            return None;
+        }
+        if first.min(second) == all {
+            return Some(both!(
+                "the ladders were not saturated in either run: their rates are lower bounds of both capacities, and \
+                 the ratio may be that of round trips; extend the ladders",
+                "双方的负载阶梯均未饱和：所得 TPS 只是双方容量的下界，比值可能只反映往返时延；请继续加压"
+            ));
+        }
+        Some(both!(
+            "of {all} ladders {first} were not saturated in A and {second} in B: what those tell is a lower bound; \
+             extend the ladders",
+            "{all} 个负载阶梯中，A 有 {first} 个、B 有 {second} 个未饱和：其结果只是容量下界；请继续加压"
+        ))
+    }
+
+    /// Looks for the ceiling of each ladder in both runs; `load` takes out of a cell's factors what is not load.
+    pub(super) fn of(
+        tops: &[Top],
+        (first, second): (&[Judged<'_>], &[Judged<'_>]),
+        load: &impl Fn(&Judged<'_>) -> Factors,
+        seed: u64,
+    ) -> Self {
+        let unsaturated = |run| tops.iter().filter(|top| !top.is_ceiling(run, load, seed)).count();
+        Self { compared: tops.len(), unsaturated: (unsaturated(first), unsaturated(second)) }
+    }
+}
+
+impl Top {
+    /// Whether the ladder of a run shows its ceiling no higher than here.
+    fn is_ceiling(&self, run: &[Judged<'_>], load: &impl Fn(&Judged<'_>) -> Factors, seed: u64) -> bool {
+        let (factor, most) = (&self.factor, self.factor.number(&self.cell).unwrap_or(0.0));
+        let ladder = factor.without(&self.cell);
+        let step = |cell: &Judged<'_>| factor.number(cell.factors()).filter(|load| *load <= most);
+        let mut steps: Vec<Step<'_>> = run
+            .iter()
+            .filter(|cell| factor.without(&load(cell)) == ladder)
+            .filter_map(|cell| Some(Step { load: step(cell)?, figures: cell.figures()? }))
+            .collect();
+        steps.sort_by(|one, other| one.load.total_cmp(&other.load));
+        matches!(ceiling(&steps, seed), Ceiling::Found { .. })
+    }
+}
+
+/// Calls the steps below the top of each ladder what they are, and returns the tops.
+pub(super) fn tops(pairings: &mut [Pairing]) -> Vec<Top> {
+    let cells: Vec<&Factors> = pairings.iter().map(|pairing| &pairing.factors).collect();
+    let by = |factor: Factor| {
+        let found = ladders(&cells, &factor).into_iter().map(|ladder| (factor.clone(), ladder));
+        found.collect::<Vec<_>>()
+    };
+    let mut found = by(Factor::Threads);
+    // At a given rate threads are no load.
+    found.retain(|(_, ladder)| cells[ladder[0]].rate.is_none());
+    found.extend(by(Factor::Rate));
+    let mut tops = Vec::new();
+    for (factor, ladder) in found {
+        let Some((top, below)) = ladder.split_last() else { continue };
+        if pairings[*top].aspect != Aspect::Capacity {
+            continue;
+        }
+        tops.push(Top { factor, cell: pairings[*top].factors.clone() });
+        for step in below {
+            if pairings[*step].aspect == Aspect::Capacity {
+                pairings[*step].aspect = Aspect::RateAtLoad;
+            }
+        }
+    }
+    tops
+}
