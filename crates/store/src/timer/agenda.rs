@@ -179,25 +179,26 @@ impl Agenda {
     /// The chains to walk now. `last` gives the newest unit of a slot.
     ///
     /// # Errors
-    /// Those of `last`.
+    /// Those of `last`; then no chain was begun by this call.
     pub fn wanted<E>(
         &mut self,
         now_ms: i64,
         mut last: impl FnMut(i64) -> Result<Option<u64>, E>,
     ) -> Result<Vec<Load>, E> {
-        let mut loads = Vec::new();
         let room = |agenda: &Self| agenda.len() < agenda.limit / 2;
         if let Some(from) = self.frontier.filter(|_| room(self) && self.loading == 0) {
-            let again: Vec<i64> =
-                self.slots.range(self.slot_of(from.0 - 1)..).map(|(slot, _)| *slot).collect();
-            for slot_ms in again {
-                if let Some(last) = last(slot_ms)? {
-                    loads.push(self.load(slot_ms, last, Some(from)));
-                }
+            // All are looked up before the first one begins: an error leaves everything as it was.
+            let mut again = Vec::new();
+            for slot_ms in self.slots.range(self.slot_of(from.0 - 1)..).map(|(slot, _)| *slot) {
+                again.extend(last(slot_ms)?.map(|last| (slot_ms, last)));
             }
             self.frontier = None;
-            return Ok(loads);
+            return Ok(again
+                .into_iter()
+                .map(|(slot_ms, last)| self.load(slot_ms, last, Some(from)))
+                .collect());
         }
+        let mut loads = Vec::new();
         let mut looked_up = 0;
         while self.next_ms <= now_ms + self.lead_ms
             && self.frontier.is_none()
@@ -206,9 +207,15 @@ impl Agenda {
             && looked_up < LOOKED_UP_MAX
         {
             looked_up += 1;
-            if let Some(last) = last(self.next_ms)? {
-                let load = self.load(self.next_ms, last, None);
-                loads.push(load);
+            match last(self.next_ms) {
+                Ok(Some(last)) => {
+                    let load = self.load(self.next_ms, last, None);
+                    loads.push(load);
+                }
+                Ok(None) => {}
+                Err(error) if loads.is_empty() => return Err(error),
+                // Those before it have begun and must be walked; a later call begins with this slot.
+                Err(_) => break,
             }
             self.next_ms += self.precision_ms;
         }

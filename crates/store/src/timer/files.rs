@@ -84,6 +84,14 @@ pub enum SaveError {
     Failed(io::Error),
 }
 
+impl From<SaveError> for io::Error {
+    fn from(error: SaveError) -> Self {
+        match error {
+            SaveError::Lack(error) | SaveError::Failed(error) => error,
+        }
+    }
+}
+
 impl SaveError {
     /// Of anything but a sync, after which nothing can be tried again.
     pub(super) fn of(error: io::Error) -> Self {
@@ -110,6 +118,8 @@ pub struct TimerFiles {
     pub(super) log: Arc<TimerLog>,
     /// As last read or handed out for saving.
     pub(super) check: TimerCheck,
+    /// The check on the disk names no earlier read time, whether the last save is done or not.
+    saved_read_ms: i64,
     /// The file of the check, from the first save on.
     check_file: Arc<OnceLock<Arc<dyn DiskFile>>>,
     /// There was one when the files were opened, of this store's or of Java's.
@@ -154,6 +164,7 @@ impl TimerFiles {
             wheel,
             log,
             check,
+            saved_read_ms: check.read_ms,
             check_file: Arc::default(),
             found,
             end: 0,
@@ -282,6 +293,7 @@ impl TimerFiles {
         let from = self.check.log_position.cast_unsigned().min(self.end);
         let dirty = self.wheel.take_dirty();
         let before = std::mem::replace(&mut self.check, check);
+        self.saved_read_ms = before.read_ms.min(check.read_ms);
         Ok(TimerSave {
             disk: self.disk.clone(),
             log: self.log.clone(),
@@ -302,8 +314,9 @@ impl TimerFiles {
     }
 
     /// Looks through a part of the oldest file of the log, and removes it when all its units lie in slots before
-    /// `read_ms`. `saved` is the position of a save that is done; recovery reads the file before it. Answers whether
-    /// there may be more to do.
+    /// `read_ms` and before the read time that is saved: recovery finds the whole chain of every slot that is not over.
+    /// `saved` is the position of a save that is done; recovery reads the file before it. Answers whether there may be
+    /// more to do.
     ///
     /// # Errors
     /// The disk's.
@@ -326,7 +339,7 @@ impl TimerFiles {
             self.looked = (at + filled as u64, latest_ms);
             return Ok(true);
         }
-        let over = latest_ms < read_ms && self.log.remove_first(limit)?;
+        let over = latest_ms < read_ms.min(self.saved_read_ms) && self.log.remove_first(limit)?;
         if over {
             self.looked = (0, i64::MIN);
         }

@@ -25,6 +25,8 @@ pub struct TimerLog {
     file_bytes: u64,
     disk: Arc<dyn Disk>,
     files: RwLock<VecDeque<LogFile>>,
+    /// A file was missing between others when they were opened; those before it are not in `files`.
+    has_gap: bool,
 }
 
 impl TimerLog {
@@ -34,6 +36,7 @@ impl TimerLog {
         let mut entries = disk.list(&directory).map_err(OpenError::io(&directory))?;
         entries.retain(|entry| !entry.is_dir);
         let mut files = VecDeque::<LogFile>::new();
+        let mut has_gap = false;
         let count = entries.len();
         for (index, entry) in entries.into_iter().enumerate() {
             let path = directory.join(&entry.name);
@@ -46,16 +49,16 @@ impl TimerLog {
             if entry.length != file_bytes {
                 return Err(OpenError::FileSize { path, expected: file_bytes, found: entry.length });
             }
-            let gap = files.back().is_some_and(|last| last.base + file_bytes != base);
-            if gap {
-                // What lies before a gap cannot be part of a chain that is still needed.
-                tracing::warn!(path = %path.display(), "the timer log misses a file; it begins behind the gap");
+            if files.back().is_some_and(|last| last.base + file_bytes != base) {
+                // Retention leaves no gap: recovery lets the log go.
+                tracing::warn!(path = %path.display(), "the timer log misses the file before this one");
                 files.clear();
+                has_gap = true;
             }
             let file = disk.open(&path).map_err(OpenError::io(&path))?;
             files.push_back(LogFile { base, path, file });
         }
-        Ok(Self { directory, file_bytes, disk, files: RwLock::new(files) })
+        Ok(Self { directory, file_bytes, disk, files: RwLock::new(files), has_gap })
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, VecDeque<LogFile>> {
@@ -70,6 +73,11 @@ impl TimerLog {
     #[must_use]
     pub fn min(&self) -> u64 {
         self.read().front().map_or(0, |file| file.base)
+    }
+
+    /// Whether a file was missing between others when they were opened.
+    pub(super) fn has_gap(&self) -> bool {
+        self.has_gap
     }
 
     /// End of the last file, used or not.
@@ -215,12 +223,27 @@ impl TimerLog {
         Ok(())
     }
 
+    /// Removes all files, those before a gap as well. The newest go first: what a crash leaves of them is a log that
+    /// lost its end, or still shows that its beginning is missing.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        let mut files = self.write();
+        files.clear();
+        let entries = self.disk.list(&self.directory)?;
+        for entry in entries.iter().rev().filter(|entry| !entry.is_dir) {
+            self.disk.remove(&self.directory.join(&entry.name))?;
+        }
+        self.disk.sync_dir(&self.directory)
+    }
+
     /// Removes the first file if it ends before `limit`; answers whether it did. The last file stays.
     pub(super) fn remove_first(&self, limit: u64) -> io::Result<bool> {
         let mut files = self.write();
         let old = files.len() > 1 && files.front().is_some_and(|file| file.base + self.file_bytes <= limit);
         if old && let Some(file) = files.pop_front() {
             self.disk.remove(&file.path)?;
+            drop(files);
+            // Before the next one goes: a gap means that units are lost.
+            self.disk.sync_dir(&self.directory)?;
         }
         Ok(old)
     }

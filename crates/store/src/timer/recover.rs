@@ -2,9 +2,10 @@
 
 use super::files::{Found, TimerFiles};
 use super::slot::Slot;
-use super::unit::{TimerUnit, magic};
+use super::unit::{TimerUnit, UNIT_BYTES, magic};
 use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 use wire::units::LogOffset;
 
 /// Slots of the past that are read when nothing tells where reading stopped, less than a turn of the wheel.
@@ -28,8 +29,19 @@ pub struct TimerRecovered {
 enum Next {
     /// The message with this number.
     Number(i64),
-    /// The one behind the newest that has a unit, not before this one.
-    Behind(i64),
+    /// The one behind the newest that has a unit, not before `least`. When its number cannot be read, `unknown`.
+    Behind { least: i64, unknown: i64 },
+}
+
+/// What the wheel holds before anything is changed.
+#[derive(Default)]
+struct Survey {
+    /// Slots that are not over.
+    slots: u64,
+    /// Messages in them, less those that cancel.
+    pending: i64,
+    /// Those whose chains begin before the timer log does.
+    headless: Vec<Slot>,
 }
 
 impl TimerRecovered {
@@ -38,82 +50,159 @@ impl TimerRecovered {
     pub fn queue_offset(&self, newest_offset: Option<i64>) -> i64 {
         match (self.next, newest_offset) {
             (Next::Number(number), _) => number,
-            (Next::Behind(least), Some(offset)) => least.max(offset + 1),
-            (Next::Behind(_), None) => self.delivered_before,
+            (Next::Behind { least, .. }, Some(offset)) => least.max(offset + 1),
+            (Next::Behind { unknown, .. }, None) => unknown,
         }
     }
 }
 
 impl TimerFiles {
-    /// Puts the units behind the last save back into their slots. `log_end` is the end of the commit log: units of
-    /// messages that did not survive are cut off.
+    /// Puts the units behind the last save back into their slots, and all into a wheel that was missing. `log_end` is
+    /// the end of the commit log: units of messages that did not survive are cut off.
     ///
     /// # Errors
     /// The disk's.
     pub fn recover(&mut self, log_end: LogOffset, now_ms: i64) -> io::Result<TimerRecovered> {
-        let position = self.check.log_position.max(0).cast_unsigned();
         let now_slot = self.config.slot_of(now_ms);
-        let span = (self.config.slots.cast_signed() - SLOTS_FREE).max(1) * self.config.precision_ms;
-        let read_ms = match (self.found, self.log.capacity_end()) {
-            (Found::Java | Found::Ours, _) => self.config.slot_of(self.check.read_ms),
-            (Found::Nothing, 0) => now_slot,
-            (Found::Nothing, _) => now_slot - span,
-        };
-        let mut suspects = Vec::new();
-        let mut slots = 0;
-        let mut pending = 0;
-        self.wheel.for_each(read_ms, |slot| {
-            slots += 1;
-            pending += i64::from(slot.count);
-            if slot.last >= Some(position) {
-                suspects.push(slot);
-            }
-        })?;
-        let checked = self.check.queue_offset.max(0);
-        let is_whole = (self.log.min()..=self.log.capacity_end()).contains(&position);
-        let mut newest = None;
-        let next = if self.found == Found::Ours && is_whole {
-            // What lies behind the check is made again from the queue.
-            self.end = position;
-            Next::Number(checked)
+        let read_ms = self.first_slot(now_slot);
+        let survey = self.survey(read_ms)?;
+        let mut pending = survey.pending;
+        // `retire` leaves whole chains. Java removes units with their records, whatever their slots.
+        if self.log.has_gap() || (self.found == Found::Ours && !survey.headless.is_empty()) {
+            tracing::error!(
+                slots = survey.headless.len(),
+                "files of the timer log are missing; the queue of timed messages is read again from its beginning"
+            );
+            self.log.clear()?;
         } else {
-            // Without slots all units are looked at; else those of the last file before the check, as Java does.
-            let from =
-                if slots == 0 || !is_whole { 0 } else { position.saturating_sub(self.log.file_bytes()) };
-            let (added, found) = self.scan(from, log_end, read_ms)?;
-            pending += added;
-            newest = found;
-            match newest {
-                None if position > 0 => Next::Number(0),
-                None => Next::Number(checked),
-                // Java delivers a message that comes too late without a unit.
-                Some(_) if self.end == position => Next::Behind(checked),
-                Some(_) => Next::Behind(0),
-            }
-        };
-        if self.end < position {
+            pending += self.shorten(&survey.headless)?;
+        }
+        let (next, newest, added) = self.follow(survey.slots, log_end, read_ms)?;
+        if self.end < self.position() {
             tracing::warn!(
                 "the timer log lost its end; the queue of timed messages is read again from there"
             );
         }
         self.log.cut(self.end)?;
-        self.repair(&suspects, self.end)?;
+        pending += added + self.repair(read_ms)?;
         let read_ms = self.forget_future(read_ms, now_slot)?;
-        Ok(TimerRecovered { read_ms, newest, next, delivered_before: checked, pending: pending.max(0) })
+        self.wheel.settle(&*self.disk)?;
+        let delivered_before = self.checked();
+        Ok(TimerRecovered { read_ms, newest, next, delivered_before, pending: pending.max(0) })
     }
 
-    /// Puts the units from the file of `from` on into their slots. Answers what that changes in the number of waiting
-    /// messages, and the newest message that has a unit.
-    fn scan(&mut self, from: u64, log_end: LogOffset, read_ms: i64) -> io::Result<(i64, Option<LogOffset>)> {
+    /// End of the units the check counts on.
+    fn position(&self) -> u64 {
+        self.check.log_position.max(0).cast_unsigned()
+    }
+
+    /// Messages the check counts on.
+    fn checked(&self) -> i64 {
+        self.check.queue_offset.max(0)
+    }
+
+    /// The first slot that may hold what was not delivered.
+    fn first_slot(&self, now_slot: i64) -> i64 {
+        let span = (self.config.slots.cast_signed() - SLOTS_FREE).max(1) * self.config.precision_ms;
+        match (self.found, self.log.capacity_end()) {
+            (Found::Java | Found::Ours, _) => self.config.slot_of(self.check.read_ms),
+            (Found::Nothing, 0) => now_slot,
+            (Found::Nothing, _) => now_slot - span,
+        }
+    }
+
+    fn survey(&self, read_ms: i64) -> io::Result<Survey> {
+        let min = self.log.min();
+        let mut survey = Survey::default();
+        self.wheel.for_each(read_ms, |slot| {
+            survey.slots += 1;
+            survey.pending += i64::from(slot.count);
+            if [slot.first, slot.last].into_iter().flatten().any(|at| at < min) {
+                survey.headless.push(slot);
+            }
+        })?;
+        Ok(survey)
+    }
+
+    /// Slots whose first units are gone keep what is left, so that nothing is taken for lost later. Answers what that
+    /// changes in the number of waiting messages.
+    fn shorten(&mut self, headless: &[Slot]) -> io::Result<i64> {
+        let min = self.log.min();
+        let mut changed = 0;
+        for slot in headless {
+            if slot.last >= Some(min) {
+                self.wheel.put(Slot { first: Some(min), ..*slot })?;
+            } else {
+                self.wheel.put(Slot { time_ms: slot.time_ms, ..Slot::default() })?;
+                changed -= i64::from(slot.count);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Finds the end of the log, and reads as much of it as the wheel may not know. Answers where the queue goes on,
+    /// the newest message that has a unit, and what changes in the number of waiting messages.
+    fn follow(
+        &mut self,
+        slots: u64,
+        log_end: LogOffset,
+        read_ms: i64,
+    ) -> io::Result<(Next, Option<LogOffset>, i64)> {
+        let (position, checked) = (self.position(), self.checked());
+        let is_ours = self.found == Found::Ours;
+        let is_whole = (self.log.min()..=self.log.capacity_end()).contains(&position);
+        if is_ours && is_whole && !self.wheel.is_new() {
+            // What lies behind the check is made again from the queue.
+            self.end = position;
+            return Ok((Next::Number(checked), None, 0));
+        }
+        // Without slots all units are looked at; else those of the last file before the check, as Java does.
+        let from = if slots == 0 || !is_whole { 0 } else { position.saturating_sub(self.log.file_bytes()) };
+        let end = if is_ours { position } else { u64::MAX };
+        let (mut added, mut newest) = self.scan(from..end, log_end, read_ms)?;
+        if is_ours && self.end < position {
+            self.wheel.forget();
+            if is_whole {
+                // A file that is there would be taken for whole after a crash before the next save.
+                tracing::error!("the timer log has no units where its check counts on them; it begins anew");
+                self.log.clear()?;
+            }
+            // What a stop added again behind the newest message may be a part of a chain: that before it counts.
+            let end = newest.map_or(0, |(_, end)| end);
+            (added, newest) = self.scan(from..end, log_end, read_ms)?;
+        }
+        let newest = newest.map(|(message, _)| message);
+        let unknown = if self.end < position { 0 } else { checked };
+        let next = match newest {
+            _ if is_ours && self.end == position => Next::Number(checked),
+            None if position > 0 => Next::Number(0),
+            None => Next::Number(checked),
+            // Java delivers a message that comes too late without a unit.
+            Some(_) if self.end == position => Next::Behind { least: checked, unknown },
+            Some(_) => Next::Behind { least: 0, unknown },
+        };
+        Ok((next, newest, added))
+    }
+
+    /// Puts the units from the file of `range.start` on into their slots. Answers what that changes in the number of
+    /// waiting messages, and the newest message that has a unit, with the end of its first unit.
+    fn scan(
+        &mut self,
+        range: Range<u64>,
+        log_end: LogOffset,
+        read_ms: i64,
+    ) -> io::Result<(i64, Option<(LogOffset, u64)>)> {
         let log = self.log.clone();
-        let mut newest = None::<LogOffset>;
+        let mut newest = None::<(LogOffset, u64)>;
         let mut added = 0;
         let mut trouble = Ok(());
-        self.end = log.scan(from, |at, unit| {
-            if unit.end() > log_end || unit.previous >= Some(at) {
+        self.end = log.scan(range.start, |at, unit| {
+            if at >= range.end || unit.end() > log_end || unit.previous >= Some(at) {
                 return false;
             }
-            newest = newest.max(Some(unit.log_offset));
+            if newest.is_none_or(|(message, _)| unit.log_offset > message) {
+                newest = Some((unit.log_offset, at + UNIT_BYTES));
+            }
             match self.revise(at, &unit, read_ms) {
                 Ok(more) => added += more,
                 Err(error) => trouble = Err(error),
@@ -147,21 +236,28 @@ impl TimerFiles {
         Ok(i64::from(added))
     }
 
-    /// Slots that name units behind the end of the log get the chain of those that are there.
-    fn repair(&mut self, suspects: &[Slot], end: u64) -> io::Result<()> {
-        let mut broken = HashSet::new();
-        let mut from = end;
-        for suspect in suspects {
-            if self.wheel.slot(suspect.time_ms)?.is_some_and(|slot| slot.last >= Some(end)) {
-                self.wheel.put(Slot { time_ms: suspect.time_ms, ..Slot::default() })?;
-                broken.insert(suspect.time_ms);
-                from = from.min(suspect.first.unwrap_or(0));
+    /// Slots that name units behind the end of the log get the chain of those that are there. Answers what that changes
+    /// in the number of waiting messages.
+    fn repair(&mut self, read_ms: i64) -> io::Result<i64> {
+        let end = self.end;
+        // What was put into slots since they were read lies before the end: the file shows all that are ahead.
+        let mut ahead = Vec::new();
+        self.wheel.for_each(read_ms, |slot| {
+            if slot.last >= Some(end) {
+                ahead.push(slot);
             }
+        })?;
+        if ahead.is_empty() {
+            return Ok(0);
         }
-        if broken.is_empty() {
-            return Ok(());
+        tracing::warn!(slots = ahead.len(), "the timer wheel is ahead of its log and follows it again");
+        let mut changed = 0;
+        for slot in &ahead {
+            self.wheel.put(Slot { time_ms: slot.time_ms, ..Slot::default() })?;
+            changed -= i64::from(slot.count);
         }
-        tracing::warn!(slots = broken.len(), "the timer wheel is ahead of its log and follows it again");
+        let from = ahead.iter().map(|slot| slot.first.unwrap_or(0)).min().unwrap_or(0);
+        let broken: HashSet<i64> = ahead.iter().map(|slot| slot.time_ms).collect();
         let log = self.log.clone();
         let mut trouble = Ok(());
         log.scan(from, |at, unit| {
@@ -169,11 +265,14 @@ impl TimerFiles {
                 return false;
             }
             if broken.contains(&self.config.slot_of(unit.time_ms())) {
-                trouble = self.revise(at, &unit, i64::MIN).map(drop);
+                match self.revise(at, &unit, i64::MIN) {
+                    Ok(more) => changed += more,
+                    Err(error) => trouble = Err(error),
+                }
             }
             trouble.is_ok()
         })?;
-        trouble
+        trouble.map(|()| changed)
     }
 
     /// When the clock went back, slots that were delivered lie ahead: they are emptied, so that new messages can use

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use wire::units::LogOffset;
 
+mod lost;
+
 const WHEEL: &[u8] = include_bytes!("golden/timerwheel-10slots.bin");
 const CHECK: &[u8] = include_bytes!("golden/timercheck.bin");
 const LOG: [&[u8]; 2] =
@@ -125,15 +127,22 @@ fn files_nobody_refers_to_are_removed() {
     for number in 0..15 {
         files.add(unit(1, TIME_MS + number * 1000, 0, 100)).unwrap();
     }
-    let save = files.save(TimerProgress { read_ms: TIME_MS, queue_offset: 15, now_ms: 1 }).unwrap();
-    let saved = save.position();
-    save.write().unwrap();
-    while files.retire(TIME_MS + 2000, saved).unwrap() {}
-    assert_eq!(files.log().min(), 0, "the third unit of the first file is not over");
-    while files.retire(TIME_MS + 4000, saved).unwrap() {}
-    assert_eq!(files.log().min(), 172);
-    while files.retire(TIME_MS + 1_000_000, saved).unwrap() {}
-    assert_eq!(files.log().min(), 516, "recovery reads the file before the save, and the last");
+    let mut retire = |read_ms, saves| {
+        for _ in 0..saves {
+            files.save(TimerProgress { read_ms, queue_offset: 15, now_ms: 1 }).unwrap().write().unwrap();
+        }
+        let saved = files.end;
+        while files.retire(read_ms, saved).unwrap() {}
+        files.log().min()
+    };
+    assert_eq!(retire(TIME_MS + 2000, 2), 0, "the third unit of the first file is not over");
+    assert_eq!(retire(TIME_MS + 4000, 1), 0, "after a crash it would not be over again");
+    assert_eq!(retire(TIME_MS + 4000, 1), 172);
+    let recovered = open(TimerConfig { slots: 1000, ..config("/s") }, &disk.killed())
+        .recover(LogOffset::new(1 << 20), TIME_MS + 4000)
+        .unwrap();
+    assert_eq!((recovered.queue_offset(None), recovered.pending), (15, 11), "nothing is missed");
+    assert_eq!(retire(TIME_MS + 1_000_000, 2), 516, "recovery reads the file before the save, and the last");
 }
 
 #[test]
@@ -358,6 +367,8 @@ enum Step {
     Stop,
     Kill,
     Cut(u64),
+    /// A kill, and then the wheel or a file of the log is gone.
+    Lose(usize),
 }
 
 fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
@@ -373,6 +384,7 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
         1 => Just(Step::Stop),
         1 => Just(Step::Kill),
         1 => any::<u64>().prop_map(Step::Cut),
+        1 => (0..20_usize).prop_map(Step::Lose),
     ];
     proptest::collection::vec(step, 1..80)
 }
@@ -426,6 +438,12 @@ fn check_life(steps: &[Step]) {
                 crashed = true;
                 life = Life::new(life.disk.power_cut(*seed), now_ms, &queue);
             }
+            Step::Lose(which) => {
+                crashed = true;
+                let disk = life.disk.killed();
+                lost::lose(&disk, *which);
+                life = Life::new(disk, now_ms, &queue);
+            }
         }
         life.round(now_ms, &queue, &mut delivered);
     }
@@ -450,6 +468,12 @@ proptest::proptest! {
     fn timers_come_once_and_never_early_whatever_happens(steps in steps()) {
         check_life(&steps);
     }
+}
+
+#[test]
+fn a_chain_a_stop_left_that_lost_its_end_is_not_taken_for_whole() {
+    use Step::*;
+    check_life(&[Add(1), Add(1001), Add(1057), Pass(1001), Add(1), Add(1), Add(1), Stop, Lose(1), Add(1)]);
 }
 
 #[test]

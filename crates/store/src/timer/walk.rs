@@ -15,28 +15,44 @@ struct Window<'a> {
     log: &'a TimerLog,
     from: u64,
     bytes: Vec<u8>,
+    /// Units from here on are read alone: a read of more than one failed there.
+    alone_from: u64,
 }
 
 impl Window<'_> {
     fn unit(&mut self, at: u64, step: u64) -> io::Result<Option<TimerUnit>> {
         let held = self.from..self.from + self.bytes.len() as u64;
         if at < held.start || at + UNIT_BYTES > held.end {
-            let size = if step < NEAR_BYTES / 4 { NEAR_BYTES } else { ALONE_BYTES };
-            let from = (at + UNIT_BYTES).saturating_sub(size).max(self.log.base_of(at)).min(at);
-            let length = usize::try_from(at + UNIT_BYTES - from).expect("a window");
-            self.bytes.resize(length, 0);
-            self.from = from;
-            let filled = self.log.read_at(&mut self.bytes, from);
-            match filled {
-                Ok(filled) => self.bytes.truncate(filled),
-                Err(error) => {
-                    self.bytes.clear();
-                    return Err(error);
-                }
-            }
+            self.move_to(at, step)?;
         }
         let start = usize::try_from(at - self.from).expect("inside the window");
         Ok(self.bytes.get(start..).and_then(TimerUnit::from_bytes))
+    }
+
+    /// Reads the unit and what lies before it, or only the unit when its neighbours cannot be read.
+    fn move_to(&mut self, at: u64, step: u64) -> io::Result<()> {
+        let size = if step < NEAR_BYTES / 4 { NEAR_BYTES } else { ALONE_BYTES };
+        let from = (at + UNIT_BYTES).saturating_sub(size).max(self.log.base_of(at)).min(at);
+        if at >= self.alone_from || from == at {
+            return self.fill(at, at);
+        }
+        match self.fill(from, at) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                self.alone_from = from;
+                self.fill(at, at)
+            }
+            filled => filled,
+        }
+    }
+
+    /// Reads from `from` to the end of the unit at `at`.
+    fn fill(&mut self, from: u64, at: u64) -> io::Result<()> {
+        let length = usize::try_from(at + UNIT_BYTES - from).expect("a window");
+        self.bytes.resize(length, 0);
+        self.from = from;
+        let filled = self.log.read_at(&mut self.bytes, from);
+        self.bytes.truncate(*filled.as_ref().unwrap_or(&0));
+        filled.map(drop)
     }
 }
 
@@ -50,7 +66,7 @@ pub(super) fn chain(
     in_slot: impl Fn(i64) -> bool,
     mut see: impl FnMut(u64, TimerUnit),
 ) -> io::Result<()> {
-    let mut window = Window { log, from: 0, bytes: Vec::new() };
+    let mut window = Window { log, from: 0, bytes: Vec::new(), alone_from: u64::MAX };
     let mut next = Some(last);
     let mut step = 0;
     while let Some(at) = next {

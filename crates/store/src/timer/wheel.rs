@@ -6,7 +6,7 @@ use crate::disk::{Disk, DiskFile, Space};
 use crate::error::OpenError;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of a page.
@@ -31,10 +31,12 @@ pub(super) struct Wheel {
     slots: u64,
     precision_ms: i64,
     pages: HashMap<u64, Page>,
+    /// Of a file that was made: where it lies until [`Self::settle`], and where it goes.
+    unnamed: Option<(PathBuf, PathBuf)>,
 }
 
 impl Wheel {
-    /// Opens the file, or makes one of empty slots.
+    /// Opens the file, or makes one of empty slots that gets its name by [`Self::settle`].
     pub(super) fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -46,29 +48,38 @@ impl Wheel {
         let directory = path.parent().unwrap_or(Path::new("."));
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let found = disk.list(directory).map_err(io)?.into_iter().find(|entry| entry.name == name);
-        let file = match found.map(|entry| entry.length) {
-            Some(length) if length == expected => disk.open(path).map_err(io)?,
+        let (file, unnamed) = match found.map(|entry| entry.length) {
+            Some(length) if length == expected => (disk.open(path).map_err(io)?, None),
             Some(found) if found != 0 => {
                 return Err(OpenError::FileSize { path: path.to_owned(), expected, found });
             }
             _ => {
-                let lacks = |error: io::Error| match error.kind() {
-                    // Not a hole: a slot that cannot be written later would be a timer that is lost.
-                    ErrorKind::StorageFull => {
-                        let text = format!(
-                            "the timer wheel takes {expected} bytes of disk and there are fewer; make room or set timerWheelEnable=false"
-                        );
-                        io(io::Error::new(ErrorKind::StorageFull, text))
-                    }
-                    _ => io(error),
-                };
-                let file = disk.create(path, expected, Space::Reserved).map_err(lacks)?;
-                file.sync().map_err(io)?;
-                disk.sync_dir(directory).map_err(io)?;
-                file
+                let beside = directory.join(format!("{name}.next"));
+                let file = make(disk, &beside, expected).map_err(io)?;
+                (file, Some((beside, path.to_owned())))
             }
         };
-        Ok(Self { file, slots, precision_ms, pages: HashMap::new() })
+        Ok(Self { file, slots, precision_ms, pages: HashMap::new(), unnamed })
+    }
+
+    /// Whether there was no file, and all slots begin empty.
+    pub(super) fn is_new(&self) -> bool {
+        self.unnamed.is_some()
+    }
+
+    /// Gives a file that was made its name, with the slots as they are now. A crash before that finds no wheel and
+    /// makes it again; one with fewer slots than the check counts on is never found.
+    pub(super) fn settle(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        let Some((beside, path)) = self.unnamed.take() else { return Ok(()) };
+        let dirty = self.take_dirty();
+        write_dirty(&*self.file, &dirty)?;
+        disk.rename(&beside, &path)?;
+        disk.sync_dir(path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// Forgets all changes that are not in the file.
+    pub(super) fn forget(&mut self) {
+        self.pages.clear();
     }
 
     /// The slot of a time, if it has one.
@@ -144,7 +155,7 @@ impl Wheel {
         self.file.clone()
     }
 
-    /// All slots with units at or after `read_ms`, as the file has them. Only before anything was changed.
+    /// All slots with units at or after `read_ms`, as the file has them, without what was changed since the last save.
     pub(super) fn for_each(&self, read_ms: i64, mut see: impl FnMut(Slot)) -> io::Result<()> {
         const STEP: u64 = 1 << 20;
         let (mut at, end) = (0, self.slots * SLOT_BYTES);
@@ -166,6 +177,24 @@ impl Wheel {
         }
         Ok(())
     }
+}
+
+/// A file of empty slots, whose length is durable.
+fn make(disk: &dyn Disk, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
+    let lacks = |error: io::Error| match error.kind() {
+        // Not a hole: a slot that cannot be written later would be a timer that is lost.
+        ErrorKind::StorageFull => {
+            let text = format!(
+                "the timer wheel takes {length} bytes of disk and there are fewer; make room or set timerWheelEnable=false"
+            );
+            io::Error::new(ErrorKind::StorageFull, text)
+        }
+        _ => error,
+    };
+    disk.remove(path)?;
+    let file = disk.create(path, length, Space::Reserved).map_err(lacks)?;
+    file.sync()?;
+    Ok(file)
 }
 
 /// Writes changed pages and makes them durable.
