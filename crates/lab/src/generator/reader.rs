@@ -312,8 +312,8 @@ impl Reader {
         }
     }
 
-    /// The mark of a message of this run. Of a body that was changed on its way, where that is checked, it may be another
-    /// message's: it is not believed.
+    /// The mark of a message of this run. Where content is checked, that of a body which changed on its way is not
+    /// believed: it may be another message's.
     fn mark(&self, record: &RecordView<'_>) -> Option<Mark> {
         if let Some(check) = &self.check
             && record.check_crc().is_err()

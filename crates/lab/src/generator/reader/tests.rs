@@ -156,8 +156,8 @@ fn checked() -> (Arc<Ledger>, Reader, impl Fn(u64) -> Vec<u8>) {
     (ledger, reader, body)
 }
 
-/// What is counted as received, changed and out of order of three messages, one byte of the second of which was changed:
-/// before the broker stored it, with a checksum that says so, or after.
+/// What is counted as received, changed and out of order of three messages, the second of which has a changed byte.
+/// If it is sealed the checksum is that of the changed body.
 fn counts(at: usize, is_sealed: bool) -> [u64; 3] {
     let (ledger, reader, body) = checked();
     let (plain, mut changed, mut queue) = (body(1), body(1), queue(0));
