@@ -4,6 +4,7 @@
 mod lag;
 mod report;
 mod requests;
+mod timed;
 mod topics;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use store::{Forecast, GaveBack, Level, Round, Unconsumed};
+use store::{Forecast, GaveBack, Level, RetentionSettings, Round, Unconsumed};
 
 use crate::broker::Broker;
 use lag::Lags;
@@ -143,7 +144,8 @@ pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
     let asked = &broker.retention.asked;
     let asked =
         asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, |rounds| rounds.checked_sub(1)).is_ok();
-    let settings = &broker.config.retention;
+    let reserved_ms = timed::reserved_ms(broker, now_ms);
+    let settings = RetentionSettings { reserved_ms, ..broker.config.retention.clone() };
     // Filled by the store only when a file would go.
     let lags = Mutex::new(Lags::default());
     let unconsumed_from = || {
@@ -153,7 +155,7 @@ pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
         first
     };
     let done =
-        broker.store.retain(settings, &Round { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
+        broker.store.retain(&settings, &Round { now_ms, hour, asked, unconsumed_from: &unconsumed_from });
     let lags = lags.into_inner().unwrap_or_else(PoisonError::into_inner);
     let deleted = match done {
         Ok(done) => {

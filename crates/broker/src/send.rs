@@ -50,6 +50,8 @@ pub(crate) struct SendTurn {
     last: Option<(u64, Arc<Topic>)>,
     /// Some staged message cancels a timed one.
     cancels: bool,
+    /// Recalls among the pending requests.
+    recalls: Vec<recall::Staged>,
 }
 
 /// A staged request that waits for its answer.
@@ -61,7 +63,7 @@ struct Pending {
     waits: bool,
     queue_id: i32,
     queue: Arc<Queue>,
-    /// Records of the request in the batch.
+    /// Records of the request in the batch; none of a recall that came too late.
     records: Range<usize>,
     /// Unique key in [`SendTurn::ids`], of a client batch the first one; empty when there is none.
     id: Range<usize>,
@@ -107,6 +109,7 @@ impl SendTurn {
             properties: Vec::new(),
             last: None,
             cancels: false,
+            recalls: Vec::new(),
         }
     }
 
@@ -115,6 +118,7 @@ impl SendTurn {
         self.pending.clear();
         self.ids.clear();
         self.cancels = false;
+        self.recalls.clear();
     }
 }
 
@@ -281,14 +285,28 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     }
     // Held while a message is appended that cancels another: see `crate::timer`.
     let mut gate = turn.cancels.then(|| broker.timer.gate());
+    let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
+    recall::push(broker, turn, delivered_ms);
+    if turn.batch.is_empty() {
+        // Nothing but recalls that came too late.
+        drop(gate);
+        let mut ids = Vec::new();
+        for pending in &turn.pending {
+            reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
+        }
+        return turn.clear();
+    }
     let begin = Instant::now();
     let done = broker.store.append(&mut turn.batch, broker.now_ms());
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
+        if done.is_ok() {
+            gate.recalled_end = gate.recalled_end.max(recall::end(turn));
+        }
     }
-    let delivered_ms = gate.map_or(i64::MIN, |gate| gate.delivered_ms);
+    drop(gate);
     if done.is_ok() {
-        for pending in &turn.pending {
+        for pending in turn.pending.iter().filter(|pending| !pending.records.is_empty()) {
             let sizes = pending.records.clone().map(|index| u64::from(turn.batch.placed(index).size));
             pending.queue.sent.count(sizes.sum());
         }

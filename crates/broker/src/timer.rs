@@ -6,8 +6,10 @@
 //!
 //! What was answered as recalled is never delivered. A message that cancels another is appended under the gate, which
 //! counts it; the clock looks at the count before it reads the queue, and again, under the gate, before it appends what
-//! is due. A recall is refused when the gate says that the message's time has come.
+//! is due. A recall is refused, and not stored, when the gate says that the message's time has come. While recalls wait
+//! in the queue it is read, also with `timerStopEnqueue`, which refuses new ones.
 
+mod barrier;
 pub(crate) mod clock;
 mod deliver;
 mod enqueue;
@@ -78,16 +80,20 @@ impl Timers {
     /// What the files are opened with. A message that waits longer than half of what the log is kept (`reserved_ms`)
     /// rolls meanwhile, so that its record is never too old to be kept.
     pub(crate) fn files(&self, store: &store::Config, reserved_ms: i64) -> TimerConfig {
-        let kept_slots = (reserved_ms / 2 / self.precision_ms).max(2);
         // Java takes what is out of bounds for the most.
         let asked = if self.roll_window_slots < 2 { i64::MAX } else { self.roll_window_slots };
         TimerConfig {
             precision_ms: self.precision_ms,
             log_file_bytes: self.log_file_bytes,
-            roll_window_slots: asked.min(kept_slots),
+            roll_window_slots: asked.min(self.kept_slots(reserved_ms)),
             snapshots: self.snapshots,
             ..TimerConfig::new(&store.root)
         }
+    }
+
+    /// Slots of half the time the log is kept.
+    pub(crate) fn kept_slots(&self, reserved_ms: i64) -> i64 {
+        (reserved_ms / 2 / self.precision_ms).max(2)
     }
 }
 
@@ -98,6 +104,8 @@ pub(crate) struct Gate {
     pub cancels: u64,
     /// Messages due until then may be delivered.
     pub delivered_ms: i64,
+    /// Recalls answered with success lie before this place of the timer queue.
+    pub recalled_end: i64,
 }
 
 /// What the clock shares with the handlers.
@@ -112,6 +120,10 @@ pub(crate) struct Shared {
     pub queue_offset: AtomicI64,
     /// Messages that wait.
     pub pending: AtomicI64,
+    /// Longest time a message of this life waits before its record is stored again.
+    pub window_ms: AtomicI64,
+    /// Latest slot that got a message in this life.
+    pub last_ms: AtomicI64,
     /// Messages by slot; only with a limit.
     counts: Mutex<BTreeMap<i64, i64>>,
 }

@@ -61,7 +61,7 @@ impl Lags {
             lags.extend(lag(broker, group, topic, level - 1, broker.schedule.offset(level)));
         }
         if broker.config.timers.enabled {
-            // Those in the wheel are stored again before they are too old, see `Timers::files`.
+            // Those in the wheel are stored again before they are too old, see `Timers::files` and `timed`.
             let next = broker.timer.queue_offset.load(Ordering::Relaxed);
             lags.extend(lag(broker, "timed messages", names::TIMER_TOPIC, 0, next));
         }

@@ -296,3 +296,51 @@ fn the_thread_deletes_and_gives_space_back() {
     drop((thread, sender));
     assert_eq!(fixture.messages("T", 0).len(), 5);
 }
+
+#[test]
+fn files_wait_for_timed_messages_that_were_added_when_the_log_was_kept_longer() {
+    const HOUR_MS: i64 = 3_600_000;
+    let fixture = Fixture::with(|config| config.retention.reserved_ms = 12 * HOUR_MS);
+    let timer = &fixture.broker.timer;
+    fill(&fixture, "T", 35);
+    let now_ms = fixture.broker.now_ms();
+    timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
+    timer.pending.store(1, Ordering::Relaxed);
+    clean(&fixture.broker, now_ms + 71 * HOUR_MS, 4);
+    assert_eq!(min(&fixture, "T"), 0);
+    // Overdue messages are being delivered.
+    timer.read_ms.store(now_ms + 73 * HOUR_MS - 61_000, Ordering::Relaxed);
+    clean(&fixture.broker, now_ms + 73 * HOUR_MS, 4);
+    assert_eq!(min(&fixture, "T"), 0);
+    timer.read_ms.store(now_ms + 73 * HOUR_MS, Ordering::Relaxed);
+    clean(&fixture.broker, now_ms + 73 * HOUR_MS, 4);
+    assert_eq!(min(&fixture, "T"), 30);
+}
+
+#[test]
+fn without_timed_messages_files_go_by_their_age_alone() {
+    const HOUR_MS: i64 = 3_600_000;
+    let fixture = Fixture::with(|config| config.retention.reserved_ms = 12 * HOUR_MS);
+    let timer = &fixture.broker.timer;
+    fill(&fixture, "T", 35);
+    let now_ms = fixture.broker.now_ms() + 13 * HOUR_MS;
+    timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
+    timer.read_ms.store(now_ms, Ordering::Relaxed);
+    // However wrong the count is.
+    timer.last_ms.store(now_ms, Ordering::Relaxed);
+    clean(&fixture.broker, now_ms, 4);
+    assert_eq!(min(&fixture, "T"), 0);
+    timer.last_ms.store(now_ms - 1, Ordering::Relaxed);
+    clean(&fixture.broker, now_ms, 4);
+    assert_eq!(min(&fixture, "T"), 30);
+}
+
+#[test]
+fn overdue_messages_do_not_keep_files_from_going_for_space() {
+    let fixture = Fixture::with(|config| config.retention.clean_at = Watermark::FreeBytes(u64::MAX));
+    fill(&fixture, "T", 35);
+    fixture.broker.timer.read_ms.store(1, Ordering::Relaxed);
+    fixture.broker.timer.pending.store(1, Ordering::Relaxed);
+    clean_later(&fixture);
+    assert_eq!(min(&fixture, "T"), 30);
+}

@@ -1,6 +1,7 @@
 //! Taking back a timed message: the message that cancels goes the way of a send, so that its answer waits for the same
 //! flush.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use net::Peer;
@@ -14,32 +15,32 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::timer::recall;
 
-/// Checks a recall and encodes the message that cancels.
+/// A recall that waits for the append of its turn. Only then it is known whether it comes in time.
+pub(super) struct Staged {
+    /// Its place among the pending requests.
+    pending: usize,
+    born_timestamp: i64,
+    born_host: SocketAddr,
+    /// Properties of the message that cancels.
+    properties: Vec<u8>,
+}
+
+/// Checks a recall and keeps what the message that cancels is made of.
 pub(crate) fn stage_recall(
     broker: &Broker,
     turn: &mut SendTurn,
     peer: &Arc<Peer>,
     command: &Command<'_>,
 ) -> Result<(), Refusal> {
-    turn.properties.clear();
-    let recall = recall::check(broker, command, &mut turn.properties)?;
+    let mut properties = Vec::new();
+    let recall = recall::check(broker, command, &mut properties)?;
     let queue = find_queue(broker, &Target { topic: broker.timer_topic()?, queue_id: 0, dead: false })?;
-    let message = Message {
-        body: recall::BODY,
-        properties: &turn.properties,
-        sys_flag: 0,
-        flag: 0,
-        born_timestamp: broker.now_ms(),
-        born_host: peer.remote(),
-        store_host: broker.store_host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-    };
-    let index = turn.batch.push(&queue.log, &message).map_err(|_| recall::failed())?;
     let id_start = turn.ids.len();
     turn.ids.extend_from_slice(recall.message_id.as_bytes());
     let id = id_start..turn.ids.len();
     turn.cancels = true;
+    let (born_timestamp, born_host) = (broker.now_ms(), peer.remote());
+    turn.recalls.push(Staged { pending: turn.pending.len(), born_timestamp, born_host, properties });
     turn.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
@@ -47,7 +48,7 @@ pub(crate) fn stage_recall(
         waits: true,
         queue_id: 0,
         queue,
-        records: index..index + 1,
+        records: 0..0,
         handle: id.end..id.end,
         id,
         inner: false,
@@ -56,8 +57,40 @@ pub(crate) fn stage_recall(
     Ok(())
 }
 
-/// Answers a recall whose cancelling message is stored. Messages due until `delivered_ms` may have been delivered
-/// before that.
+/// Encodes the messages that cancel, without those of recalls that come too late: messages due until `delivered_ms` may
+/// have been delivered. Called under the gate, so that this holds until they are appended.
+pub(super) fn push(broker: &Broker, turn: &mut SendTurn, delivered_ms: i64) {
+    for staged in &turn.recalls {
+        let pending = &mut turn.pending[staged.pending];
+        if pending.recalls_at.is_none_or(|time_ms| time_ms <= delivered_ms) {
+            continue;
+        }
+        let message = Message {
+            body: recall::BODY,
+            properties: &staged.properties,
+            sys_flag: 0,
+            flag: 0,
+            born_timestamp: staged.born_timestamp,
+            born_host: staged.born_host,
+            store_host: broker.store_host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+        };
+        // What cannot be encoded is answered as not stored.
+        if let Ok(index) = turn.batch.push(&pending.queue.log, &message) {
+            pending.records = index..index + 1;
+        }
+    }
+}
+
+/// Place in the timer queue behind the last recall of an appended turn; 0 when it has none.
+pub(super) fn end(turn: &SendTurn) -> i64 {
+    let records = turn.recalls.iter().flat_map(|staged| turn.pending[staged.pending].records.clone());
+    records.map(|index| turn.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
+}
+
+/// Answers a recall whose cancelling message is stored, or was left out. Messages due until `delivered_ms` may have
+/// been delivered before that.
 pub(super) fn answer(
     broker: &Broker,
     turn: &SendTurn,
@@ -66,8 +99,12 @@ pub(super) fn answer(
     out: &mut Vec<u8>,
 ) {
     let time_ms = pending.recalls_at.unwrap_or(i64::MAX);
-    if time_ms <= delivered_ms {
-        let refusal = recall::too_late();
+    let refusal = match pending.records.is_empty() {
+        _ if time_ms <= delivered_ms => Some(recall::too_late()),
+        true => Some(recall::failed()),
+        false => None,
+    };
+    if let Some(refusal) = refusal {
         let head = Head::response(pending.encoding, refusal.code, pending.opaque);
         return reply::refused(broker, head.remark(&refusal.remark), out);
     }

@@ -12,7 +12,8 @@ use store::timer::{Agenda, Entry, Load, SaveError, TimerFiles, TimerProgress, Ti
 use store::{Batch, Unit};
 use wire::units::{LogOffset, QueueOffset};
 
-use super::fetch::{Fetch, Fetched, Job};
+use super::barrier::Barrier;
+use super::fetch::{Chain, Fetch, Fetched, Job};
 use crate::broker::Broker;
 use crate::keep::{Keep, wait_flushed};
 use crate::names;
@@ -48,6 +49,10 @@ pub(super) struct Clock {
     pub(super) patience: Patience,
     /// With entries that are due and cannot be delivered, by position of the unit.
     pub(super) stuck: HashMap<u64, Patience>,
+    /// What is not delivered before something else.
+    pub(super) barrier: Barrier,
+    /// Copies of messages that cancel and rolled lie before this place of the queue.
+    pub(super) rolled_end: i64,
     /// Messages before it and in slots before `first_read_ms` were delivered in an earlier life.
     pub(super) delivered_before: i64,
     pub(super) first_read_ms: i64,
@@ -109,8 +114,7 @@ impl Clock {
         });
         let next = recovered.queue_offset(newest);
         let precision_ms = files.config().precision_ms;
-        let log = files.log().clone();
-        let fetch = Fetch::start(broker.clone(), log, thread::current())?;
+        let fetch = Fetch::start(broker.clone(), files.log().clone(), thread::current())?;
         let saves = Saves { keep, running: None, done: 0, began_ms: now_ms, failed: false };
         tracing::info!(read_ms = recovered.read_ms, next, pending = recovered.pending, "timers go on");
         let mut clock = Self {
@@ -118,6 +122,8 @@ impl Clock {
             next: next.min(queue.log.max().to_i64()),
             patience: Patience::default(),
             stuck: HashMap::new(),
+            barrier: Barrier::default(),
+            rolled_end: 0,
             delivered_before: recovered.delivered_before,
             first_read_ms: recovered.read_ms,
             pending: recovered.pending,
@@ -133,6 +139,7 @@ impl Clock {
             files,
             fetch,
         };
+        clock.broker.timer.window_ms.store(clock.window_ms(), Ordering::Release);
         // From now on the files are where their check says.
         clock.start_save(now_ms)?;
         Ok(clock)
@@ -157,12 +164,16 @@ impl Clock {
             tracing::error!(%error, "the timer cannot follow a clock that was set back; it is tried again");
         }
         let timers = &self.broker.config.timers;
-        let (enqueues, delivers) = (!timers.stop_enqueue, !timers.stop_dequeue);
-        let cancels = self.broker.timer.gate().cancels;
-        // What cancels a message is known before that message is delivered.
+        let delivers = !timers.stop_dequeue;
+        let (cancels, recalled_end) = {
+            let gate = self.broker.timer.gate();
+            (gate.cancels, gate.recalled_end)
+        };
+        // What cancels a message is known before that message is delivered; what was promised, whatever the setting.
+        let enqueues = !timers.stop_enqueue || self.next < recalled_end.max(self.rolled_end);
         let caught_up = !enqueues || self.enqueue(now_ms);
         if let Err(error) = self.ask(now_ms) {
-            tracing::error!(%error, "the timer wheel cannot be read; it is tried again");
+            tracing::error!(%error, "slots of the timer wheel cannot be looked up; it is tried again");
         }
         let busy = caught_up && delivers && self.deliver(now_ms, cancels);
         self.agenda.finish(now_ms);
@@ -208,18 +219,33 @@ impl Clock {
         }
     }
 
+    /// Asks for the chains that come near.
     fn ask(&mut self, now_ms: i64) -> io::Result<()> {
         let files = &mut self.files;
+        // A slot may name units that were added and are not in the file yet.
+        files.write()?;
         for load in self.agenda.wanted(now_ms, |slot_ms| files.slot(slot_ms).map(|slot| slot?.last))? {
-            self.fetch.ask(Job::Load(load));
+            self.barrier.walks(load.slot_ms);
+            self.fetch.ask(Job::Load(Chain::of(load)));
         }
         Ok(())
+    }
+
+    /// Longest time a message added now waits before its record is stored again: no more than half of the time the log
+    /// is kept by the present settings.
+    pub(super) fn window_ms(&self) -> i64 {
+        let (config, files) = (&self.broker.config, self.files.config());
+        let kept_slots = config.timers.kept_slots(config.retention.reserved_ms);
+        files.roll_window_ms().min(kept_slots.saturating_mul(files.precision_ms))
     }
 
     pub(super) fn take_fetched(&mut self) {
         while let Ok(fetched) = self.fetch.results.try_recv() {
             match fetched {
-                Fetched::Loaded(loaded, keys) => self.agenda.loaded(loaded, keys),
+                Fetched::Loaded(loaded, keys) => {
+                    self.barrier.walked(loaded.slot_ms);
+                    self.agenda.loaded(loaded, keys);
+                }
                 Fetched::Touched(entry) => {
                     self.touched.insert(entry.at);
                     self.agenda.later(entry, entry.due_ms);

@@ -26,50 +26,91 @@ const BUSY_MS: i64 = 20;
 
 /// What becomes of an entry that is due.
 enum Fate {
-    /// Its copy is in the batch, for this queue.
-    Put(Arc<Queue>),
+    /// Its copy is in the batch, for this queue; it may cancel another message.
+    Put(Arc<Queue>, bool),
     /// It is due at another time.
     Later(i64),
     /// Its record has to be read from the disk.
     Fetch,
-    /// Nothing is delivered: it was cancelled, or cannot be.
+    /// Nothing is delivered: it was cancelled, and left out of the count then.
+    Cancelled,
+    /// Nothing is delivered: it cannot be.
     Done,
 }
 
+/// An entry whose copy is in the batch.
+struct Put {
+    entry: Entry,
+    queue: Arc<Queue>,
+    /// It cancels another message.
+    cancels: bool,
+}
+
 impl Clock {
-    /// Delivers what is due; answers whether there was something. `cancels` is the gate's count from before the queue
-    /// was read.
+    /// Delivers what is due; answers whether something was done about it. `cancels` is the gate's count from before the
+    /// queue was read.
     pub(super) fn deliver(&mut self, now_ms: i64, cancels: u64) -> bool {
         let mut due = Vec::new();
         self.agenda.due(now_ms, BATCH_MAX, &mut due);
-        if due.is_empty() {
-            return false;
-        }
         self.batch.clear();
         let mut puts = Vec::with_capacity(due.len());
+        let mut done = false;
         for entry in due {
-            if self.batch.size() > BATCH_BYTES_MAX {
+            let is_held = match entry.rolls {
+                true => self.barrier.rests(&entry, now_ms),
+                false => entry.due_ms >= self.barrier.first_ms(),
+            };
+            if is_held || self.batch.size() > BATCH_BYTES_MAX {
                 self.agenda.later(entry, entry.due_ms);
                 continue;
             }
-            let fate = self.prepare(&entry, now_ms);
-            if matches!(fate, Fate::Put(_) | Fate::Done) {
-                self.stuck.remove(&entry.at);
-            }
-            match fate {
-                Fate::Put(queue) => puts.push((entry, queue)),
-                Fate::Later(due_ms) => self.agenda.later(entry, due_ms),
-                Fate::Fetch => self.fetch.ask(Job::Touch(entry)),
-                Fate::Done => {
-                    self.agenda.done(&entry);
-                    self.changed = true;
-                }
-            }
+            done = true;
+            puts.extend(self.take(entry, now_ms));
         }
         if !puts.is_empty() {
             self.append(puts, now_ms, cancels);
         }
-        true
+        done
+    }
+
+    /// Looks at an entry that is due; answers it when its copy is in the batch now.
+    fn take(&mut self, entry: Entry, now_ms: i64) -> Option<Put> {
+        let fate = self.prepare(&entry, now_ms);
+        if matches!(fate, Fate::Put(..) | Fate::Cancelled | Fate::Done) {
+            self.stuck.remove(&entry.at);
+            self.barrier.release(&entry);
+        }
+        match fate {
+            Fate::Put(queue, cancels) => {
+                if entry.rolls && cancels {
+                    self.barrier.hold(&entry, now_ms);
+                }
+                return Some(Put { entry, queue, cancels });
+            }
+            Fate::Later(due_ms) => self.put_off(entry, due_ms),
+            Fate::Fetch => {
+                if entry.rolls {
+                    self.barrier.hold(&entry, now_ms);
+                }
+                self.fetch.ask(Job::Touch(entry));
+            }
+            Fate::Cancelled | Fate::Done => {
+                self.pending -= i64::from(matches!(fate, Fate::Done));
+                self.agenda.done(&entry);
+                self.changed = true;
+            }
+        }
+        None
+    }
+
+    /// Looks at an entry again at another time. One that rolls keeps its place before those it holds up.
+    fn put_off(&mut self, entry: Entry, again_ms: i64) {
+        if entry.rolls {
+            self.barrier.hold(&entry, again_ms);
+            self.agenda.later(entry, entry.due_ms);
+        } else {
+            self.agenda.later(entry, again_ms);
+        }
     }
 
     /// Reads an entry's record and puts its copy into the batch.
@@ -90,9 +131,6 @@ impl Clock {
             Err(error) => self.failed(entry, &error.into(), now_ms),
         };
         self.bytes = bytes;
-        if matches!(fate, Fate::Done) && !entry.rolls {
-            self.pending -= 1;
-        }
         fate
     }
 
@@ -126,8 +164,11 @@ impl Clock {
             if timed.due_ms > now_ms {
                 return Fate::Later(timed.due_ms);
             }
-            if timed.cancels.is_some() || self.is_cancelled(entry, &timed) {
+            if timed.cancels.is_some() {
                 return Fate::Done;
+            }
+            if self.is_cancelled(entry, &timed) {
+                return Fate::Cancelled;
             }
             if timed.topic == names::HALF_TOPIC {
                 tracing::error!(at = %entry.log_offset, "a timed half message is skipped");
@@ -152,7 +193,7 @@ impl Clock {
             Ok(queue)
         });
         match pushed {
-            Ok(queue) => Fate::Put(queue),
+            Ok(queue) => Fate::Put(queue, timed.cancels.is_some()),
             Err(error) => self.failed(entry, &error, now_ms),
         }
     }
@@ -166,35 +207,47 @@ impl Clock {
             || self.agenda.is_deleted(entry.slot_ms, &named(b"_"))
     }
 
-    fn append(&mut self, puts: Vec<(Entry, Arc<Queue>)>, now_ms: i64, cancels: u64) {
+    fn append(&mut self, puts: Vec<Put>, now_ms: i64, cancels: u64) {
         let mut gate = self.broker.timer.gate();
         if gate.cancels != cancels {
             drop(gate);
             // Somebody may have cancelled one of these: the queue is read again first.
-            puts.iter().for_each(|(entry, _)| self.agenda.later(*entry, entry.due_ms));
+            puts.into_iter().for_each(|put| self.agenda.later(put.entry, put.entry.due_ms));
             return;
         }
         let done = self.broker.store.append(&mut self.batch, now_ms);
         gate.delivered_ms = gate.delivered_ms.max(now_ms);
         drop(gate);
-        if let Err(error) = done {
-            if let AppendError::Removed { topic } = &error {
-                self.broker.topics.reopen(topic);
-            }
-            let busy = matches!(error, AppendError::Busy { .. });
-            if !busy {
-                tracing::warn!(%error, messages = puts.len(), "timed messages cannot be delivered; it is tried again");
-            }
-            let again_ms = now_ms + if busy { BUSY_MS } else { RETRY_AFTER_MS };
-            puts.iter().for_each(|(entry, _)| self.agenda.later(*entry, again_ms));
-            return;
+        match done {
+            Ok(()) => self.appended(puts),
+            Err(error) => self.not_appended(puts, &error, now_ms),
         }
+    }
+
+    fn not_appended(&mut self, puts: Vec<Put>, error: &AppendError, now_ms: i64) {
+        if let AppendError::Removed { topic } = error {
+            self.broker.topics.reopen(topic);
+        }
+        let busy = matches!(error, AppendError::Busy { .. });
+        if !busy {
+            tracing::warn!(%error, messages = puts.len(), "timed messages cannot be delivered; it is tried again");
+        }
+        let again_ms = now_ms + if busy { BUSY_MS } else { RETRY_AFTER_MS };
+        puts.into_iter().for_each(|put| self.put_off(put.entry, again_ms));
+    }
+
+    fn appended(&mut self, puts: Vec<Put>) {
         self.changed = true;
         let mut queues: Vec<Arc<Queue>> = Vec::new();
-        for (entry, queue) in puts {
+        for (index, Put { entry, queue, cancels }) in puts.into_iter().enumerate() {
             self.agenda.done(&entry);
-            // A rolled one is counted again when it is read from the queue.
-            self.pending -= 1;
+            // A rolled one is counted again when it is read from the queue; one that cancels was counted as one less.
+            self.pending -= if cancels { -1 } else { 1 };
+            if entry.rolls && cancels {
+                self.barrier.release(&entry);
+                let placed = self.batch.placed(index).queue_offset;
+                self.rolled_end = self.rolled_end.max(placed.to_i64() + 1);
+            }
             if !queues.iter().any(|other| Arc::ptr_eq(other, &queue)) {
                 queues.push(queue);
             }

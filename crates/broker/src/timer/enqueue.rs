@@ -112,7 +112,7 @@ impl Clock {
             return Ok(());
         }
         let own_ms = config.slot_of(timed.out_ms);
-        let (window_ms, base_ms) = (config.roll_window_ms(), config.slot_of(now_ms));
+        let (window_ms, base_ms) = (self.window_ms(), config.slot_of(now_ms));
         let mut bits = magic::DEFAULT | if timed.cancels.is_some() { magic::DELETE } else { 0 };
         let far_ms = own_ms - base_ms - window_ms;
         let (mut slot_ms, mut time_ms) = if far_ms >= 0 {
@@ -143,10 +143,14 @@ impl Clock {
         };
         let at = self.files.add(added)?;
         let cancels = timed.cancels.filter(|_| !added.rolls()).map(Into::into);
+        // What it cancels is not counted again when it is passed over.
         self.pending += if timed.cancels.is_some() { -1 } else { 1 };
         if self.broker.config.timers.congest_num != i32::MAX {
             *self.broker.timer.counts().entry(own_ms).or_default() += 1;
         }
+        let timer = &self.broker.timer;
+        timer.window_ms.fetch_max(window_ms, Ordering::AcqRel);
+        timer.last_ms.fetch_max(slot_ms, Ordering::AcqRel);
         self.agenda.arrived(Entry::of(at, &added, slot_ms), cancels);
         Ok(())
     }

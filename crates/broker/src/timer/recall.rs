@@ -62,6 +62,9 @@ pub(crate) fn check(broker: &Broker, command: &Command<'_>, out: &mut Vec<u8>) -
     if !timers.enabled {
         return Err(failed());
     }
+    if timers.stop_enqueue {
+        return Err(stopped());
+    }
     let cancels = match timers.recall_names_topic {
         true => format!("{topic}+{}", handle.message_id),
         false => handle.message_id.clone(),
@@ -80,6 +83,11 @@ pub(crate) fn check(broker: &Broker, command: &Command<'_>, out: &mut Vec<u8>) -
 /// The message may have been delivered.
 pub(crate) fn too_late() -> Refusal {
     Refusal::new(response::ILLEGAL_OPERATION, "recall failed, timestamp invalid")
+}
+
+/// The message that cancels would be stored and not be looked at.
+fn stopped() -> Refusal {
+    Refusal::error("recall failed, timed messages are not added to the wheel, timerStopEnqueue is true")
 }
 
 /// The message that cancels was not stored.

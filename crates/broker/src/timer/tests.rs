@@ -1,5 +1,8 @@
 //! Timed messages on a broker without connections: the clock is wound by hand.
 
+mod recalls;
+mod trouble;
+
 use std::collections::BTreeMap;
 use std::thread;
 

@@ -38,7 +38,7 @@ pub use log::TimerLog;
 pub use recover::TimerRecovered;
 pub use slot::Slot;
 pub use unit::{TimerUnit, UNIT_BYTES, magic};
-pub use walk::{units, walk};
+pub use walk::{Refused, units, walk};
 
 /// The wheel time of a message due at `due_ms`: the start of the step that ends with it
 /// (`HookUtils.transformTimerMessage`).

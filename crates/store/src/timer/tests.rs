@@ -260,7 +260,8 @@ impl Life {
             let files = &mut self.files;
             let wanted = self.agenda.wanted(now_ms, |slot| files.slot(slot).map(|slot| slot?.last)).unwrap();
             for load in &wanted {
-                let loaded = walk(self.files.log(), load).unwrap();
+                let (loaded, refused) = walk(self.files.log(), load);
+                assert!(refused.is_none(), "{refused:?}");
                 let number = |entry: &Entry| usize::try_from(entry.log_offset.get() / 100).unwrap();
                 let keys: Vec<_> =
                     loaded.deletes.iter().filter_map(|entry| queue[number(entry)].key).collect();

@@ -56,16 +56,25 @@ impl Window<'_> {
     }
 }
 
+/// A unit that the disk does not give.
+#[derive(Debug)]
+pub struct Refused {
+    /// Where it lies.
+    pub at: u64,
+    /// Why.
+    pub error: io::Error,
+}
+
 /// Shows the units of the chain that ends at `last`. It ends early where a unit is not there or of another slot.
 ///
 /// # Errors
-/// The disk's.
+/// The disk's, with everything behind that unit shown.
 pub(super) fn chain(
     log: &TimerLog,
     last: u64,
     in_slot: impl Fn(i64) -> bool,
     mut see: impl FnMut(u64, TimerUnit),
-) -> io::Result<()> {
+) -> Result<(), Refused> {
     let mut window = Window { log, from: 0, bytes: Vec::new(), alone_from: u64::MAX };
     let mut next = Some(last);
     let mut step = 0;
@@ -73,7 +82,7 @@ pub(super) fn chain(
         let unit = match window.unit(at, step) {
             Ok(unit) => unit.filter(|unit| in_slot(unit.time_ms())),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
+            Err(error) => return Err(Refused { at, error }),
         };
         let Some(unit) = unit else {
             tracing::error!(at, last, "a chain of the timer log is broken; what was before is lost");
@@ -86,15 +95,13 @@ pub(super) fn chain(
     Ok(())
 }
 
-/// Reads what a [`Load`] asks for.
-///
-/// # Errors
-/// The disk's.
-pub fn walk(log: &TimerLog, load: &Load) -> io::Result<Loaded> {
+/// Reads what a [`Load`] asks for, up to a unit that the disk does not give: chains lead back in time.
+#[must_use]
+pub fn walk(log: &TimerLog, load: &Load) -> (Loaded, Option<Refused>) {
     let mut found = BTreeMap::new();
     let mut loaded = Loaded { slot_ms: load.slot_ms, entries: Vec::new(), deletes: Vec::new(), cut: None };
     let in_slot = |time_ms: i64| time_ms.div_euclid(load.precision_ms) * load.precision_ms == load.slot_ms;
-    chain(log, load.last, in_slot, |at, unit| {
+    let walked = chain(log, load.last, in_slot, |at, unit| {
         let entry = Entry::of(at, &unit, load.slot_ms);
         if unit.deletes() {
             loaded.deletes.push(entry);
@@ -108,9 +115,9 @@ pub fn walk(log: &TimerLog, load: &Load) -> io::Result<Loaded> {
             let (key, _) = found.pop_last().expect("more than the limit");
             loaded.cut = Some(loaded.cut.map_or(key, |cut| cut.min(key)));
         }
-    })?;
+    });
     loaded.entries = found.into_values().collect();
-    Ok(loaded)
+    (loaded, walked.err())
 }
 
 /// All units of a chain, oldest first.
@@ -120,7 +127,8 @@ pub fn walk(log: &TimerLog, load: &Load) -> io::Result<Loaded> {
 pub fn units(log: &TimerLog, load: &Load) -> io::Result<Vec<(u64, TimerUnit)>> {
     let mut found = Vec::new();
     let in_slot = |time_ms: i64| time_ms.div_euclid(load.precision_ms) * load.precision_ms == load.slot_ms;
-    chain(log, load.last, in_slot, |at, unit| found.push((at, unit)))?;
+    let walked = chain(log, load.last, in_slot, |at, unit| found.push((at, unit)));
+    walked.map_err(|refused| refused.error)?;
     found.reverse();
     Ok(found)
 }
