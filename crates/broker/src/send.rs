@@ -368,7 +368,9 @@ fn defer(
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
             queues.push(pending.queue.clone());
         }
-        let target = if pending.waits { &mut late } else { &mut *out };
+        // A recall that came too late waits for no disk.
+        let is_refused = pending.records.is_empty();
+        let target = if pending.waits && !is_refused { &mut late } else { &mut *out };
         reply::stored(broker, turn, pending, delivered_ms, &mut ids, target);
     }
     let end = turn.batch.end();

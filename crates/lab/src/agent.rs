@@ -22,7 +22,7 @@ use crate::measure::{self, Collector, HostProbe, device_of, process_of, store_of
 use crate::{selftest, session};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -72,6 +72,8 @@ pub struct Hello {
     pub host: HostFile,
     /// Its clock, microseconds since 1970.
     pub now_us: u64,
+    /// From the question to this reading of the clock, microseconds: what looking at a machine takes is no way.
+    pub took_us: u64,
     /// The broker's process was found.
     pub has_process: bool,
 }
@@ -117,6 +119,7 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reader, REQUEST_BYTES_MAX as u64)).lines();
     let Some(line) = lines.next_line().await? else { return Ok(()) };
+    let began = Instant::now();
     let asked: Asked = serde_json::from_str(&line).map_err(std::io::Error::other)?;
     if asked.load {
         return if flags.load { run_load(lines, writer).await } else { Ok(()) };
@@ -136,7 +139,8 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     });
     let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
     let mut probe = HostProbe::new(pid, &device_of(&store), asked.loopback).with_collector(log);
-    let hello = Hello { protocol: PROTOCOL, host, now_us: now_us(), has_process: pid.is_some() };
+    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let hello = Hello { protocol: PROTOCOL, host, now_us: now_us(), took_us, has_process: pid.is_some() };
     writer.write_all(&line_of(&hello)).await?;
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);

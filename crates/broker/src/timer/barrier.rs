@@ -1,56 +1,66 @@
-//! What holds up deliveries: an entry that rolls may be a message that cancels one due later, and so may a unit of a
-//! chain that is not walked yet. Pure.
+//! What holds up deliveries: a message that cancels another and rolls may cancel one due later. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use store::timer::Entry;
+use store::timer::{Entry, Key};
 
-/// An entry that rolls and is due.
-struct Rolling {
-    due_ms: i64,
-    /// It is not looked at before.
-    again_ms: i64,
-}
-
-/// What is due at or behind [`Self::first_ms`] is not delivered yet.
+/// What is due behind the first message that cancels, rolls and is not in the timer queue again yet is not delivered.
 #[derive(Default)]
 pub(super) struct Barrier {
-    /// Those that may cancel others and are not in the timer queue again, by position of the unit.
-    rolling: BTreeMap<u64, Rolling>,
-    /// Slots whose chains are being walked.
-    loading: BTreeSet<i64>,
+    /// When each of them is looked at again.
+    rolling: BTreeMap<Key, i64>,
 }
 
 impl Barrier {
-    /// The first time that is held up.
-    pub(super) fn first_ms(&self) -> i64 {
-        let rolling = self.rolling.values().map(|rolling| rolling.due_ms).min();
-        // A unit of a slot is due behind the slot's start.
-        let loading = self.loading.first().map(|slot_ms| slot_ms + 1);
-        rolling.into_iter().chain(loading).min().unwrap_or(i64::MAX)
+    /// Whether an entry is to be left alone now.
+    pub(super) fn holds(&self, entry: &Entry, now_ms: i64) -> bool {
+        if entry.rolls {
+            return self.rolling.get(&entry.key()).is_some_and(|again_ms| *again_ms > now_ms);
+        }
+        self.rolling.first_key_value().is_some_and(|(first, _)| entry.key() > *first)
     }
 
-    /// An entry that rolls is not in the timer queue yet; it is looked at again at `again_ms`.
+    /// An entry that cancels and rolls is not in the timer queue yet; it is looked at again at `again_ms`.
     pub(super) fn hold(&mut self, entry: &Entry, again_ms: i64) {
-        let first = Rolling { due_ms: entry.due_ms, again_ms };
-        self.rolling.entry(entry.at).or_insert(first).again_ms = again_ms;
+        self.rolling.insert(entry.key(), again_ms);
     }
 
-    /// Whether an entry that rolls is to be left alone now.
-    pub(super) fn rests(&self, entry: &Entry, now_ms: i64) -> bool {
-        self.rolling.get(&entry.at).is_some_and(|rolling| rolling.again_ms > now_ms)
-    }
-
-    /// An entry that rolls is in the timer queue again, cancels nothing, or was given up.
+    /// An entry is in the timer queue again, or was given up.
     pub(super) fn release(&mut self, entry: &Entry) {
-        self.rolling.remove(&entry.at);
+        self.rolling.remove(&entry.key());
     }
 
-    pub(super) fn walks(&mut self, slot_ms: i64) {
-        self.loading.insert(slot_ms);
+    /// Has all looked at again: the clock was set back.
+    pub(super) fn wake(&mut self) {
+        self.rolling.values_mut().for_each(|again_ms| *again_ms = i64::MIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::units::LogOffset;
+
+    fn entry(due_ms: i64, at: u64, rolls: bool) -> Entry {
+        let log_offset = LogOffset::new(at);
+        Entry { due_ms, at, slot_ms: 0, log_offset, size: 1, written_ms: 0, rolls, cancels: rolls }
     }
 
-    pub(super) fn walked(&mut self, slot_ms: i64) {
-        self.loading.remove(&slot_ms);
+    #[test]
+    fn what_is_due_behind_one_that_cancels_waits_and_nothing_before_it() {
+        let mut barrier = Barrier::default();
+        let (before, first, last) = (entry(5, 8, false), entry(5, 9, true), entry(7, 1, true));
+        assert!(!barrier.holds(&entry(9, 0, false), 0));
+        barrier.hold(&last, 0);
+        barrier.hold(&first, 100);
+        assert!(!barrier.holds(&before, 10), "as many as are due at that time come before it");
+        assert!(barrier.holds(&entry(5, 10, false), 10));
+        assert!(barrier.holds(&first, 99) && !barrier.holds(&first, 100));
+        barrier.wake();
+        assert!(!barrier.holds(&first, i64::MIN + 1));
+        barrier.release(&first);
+        assert!(!barrier.holds(&entry(5, 10, false), 10) && barrier.holds(&entry(7, 2, false), 10));
+        barrier.release(&last);
+        assert!(!barrier.holds(&entry(i64::MAX, 0, false), 10));
     }
 }

@@ -142,6 +142,9 @@ impl Clock {
         clock.broker.timer.window_ms.store(clock.window_ms(), Ordering::Release);
         // From now on the files are where their check says.
         clock.start_save(now_ms)?;
+        // Units that are added earlier would stand, after a crash, where the check on the disk counts on others.
+        let first = clock.saves.running.as_ref().and_then(|(_, receiver)| receiver.recv().ok());
+        first.into_iter().for_each(|done| clock.saved(done));
         Ok(clock)
     }
 
@@ -194,6 +197,7 @@ impl Clock {
         let read_ms = self.files.forget_future(before_ms, self.files.config().slot_of(now_ms))?;
         tracing::warn!(read_ms, before_ms, "the clock was set back");
         self.agenda.go_back(read_ms);
+        self.barrier.wake();
         (self.saves.began_ms, self.retired_ms) = (now_ms, now_ms);
         Ok(())
     }
@@ -225,7 +229,6 @@ impl Clock {
         // A slot may name units that were added and are not in the file yet.
         files.write()?;
         for load in self.agenda.wanted(now_ms, |slot_ms| files.slot(slot_ms).map(|slot| slot?.last))? {
-            self.barrier.walks(load.slot_ms);
             self.fetch.ask(Job::Load(Chain::of(load)));
         }
         Ok(())
@@ -242,10 +245,7 @@ impl Clock {
     pub(super) fn take_fetched(&mut self) {
         while let Ok(fetched) = self.fetch.results.try_recv() {
             match fetched {
-                Fetched::Loaded(loaded, keys) => {
-                    self.barrier.walked(loaded.slot_ms);
-                    self.agenda.loaded(loaded, keys);
-                }
+                Fetched::Loaded(loaded, keys) => self.agenda.loaded(loaded, keys),
                 Fetched::Touched(entry) => {
                     self.touched.insert(entry.at);
                     self.agenda.later(entry, entry.due_ms);

@@ -56,11 +56,7 @@ impl Clock {
         let mut puts = Vec::with_capacity(due.len());
         let mut done = false;
         for entry in due {
-            let is_held = match entry.rolls {
-                true => self.barrier.rests(&entry, now_ms),
-                false => entry.due_ms >= self.barrier.first_ms(),
-            };
-            if is_held || self.batch.size() > BATCH_BYTES_MAX {
+            if self.barrier.holds(&entry, now_ms) || self.batch.size() > BATCH_BYTES_MAX {
                 self.agenda.later(entry, entry.due_ms);
                 continue;
             }
@@ -82,14 +78,14 @@ impl Clock {
         }
         match fate {
             Fate::Put(queue, cancels) => {
-                if entry.rolls && cancels {
+                if entry.rolls && entry.cancels {
                     self.barrier.hold(&entry, now_ms);
                 }
                 return Some(Put { entry, queue, cancels });
             }
             Fate::Later(due_ms) => self.put_off(entry, due_ms),
             Fate::Fetch => {
-                if entry.rolls {
+                if entry.rolls && entry.cancels {
                     self.barrier.hold(&entry, now_ms);
                 }
                 self.fetch.ask(Job::Touch(entry));
@@ -103,9 +99,9 @@ impl Clock {
         None
     }
 
-    /// Looks at an entry again at another time. One that rolls keeps its place before those it holds up.
+    /// Looks at an entry again at another time. One that cancels and rolls keeps its place before those it holds up.
     fn put_off(&mut self, entry: Entry, again_ms: i64) {
-        if entry.rolls {
+        if entry.rolls && entry.cancels {
             self.barrier.hold(&entry, again_ms);
             self.agenda.later(entry, entry.due_ms);
         } else {

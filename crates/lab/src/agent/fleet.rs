@@ -112,7 +112,7 @@ impl Member {
                 .await?
                 .ok_or_else(|| io::Error::other("it runs no load; start it with vostok lab agent --load"))?;
             let hello: Hello = serde_json::from_str(&line).map_err(io::Error::other)?;
-            let (ahead_us, _) = link::apart(before_us, hello.now_us, now_us());
+            let (ahead_us, _) = link::apart(before_us, &hello, now_us());
             Ok(Self { address: address.to_owned(), lines, writer, ahead_us })
         };
         match tokio::time::timeout(TAKE, connecting).await {

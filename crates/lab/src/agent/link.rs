@@ -68,13 +68,15 @@ async fn connect(address: &str, asked: &Asked) -> io::Result<Link> {
         return Err(io::Error::other(why));
     }
     let after_us = now_us();
-    let (ahead_us, skew_us) = apart(before_us, hello.now_us, after_us);
+    let (ahead_us, skew_us) = apart(before_us, &hello, after_us);
     Ok(Link { lines, _writer: writer, hello, ahead_us, skew_us })
 }
 
 /// How far another clock is ahead when it was read between two readings of ours, and how wrong that may be.
-pub(super) fn apart(before_us: u64, other_us: u64, after_us: u64) -> (i64, u64) {
+pub(super) fn apart(before_us: u64, hello: &Hello, after_us: u64) -> (i64, u64) {
+    // What the other did before it read its clock is no part of the way.
+    let before_us = before_us.saturating_add(hello.took_us).min(after_us);
     let wide = after_us.saturating_sub(before_us);
     let middle = before_us + wide / 2;
-    (other_us.cast_signed() - middle.cast_signed(), wide.div_ceil(2))
+    (hello.now_us.cast_signed() - middle.cast_signed(), wide.div_ceil(2))
 }

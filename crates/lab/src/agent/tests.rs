@@ -5,9 +5,15 @@ use crate::generator::{Taken, Workload};
 
 #[test]
 fn clocks_are_compared_in_the_middle() {
-    assert_eq!(link::apart(1000, 1500, 2000), (0, 500));
-    assert_eq!(link::apart(1000, 2500, 2000), (1000, 500));
-    assert_eq!(link::apart(1000, 900, 1000), (-100, 0));
+    let apart = |before_us, (now_us, took_us), after_us| {
+        link::apart(before_us, &Hello { now_us, took_us, ..Hello::default() }, after_us)
+    };
+    assert_eq!(apart(1000, (1500, 0), 2000), (0, 500));
+    assert_eq!(apart(1000, (2500, 0), 2000), (1000, 500));
+    assert_eq!(apart(1000, (900, 0), 1000), (-100, 0));
+    // It looked for a process most of the time.
+    assert_eq!(apart(1000, (1950, 900), 2000), (0, 50));
+    assert_eq!(apart(1000, (2000, 5000), 2000), (0, 0));
 }
 
 fn flags(listen: &str, load: bool) -> AgentFlags {

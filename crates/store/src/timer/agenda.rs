@@ -9,7 +9,7 @@
 //! unit. It may be too early (Java's units know only their second): the record tells the exact time, and
 //! [`Agenda::later`] takes the entry back.
 
-use super::unit::TimerUnit;
+use super::unit::{TimerUnit, magic};
 use std::collections::{BTreeMap, HashSet};
 use wire::units::LogOffset;
 
@@ -33,6 +33,8 @@ pub struct Entry {
     pub written_ms: i64,
     /// It is put into the queue again instead of being delivered.
     pub rolls: bool,
+    /// It cancels others, or will when it no longer rolls.
+    pub cancels: bool,
 }
 
 impl Entry {
@@ -47,6 +49,7 @@ impl Entry {
             size: unit.size,
             written_ms: unit.written_ms,
             rolls: unit.rolls(),
+            cancels: unit.magic & magic::DELETE != 0,
         }
     }
 
@@ -303,8 +306,7 @@ impl Agenda {
                 return;
             };
             let entry = if from_exact { self.exact[&first] } else { self.near[&first] };
-            if self.slots.get(&entry.slot_ms).is_some_and(|near| near.loading) {
-                // Some unit of it may cancel this one.
+            if self.is_walking_before(&entry) {
                 return;
             }
             if from_exact {
@@ -314,6 +316,12 @@ impl Agenda {
             };
             out.push(entry);
         }
+    }
+
+    /// Whether the chain of an entry's own slot, or of one before, is being walked: a unit of it may cancel this one.
+    fn is_walking_before(&self, entry: &Entry) -> bool {
+        let until_ms = entry.due_ms.max(entry.slot_ms + 1);
+        self.loading > 0 && self.slots.range(..until_ms).any(|(_, near)| near.loading)
     }
 
     /// Whether some message of this slot was cancelled.

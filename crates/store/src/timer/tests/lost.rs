@@ -212,3 +212,19 @@ fn chains_walked_again_begin_together_or_not_at_all() {
     assert!(!agenda.is_loading());
     assert_eq!(agenda.wanted(0, newest(-1)).unwrap().len(), 2);
 }
+
+#[test]
+fn nothing_is_due_behind_a_slot_that_is_being_walked() {
+    let mut agenda = Agenda::new(1000, 4000, 100, 0);
+    let loads = agenda.wanted(3000, |slot_ms| Ok::<_, ()>(u64::try_from(slot_ms).ok())).unwrap();
+    assert!(loads.iter().take(2).map(|load| load.slot_ms).eq([0, 1000]), "{loads:?}");
+    let entry = |slot_ms| Entry::of(52, &unit(1, slot_ms + 500, 100, 100), slot_ms);
+    let loaded = |slot_ms| Loaded { entries: vec![entry(slot_ms)], ..nothing(&loads[0]) };
+    let mut due = Vec::new();
+    agenda.loaded(Loaded { slot_ms: 1000, ..loaded(1000) }, []);
+    agenda.due(9000, 10, &mut due);
+    assert!(due.is_empty(), "the slot before it may hold what cancels it");
+    agenda.loaded(loaded(0), []);
+    agenda.due(9000, 10, &mut due);
+    assert_eq!(due, [entry(0), entry(1000)]);
+}
