@@ -52,7 +52,7 @@ struct Lane {
 struct Book {
     base: u64,
     words: VecDeque<Word>,
-    /// What may still come of words before: for each group a bit of every message that nobody knows about and that it
+    /// What may still come of words before: for each group a bit of every message that was not acknowledged and that it
     /// has not received. By the number of the word's first message.
     open: BTreeMap<u64, Vec<u64>>,
 }
@@ -63,8 +63,6 @@ struct Word {
     stored: u64,
     /// Refused, or nobody knows.
     not_stored: u64,
-    /// Nobody knows.
-    unknown: u64,
     received: Vec<u64>,
 }
 
@@ -115,7 +113,6 @@ impl Ledger {
             Fate::Refused => word.not_stored |= bit,
             Fate::Unknown => {
                 word.not_stored |= bit;
-                word.unknown |= bit;
                 self.sums.unknown.fetch_add(1, Relaxed);
             }
         }
@@ -214,8 +211,8 @@ impl Book {
 
     /// Remembers of the word at `base` what may still come.
     fn keep_open(&mut self, word: &Word) {
-        let open = word.received.iter().map(|received| word.unknown & !received);
-        if word.unknown == 0 || open.clone().all(|open| open == 0) {
+        let open = word.received.iter().map(|received| word.not_stored & !received);
+        if word.not_stored == 0 || open.clone().all(|open| open == 0) {
             return;
         }
         self.open.insert(self.base, open.collect());

@@ -78,7 +78,7 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     let mut stages = PHASES.map(|name| stage(&record.file, name, &record.windows(cell, name), &quiet));
     let draining = &mut stages[2];
     let mut consumed_bytes = mean(&series(&drain, |second| second.consumed_bytes as f64).concat());
-    if !sends(&drain) && drained != Some(false) && !ended_early {
+    if !sends(&drain) && drained == Some(true) {
         consumed_bytes *= draining.end_when_empty(&record.file, &drain);
     }
     let cold_bytes = draining.disk_read;

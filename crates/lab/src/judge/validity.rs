@@ -5,7 +5,7 @@
 //! - Steady state: the rate neither climbs nor falls by 2 % a minute. A slope that its own error explains does not
 //!   count, nor one that amounts to less than 2 % within the window. Each repeat counts, so that one which climbs does not
 //!   make up for one that falls.
-//! - The generator had room: below 70 % of the processors that its threads can use, and (open loop) less than 1 ms late.
+//! - The generator had room: below 70 % of its processors, and (open loop) less than 1 ms late.
 //! - At least three repeats, and no second missing. A soak is run once: it counts as often as five minutes go into it.
 //!   Elsewhere one long run does not show how much another would differ. A backlog takes as long as a soak: run once, its
 //!   phases are told as those of one repeat. Probes of a search are run once and are never shown as figures.
@@ -15,7 +15,7 @@ use super::figures::merged;
 use super::figures::{mean_latency_us, series};
 use super::stats::{self, mean, quantile};
 use super::{Text, both, numbers};
-use crate::archive::{Factors, RunFile, Window};
+use crate::archive::{RunFile, Window};
 
 /// Fewest repeats that tell anything about the next one.
 pub const REPEATS_MIN: usize = 3;
@@ -31,9 +31,6 @@ const SLOPE_MAX: f64 = 0.02;
 
 /// Most of its processors that the generator may use.
 pub const GENERATOR_CPU_MAX: f64 = 0.7;
-
-/// Listener threads of a push consumer that was not told how many.
-const LISTENER_THREADS: u32 = 20;
 
 /// Seconds of a window in which a machine need not have been looked at, and their share of a long one.
 const UNSEEN_MAX: usize = 2;
@@ -251,29 +248,14 @@ fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
     })
 }
 
-/// Share of its processors that the generator used: of the machine's, or of as many as it has threads, those of push
-/// consumers included. Every machine that sends has at least as many as the lab asks for.
+/// Share of its processors that the generator used: of the machine's, or of as many as it has threads. Every machine that
+/// sends has at least as many as the lab asks for.
 #[must_use]
 pub fn generator_share(windows: &[Window<'_>], file: &RunFile) -> Option<f64> {
     let machine = file.hosts.first().map(|host| host.cores).filter(|cores| *cores > 0)?;
-    let factors = windows.first().and_then(|window| window.factors);
-    let threads = file.lab_threads.saturating_add(factors.map_or(0, |cell| consumer_threads(cell, file)));
-    let cores = f64::from(if file.lab_threads > 0 { machine.min(threads) } else { machine });
+    let cores = f64::from(if file.lab_threads > 0 { machine.min(file.lab_threads) } else { machine });
     let cores = file.lab_cores_allowed.map_or(cores, |allowed| cores.min(allowed));
     Some(mean(&series(windows, |second| second.lab_cores).concat()) / cores)
-}
-
-/// Threads of a cell's push consumers, of each those of its listener and one of its client. None where several machines
-/// share the load: the busiest of them may be one without consumers.
-fn consumer_threads(cell: &Factors, file: &RunFile) -> u32 {
-    // A cell only says how groups consume where they do not pull.
-    let is_pushed = cell.more.get("consume").is_some_and(|how| how != "pull");
-    if !is_pushed || file.held.get("--load-agents").is_some_and(|agents| !agents.is_empty()) {
-        return 0;
-    }
-    let number = |name: &str, usual| cell.more.get(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let (consumers, listening) = (number("consumers", 1), number("consumer-threads", LISTENER_THREADS));
-    cell.groups.saturating_mul(consumers).saturating_mul(listening.saturating_add(1))
 }
 
 fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Text> {

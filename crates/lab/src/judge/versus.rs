@@ -1,6 +1,6 @@
 //! R9: is one better than the other? Cell by cell, with three answers, and never mixing capacity and latency.
 //!
-//! *Capacity* is the rate of cells in a closed loop, of a ladder that of its top step alone (`ladders`). *Latency* is
+//! *Capacity* is the rate of cells in a closed loop, of a ladder that of its best step alone (`ladders`). *Latency* is
 //! compared only where both were sent the same rate (open loop): in a closed loop the faster one is also the more
 //! loaded one, and a single thread's rate is nothing but the round trip (seed 000 read "0.45×" as capacity).
 
@@ -72,9 +72,9 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
-    /// Messages per second, closed loop: of a cell that is no step of a ladder, or of the top step of one.
+    /// Messages per second, closed loop: of a cell that is no step of a ladder, or of the best step of one.
     Capacity,
-    /// Messages per second of a step below the top of its ladder: what the load asked for, no capacity.
+    /// Messages per second of another step of a ladder: what the load asked for, or overload.
     RateAtLoad,
     /// The 99th percentile at the same rate, open loop.
     LatencyAtRate,

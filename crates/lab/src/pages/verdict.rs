@@ -165,7 +165,7 @@ fn not_looked_at(run: &Conclusion<'_>) -> Option<Text> {
 fn confidence(run: &Conclusion<'_>) -> Text {
     let probes = run.cells.iter().filter(|case| case.is_probe()).count();
     let (valid, all) = (run.valid(), run.cells.len() - probes);
-    let planned = run.record.file.cells.len() - probes;
+    let planned = run.record.file.cells.len() - probes - run.record.file.left_out.len();
     let shown = run.safe.as_ref().map(|safe| safe.cell).or(run.top);
     let repeats = shown.map_or(run.record.file.repeats, |cell| run.cells[cell].judged.cell.cell.repeats);
     let spread =

@@ -110,8 +110,7 @@ impl Basis {
     }
 }
 
-/// The safe cell to plan with: one that was held long enough before all others, then the nearest size, then the highest
-/// rate.
+/// The safe cell to plan with: the nearest size, then one that was held long enough, then the highest rate.
 fn best<'a>(run: &'a Conclusion<'_>, size: f64) -> Option<(&'a Case<'a>, &'a Figures)> {
     let safe = run.cells.iter().filter(|case| case.is_safe());
     let safe = safe.filter_map(|case| Some((case, case.judged.figures()?)));
@@ -119,7 +118,7 @@ fn best<'a>(run: &'a Conclusion<'_>, size: f64) -> Option<(&'a Case<'a>, &'a Fig
     let away = |case: &Case<'_>| ((case.factors().size as f64).max(1.0) / size).ln().abs();
     safe.min_by(|(one, of_one), (other, of_other)| {
         let by_time = is_short(one).cmp(&is_short(other));
-        by_time.then(away(one).total_cmp(&away(other))).then(of_other.tps.mean.total_cmp(&of_one.tps.mean))
+        away(one).total_cmp(&away(other)).then(by_time).then(of_other.tps.mean.total_cmp(&of_one.tps.mean))
     })
 }
 

@@ -111,37 +111,6 @@ fn one_thread_on_eight_cores_is_the_whole_generator() {
 }
 
 #[test]
-fn threads_of_push_consumers_are_the_generator_s_too() {
-    let used = |cores: u32, more: &[(&str, &str)]| {
-        let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let factors = Factors { groups: 2, more, ..fixture::factors(60) };
-        let mut record = fixture::record(&[(factors, 30_000.0)]);
-        (record.file.lab_threads, record.file.hosts[0].cores) = (1, cores);
-        fixture::each_second(&mut record, |_, second| second.lab_cores = 3.0);
-        let windows = record.windows(&record.cells[0], "steady");
-        validity::generator_share(&windows, &record.file).expect("the cores are known")
-    };
-    let near = |found: f64, cores: f64| assert!((found - 3.0 / cores).abs() < 1e-9, "{found} of {cores}");
-    near(used(64, &[]), 1.0);
-    near(used(64, &[("consume", "push")]), 1.0 + 2.0 * 21.0);
-    near(used(64, &[("consume", "orderly"), ("consumers", "2"), ("consumer-threads", "4")]), 1.0 + 4.0 * 5.0);
-    near(used(8, &[("consume", "push")]), 8.0);
-    let usual = client::PushConfig::new("group", "topic", "*").threads;
-    assert_eq!(usual, validity::LISTENER_THREADS as usize, "what a cell has that does not say");
-}
-
-#[test]
-fn consumers_say_nothing_of_other_machines_that_send() {
-    let more = [("consume".to_owned(), "push".to_owned())].into();
-    let mut record = fixture::record(&[(Factors { groups: 1, more, ..fixture::factors(60) }, 30_000.0)]);
-    record.file.lab_threads = 1;
-    fixture::each_second(&mut record, |_, second| second.lab_cores = 0.95);
-    assert_eq!(reasons(&record), "");
-    record.file.held.insert("--load-agents".to_owned(), "10.0.0.9:9870".to_owned());
-    assert!(reasons(&record).starts_with("the load generator used 95.0 %"), "{}", reasons(&record));
-}
-
-#[test]
 fn a_soak_is_run_once() {
     let mut record = clean();
     let (name, to_ms) = ("steady".to_owned(), u64::MAX);

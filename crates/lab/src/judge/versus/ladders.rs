@@ -1,8 +1,8 @@
-//! Which cells of two runs tell a capacity: of a ladder its top step alone.
+//! Which cells of two runs tell a capacity: of a ladder its best step alone.
 //!
-//! Below the top a closed loop waits for its answers: its rate is the requests in flight over the round trip, the same
-//! for one server and for a hundred. The top is the highest load that both runs have, and a capacity only where the
-//! ladder shows its ceiling up to there (R1).
+//! Below it a closed loop waits for its answers: its rate is the requests in flight over the round trip, the same for one
+//! server and for a hundred. Above it servers may lose what they had. The best step is the one where either run has its
+//! highest rate of the loads that both have, and a capacity only where the ladder shows its ceiling up to there (R1).
 
 use super::{Aspect, Pairing};
 use crate::archive::Factors;
@@ -44,9 +44,9 @@ impl Ladders {
             ));
         }
         Some(both!(
-            "of {all} ladders {first} were not saturated in A and {second} in B: what those tell is a lower bound; \
-             extend the ladders",
-            "{all} 个负载阶梯中，A 有 {first} 个、B 有 {second} 个未饱和：其结果只是容量下界；请继续加压"
+            "of {all} ladders {first} were not saturated in A and {second} in B by the loads that both have: what those \
+             tell is a lower bound; extend the ladders",
+            "在双方共有的负载内，{all} 个负载阶梯中 A 有 {first} 个、B 有 {second} 个未饱和：其结果只是容量下界；请继续加压"
         ))
     }
 
@@ -78,7 +78,7 @@ impl Top {
     }
 }
 
-/// Calls the steps below the top of each ladder what they are, and returns the tops.
+/// Calls the other steps of each ladder what they are, and returns the ladders' tops.
 pub(super) fn tops(pairings: &mut [Pairing]) -> Vec<Top> {
     let cells: Vec<&Factors> = pairings.iter().map(|pairing| &pairing.factors).collect();
     let by = |factor: Factor| {
@@ -91,15 +91,14 @@ pub(super) fn tops(pairings: &mut [Pairing]) -> Vec<Top> {
     found.extend(by(Factor::Rate));
     let mut tops = Vec::new();
     for (factor, ladder) in found {
-        let Some((top, below)) = ladder.split_last() else { continue };
-        if pairings[*top].aspect != Aspect::Capacity {
-            continue;
-        }
+        let rate = |step: &usize| pairings[*step].first.max(pairings[*step].second);
+        let steps: Vec<usize> =
+            ladder.into_iter().filter(|step| pairings[*step].aspect == Aspect::Capacity).collect();
+        let best = steps.iter().max_by(|one, other| rate(one).total_cmp(&rate(other))).copied();
+        let (Some(best), Some(top)) = (best, steps.last()) else { continue };
         tops.push(Top { factor, cell: pairings[*top].factors.clone() });
-        for step in below {
-            if pairings[*step].aspect == Aspect::Capacity {
-                pairings[*step].aspect = Aspect::RateAtLoad;
-            }
+        for step in steps.iter().filter(|step| **step != best) {
+            pairings[*step].aspect = Aspect::RateAtLoad;
         }
     }
     tops

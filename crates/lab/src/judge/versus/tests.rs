@@ -75,6 +75,23 @@ fn the_top_step_of_a_ladder_is_its_capacity() {
 }
 
 #[test]
+fn an_overloaded_server_is_judged_by_its_best_step() {
+    let cells = [(30, 15_000.0), (60, 30_000.0), (120, 24_000.0), (200, 20_000.0)];
+    let falls = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+    let found = compare(&falls, &ladder(&[30, 60, 120, 200], 25_000.0));
+    let step = Aspect::RateAtLoad;
+    let aspects: Vec<_> = found.pairings.iter().map(|pairing| pairing.aspect).collect();
+    assert_eq!(aspects, [step, Aspect::Capacity, step, step]);
+    assert_eq!(found.pairings[1].verdict, Verdict::Worse);
+    assert!(
+        found.capacity.is_some_and(|ratio| (ratio.mean - 25.0 / 30.0).abs() < 0.02),
+        "{:?}",
+        found.capacity
+    );
+    assert_eq!(found.ladders.says(), None);
+}
+
+#[test]
 fn a_ladder_that_climbs_tells_no_capacity() {
     let said = |one: f64, other: f64| {
         let found = compare(&ladder(&THREADS, one), &ladder(&THREADS, other));
