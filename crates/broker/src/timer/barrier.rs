@@ -14,7 +14,7 @@ pub(super) struct Barrier {
 impl Barrier {
     /// Whether an entry is to be left alone now.
     pub(super) fn holds(&self, entry: &Entry, now_ms: i64) -> bool {
-        if entry.rolls {
+        if entry.cancels {
             return self.rolling.get(&entry.key()).is_some_and(|again_ms| *again_ms > now_ms);
         }
         self.rolling.first_key_value().is_some_and(|(first, _)| entry.key() > *first)

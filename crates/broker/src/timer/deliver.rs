@@ -26,8 +26,8 @@ const BUSY_MS: i64 = 20;
 
 /// What becomes of an entry that is due.
 enum Fate {
-    /// Its copy is in the batch, for this queue; it may cancel another message.
-    Put(Arc<Queue>, bool),
+    /// Its copy is in the batch, for this queue.
+    Put(Arc<Queue>),
     /// It is due at another time.
     Later(i64),
     /// Its record has to be read from the disk.
@@ -38,12 +38,12 @@ enum Fate {
     Done,
 }
 
-/// An entry whose copy is in the batch.
-struct Put {
-    entry: Entry,
-    queue: Arc<Queue>,
-    /// It cancels another message.
-    cancels: bool,
+/// An entry whose copy is in the batch, for this queue.
+type Put = (Entry, Arc<Queue>);
+
+/// What an entry counts among the messages that wait: one that cancels takes away what it cancels.
+fn counted(entry: &Entry) -> i64 {
+    if entry.cancels { -1 } else { 1 }
 }
 
 impl Clock {
@@ -77,21 +77,21 @@ impl Clock {
             self.barrier.release(&entry);
         }
         match fate {
-            Fate::Put(queue, cancels) => {
-                if entry.rolls && entry.cancels {
+            Fate::Put(queue) => {
+                if entry.cancels {
                     self.barrier.hold(&entry, now_ms);
                 }
-                return Some(Put { entry, queue, cancels });
+                return Some((entry, queue));
             }
             Fate::Later(due_ms) => self.put_off(entry, due_ms),
             Fate::Fetch => {
-                if entry.rolls && entry.cancels {
+                if entry.cancels {
                     self.barrier.hold(&entry, now_ms);
                 }
                 self.fetch.ask(Job::Touch(entry));
             }
             Fate::Cancelled | Fate::Done => {
-                self.pending -= i64::from(matches!(fate, Fate::Done));
+                self.pending -= if matches!(fate, Fate::Done) { counted(&entry) } else { 0 };
                 self.agenda.done(&entry);
                 self.changed = true;
             }
@@ -101,7 +101,7 @@ impl Clock {
 
     /// Looks at an entry again at another time. One that cancels and rolls keeps its place before those it holds up.
     fn put_off(&mut self, entry: Entry, again_ms: i64) {
-        if entry.rolls && entry.cancels {
+        if entry.cancels {
             self.barrier.hold(&entry, again_ms);
             self.agenda.later(entry, entry.due_ms);
         } else {
@@ -189,7 +189,7 @@ impl Clock {
             Ok(queue)
         });
         match pushed {
-            Ok(queue) => Fate::Put(queue, timed.cancels.is_some()),
+            Ok(queue) => Fate::Put(queue),
             Err(error) => self.failed(entry, &error, now_ms),
         }
     }
@@ -208,7 +208,7 @@ impl Clock {
         if gate.cancels != cancels {
             drop(gate);
             // Somebody may have cancelled one of these: the queue is read again first.
-            puts.into_iter().for_each(|put| self.agenda.later(put.entry, put.entry.due_ms));
+            puts.into_iter().for_each(|(entry, _)| self.agenda.later(entry, entry.due_ms));
             return;
         }
         let done = self.broker.store.append(&mut self.batch, now_ms);
@@ -229,17 +229,17 @@ impl Clock {
             tracing::warn!(%error, messages = puts.len(), "timed messages cannot be delivered; it is tried again");
         }
         let again_ms = now_ms + if busy { BUSY_MS } else { RETRY_AFTER_MS };
-        puts.into_iter().for_each(|put| self.put_off(put.entry, again_ms));
+        puts.into_iter().for_each(|(entry, _)| self.put_off(entry, again_ms));
     }
 
     fn appended(&mut self, puts: Vec<Put>) {
         self.changed = true;
         let mut queues: Vec<Arc<Queue>> = Vec::new();
-        for (index, Put { entry, queue, cancels }) in puts.into_iter().enumerate() {
+        for (index, (entry, queue)) in puts.into_iter().enumerate() {
             self.agenda.done(&entry);
-            // A rolled one is counted again when it is read from the queue; one that cancels was counted as one less.
-            self.pending -= if cancels { -1 } else { 1 };
-            if entry.rolls && cancels {
+            // A rolled one is counted again when it is read from the queue.
+            self.pending -= counted(&entry);
+            if entry.cancels {
                 self.barrier.release(&entry);
                 let placed = self.batch.placed(index).queue_offset;
                 self.rolled_end = self.rolled_end.max(placed.to_i64() + 1);

@@ -78,6 +78,13 @@ pub fn ceiling(steps: &[Step<'_>], seed: u64) -> Ceiling {
     if steps.len() < 3 { undecided(steps.len()) } else { not_yet(&gain) }
 }
 
+/// Whether steps, in any order, show a ceiling.
+#[must_use]
+pub fn is_found(mut steps: Vec<Step<'_>>, seed: u64) -> bool {
+    steps.sort_by(|one, other| one.load.total_cmp(&other.load));
+    matches!(ceiling(&steps, seed), Ceiling::Found { .. })
+}
+
 /// The ceiling of a ladder that levels off: the mean of its flat part. The highest of several steps alone is too high by its
 /// own luck, where the rate wanders by a tenth and more.
 #[must_use]

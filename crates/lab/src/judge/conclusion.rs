@@ -3,7 +3,7 @@
 use super::backlog::{Backlog, backlog};
 use super::balance::{ByteCeiling, Term, balance, byte_ceilings};
 use super::bottleneck::{Bottleneck, bottleneck};
-use super::ceiling::{Ceiling, Step, ceiling};
+use super::ceiling::{Ceiling, Step, ceiling, is_found};
 use super::effects::{Effect, Interaction, effects, interactions, sensitive};
 use super::factor::{Factor, ladders};
 use super::figures::series;
@@ -258,10 +258,8 @@ fn worst(repeats: Vec<Vec<Guard>>) -> Vec<Guard> {
 pub fn has_ceiling(record: &Record) -> bool {
     let cells: Vec<Judged<'_>> = judged(record);
     let step = |cell: &Judged<'_>| f64::from(cell.factors().threads);
-    let mut steps: Vec<Step<'_>> =
-        cells.iter().filter_map(|cell| Some(Step { load: step(cell), figures: cell.figures()? })).collect();
-    steps.sort_by(|one, other| one.load.total_cmp(&other.load));
-    matches!(ceiling(&steps, record.file.seed), Ceiling::Found { .. })
+    let steps = cells.iter().filter_map(|cell| Some(Step { load: step(cell), figures: cell.figures()? }));
+    is_found(steps.collect(), record.file.seed)
 }
 
 fn load_ladders(cells: &[Case<'_>], seed: u64) -> Vec<Ladder> {

@@ -33,7 +33,7 @@ pub struct Entry {
     pub written_ms: i64,
     /// It is put into the queue again instead of being delivered.
     pub rolls: bool,
-    /// It cancels others, or will when it no longer rolls.
+    /// It cancels others, or will when it no longer rolls; of those that are due, only one that rolls.
     pub cancels: bool,
 }
 

@@ -6,7 +6,7 @@
 
 use super::{Aspect, Pairing};
 use crate::archive::Factors;
-use crate::judge::ceiling::{Ceiling, Step, ceiling};
+use crate::judge::ceiling::{Step, is_found};
 use crate::judge::factor::{Factor, ladders};
 use crate::judge::{Judged, Text, both};
 use serde::{Deserialize, Serialize};
@@ -68,13 +68,11 @@ impl Top {
         let (factor, most) = (&self.factor, self.factor.number(&self.cell).unwrap_or(0.0));
         let ladder = factor.without(&self.cell);
         let step = |cell: &Judged<'_>| factor.number(cell.factors()).filter(|load| *load <= most);
-        let mut steps: Vec<Step<'_>> = run
+        let steps = run
             .iter()
             .filter(|cell| factor.without(&load(cell)) == ladder)
-            .filter_map(|cell| Some(Step { load: step(cell)?, figures: cell.figures()? }))
-            .collect();
-        steps.sort_by(|one, other| one.load.total_cmp(&other.load));
-        matches!(ceiling(&steps, seed), Ceiling::Found { .. })
+            .filter_map(|cell| Some(Step { load: step(cell)?, figures: cell.figures()? }));
+        is_found(steps.collect(), seed)
     }
 }
 
