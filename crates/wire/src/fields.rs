@@ -131,8 +131,11 @@ pub(crate) fn number<T: TryFrom<i64>>(field: &'static str, value: &[u8]) -> Resu
         .ok_or_else(|| FieldError::invalid(field, value, std::any::type_name::<T>()))
 }
 
+/// Every number of so many digits fits 64 bits.
+const DIGITS_SAFE: usize = 18;
+
 /// A number as `Long.parseLong` reads it. Seven of them come with every message: without a look for UTF-8.
-fn decimal(value: &[u8]) -> Option<i64> {
+pub(crate) fn decimal(value: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match value {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),
@@ -140,6 +143,13 @@ fn decimal(value: &[u8]) -> Option<i64> {
     };
     if digits.is_empty() {
         return None;
+    }
+    if digits.len() <= DIGITS_SAFE {
+        let number = digits.iter().try_fold(0_i64, |number, digit| {
+            let digit = digit.wrapping_sub(b'0');
+            (digit < 10).then(|| number * 10 + i64::from(digit))
+        })?;
+        return Some(if is_negative { -number } else { number });
     }
     digits.iter().try_fold(0_i64, |number, digit| {
         let digit = i64::from(digit.wrapping_sub(b'0'));

@@ -16,6 +16,7 @@ pub mod body;
 pub mod codes;
 pub mod defaults;
 pub mod fields;
+mod find;
 pub mod frame;
 pub mod hash;
 pub mod header;

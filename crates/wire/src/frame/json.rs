@@ -6,7 +6,8 @@
 
 use super::{FrameError, RawHeader};
 use crate::codes::Language;
-use crate::fields::{Pair, Pairs};
+use crate::fields::{Pair, Pairs, decimal};
+use crate::find::{equal, first};
 
 /// Nesting allowed in members that are skipped.
 const DEPTH_MAX: usize = 32;
@@ -168,38 +169,39 @@ impl Parser<'_> {
     /// Reads a string whose opening quote is consumed, unescaping it in place.
     fn string(&mut self) -> Result<Range, FrameError> {
         let from = self.at;
-        while let Some(byte) = self.peek() {
-            match byte {
-                b'"' => {
-                    self.at += 1;
-                    return Ok((from as u32, (self.at - 1) as u32));
-                }
-                b'\\' => return self.escaped(from),
-                _ => self.at += 1,
-            }
+        self.at = self.special()?;
+        if self.bytes[self.at] == b'\\' {
+            return self.escaped(from);
         }
-        Err(self.error("unterminated string"))
+        self.at += 1;
+        Ok((from as u32, (self.at - 1) as u32))
+    }
+
+    /// Where the next quote or backslash is.
+    fn special(&self) -> Result<usize, FrameError> {
+        let found = first(&self.bytes[self.at..], |word| equal(word, b'"') | equal(word, b'\\'));
+        found.map(|at| self.at + at).ok_or_else(|| self.unterminated())
+    }
+
+    fn unterminated(&self) -> FrameError {
+        FrameError::Header { at: self.bytes.len(), why: "unterminated string" }
     }
 
     /// The rest of a string from its first escape on: `write` trails `self.at`.
     fn escaped(&mut self, from: usize) -> Result<Range, FrameError> {
         let mut write = self.at;
         loop {
-            let Some(byte) = self.peek() else { return Err(self.error("unterminated string")) };
-            self.at += 1;
-            match byte {
-                b'"' => return Ok((from as u32, write as u32)),
-                b'\\' => {
-                    let mut utf8 = [0; 4];
-                    let text = self.escape()?.encode_utf8(&mut utf8);
-                    self.bytes[write..write + text.len()].copy_from_slice(text.as_bytes());
-                    write += text.len();
-                }
-                other => {
-                    self.bytes[write] = other;
-                    write += 1;
-                }
+            let special = self.special()?;
+            self.bytes.copy_within(self.at..special, write);
+            write += special - self.at;
+            self.at = special + 1;
+            if self.bytes[special] == b'"' {
+                return Ok((from as u32, write as u32));
             }
+            let mut utf8 = [0; 4];
+            let text = self.escape()?.encode_utf8(&mut utf8);
+            self.bytes[write..write + text.len()].copy_from_slice(text.as_bytes());
+            write += text.len();
         }
     }
 
@@ -235,11 +237,11 @@ impl Parser<'_> {
     }
 
     fn hex4(&mut self) -> Result<u32, FrameError> {
-        let digits = self.bytes.get(self.at..self.at + 4);
+        let digits = self.bytes[self.at..].first_chunk::<4>();
         let value = digits
-            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+            .and_then(|digits| {
+                digits.iter().try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
+            })
             .ok_or_else(|| self.error("expected four hex digits"))?;
         self.at += 4;
         Ok(value)
@@ -281,5 +283,5 @@ impl Parser<'_> {
 }
 
 fn parse_int(text: &[u8]) -> Option<i32> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+    decimal(text).and_then(|number| i32::try_from(number).ok())
 }

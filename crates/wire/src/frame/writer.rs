@@ -2,6 +2,7 @@
 
 use super::{Encoding, FLAG_ONE_WAY, FLAG_RESPONSE};
 use crate::codes::{Language, VERSION};
+use crate::find::{control, equal, first};
 
 /// Everything of a command but its fields and body.
 #[derive(Clone, Copy, Debug)]
@@ -191,7 +192,8 @@ fn json_string(out: &mut Vec<u8>, value: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     let mut rest = value;
-    while let Some(stop) = rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\') {
+    let special = |word| equal(word, b'"') | equal(word, b'\\') | control(word);
+    while let Some(stop) = first(rest, special) {
         out.extend_from_slice(&rest[..stop]);
         let byte = rest[stop];
         match byte {

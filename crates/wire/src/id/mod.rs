@@ -7,9 +7,12 @@ const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Appends `bytes` as upper-case hexadecimal digits.
 pub fn append_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    for byte in bytes {
-        out.push(HEX[usize::from(byte >> 4)]);
-        out.push(HEX[usize::from(byte & 15)]);
+    for part in bytes.chunks(16) {
+        let mut digits = [[0; 2]; 16];
+        for (byte, digits) in part.iter().zip(&mut digits) {
+            *digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+        }
+        out.extend_from_slice(&digits.as_flattened()[..part.len() * 2]);
     }
 }
 

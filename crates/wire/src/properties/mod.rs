@@ -7,6 +7,8 @@
 
 pub mod key;
 
+use crate::find::{equal, first};
+
 const NAME_END: u8 = 1;
 const PAIR_END: u8 = 2;
 
@@ -33,7 +35,7 @@ impl<'a> Iterator for Pairs<'a> {
 
     fn next(&mut self) -> Option<Pair<'a>> {
         self.segments.find_map(|segment| {
-            let at = find(segment, NAME_END)?;
+            let at = first(segment, |word| equal(word, NAME_END))?;
             (at > 0 && at + 1 < segment.len()).then(|| (&segment[..at], &segment[at + 1..]))
         })
     }
@@ -52,27 +54,11 @@ impl<'a> Iterator for Segments<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let end = find(self.rest, PAIR_END).unwrap_or(self.rest.len());
+        let end = first(self.rest, |word| equal(word, PAIR_END)).unwrap_or(self.rest.len());
         let segment = &self.rest[..end];
         self.rest = self.rest.get(end + 1..).unwrap_or_default();
         Some(segment)
     }
-}
-
-/// The first place of a byte, eight bytes at a time: this runs over the properties of every message.
-fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let pattern = ONES * u64::from(wanted);
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        // A byte of `different` is zero where the wanted one is; the lowest such sets its top bit below.
-        let different = u64::from_le_bytes(*word) ^ pattern;
-        let hits = different.wrapping_sub(ONES) & !different & (ONES << 7);
-        if hits != 0 {
-            return Some(index * 8 + (hits.trailing_zeros() / 8) as usize);
-        }
-    }
-    rest.iter().position(|byte| *byte == wanted).map(|at| words.len() * 8 + at)
 }
 
 /// The value of `name`; the last one when it occurs more than once. `name` has no control characters.

@@ -90,11 +90,6 @@ proptest! {
     }
 
     #[test]
-    fn find_is_position(bytes in prop::collection::vec(0u8..4, 0..40), wanted in 0u8..5) {
-        prop_assert_eq!(find(&bytes, wanted), bytes.iter().position(|byte| *byte == wanted));
-    }
-
-    #[test]
     fn rewrite_equals_a_map(text in "[ab\u{1}\u{2}é]{0,40}", dropped in "[ab]", added in "[ab]", value in "[a-z]{1,5}") {
         let mut expected = java_decode(&text);
         expected.remove(&dropped);
