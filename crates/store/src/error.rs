@@ -44,6 +44,28 @@ pub enum OpenError {
         /// The file found instead.
         found: PathBuf,
     },
+    /// A place in the log is what a power cut left, or damage behind which messages were acknowledged.
+    #[error(
+        "{path} at {position}: {what}. {records} whole records follow, appended within {seconds} s: pages that a power cut kept from the disk, or damage of \
+         messages that were on it. To keep what follows: vostok store repair {store} --keep-behind {at} --apply; to end the log \
+         there: vostok store repair {store} --cut-at {at} --apply (both keep copies). No file of the log was changed"
+    )]
+    Undecided {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        position: u64,
+        /// The same as a position of the log.
+        at: u64,
+        /// What was found there.
+        what: String,
+        /// Whole records behind it.
+        records: u64,
+        /// The time between the first and the last of them.
+        seconds: u64,
+        /// The flags that name the store.
+        store: String,
+    },
     /// The configuration cannot work.
     #[error("{0}")]
     Config(String),

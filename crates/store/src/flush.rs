@@ -176,7 +176,9 @@ impl Shared {
                 self.flush.answer(|waiter| waiter.end <= end, &FlushOutcome::Flushed);
             }
             // Never again: a second flush may succeed although the data is gone.
-            Err(error) => self.put_up_fence(&format!("flushing the commit log {flushed}..{end}: {error}")),
+            Err(error) => {
+                self.put_up_fence(&format!("flushing the commit log {flushed}..{end}: {error}"));
+            }
         }
     }
 
@@ -207,9 +209,11 @@ impl Shared {
         }
     }
 
-    /// Fences the store and wakes everybody who waits for something that will not come.
+    /// Fences the store and wakes everybody who waits for something that will not come. After an error of the disk written pages
+    /// may be lost although the file system stays mounted, so the next opening must not rely on that.
     pub(crate) fn put_up_fence(&self, reason: &str) {
         self.fence.put_up(reason);
+        self.forget_mounts();
         self.log.publish_written_ahead(None);
         self.flush.wake.wake();
     }

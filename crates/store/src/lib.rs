@@ -48,6 +48,7 @@ mod recover;
 mod retention;
 mod soon;
 mod store;
+mod supervise;
 pub mod timer;
 mod wake;
 
@@ -63,6 +64,7 @@ pub use error::{AppendError, OpenError, PushError, ReadError};
 pub use flush::{FlushOutcome, Flushes};
 pub use index::{KeyKind, KeyMatch, KeyMatches, KeyQuery};
 pub use log::GaveBack;
+pub use queue::batched::batched_topics;
 pub use queue::{Queue, Unit};
 pub use read::{Boundary, Read};
 pub use recover::{Gap, Progress, Recovered};

@@ -20,6 +20,7 @@ use crate::queue::{Queue, UNIT_BYTES, Unit};
 use crate::read::{Boundary, Read};
 use crate::recover::{Healer, Progress, Recovered};
 use crate::retention;
+use crate::supervise::Need;
 use crate::wake::{Wake, lock};
 use std::any::Any;
 use std::ops::Range;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     /// End of what is durable.
     pub(crate) flushed: AtomicU64,
     pub(crate) fence: Fence,
+    /// Threads that panicked and have ended.
+    pub(crate) stopped: Mutex<Vec<&'static str>>,
     pub(crate) flush: Flush,
     pub(crate) checkpoint: Wake,
     pub(crate) journal_wake: Wake,
@@ -283,6 +286,12 @@ impl Store {
         self.shared.journal_now().map_err(|interrupted| self.shared.explain(interrupted))
     }
 
+    /// Threads of the store that panicked and have ended.
+    #[must_use]
+    pub fn stopped_threads(&self) -> Vec<&'static str> {
+        lock(&self.shared.stopped).clone()
+    }
+
     /// Why nothing can be written any more, if so.
     #[must_use]
     pub fn fenced(&self) -> Option<String> {
@@ -481,6 +490,7 @@ impl Shared {
             appended: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
             fence: Fence::default(),
+            stopped: Mutex::default(),
             flush: Flush::default(),
             checkpoint: Wake::default(),
             journal_wake: Wake::default(),
@@ -509,20 +519,22 @@ impl Shared {
 
     /// Starts the threads.
     fn start(self: Arc<Self>) -> std::io::Result<Workers> {
-        let spawn = |name: &str, run: fn(&Self)| {
+        let spawn = |name: &'static str, need: Need, run: fn(&Self)| {
             let shared = self.clone();
-            thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))
+            thread::Builder::new().name(name.to_owned()).spawn(move || shared.supervise(name, need, run))
         };
-        let flushers =
-            vec![spawn("store-flush", Self::run_flusher)?, spawn("store-deadline", Self::run_deadlines)?];
+        let flushers = vec![
+            spawn("store-flush", Need::Vital, Self::run_flusher)?,
+            spawn("store-deadline", Need::Vital, Self::run_deadlines)?,
+        ];
         let mut others = vec![
-            spawn("store-check", Self::run_checkpoints)?,
-            spawn("store-journal", Self::run_journal)?,
-            spawn("store-prepare", Self::run_prepare)?,
-            spawn("store-heal", Self::run_healer)?,
+            spawn("store-check", Need::Vital, Self::run_checkpoints)?,
+            spawn("store-journal", Need::Vital, Self::run_journal)?,
+            spawn("store-prepare", Need::Vital, Self::run_prepare)?,
+            spawn("store-heal", Need::Useful, Self::run_healer)?,
         ];
         if self.config.key_index {
-            others.push(spawn("store-index", Self::run_index)?);
+            others.push(spawn("store-index", Need::Useful, Self::run_index)?);
         }
         Ok(Workers { flushers, others, closed: false })
     }

@@ -57,6 +57,14 @@ pub struct Placed {
     pub size: u32,
 }
 
+impl Placed {
+    /// End of its record.
+    #[must_use]
+    pub fn end(&self) -> LogOffset {
+        self.log_offset + u64::from(self.size)
+    }
+}
+
 /// One encoded record of a batch.
 pub(crate) struct Item {
     pub(crate) queue: Arc<Queue>,

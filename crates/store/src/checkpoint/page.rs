@@ -144,7 +144,13 @@ impl Checkpoint {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 (disk.create(path, PAGE_BYTES as u64, Space::Reserved)?, true)
             }
-            file => (file?, false),
+            file => match file? {
+                // Somebody left a part of it.
+                file if file.length()? < PAGE_BYTES as u64 => {
+                    (disk.create(path, PAGE_BYTES as u64, Space::Reserved)?, true)
+                }
+                file => (file, false),
+            },
         };
         file.write_at(&self.to_bytes(), 0)?;
         file.sync()?;

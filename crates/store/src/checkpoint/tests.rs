@@ -1,4 +1,6 @@
 use super::*;
+use crate::disk::{Disk, Space};
+use std::path::Path;
 
 #[test]
 fn the_page_matches_java() {
@@ -38,4 +40,16 @@ fn a_mark_counts_only_with_the_numbers_it_was_written_with() {
         assert_eq!(Checkpoint::from_bytes(&bytes).mark, None, "byte {index}");
     }
     assert_eq!(Checkpoint::from_bytes(&bytes[..48]), Checkpoint { mark: None, ..page });
+}
+
+#[test]
+fn what_is_left_of_a_page_becomes_a_whole_one() {
+    let (disk, path) = (crate::FakeDisk::new(512), Path::new("/checkpoint"));
+    let page = Checkpoint { logics_physical_offset: 99, ..Checkpoint::default() };
+    for length in [0, 20, 96, 4095, 4096, 5000] {
+        disk.create(path, length, Space::Sparse).unwrap();
+        page.save(&disk, path).unwrap();
+        assert_eq!(Checkpoint::load(&disk, path).unwrap(), page, "{length} bytes");
+        assert_eq!(disk.open(path).unwrap().length().unwrap(), length.max(4096));
+    }
 }

@@ -37,6 +37,8 @@ pub struct Faults {
     pub fails_below: Option<PathBuf>,
     /// Reads that still fail of what was set unreadable; the next ones succeed. All fail when it is not set.
     pub failing_reads_left: Option<u64>,
+    /// Syncs of files wait for this lock: a disk that hangs while somebody holds it.
+    pub syncs_wait_for: Option<Arc<Mutex<()>>>,
 }
 
 type Names = BTreeMap<PathBuf, Arc<FakeFile>>;
@@ -82,6 +84,8 @@ pub struct FakeDisk {
     page_bytes: usize,
     state: Arc<Mutex<State>>,
     faults: Arc<Mutex<Faults>>,
+    /// How often its power was cut; `None` where [`Disk::mount`] tells nothing.
+    mount: Option<u64>,
 }
 
 /// Whether a change still happens.
@@ -109,7 +113,7 @@ impl FakeDisk {
     /// An empty disk that loses data in pages of this size.
     #[must_use]
     pub fn new(page_bytes: usize) -> Self {
-        Self { page_bytes, state: Arc::default(), faults: Arc::default() }
+        Self { page_bytes, state: Arc::default(), faults: Arc::default(), mount: Some(0) }
     }
 
     /// Changes what goes wrong from now on.
@@ -146,7 +150,14 @@ impl FakeDisk {
         }
         let directories = state.directories.clone();
         let state = State { durable: names.clone(), names, directories, ..State::default() };
-        Self { page_bytes: self.page_bytes, state: Arc::new(Mutex::new(state)), faults }
+        let mount = self.mount.map(|mount| mount + 1);
+        Self { page_bytes: self.page_bytes, state: Arc::new(Mutex::new(state)), faults, mount }
+    }
+
+    /// The disk of a system that cannot name its mounts: whether pages were lost cannot be told there.
+    #[must_use]
+    pub fn without_mounts(self) -> Self {
+        Self { mount: None, ..self }
     }
 
     /// The disk as another process finds it after this one was killed: nothing written is lost.
@@ -160,7 +171,8 @@ impl FakeDisk {
         let names = copy(&state.names);
         let directories = state.directories.clone();
         let state = State { durable: names.clone(), names, directories, ..State::default() };
-        Self { page_bytes: self.page_bytes, state: Arc::new(Mutex::new(state)), faults }
+        let (page_bytes, mount) = (self.page_bytes, self.mount);
+        Self { page_bytes, state: Arc::new(Mutex::new(state)), faults, mount }
     }
 }
 
@@ -308,6 +320,10 @@ impl Disk for FakeDisk {
         }))
     }
 
+    fn mount(&self, _path: &Path) -> io::Result<Option<String>> {
+        Ok(self.mount.map(|mount| format!("fake {mount}")))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
         struct Held(FakeDisk, PathBuf);
         impl Drop for Held {
@@ -418,6 +434,12 @@ impl DiskFile for FakeFile {
         Ok(lock(&self.data).current.len() as u64)
     }
 
+    fn next_data(&self, at: u64) -> io::Result<u64> {
+        let data = lock(&self.data);
+        let rest = data.current.get(position(at)..).unwrap_or_default();
+        Ok(at + rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len()) as u64)
+    }
+
     fn write_at(&self, source: &[u8], at: u64) -> io::Result<()> {
         take_change(&self.faults)?;
         self.note_time();
@@ -432,6 +454,8 @@ impl DiskFile for FakeFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let hanging = lock(&self.faults).syncs_wait_for.clone();
+        hanging.inspect(|hanging| drop(lock(hanging)));
         if let Some(left) = &mut lock(&self.faults).syncs_left {
             let Some(fewer) = left.checked_sub(1) else {
                 // Linux marks the pages clean after a failed write-back: a second sync would succeed.

@@ -122,6 +122,13 @@ pub trait Disk: Send + Sync + 'static {
     /// The disk's.
     fn syncer(&self, path: &Path) -> io::Result<Syncer>;
 
+    /// Names the mount a path is on: the same name later means that the kernel held the file system all the time, so that
+    /// no write to it was lost that was not flushed. `None` where that cannot be told.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn mount(&self, path: &Path) -> io::Result<Option<String>>;
+
     /// Takes the exclusive lock Java's `FileLock` takes. It is held until the value is dropped.
     ///
     /// # Errors
@@ -149,6 +156,13 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// The disk's.
     fn length(&self) -> io::Result<u64>;
+
+    /// The first position from `at` on that may hold something else than zeros, as far as that can be told without
+    /// reading; the file's end when there is none.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn next_data(&self, at: u64) -> io::Result<u64>;
 
     /// Writes all of `source` at position `at`.
     ///

@@ -56,6 +56,10 @@ impl Disk for ReadOnlyDisk {
         refused()
     }
 
+    fn mount(&self, path: &Path) -> io::Result<Option<String>> {
+        RealDisk.mount(path)
+    }
+
     fn lock(&self, _path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
         refused()
     }

@@ -3,7 +3,8 @@
 
 use super::{Disk, DiskFile, Entry, PAGE_BYTES, Space, Syncer, Usage, lock};
 use rustix::fs::{
-    Advice, FallocateFlags, OFlags, SeekFrom, fadvise, fallocate, fdatasync, fsync, seek, statvfs, syncfs,
+    Advice, AtFlags, CWD, FallocateFlags, OFlags, SeekFrom, StatxFlags, fadvise, fallocate, fdatasync, fsync,
+    seek, statvfs, statx, syncfs,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::any::Any;
@@ -114,10 +115,30 @@ impl Disk for RealDisk {
         Ok(Box::new(move || Ok(syncfs(&directory)?)))
     }
 
+    fn mount(&self, path: &Path) -> io::Result<Option<String>> {
+        let boot = match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+            Err(_) => return Ok(None),
+            Ok(boot) => boot,
+        };
+        let found = match statx(CWD, path, AtFlags::empty(), MNT_ID_UNIQUE | StatxFlags::INO) {
+            Err(Errno::NOSYS | Errno::INVAL) => return Ok(None),
+            found => found?,
+        };
+        if found.stx_mask & MNT_ID_UNIQUE.bits() == 0 {
+            return Ok(None);
+        }
+        // The directory's own number: a copy of it beside was not written by whoever wrote the name down.
+        let (mount, inode) = (found.stx_mnt_id, found.stx_ino);
+        Ok(Some(format!("{} {mount} {inode}", boot.trim())))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
         lock::lock(path)
     }
 }
+
+/// `STATX_MNT_ID_UNIQUE` (since Linux 6.8): the number of a mount that no later one gets.
+const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// Opens an existing file for reading only.
 pub(super) fn open_to_read(path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -152,6 +173,16 @@ impl DiskFile for RealFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn next_data(&self, at: u64) -> io::Result<u64> {
+        // The cursor this moves is used by nothing else.
+        match seek(&self.0, SeekFrom::Data(at)) {
+            Ok(data) => Ok(data),
+            Err(Errno::NXIO) => self.length(),
+            // Not every file system knows its holes.
+            Err(_) => Ok(at),
+        }
     }
 
     fn write_at(&self, source: &[u8], at: u64) -> io::Result<()> {

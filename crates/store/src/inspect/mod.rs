@@ -16,7 +16,8 @@ mod verify;
 mod walk;
 
 pub use dump::{Part, Wanted};
-pub use repair::{Repair, Step};
+pub(crate) use repair::is_filler;
+pub use repair::{Decision, Repair, Step};
 pub use row::Row;
 pub use survey::{Finding, Survey, SurveyError};
 pub use verify::{Lost, Progress, Verified, verify};

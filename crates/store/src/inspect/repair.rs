@@ -5,6 +5,7 @@
 //! | no whole record in a stretch of the log, whole ones behind it in the file | the stretch becomes records of the type "rolled back", which are in no queue: whoever reads the log (RocketMQ's recovery ends at damage and cuts all that follows) passes over it |
 //! | the same up to the end of a file, files behind it | a blank record, as a file ends |
 //! | the same at the end of the log | cut, as the next opening does |
+//! | a place of which opening could not tell what it is | as somebody decides ([`Decision`]): what follows is kept, as above, or the log ends there |
 //! | a record whose digest does not agree | left: its body is whole, RocketMQ serves it; Vostok passes over it |
 //! | queues that do not agree with the log | their files go; the next opening misses them and makes them from the log. Where the queue table does not count, or the log was mended as well: a crash mark is left, the checkpoint and the files of all queues with messages in the log go |
 //! | index files that do not agree with the log | they go with all newer ones; the next opening makes them from the log |
@@ -19,7 +20,7 @@ use crate::digest::Digests;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, sys_flag};
+use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, RecordView, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
 /// Topic of the records that take the place of damage.
@@ -36,6 +37,8 @@ pub enum Step {
     Blank(u64, u64),
     /// Zeros from here to the end of the file.
     Cut(u64, u64),
+    /// Removes these files of the log.
+    RemoveLog(Vec<PathBuf>),
     /// Removes the files of these queues; opening notices, because the queue table knows them, and makes them from the log.
     RebuildQueues(Vec<(String, i32)>),
     /// Leaves a crash mark and removes the checkpoint and the files of these queues and of all others with messages in the log, so that opening makes
@@ -57,6 +60,7 @@ impl std::fmt::Display for Step {
                 write!(f, "end the log file at offset {from} ({} bytes are lost)", end - from)
             }
             Self::Cut(from, _) => write!(f, "cut the log at offset {from}"),
+            Self::RemoveLog(files) => write!(f, "remove {} files of the log behind the cut", files.len()),
             Self::RebuildQueues(queues) => write!(
                 f,
                 "remove the queue files of {}; open the store with Vostok next, which makes them from the log while it serves",
@@ -83,6 +87,15 @@ fn named(queues: &[(String, i32)]) -> String {
     words.join(" ")
 }
 
+/// What somebody decided on a damaged place, by its position in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// What lies behind it is kept.
+    KeepBehind(u64),
+    /// The log ends there.
+    CutAt(u64),
+}
+
 /// The steps that mend a store.
 pub struct Repair<'a> {
     survey: &'a Survey,
@@ -97,14 +110,7 @@ impl<'a> Repair<'a> {
         if verified.unreadable_bytes > 0 || survey.past.is_unreadable {
             return Self { survey, steps };
         }
-        for Damage { from, end, is_followed } in &verified.damages {
-            let later = verified.log_end > *end || survey.segments.iter().any(|segment| segment.base >= *end);
-            steps.push(match (is_followed, later) {
-                (true, _) => Step::Fill(*from, *end),
-                (false, true) => Step::Blank(*from, *end),
-                (false, false) => Step::Cut(*from, *end),
-            });
-        }
+        steps.extend(verified.damages.iter().map(|damage| mend(survey, verified, damage)));
         if !verified.bad_queues.is_empty() {
             let queues = verified.bad_queues.clone();
             let is_known = steps.is_empty() && survey.past.is_sure;
@@ -114,6 +120,36 @@ impl<'a> Repair<'a> {
             steps.push(Step::RemoveIndex(verified.bad_index.clone()));
         }
         Self { survey, steps }
+    }
+
+    /// What is left to do about one place when somebody decided what it is.
+    ///
+    /// # Errors
+    /// When no damage begins there, or part of the log cannot be read.
+    pub fn deciding(survey: &'a Survey, verified: &Verified, decision: Decision) -> Result<Self, String> {
+        if verified.unreadable_bytes > 0 {
+            return Err("nothing is changed while parts of the log cannot be read".to_owned());
+        }
+        let (Decision::KeepBehind(at) | Decision::CutAt(at)) = decision;
+        let damage = verified.damages.iter().find(|damage| damage.from == at).ok_or_else(|| {
+            let places: Vec<_> = verified.damages.iter().map(|damage| damage.from.to_string()).collect();
+            format!("no damage begins at log offset {at}; expected one of: {}", places.join(" "))
+        })?;
+        let steps = match decision {
+            // A power cut may have left more than one hole; what lies behind the others is to stay as well.
+            Decision::KeepBehind(_) => {
+                let from_there = verified.damages.iter().filter(|other| other.from >= damage.from);
+                from_there.map(|damage| mend(survey, verified, damage)).collect()
+            }
+            Decision::CutAt(_) => {
+                let file_end = at / survey.segment_bytes * survey.segment_bytes + survey.segment_bytes;
+                let behind = survey.segments.iter().filter(|segment| segment.base >= file_end);
+                let files: Vec<_> = behind.map(|segment| segment.path.clone()).collect();
+                let cut = Step::Cut(at, file_end);
+                if files.is_empty() { vec![cut] } else { vec![Step::RemoveLog(files), cut] }
+            }
+        };
+        Ok(Self { survey, steps })
     }
 
     /// The steps, in order.
@@ -142,6 +178,7 @@ impl<'a> Repair<'a> {
             }
             Step::RebuildQueues(queues) => self.remove(self.files_of(|queue| queues.contains(queue)), kept),
             Step::RemoveIndex(files) => self.remove(files.clone(), kept),
+            Step::RemoveLog(files) => self.set_aside(files, kept),
             Step::RebuildAllQueues(bad) => {
                 // A crash mark first, then the checkpoint: with one and without the other half-removed queues are not
                 // believed.
@@ -178,6 +215,41 @@ impl<'a> Repair<'a> {
         done().map_err(SurveyError::io(&segment.path))
     }
 
+    /// Moves files of the log out of the store, the last one first: what is left has no gap at any moment.
+    fn set_aside(&self, files: &[PathBuf], kept: &Path) -> Result<(), SurveyError> {
+        let (disk, directory) = (&self.survey.disk, kept.join("commitlog"));
+        disk.create_dir_all(&directory).map_err(SurveyError::io(&directory))?;
+        for path in files.iter().rev() {
+            let target = directory.join(path.file_name().unwrap_or_default());
+            let moved = match disk.rename(path, &target) {
+                Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                    self.copy(path, &target).and_then(|()| disk.remove(path))
+                }
+                moved => moved,
+            };
+            let source = path.parent().unwrap_or(Path::new("/"));
+            let done = moved.and_then(|()| disk.sync_dir(&directory)).and_then(|()| disk.sync_dir(source));
+            done.map_err(SurveyError::io(path))?;
+        }
+        Ok(())
+    }
+
+    /// Copies a file bit by bit.
+    fn copy(&self, source: &Path, target: &Path) -> io::Result<()> {
+        let file = self.survey.disk.open(source)?;
+        let length = file.length()?;
+        let copy = self.survey.disk.create(target, length, crate::disk::Space::Sparse)?;
+        let mut bytes = vec![0; 1 << 20];
+        let mut at = 0;
+        while at < length {
+            let step = usize::try_from(length - at).map_or(bytes.len(), |left| left.min(bytes.len()));
+            file.read_at(&mut bytes[..step], at)?;
+            copy.write_at(&bytes[..step], at)?;
+            at += step as u64;
+        }
+        copy.sync()
+    }
+
     fn keep(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let disk = &self.survey.disk;
         let directory = path.parent().unwrap_or(Path::new("/"));
@@ -210,6 +282,23 @@ impl<'a> Repair<'a> {
         }
         Ok(())
     }
+}
+
+/// What mends a damaged stretch of the log.
+fn mend(survey: &Survey, verified: &Verified, damage: &Damage) -> Step {
+    let Damage { from, end, is_followed } = *damage;
+    let later = verified.log_end > end || survey.segments.iter().any(|segment| segment.base >= end);
+    match (is_followed, later) {
+        (true, _) => Step::Fill(from, end),
+        (false, true) => Step::Blank(from, end),
+        (false, false) => Step::Cut(from, end),
+    }
+}
+
+/// Whether a record takes the place of damage.
+pub(crate) fn is_filler(view: &RecordView<'_>) -> bool {
+    let is_rolled_back = sys_flag::transaction(view.sys_flag()) == sys_flag::TRANSACTION_ROLLBACK;
+    is_rolled_back && (view.topic() == TOPIC.as_bytes() || view.topic().is_empty())
 }
 
 /// Records that are in no queue, from one position of the log to another.

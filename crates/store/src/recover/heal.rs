@@ -12,7 +12,7 @@
 //! A clean stop does not wait for it. It then leaves the crash mark: a RocketMQ broker would take the hole for the
 //! queue's end.
 
-use super::scan::Place;
+use super::place::Place;
 use super::window::{Found, Unreadable, Window, find, is_of_medium, next_whole};
 use crate::digest::{Numbered, leads_to_it};
 use crate::error::OpenError;

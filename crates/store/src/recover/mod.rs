@@ -5,15 +5,22 @@
 //!    dropped; the end of the last record that still has a unit is where reading begins.
 //! 2. The unit journal tells more units, and then reading begins behind these. From there the log is read; every record that is whole (magic, lengths, checksum, its own position)
 //!    is indexed again.
-//! 3. The first place without such a record is the end. What lies behind it is wiped and later files are
-//!    removed: were it left, an old record could come to lie exactly behind a new one and rise from the dead.
+//! 3. A place without such a record is the end, or damage with records behind that are kept: [`evidence`] decides. What lies
+//!    behind the end is copied aside and wiped, and later files are removed: were it left, an old record could come to lie
+//!    exactly behind a new one and rise from the dead.
 //!
 //! Without a checkpoint that helps, the queue files of a cleanly stopped store are believed, and after a crash
 //! nothing is: then, and when the queues' newest record is not in the log, everything is rebuilt. Units of records before
 //! the log's start are kept even then: they alone tell where a queue goes on whose messages are all gone.
 
+mod aside;
+mod behind;
+mod evidence;
 mod heal;
 mod known;
+mod mounts;
+mod numbers;
+mod place;
 mod replay;
 mod restarts;
 mod scan;
@@ -33,8 +40,8 @@ use known::{Known, Newest, crash_mark};
 use replay::Replayed;
 pub(crate) use restarts::Restarts;
 pub use scan::Gap;
-use scan::Scan;
-use std::path::Path;
+use scan::{Lost, Origin, Scan, Undecided};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use window::{Found, Window, find};
 use wire::record::RecordView;
@@ -53,9 +60,13 @@ pub struct Recovered {
     pub records: u64,
     /// Why reading ended, when it was not at empty space.
     pub cut: Option<String>,
-    /// Whole records within 8 MiB behind the cut, which are lost with it. Only counted when there was a cut.
+    /// Whole records behind the cut, which are lost with it, also those in files that were removed.
     pub lost_behind_cut: u64,
-    /// Parts of the log that were durable once and cannot be read any more.
+    /// Files of the log that were removed because they lie behind the cut.
+    pub removed_files: u64,
+    /// Where copies of what was cut lie.
+    pub copies: Vec<PathBuf>,
+    /// Damaged parts of the log. What lies behind them was kept.
     pub gaps: Vec<Gap>,
 }
 
@@ -70,8 +81,10 @@ impl Shared {
         *lock(&self.page) = page;
         self.load_segments()?;
         self.load_digests()?;
+        let (mounts_before, mut mounts) = (self.mounts_before(), self.mounts_now());
         let known = self.known_queues(&page)?;
-        let sure = self.known_durable(&page, after_crash)?;
+        let checkpointed = self.known_durable(&page, after_crash)?;
+        let sure = checkpointed.max(mounts_before.durable);
         // From here on something may be changed: a crash in between must be seen as one.
         let is_known = known.is_some();
         self.begin(page.mark, is_known)?;
@@ -84,7 +97,15 @@ impl Shared {
                 self.load_queues(after_crash)?
             }
         };
-        let mut scan = self.scan(from, sure, Restarts::default())?;
+        let origin = Origin {
+            from,
+            checkpointed,
+            sure,
+            kept_pages: !after_crash || mounts.kept_pages(&mounts_before),
+            clean_end: u64::try_from(page.logics_physical_offset).ok().filter(|_| !after_crash),
+            store_timestamp: newest.store_timestamp,
+        };
+        let mut scan = self.scan(origin, Restarts::default())?;
         // The table knows what was deleted here. A reading of all may find what one of the end did not.
         while !is_known && scan.learn() {
             tracing::warn!(
@@ -93,9 +114,13 @@ impl Shared {
             self.take_back(0)?;
             lock(&self.checkpointing).forget();
             self.load_queues_below(0, true)?;
-            scan = self.scan(self.log.min(), sure, scan.known)?;
+            let origin = Origin { from: self.log.min(), store_timestamp: 0, ..origin };
+            scan = self.scan(origin, scan.known)?;
         }
-        self.cut(&scan, after_crash)?;
+        if let Some(undecided) = &scan.undecided {
+            return Err(self.refusal(scan.end, undecided));
+        }
+        let copies = self.cut(&scan, after_crash)?;
         self.digests.cut(scan.end).map_err(OpenError::io(root))?;
         self.came_from_disk(scan.end);
         if lock(&self.page).logics_physical_offset > scan.end.cast_signed() {
@@ -104,10 +129,39 @@ impl Shared {
         self.set_state(&scan, newest);
         self.index.cut(scan.end).map_err(OpenError::io(root.join("index")))?;
         self.index.begin_at(scan.end, after_crash);
-        let Scan { end, records, reason, lost_behind_cut, gaps, .. } = scan;
-        let recovered = Recovered { after_crash, from, end, records, cut: reason, lost_behind_cut, gaps };
+        mounts.durable = mounts_before.durable.min(scan.end);
+        let Scan { end, records, reason: cut, lost, gaps, .. } = scan;
+        if !gaps.is_empty() {
+            mounts.durable = end;
+        }
+        self.note_mounts(&mounts_before, mounts);
+        let Lost { records: lost_behind_cut, files: removed_files } = lost;
+        let recovered =
+            Recovered { after_crash, from, end, records, cut, lost_behind_cut, removed_files, copies, gaps };
         self.report(&recovered);
         Ok(recovered)
+    }
+
+    /// What to say of a place that nothing decides.
+    fn refusal(&self, at: u64, undecided: &Undecided) -> OpenError {
+        let Undecided { what, behind } = undecided;
+        let (base, segment) = (at / self.log.segment_bytes * self.log.segment_bytes, self.log.segment_of(at));
+        let path = segment.map_or_else(|| self.config.commit_log.clone(), |segment| segment.path.clone());
+        let mut store = format!("--root {}", self.config.root.display());
+        if self.config.commit_log != self.config.root.join("commitlog") || self.log.places.all().count() > 1 {
+            let directories: Vec<_> =
+                self.log.places.all().map(|directory| directory.display().to_string()).collect();
+            store = format!("{store} --commit-log {}", directories.join(","));
+        }
+        OpenError::Undecided {
+            path,
+            position: at - base,
+            at,
+            what: what.clone(),
+            records: behind.records,
+            seconds: (behind.newest_ms - behind.first_ms).unsigned_abs().div_ceil(1000),
+            store,
+        }
     }
 
     /// Takes the queues over from table and journal. Answers where reading the log begins, and the newest record before.
@@ -127,10 +181,19 @@ impl Shared {
     }
 
     fn report(&self, recovered: &Recovered) {
-        let Recovered { after_crash, from, end, records, cut, lost_behind_cut, .. } = recovered;
+        let Recovered {
+            after_crash, from, end, records, cut, lost_behind_cut, removed_files, copies, ..
+        } = recovered;
         tracing::info!(after_crash, from, end, records, "store opened");
         if let Some(reason) = cut {
-            tracing::warn!(at = end, reason, lost_behind_cut, "cut the log behind the last whole record");
+            tracing::warn!(
+                at = end,
+                reason,
+                lost_behind_cut,
+                removed_files,
+                ?copies,
+                "cut the log behind the last whole record"
+            );
         }
     }
 
@@ -305,9 +368,13 @@ impl Shared {
         }))
     }
 
-    /// Wipes what lies behind the end, and makes what lies before it durable.
-    fn cut(&self, scan: &Scan, after_crash: bool) -> Result<(), OpenError> {
+    /// Wipes what lies behind the end, of which it makes copies, and makes what lies before it durable. Answers the copies.
+    fn cut(&self, scan: &Scan, after_crash: bool) -> Result<Vec<PathBuf>, OpenError> {
         let end = scan.end;
+        let mut copies = Vec::new();
+        if scan.reason.is_some() {
+            copies = self.set_aside(end).map_err(OpenError::io(&self.config.root))?;
+        }
         if let Some(segment) = self.log.segment_of(end) {
             let at = end - segment.base;
             let left = self.log.segment_bytes - at;
@@ -324,8 +391,9 @@ impl Shared {
         }
         let directory = &self.config.commit_log;
         // After a kill the records are in the page cache only.
-        self.log.sync(scan.from, end).map_err(OpenError::io(directory))?;
-        self.log.remove_from(end.max(1)).map_err(OpenError::io(directory))
+        self.log.sync(scan.origin.from, end).map_err(OpenError::io(directory))?;
+        self.log.remove_from(end.max(1)).map_err(OpenError::io(directory))?;
+        Ok(copies)
     }
 
     fn set_state(&self, scan: &Scan, newest: Newest) {

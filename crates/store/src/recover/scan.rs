@@ -1,27 +1,22 @@
 //! Reading the log from a position to its end, indexing every record.
 
+use super::behind::BrokenPlace;
+use super::evidence::{Behind, Verdict};
+use super::place::Jumps;
 use super::restarts::Restarts;
-use super::window::{Found, Walk, Window, count_behind, find, next_whole, walk};
-use crate::batch::is_indexed;
-use crate::batch::tags::Tags;
+use super::window::{Found, Walk, Window, find, walk};
 use crate::error::OpenError;
+use crate::inspect::is_filler;
 use crate::log::Segment;
-use crate::multi;
-use crate::queue::{Unit, batched};
 use crate::store::Shared;
 use crate::wake::lock;
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
-use wire::record::{RECORD_BYTES_MIN, RecordView};
-use wire::units::LogOffset;
+use wire::record::RecordView;
 
-/// Places a queue may miss, besides those that damaged parts of the log may have held, before a record's queue offset is
-/// taken for damaged.
-const GAP_MAX: u64 = 1 << 16;
-/// How many messages a record of a queue of batches can be. How small they are says nothing: they may be compressed.
-const BATCH_COUNT_MAX: u64 = i16::MAX as u64;
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
 /// How often the log says how far reading is.
@@ -29,32 +24,63 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// Threads that check records ahead of the one that indexes them.
 const WALKERS: usize = 2;
 
-/// Where a record belongs.
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) topic: &'a str,
-    pub(super) queue_id: i32,
-    pub(super) queue_offset: u64,
-    /// How many messages of the queue the record is.
-    pub(super) count: u16,
-    pub(super) tags: Tags,
+/// Where reading begins, and what is known before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) from: u64,
+    /// Everything before this position was durable once, as the checkpoint or a clean stop says.
+    pub(super) checkpointed: u64,
+    /// The same, as an earlier opening that passed over damage may say of more.
+    pub(super) sure: u64,
+    /// No page that was written can have been lost.
+    pub(super) kept_pages: bool,
+    /// Where the log ends as a clean stop left it.
+    pub(super) clean_end: Option<u64>,
+    /// Store time of the record before.
+    pub(super) store_timestamp: i64,
+}
+
+/// Whole records that are cut off.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lost {
+    pub(super) records: u64,
+    /// Files with such records that begin behind the cut.
+    pub(super) files: u64,
+}
+
+/// A place that is damage or what a power cut left, which nothing decides.
+#[derive(Debug)]
+pub(super) struct Undecided {
+    pub(super) what: String,
+    pub(super) behind: Behind,
 }
 
 /// What reading the log found.
 #[derive(Debug)]
 pub(super) struct Scan {
-    pub(super) from: u64,
+    pub(super) origin: Origin,
     pub(super) end: u64,
     pub(super) records: u64,
     pub(super) last_record: Option<u64>,
     pub(super) store_timestamp: i64,
     /// Why it ended, unless at empty space.
     pub(super) reason: Option<String>,
-    pub(super) lost_behind_cut: u64,
-    /// Everything before this position was durable once.
-    sure: u64,
+    /// What lies behind its end.
+    pub(super) lost: Lost,
+    pub(super) undecided: Option<Undecided>,
+    /// Store time of the newest record read: the next one has no older one.
+    pub(super) last_timestamp: i64,
     pub(super) gaps: Vec<Gap>,
-    gap_bytes: u64,
+    /// Bytes that damage took, also such that a repair has filled.
+    pub(super) gap_bytes: u64,
+    /// Places of queues that stay blank because their messages are missing.
+    pub(super) blanks: u64,
+    /// Addresses of the queues that have a message behind the last gap.
+    pub(super) behind_gaps: HashSet<usize>,
+    /// Records whose number may be damaged.
+    pub(super) jumps: Jumps,
+    /// Everything before this position belongs to damage that was decided on.
+    decided: u64,
     /// Queues that were deleted and made again by another broker, as far as this reading tells.
     pub(super) restarts: Restarts,
     /// Those that earlier readings told.
@@ -72,18 +98,23 @@ pub struct Gap {
 }
 
 impl Scan {
-    fn new(from: u64, sure: u64, known: Restarts) -> Self {
+    fn new(origin: Origin, known: Restarts) -> Self {
         Self {
-            from,
-            end: from,
+            origin,
+            end: origin.from,
             records: 0,
             last_record: None,
             store_timestamp: 0,
             reason: None,
-            lost_behind_cut: 0,
-            sure,
+            lost: Lost::default(),
+            undecided: None,
+            last_timestamp: origin.store_timestamp,
             gaps: Vec::new(),
             gap_bytes: 0,
+            blanks: 0,
+            behind_gaps: HashSet::new(),
+            jumps: Jumps::new(),
+            decided: 0,
             restarts: Restarts::default(),
             known,
             reported: Instant::now(),
@@ -93,6 +124,15 @@ impl Scan {
     /// Whether queues began anew of which nothing was known when this began. They are known now.
     pub(super) fn learn(&mut self) -> bool {
         self.known.learn(std::mem::take(&mut self.restarts))
+    }
+
+    /// Goes on behind damage.
+    fn pass_gap(&mut self, next: u64) {
+        let gap = Gap { at: self.end, length: next - self.end };
+        self.gaps.push(gap);
+        self.behind_gaps.clear();
+        self.gap_bytes += gap.length;
+        self.end = next;
     }
 
     fn is_time_to_report(&mut self) -> bool {
@@ -127,26 +167,22 @@ impl Semaphore {
 }
 
 impl Shared {
-    /// Reads from `from` to the end of whole records. What lies before `sure` was durable: damage there is passed over and
-    /// reported, and does not end the log.
-    /// Of the queues in `known` nothing counts that lies before they began anew.
-    pub(super) fn scan(&self, from: u64, sure: u64, known: Restarts) -> Result<Scan, OpenError> {
-        let mut scan = Scan::new(from, sure, known);
+    /// Reads to the end of the log. Damage is passed over and reported, and does not end the log. Of the queues in `known`
+    /// nothing counts that lies before they began anew.
+    pub(super) fn scan(&self, origin: Origin, known: Restarts) -> Result<Scan, OpenError> {
+        let mut scan = Scan::new(origin, known);
         if scan.end.is_multiple_of(self.log.segment_bytes) {
             self.scan_ahead(&mut scan)?;
         }
         while let Some(segment) = self.log.segment_of(scan.end) {
             let path = segment.path.clone();
             let mut window = Window::new(segment, self.log.segment_bytes);
-            let goes_on = self.scan_segment(&mut window, &mut scan).map_err(OpenError::io(&path))?;
-            if !goes_on {
-                if scan.reason.is_some() {
-                    let at = scan.end - window.base();
-                    scan.lost_behind_cut = count_behind(&mut window, at).map_err(OpenError::io(&path))?;
-                }
+            if !self.scan_segment(&mut window, &mut scan).map_err(OpenError::io(&path))? {
                 break;
             }
         }
+        self.put_jumps(&mut scan);
+        self.reserve_numbers(&mut scan).map_err(OpenError::io(&self.config.commit_log))?;
         Ok(scan)
     }
 
@@ -164,49 +200,44 @@ impl Shared {
                     scan.end = file_end;
                     return Ok(true);
                 }
+                Found::Nothing if scan.origin.clean_end == Some(scan.end) => return Ok(false),
                 Found::Nothing => None,
                 Found::Damage(reason) => Some(reason),
             };
-            let Some(next) = self.next_behind_damage(window, scan)? else {
-                scan.reason = reason;
-                return Ok(false);
-            };
-            let what = reason.unwrap_or_else(|| "zeros".to_owned());
-            let gap = Gap { at: scan.end, length: next - scan.end };
-            tracing::error!(
-                at = gap.at,
-                length = gap.length,
-                what,
-                "a part of the log is damaged and cannot be read; what lies behind it is kept"
-            );
-            scan.gaps.push(gap);
-            scan.gap_bytes += gap.length;
-            scan.end = next;
+            let Some(next) = self.next_behind(scan, reason)? else { return Ok(false) };
+            // What is left of a gap in the next file is another one.
+            scan.pass_gap(next.min(file_end));
         }
         Ok(true)
     }
 
-    /// Where reading goes on behind damage at the end of what was read; `None` when the log ends there. Only whole records
-    /// behind it prove that there was something: the claim of what is sure may be wrong.
-    fn next_behind_damage(&self, window: &mut Window, scan: &Scan) -> io::Result<Option<u64>> {
-        let (at, base, segment_bytes) = (scan.end, window.base(), self.log.segment_bytes);
-        if at >= scan.sure {
-            return Ok(None);
+    /// Where the log goes on behind a place without a whole record; `None` where it ends there.
+    fn next_behind(&self, scan: &mut Scan, reason: Option<String>) -> io::Result<Option<u64>> {
+        if scan.end < scan.decided {
+            return Ok(Some(scan.decided));
         }
-        let limit = (scan.sure - base + RECORD_BYTES_MIN as u64).min(segment_bytes);
-        if let Some(next) = next_whole(window, at - base, limit)? {
-            return Ok(Some(base + next));
-        }
-        if scan.sure < base + segment_bytes {
-            // Only behind what is sure: then that is no wrong claim, and the log ends there at the earliest.
-            return Ok(next_whole(window, scan.sure - base, segment_bytes)?.map(|_| scan.sure));
-        }
-        for segment in self.log.segments_in(base + segment_bytes, scan.sure) {
-            let mut window = Window::new(segment, segment_bytes);
-            if matches!(find(&mut window, 0)?, Found::Record(_))
-                || next_whole(&mut window, 0, segment_bytes)?.is_some()
-            {
-                return Ok(Some(base + segment_bytes));
+        let BrokenPlace { verdict, next, last, behind } = self.place_at_end(scan)?;
+        let zeros = || "zeros where a record should begin".to_owned();
+        match (verdict, next) {
+            (Verdict::Damage, Some(next)) => {
+                tracing::error!(
+                    at = scan.end,
+                    length = next - scan.end,
+                    what = reason.unwrap_or_else(zeros),
+                    "a part of the log is damaged and cannot be read; what lies behind it is kept"
+                );
+                scan.decided = next;
+                return Ok(Some(next));
+            }
+            (Verdict::Undecided, _) => {
+                scan.undecided = Some(Undecided { what: reason.unwrap_or_else(zeros), behind });
+            }
+            _ => {
+                let is_over = reason.is_none() && behind.records == 0;
+                scan.reason = (!is_over).then(|| reason.unwrap_or_else(zeros));
+                let files = self.log.segments_in(scan.end, last.map_or(0, |last| last + 1));
+                let removed = files.iter().filter(|segment| segment.base >= scan.end).count();
+                scan.lost = Lost { records: behind.records, files: removed as u64 };
             }
         }
         Ok(None)
@@ -223,13 +254,19 @@ impl Shared {
         scan.records += 1;
         scan.last_record = Some(offset);
         scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());
+        if is_filler(&view) {
+            // As much as the damage that a repair filled may have held.
+            scan.gap_bytes += size as u64;
+        } else {
+            scan.last_timestamp = view.store_timestamp();
+        }
         scan.end += size as u64;
         if self.queues.unwritten_units.load(Ordering::Relaxed) > self.config.unwritten_units_max {
             self.spill_tails(scan.end)?;
         }
         if scan.records.is_multiple_of(STEPS) && scan.is_time_to_report() {
             let (at, capacity, records) = (scan.end, self.log.capacity_end(), scan.records);
-            tracing::info!(at, from = scan.from, capacity, records, "reading the log");
+            tracing::info!(at, from = scan.origin.from, capacity, records, "reading the log");
         }
         Ok(())
     }
@@ -287,88 +324,6 @@ impl Shared {
             self.scan_record(&mut window, scan, *size as usize)?;
         }
         self.scan_segment(&mut window, scan).map(|_| ())
-    }
-
-    /// The place of a stored record in its queue, if it has one.
-    fn place_of<'a>(&self, view: &RecordView<'a>) -> Option<Place<'a>> {
-        let topic = view.topic_str()?;
-        let is_batched = self.queues.is_batched(topic);
-        if !is_indexed(view.sys_flag(), is_batched) {
-            return None;
-        }
-        let (queue_offset, count) = match is_batched {
-            true => batched::place_in(view.properties())?,
-            false => (view.queue_offset().get(), 1),
-        };
-        let tags = Tags::of(crate::queue::is_schedule(topic), view.properties(), self.delays());
-        Some(Place { topic, queue_id: view.queue_id(), queue_offset, count, tags })
-    }
-
-    /// The places of a stored record in all its queues.
-    pub(super) fn places_of<'a>(&self, view: &RecordView<'a>) -> impl Iterator<Item = Place<'a>> {
-        let place = self.place_of(view);
-        let further =
-            place.filter(|place| self.config.multi_dispatch && !self.queues.is_batched(place.topic));
-        let further = further.map(|place| {
-            let at = move |(topic, queue_id, queue_offset)| Place { topic, queue_id, queue_offset, ..place };
-            multi::places(view).into_iter().map(at).filter(|place| !self.queues.is_batched(place.topic))
-        });
-        place.into_iter().chain(further.into_iter().flatten())
-    }
-
-    /// Adds a stored record to its queues, as appending it did.
-    fn index_record(&self, view: &RecordView<'_>, scan: &mut Scan) {
-        self.places_of(view).for_each(|place| self.index_place(view, scan, place));
-    }
-
-    fn index_place(&self, view: &RecordView<'_>, scan: &mut Scan, place: Place<'_>) {
-        let Scan { end: offset, gap_bytes, ref known, ref mut restarts, .. } = *scan;
-        let key = (place.topic, place.queue_id);
-        let is_before = known.begin_of(key).is_some_and(|begin| offset < begin);
-        if is_before || self.queues.tombstones.covers(place.topic, offset) {
-            return;
-        }
-        let Ok(queue) = self.queues.find_or_create(place.topic, place.queue_id) else {
-            tracing::error!(
-                offset,
-                queue_id = place.queue_id,
-                "a record's topic cannot be a queue; it is passed over"
-            );
-            return;
-        };
-        let (wanted, next) = (place.queue_offset, queue.max().get());
-        let end = wanted + u64::from(place.count);
-        if restarts.repeats(key, wanted..end, offset, next) {
-            return;
-        }
-        if wanted > next {
-            // Every record before it took its part of the log.
-            let is_empty = queue.min() == queue.max();
-            let records = if is_empty { offset } else { gap_bytes } / RECORD_BYTES_MIN as u64;
-            let room = records.saturating_mul(if queue.is_batched() { BATCH_COUNT_MAX } else { 1 });
-            if wanted - next > room.saturating_add(GAP_MAX) {
-                tracing::error!(
-                    offset,
-                    ?queue,
-                    wanted,
-                    "a record's queue offset is far ahead; it is passed over"
-                );
-                return;
-            }
-            if is_empty {
-                queue.start_at(wanted);
-            } else {
-                tracing::warn!(offset, ?queue, wanted, "a queue misses messages; their places stay blank");
-            }
-        }
-        let tags_code = place.tags.at(view.store_timestamp());
-        let size = u32::try_from(view.size()).expect("a record's size fits its 4-byte field");
-        let unit = Unit { log_offset: LogOffset::new(offset), size, tags_code };
-        for number in queue.max().get()..end {
-            queue.take_next(1);
-            queue.push(if number >= wanted { unit } else { Unit::PRE_BLANK }, 1, &self.queues);
-            self.queues.unwritten_units.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     /// Writes the tails to the queue files so that rebuilding a big store needs little memory.

@@ -250,30 +250,47 @@ fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
     view.topic().contains(&0) || behind.chunks(SECTOR_BYTES as usize).any(is_lost)
 }
 
-/// How far behind a cut whole records are counted; the number is for the log, and a torn record at the end of a large
-/// file must not delay the start.
-const COUNTED_BYTES: u64 = 8 << 20;
+/// Zeros that are read in search of a record before nothing is said to follow: more than the largest record has. Files are
+/// filled with zeros ahead of their use.
+const ZEROS_MAX: u64 = 8 << 20;
+/// Bytes looked at once where most are zeros.
+const SEARCH_BYTES: u64 = 64 << 10;
 
-/// Counts whole records close behind damage in the same file, by their magic and position: what the cut loses at least.
-pub(super) fn count_behind(window: &mut Window, from: u64) -> io::Result<u64> {
-    let mut count = 0;
-    let mut at = from;
-    let end = window.segment_bytes.min(from + COUNTED_BYTES);
-    while let Some(next) = next_whole(window, at, end)? {
-        count += 1;
-        // Whole records lie side by side.
-        at = next;
-        while let Found::Record(size) = find(window, at)? {
-            if at > next {
-                count += 1;
+/// [`next_whole`] that passes quickly over zeros.
+pub(super) fn next_whole_behind(window: &mut Window, from: u64, end: u64) -> io::Result<Option<u64>> {
+    let (mut at, mut zeros) = (from, 0);
+    loop {
+        at = window.segment.file.next_data(at)?.max(at);
+        if at + RECORD_BYTES_MIN as u64 > end {
+            return Ok(None);
+        }
+        let step = SEARCH_BYTES.min(end - at);
+        let length = usize::try_from(step).expect("a short step");
+        if window.get(at, length)?.iter().all(|byte| *byte == 0) {
+            zeros += step;
+            if zeros > ZEROS_MAX {
+                return Ok(None);
             }
-            at += size as u64;
-            if at >= end {
-                return Ok(count);
+        } else {
+            zeros = 0;
+            // A record may begin with the last byte of the step, and with zeros that were passed over: its size is less than 16 MiB.
+            let limit = (at + step + RECORD_BYTES_MIN as u64 - 1).min(end);
+            if let Some(next) = next_whole(window, at.saturating_sub(4).max(from), limit)? {
+                return Ok(Some(next));
             }
         }
+        at += step;
     }
-    Ok(count)
+}
+
+/// How many bytes from a position on have to be on the disk for a whole record to begin there, as far as what is there tells.
+pub(super) fn header_size(window: &mut Window, at: u64) -> io::Result<u64> {
+    let left = window.segment_bytes - at;
+    let head = window.get(at, usize::try_from(left.min(8)).expect("eight bytes"))?;
+    Ok(match peek(head) {
+        Some((size, MAGIC_V1 | MAGIC_V2)) if (8..=left).contains(&u64::from(size)) => u64::from(size),
+        _ => left.min(8),
+    })
 }
 
 /// The first whole record behind damage at `from`, before `end` of the same file, told by its magic and position.

@@ -115,6 +115,8 @@ pub struct Agenda {
     loading: usize,
     read_ms: i64,
     next_ms: i64,
+    /// Slots without units looked up one after the other before `next_ms`.
+    empty: usize,
 }
 
 /// Slots looked up by one call of [`Agenda::wanted`].
@@ -138,6 +140,7 @@ impl Agenda {
             loading: 0,
             read_ms,
             next_ms: read_ms,
+            empty: 0,
         }
     }
 
@@ -212,10 +215,11 @@ impl Agenda {
             looked_up += 1;
             match last(self.next_ms) {
                 Ok(Some(last)) => {
+                    self.empty = 0;
                     let load = self.load(self.next_ms, last, None);
                     loads.push(load);
                 }
-                Ok(None) => {}
+                Ok(None) => self.empty += 1,
                 Err(error) if loads.is_empty() => return Err(error),
                 // Those before it have begun and must be walked; a later call begins with this slot.
                 Err(_) => break,
@@ -223,6 +227,21 @@ impl Agenda {
             self.next_ms += self.precision_ms;
         }
         Ok(loads)
+    }
+
+    /// The slot to be asked for next, when so many before it have no units and it lies so far in the past that the first one
+    /// that has some should be looked for: after a long stop, or when the clock was set forward.
+    #[must_use]
+    pub fn is_lost_at(&self, now_ms: i64) -> Option<i64> {
+        let left = now_ms.saturating_sub(self.next_ms) / self.precision_ms;
+        (self.empty >= LOOKED_UP_MAX && left > LOOKED_UP_MAX as i64).then_some(self.next_ms)
+    }
+
+    /// Goes on with the slot `first`, before which none has units, or with that of now.
+    pub fn skip_to(&mut self, first: Option<i64>, now_ms: i64) {
+        let now_slot = self.slot_of(now_ms);
+        self.next_ms = self.next_ms.max(first.map_or(now_slot, |first| first.min(now_slot)));
+        self.empty = 0;
     }
 
     fn load(&mut self, slot_ms: i64, last: u64, from: Option<Key>) -> Load {
@@ -352,13 +371,14 @@ impl Agenda {
 
     /// Moves the read time over finished slots.
     pub fn finish(&mut self, now_ms: i64) {
-        while self.read_ms + self.precision_ms <= now_ms && self.read_ms < self.next_ms {
-            let reached = self.frontier.is_some_and(|frontier| self.slot_of(frontier.0 - 1) <= self.read_ms);
-            if reached || self.slots.get(&self.read_ms).is_some_and(|near| near.open > 0 || near.loading) {
-                return;
-            }
-            self.slots.remove(&self.read_ms);
-            self.read_ms += self.precision_ms;
+        let over_ms = self.slot_of(now_ms).min(self.next_ms);
+        let forgotten_ms = self.frontier.map_or(i64::MAX, |frontier| self.slot_of(frontier.0 - 1));
+        let is_open = |(slot_ms, near): (&i64, &Near)| (near.open > 0 || near.loading).then_some(*slot_ms);
+        let open_ms = self.slots.range(self.read_ms..).find_map(is_open).unwrap_or(i64::MAX);
+        let read_ms = over_ms.min(forgotten_ms).min(open_ms);
+        if read_ms > self.read_ms {
+            self.slots = self.slots.split_off(&read_ms);
+            self.read_ms = read_ms;
         }
     }
 

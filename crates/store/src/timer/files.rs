@@ -140,7 +140,7 @@ impl TimerFiles {
     /// Opens or makes the files. [`Self::recover`] comes next.
     ///
     /// # Errors
-    /// When one has another size than configured, or the disk fails.
+    /// When a file of the timer log is longer than configured, or the disk fails.
     pub fn open(config: TimerConfig, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         let (path, slots) = (config.root.join("timerwheel"), 2 * config.slots);
         disk.create_dir_all(&config.root.join("config")).map_err(OpenError::io(&config.root))?;
@@ -192,6 +192,15 @@ impl TimerFiles {
     /// The disk's.
     pub fn slot(&mut self, time_ms: i64) -> io::Result<Option<Slot>> {
         Ok(self.wheel.slot(time_ms)?.filter(|slot| slot.last.is_some()))
+    }
+
+    /// The first slot at or after `time_ms` that may have units; all before it have none. Reads the whole wheel: for whoever
+    /// is so far behind that looking up one slot after the other would take minutes.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn first_slot_from(&self, time_ms: i64) -> io::Result<Option<i64>> {
+        self.wheel.first_from(time_ms)
     }
 
     /// Whether the place of a time's slot holds units of another time that were not delivered yet.

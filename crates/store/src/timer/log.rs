@@ -25,7 +25,7 @@ pub struct TimerLog {
     file_bytes: u64,
     disk: Arc<dyn Disk>,
     files: RwLock<VecDeque<LogFile>>,
-    /// A file was missing between others when they were opened; those before it are not in `files`.
+    /// A file was missing between others, or cut off, when they were opened; those before it are not in `files`.
     has_gap: bool,
 }
 
@@ -46,8 +46,14 @@ impl TimerLog {
                 disk.remove(&path).map_err(OpenError::io(&path))?;
                 continue;
             }
-            if entry.length != file_bytes {
+            if entry.length > file_bytes {
                 return Err(OpenError::FileSize { path, expected: file_bytes, found: entry.length });
+            }
+            if entry.length < file_bytes {
+                tracing::error!(path = %path.display(), found = entry.length, expected = file_bytes, "a file of the timer log is cut off");
+                files.clear();
+                has_gap = true;
+                continue;
             }
             if files.back().is_some_and(|last| last.base + file_bytes != base) {
                 // Retention leaves no gap: recovery lets the log go.
@@ -75,7 +81,7 @@ impl TimerLog {
         self.read().front().map_or(0, |file| file.base)
     }
 
-    /// Whether a file was missing between others when they were opened.
+    /// Whether a file was missing between others, or cut off, when they were opened.
     pub(super) fn has_gap(&self) -> bool {
         self.has_gap
     }

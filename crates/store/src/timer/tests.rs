@@ -112,14 +112,6 @@ fn the_newest_snapshot_counts_once() {
 }
 
 #[test]
-fn a_wheel_of_another_size_is_refused() {
-    let disk = FakeDisk::new(512);
-    disk.create(Path::new("/s/timerwheel"), 320, Space::Sparse).unwrap();
-    let error = TimerFiles::open(config("/s"), Arc::new(disk)).err().unwrap();
-    assert!(error.to_string().contains("/s/timerwheel is 320 bytes long, expected 640"), "{error}");
-}
-
-#[test]
 fn files_nobody_refers_to_are_removed() {
     let disk = FakeDisk::new(512);
     let mut files = open(TimerConfig { slots: 1000, ..config("/s") }, &disk);

@@ -36,7 +36,8 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
-    /// Opens the file, or makes one of empty slots that gets its name by [`Self::settle`].
+    /// Opens the file, or makes one of empty slots that gets its name by [`Self::settle`]. That is also made for a file of
+    /// another size, cut off or not a wheel: no setting changes the size, and all slots follow from the timer log.
     pub(super) fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -50,10 +51,10 @@ impl Wheel {
         let found = disk.list(directory).map_err(io)?.into_iter().find(|entry| entry.name == name);
         let (file, unnamed) = match found.map(|entry| entry.length) {
             Some(length) if length == expected => (disk.open(path).map_err(io)?, None),
-            Some(found) if found != 0 => {
-                return Err(OpenError::FileSize { path: path.to_owned(), expected, found });
-            }
-            _ => {
+            found => {
+                if let Some(found) = found.filter(|found| *found > 0) {
+                    tracing::error!(path = %path.display(), found, expected, "the timer wheel has another length than a wheel has; it is made again from the timer log");
+                }
                 let beside = directory.join(format!("{name}.next"));
                 let file = make(disk, &beside, expected).map_err(io)?;
                 (file, Some((beside, path.to_owned())))
@@ -153,6 +154,22 @@ impl Wheel {
 
     pub(super) fn file(&self) -> Arc<dyn DiskFile> {
         self.file.clone()
+    }
+
+    /// The first slot at or after `time_ms` that may have units; all before it have none. Reads the whole file.
+    pub(super) fn first_from(&self, time_ms: i64) -> io::Result<Option<i64>> {
+        let mut first = None::<i64>;
+        let mut see = |slot: Slot| first = Some(first.map_or(slot.time_ms, |first| first.min(slot.time_ms)));
+        self.for_each(time_ms, &mut see)?;
+        // The file does not have what was changed since the last save.
+        let changed = self.pages.values().filter(|page| page.dirty);
+        for bytes in changed.flat_map(|page| page.bytes.as_chunks::<32>().0) {
+            let slot = Slot::from_bytes(bytes, self.precision_ms);
+            if slot.time_ms >= time_ms && slot.last.is_some() {
+                see(slot);
+            }
+        }
+        Ok(first)
     }
 
     /// All slots with units at or after `read_ms`, as the file has them, without what was changed since the last save.

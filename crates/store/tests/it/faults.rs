@@ -2,7 +2,8 @@
 
 use crate::tool::{append, bodies, flush, message, open, small_config};
 use std::sync::Arc;
-use store::{AppendError, Config, Disk, FakeDisk, FlushMode, FlushOutcome, OpenError, Space, Store};
+use store::inspect::{Decision, Repair, Survey, verify};
+use store::{AppendError, Config, Disk, FakeDisk, FlushMode, FlushOutcome, Gap, OpenError, Space, Store};
 use wire::units::LogOffset;
 
 #[test]
@@ -81,33 +82,127 @@ fn a_failed_flush_fences_and_is_never_tried_again() {
     assert!(matches!(flush(&store), FlushOutcome::Failed(_)));
     assert_eq!(store.flushed(), LogOffset::ZERO);
     assert!(store.checkpoint().is_err());
+    // Zeros in the log may now be pages that were not written, although the file system was never gone.
+    drop(store);
+    assert!(disk.open("/store/vostok/mounts".as_ref()).is_err());
 }
 
-#[test]
-fn a_torn_tail_is_cut_and_reported_and_does_not_come_back() {
-    let disk = FakeDisk::new(512);
-    let store = open(&disk);
+/// Ten records of one queue, and where each ends.
+fn ten_records(disk: &FakeDisk) -> (Store, Vec<u64>) {
+    let store = open(disk);
     let queue = store.queue("A", 0).unwrap();
     let mut ends = Vec::new();
     for number in 0..10 {
         append(&store, &queue, &[number; 100], 0);
         ends.push(store.appended().get());
     }
-    let disk = disk.killed();
-    // The fourth record is damaged; six whole ones lie behind it.
-    let log = disk.open("/store/commitlog/00000000000000000000".as_ref()).unwrap();
-    log.write_at(b"!", ends[2] + 100).unwrap();
+    (store, ends)
+}
+
+const FIRST_FILE: &str = "/store/commitlog/00000000000000000000";
+
+#[test]
+fn pages_that_a_power_cut_kept_from_the_disk_end_the_log_and_do_not_come_back() {
+    let disk = FakeDisk::new(512);
+    let (store, ends) = ten_records(&disk);
+    assert_eq!(flush(&store), FlushOutcome::Flushed);
+    let disk = disk.power_cut(1);
+    // The second page was not among those that were written: it holds parts of the third to the sixth record.
+    disk.open(FIRST_FILE.as_ref()).unwrap().zero(512, 512).unwrap();
     let store = open(&disk);
     let recovered = store.recovered();
-    assert_eq!((recovered.end, recovered.records, recovered.lost_behind_cut), (ends[2], 3, 6));
-    assert!(recovered.cut.as_ref().unwrap().contains("checksum"), "{recovered:?}");
-    // A new record of the same size ends exactly where the old fifth began.
+    assert_eq!((recovered.end, recovered.records, recovered.lost_behind_cut), (ends[1], 2, 4));
+    assert!(recovered.cut.is_some() && recovered.gaps.is_empty(), "{recovered:?}");
+    // What was cut is kept, to the byte.
+    let [copy] = &recovered.copies[..] else { panic!("{recovered:?}") };
+    assert_eq!(copy.to_str(), Some(format!("/store/vostok/cut/{:020}.1", ends[1]).as_str()));
+    assert_eq!(disk.open(copy).unwrap().length().unwrap(), ends[9] - ends[1]);
+    // A new record of the same size ends exactly where the old fourth began.
     let queue = store.queue("A", 0).unwrap();
     append(&store, &queue, &[99; 100], 0);
-    assert_eq!(store.appended().get(), ends[3]);
+    assert_eq!(store.appended().get(), ends[2]);
     let store = open(&disk.killed());
-    assert_eq!(store.recovered().end, ends[3]);
-    assert_eq!(bodies(&store, &store.find_queue("A", 0).unwrap(), 3), [[99; 100]]);
+    assert_eq!((store.recovered().end, store.recovered().cut.clone()), (ends[2], None));
+    assert_eq!(bodies(&store, &store.find_queue("A", 0).unwrap(), 2), [[99; 100]]);
+}
+
+#[test]
+fn the_same_zeros_after_a_kill_are_damage() {
+    let disk = FakeDisk::new(512);
+    let (store, ends) = ten_records(&disk);
+    let disk = disk.killed();
+    disk.open(FIRST_FILE.as_ref()).unwrap().zero(512, 512).unwrap();
+    drop(store);
+    let store = open(&disk);
+    let gap = Gap { at: ends[1], length: ends[5] - ends[1] };
+    assert_eq!((store.recovered().gaps.clone(), store.recovered().end), (vec![gap], ends[9]));
+    // What one opening kept the next one does not cut, whatever happened between.
+    let store = open(&disk.power_cut(1));
+    assert_eq!((store.recovered().gaps.clone(), store.recovered().end), (vec![gap], ends[9]));
+    assert_eq!(store.find_queue("A", 0).unwrap().max().get(), 10);
+}
+
+#[test]
+fn a_power_cut_that_nothing_tells_from_damage_refuses_the_start() {
+    let disk = FakeDisk::new(512);
+    let config = || Config { flush: FlushMode::Sync, ..small_config() };
+    let store = Store::open(config(), Arc::new(disk.clone())).unwrap();
+    let queue = store.queue("A", 0).unwrap();
+    let mut ends = Vec::new();
+    for number in 0..30 {
+        // Longer than two flushes take, and not so long that the first of them must have been flushed.
+        append(&store, &queue, &[number; 200], i64::from(number) * 700);
+        ends.push(store.appended().get());
+    }
+    assert_eq!(flush(&store), FlushOutcome::Flushed);
+    let disk = disk.power_cut(1);
+    disk.open(FIRST_FILE.as_ref()).unwrap().zero(1024, 512).unwrap();
+    let at = ends.iter().rev().find(|end| **end <= 1024).copied().unwrap();
+    let before = disk.killed();
+    let refusal = Store::open(config(), Arc::new(disk.clone())).err().unwrap().to_string();
+    for part in [FIRST_FILE.to_owned(), format!("--root /store --keep-behind {at}"), format!("--cut-at {at}")]
+    {
+        assert!(refusal.contains(&part), "{refusal}");
+    }
+    let decide = |disk: &FakeDisk, decision| {
+        let survey = Survey::of(Arc::new(disk.clone()), "/store".as_ref(), &[]).unwrap();
+        let verified = verify(&survey, 1, &|_| {}).unwrap();
+        assert!(Repair::deciding(&survey, &verified, Decision::CutAt(at + 1)).is_err());
+        Repair::deciding(&survey, &verified, decision).unwrap().apply("/kept".as_ref()).unwrap();
+        Store::open(config(), Arc::new(disk.clone())).unwrap()
+    };
+    // After the refusal as before it.
+    for disk in [disk, before] {
+        let other = disk.killed();
+        let kept = decide(&disk, Decision::KeepBehind(at));
+        assert_eq!((kept.recovered().end, kept.find_queue("A", 0).unwrap().max().get()), (ends[29], 30));
+        assert_eq!(append(&kept, &kept.find_queue("A", 0).unwrap(), b"next", 0), 30);
+        let cut = decide(&other, Decision::CutAt(at));
+        assert_eq!((cut.recovered().end, cut.recovered().cut.clone()), (at, None));
+        let left = ends.iter().filter(|end| **end <= at).count() as u64;
+        assert_eq!(append(&cut, &cut.find_queue("A", 0).unwrap(), b"next", 0), left);
+        let kept = |name: &str| other.open(&std::path::Path::new("/kept/commitlog").join(name)).is_ok();
+        assert!(kept("00000000000000004096") && kept(&format!("00000000000000000000.{at}")));
+    }
+}
+
+#[test]
+fn a_full_disk_costs_the_copy_of_what_is_cut_and_not_the_start() {
+    let disk = FakeDisk::new(512);
+    let (store, ends) = ten_records(&disk);
+    let disk = disk.killed();
+    drop(store);
+    // The end of the last record, with nothing behind it.
+    disk.open(FIRST_FILE.as_ref()).unwrap().write_at(b"!", ends[9] - 30).unwrap();
+    for is_full in [true, false] {
+        let disk = disk.killed();
+        // Enough for the crash mark.
+        disk.faults(|faults| faults.space_left = is_full.then_some(100));
+        let store = open(&disk);
+        let recovered = store.recovered();
+        assert_eq!((recovered.end, recovered.copies.len()), (ends[8], usize::from(!is_full)));
+        assert!(recovered.cut.is_some());
+    }
 }
 
 #[test]

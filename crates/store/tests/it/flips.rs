@@ -15,7 +15,7 @@ use wire::units::QueueOffset;
 const QUEUES: [(&str, i32); 5] = [("TopicA", 0), ("TopicA", 1), ("TopicB", 7), ("%RETRY%group", 0), ("Q", 0)];
 
 /// Records by topic, queue id and number.
-type Messages = BTreeMap<(String, i32, u64), Vec<u8>>;
+pub type Messages = BTreeMap<(String, i32, u64), Vec<u8>>;
 
 fn config(digests: bool) -> Config {
     let index = Config { key_index: true, index_slots: 64, index_items: 400, ..small_config() };
@@ -55,7 +55,7 @@ fn written(closed: bool) -> FakeDisk {
 }
 
 /// All messages as a consumer gets them who goes on behind what is damaged, and how many were reported.
-fn served(store: &Store) -> (Messages, usize) {
+pub fn served(store: &Store) -> (Messages, usize) {
     let (mut found, mut reported) = (Messages::new(), 0);
     for queue in store.queues() {
         let mut units: Vec<Unit> = Vec::new();

@@ -22,6 +22,7 @@ mod real;
 mod removal;
 mod retention;
 mod retention_model;
+mod single_damage;
 mod tool;
 mod unreadable;
 mod visible;

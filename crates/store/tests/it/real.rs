@@ -52,6 +52,48 @@ fn appended_read_closed_and_reopened_in_both_modes() {
     }
 }
 
+/// A zeroed sector in files that are filled with zeros ahead, and in sparse ones: what lies behind is found and kept, as the file
+/// system was never gone.
+#[test]
+fn zeros_in_the_middle_are_damage_after_a_kill() {
+    for mode in [FlushMode::Async, FlushMode::Sync] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(config(directory.path(), mode), Arc::new(RealDisk)).unwrap();
+        let queue = store.queue("TopicA", 3).unwrap();
+        for number in 0..1500u32 {
+            append(&store, &queue, &[u8::try_from(number % 250).unwrap(); 1000], 0);
+        }
+        drop(store);
+        let names_mounts = RealDisk.mount(directory.path()).unwrap().is_some();
+        let log = directory.path().join("commitlog/00000000000000000000");
+        let zeros = |at| RealDisk.open(&log).unwrap().write_at(&[0; 512], at).unwrap();
+        zeros(512 << 10);
+        let store = Store::open(config(directory.path(), mode), Arc::new(RealDisk)).unwrap();
+        let recovered = store.recovered().clone();
+        if !names_mounts {
+            // An older kernel cannot name its mounts: then it may have been a power cut.
+            assert!(recovered.lost_behind_cut > 900, "{recovered:?}");
+            continue;
+        }
+        assert_eq!((recovered.cut, recovered.gaps.len()), (None, 1));
+        assert!((1498..1500).contains(&recovered.records), "{}", recovered.records);
+        assert_eq!(store.find_queue("TopicA", 3).unwrap().max().get(), 1500);
+    }
+}
+
+#[test]
+fn a_mount_has_one_name_and_a_copy_of_a_directory_another() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let name = |directory: &tempfile::TempDir| RealDisk.mount(directory.path()).unwrap();
+    assert_eq!(name(&first), name(&first));
+    assert!(name(&first).is_none() || name(&first) != name(&second));
+    let path = first.path().join("file");
+    let file = RealDisk.create(&path, 1 << 20, store::Space::Sparse).unwrap();
+    file.write_at(b"!", 700_000).unwrap();
+    assert!(file.next_data(0).unwrap() <= 700_000);
+    assert_eq!(file.next_data(800_000).unwrap().min(1 << 20), file.next_data(800_000).unwrap());
+}
+
 #[test]
 fn a_second_store_is_refused_with_the_holder_named() {
     let directory = tempfile::tempdir().unwrap();

@@ -131,6 +131,8 @@ impl Model {
             }
             Op::Checkpoint => self.store.checkpoint().unwrap(),
             Op::Round(minutes) => {
+                // What was appended minutes ago is on the disk; recovery relies on that.
+                assert_eq!(flush(&self.store), FlushOutcome::Flushed);
                 self.now_ms += minutes * MINUTE_MS;
                 self.disk.faults(|faults| faults.now_ms = self.now_ms);
                 self.round(&Self::settings(), None);

@@ -26,6 +26,10 @@ mod import;
 pub(crate) mod reader;
 
 use super::Unit;
+use crate::disk::Disk;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::{EncodeError, sys_flag};
 
@@ -37,6 +41,23 @@ pub(crate) const JAVAS: &str = "batchconsumequeue";
 pub(crate) const OURS: &str = "vostok/batched";
 /// Digits of the number that is put in under the appender's lock; Java reads leading zeros as well.
 const BASE_DIGITS: usize = 19;
+
+/// Topics of which a store has queues of batches, its own or RocketMQ's: for whoever lost the table that says which do.
+///
+/// # Errors
+/// The disk's.
+pub fn batched_topics(disk: &dyn Disk, root: &Path) -> io::Result<BTreeSet<String>> {
+    let mut topics = BTreeSet::new();
+    for directory in [OURS, JAVAS] {
+        match disk.list(&root.join(directory)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            entries => {
+                topics.extend(entries?.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name))
+            }
+        }
+    }
+    Ok(topics)
+}
 
 /// A unit as RocketMQ has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -61,11 +61,80 @@ fn a_lost_wheel_is_made_again_from_the_whole_log() {
 }
 
 #[test]
-fn an_empty_file_is_a_lost_wheel() {
+fn a_wheel_of_another_length_is_a_lost_wheel() {
     let queue = twenty();
-    let (disk, delivered) = begun(&queue, true);
-    disk.open(Path::new("/s/timerwheel")).unwrap().truncate(0).unwrap();
-    assert_eq!(counts(disk, &queue, delivered), [1; 20]);
+    let path = Path::new("/s/timerwheel");
+    for clean in [false, true] {
+        let (disk, delivered) = begun(&queue, clean);
+        let whole = disk.open(path).unwrap().length().unwrap();
+        let expected = recovered(&disk.killed());
+        for length in [0, 1, 32, whole / 2, whole - 1, whole + 32] {
+            let disk = disk.killed();
+            disk.remove(path).unwrap();
+            disk.create(path, length, Space::Sparse).unwrap();
+            assert_eq!(recovered(&disk.killed()), expected, "{length} bytes");
+            let counts = counts(disk, &queue, delivered.clone());
+            assert!(counts.iter().all(|count| *count == 1 || !clean && *count == 2), "{length}: {counts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_the_log_that_was_cut_off_is_a_lost_file() {
+    let queue = twenty();
+    for index in 0..3 {
+        for left in [1, 52, 196] {
+            let (disk, delivered) = begun(&queue, false);
+            let log = Path::new("/s/timerlog");
+            let name = disk.list(log).unwrap()[index].name.clone();
+            disk.open(&log.join(name)).unwrap().truncate(left).unwrap();
+            let counts = counts(disk, &queue, delivered);
+            assert!(counts.iter().all(|count| *count > 0), "{left} bytes of file {index}: {counts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_forward_by_more_than_a_year_is_followed_in_a_few_steps() {
+    let year_ms = 400 * 86_400_000;
+    let mut agenda = Agenda::new(1000, 4000, 100, TIME_MS);
+    let now_ms = TIME_MS + year_ms;
+    let used = [TIME_MS + 5000, TIME_MS + 200_000_000, now_ms + 2000];
+    let mut looked_up = 0;
+    let mut found = Vec::new();
+    for _ in 0..10 {
+        let last = |slot_ms| {
+            looked_up += 1;
+            Ok::<_, ()>(used.contains(&slot_ms).then_some(0))
+        };
+        for load in agenda.wanted(now_ms, last).unwrap() {
+            found.push(load.slot_ms);
+            agenda.loaded(nothing(&load), []);
+        }
+        if let Some(next_ms) = agenda.is_lost_at(now_ms) {
+            agenda.skip_to(used.into_iter().find(|slot_ms| *slot_ms >= next_ms), now_ms);
+        }
+        agenda.finish(now_ms);
+    }
+    assert_eq!(found, used);
+    assert_eq!(agenda.read_ms(), now_ms);
+    assert!(agenda.is_caught_up(now_ms) && looked_up < 100_000, "{looked_up} slots were looked up");
+}
+
+#[test]
+fn the_first_slot_in_use_is_found_saved_or_not() {
+    let disk = FakeDisk::new(512);
+    let mut files = open(config("/s"), &disk);
+    files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
+    assert_eq!(files.first_slot_from(0).unwrap(), None);
+    files.add(unit(1, TIME_MS + 7000, 0, 100)).unwrap();
+    assert_eq!(files.first_slot_from(TIME_MS).unwrap(), Some(TIME_MS + 7000));
+    let progress = TimerProgress { read_ms: TIME_MS, queue_offset: 1, now_ms: TIME_MS };
+    files.save(progress).unwrap().write().unwrap();
+    files.add(unit(1, TIME_MS + 3000, 100, 100)).unwrap();
+    assert_eq!(files.first_slot_from(TIME_MS).unwrap(), Some(TIME_MS + 3000));
+    assert_eq!(files.first_slot_from(TIME_MS + 4000).unwrap(), Some(TIME_MS + 7000));
+    assert_eq!(files.first_slot_from(TIME_MS + 8000).unwrap(), None);
 }
 
 #[test]

@@ -1,0 +1,187 @@
+//! What lies behind a place in the log where no whole record begins, as far as it tells what the place is.
+
+use super::evidence::{Behind, Broken, Facts, Unflushed, Verdict, judge};
+use super::scan::Scan;
+use super::window::{Found, Window, find, header_size, next_whole_behind};
+use crate::log::Segment;
+use crate::store::Shared;
+use std::collections::HashMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use wire::record::{RECORD_BYTES_MIN, RecordView};
+
+/// Records that tell enough where their number is of no interest.
+const SAMPLE: u64 = 1000;
+/// How much of a file the disk may refuse before the rest of it counts as nothing: what lies behind the log's end must not
+/// keep the store from opening.
+const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
+/// A lost write shows in whole sectors.
+const SECTOR_BYTES: u64 = 512;
+/// So many zeros in front of the end of a sector are what the length of a record of less than 256 bytes begins with by right.
+const NATURAL_ZEROS: u64 = 3;
+
+/// What a place without a whole record is.
+pub(super) struct BrokenPlace {
+    pub(super) verdict: Verdict,
+    /// Where the next whole record begins.
+    pub(super) next: Option<u64>,
+    /// Where the last one begins that was looked at.
+    pub(super) last: Option<u64>,
+    pub(super) behind: Behind,
+}
+
+/// Whole records behind a place, and how they go on from those before it.
+#[derive(Default)]
+struct Collected {
+    behind: Behind,
+    next: Option<u64>,
+    last: Option<u64>,
+    /// Next queue offset by topic and queue id.
+    queues: HashMap<(String, i32), u64>,
+}
+
+impl Shared {
+    /// Decides what the end of what was read is.
+    pub(super) fn place_at_end(&self, scan: &Scan) -> io::Result<BrokenPlace> {
+        let Some(segment) = self.log.segment_of(scan.end) else {
+            return Ok(BrokenPlace {
+                verdict: Verdict::End,
+                next: None,
+                last: None,
+                behind: Behind::default(),
+            });
+        };
+        let broken = self.broken_at(&segment, scan.end)?;
+        let unflushed = Unflushed::of(&self.config);
+        let decide = |limit: u64| -> io::Result<BrokenPlace> {
+            let Collected { behind, next, last, .. } = self.collect_behind(scan, limit, unflushed)?;
+            let (was_durable, kept_pages) = (scan.end < scan.origin.sure, scan.origin.kept_pages);
+            let is_checkpointed = scan.end < scan.origin.checkpointed;
+            let facts = Facts { broken, is_checkpointed, was_durable, kept_pages, behind };
+            let verdict = judge(&facts, unflushed);
+            Ok(BrokenPlace { verdict, next, last, behind })
+        };
+        let place = decide(SAMPLE)?;
+        if place.verdict == Verdict::Damage || place.behind.records < SAMPLE {
+            return Ok(place);
+        }
+        // What is cut is counted.
+        decide(u64::MAX)
+    }
+
+    fn searching(&self, segment: &Arc<Segment>) -> Window {
+        Window::new(segment.clone(), self.log.segment_bytes).giving_up_after(UNREADABLE_BYTES_MAX)
+    }
+
+    /// Whether sectors that were lost explain what lies at a position of the log.
+    fn broken_at(&self, segment: &Arc<Segment>, offset: u64) -> io::Result<Broken> {
+        let window = &mut self.searching(segment);
+        let (at, file_end) = (offset - segment.base, self.log.segment_bytes);
+        let end = match next_whole_behind(window, at, file_end)? {
+            Some(next) => next,
+            None => at + header_size(window, at)?,
+        };
+        let mut from = at;
+        while from < end {
+            let to = (from / SECTOR_BYTES + 1) * SECTOR_BYTES;
+            let to = to.min(file_end);
+            let length = usize::try_from(to - from).expect("a sector at most");
+            let is_zero = window.get(from, length)?.iter().all(|byte| *byte == 0);
+            if is_zero && to - from > NATURAL_ZEROS {
+                return Ok(Broken::Zeros);
+            }
+            from = to;
+        }
+        Ok(Broken::Altered)
+    }
+
+    /// Looks at so many whole records behind the end of what was read, or at fewer that prove enough.
+    fn collect_behind(&self, scan: &Scan, limit: u64, unflushed: Unflushed) -> io::Result<Collected> {
+        let mut collected = Collected::default();
+        self.visit_behind(scan.end, &mut |offset, view| {
+            self.collect(&mut collected, scan, offset, view);
+            let Behind { records, .. } = collected.behind;
+            let is_proof = records >= SAMPLE && collected.behind.is_proof(unflushed);
+            if records < limit && !is_proof { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(collected)
+    }
+
+    fn collect(&self, collected: &mut Collected, scan: &Scan, offset: u64, view: &RecordView<'_>) {
+        let (time, behind) = (view.store_timestamp(), &mut collected.behind);
+        let next = *collected.next.get_or_insert(offset);
+        collected.last = Some(offset);
+        if behind.records == 0 {
+            behind.first_ms = time;
+        }
+        behind.records += 1;
+        behind.newest_ms = behind.newest_ms.max(time);
+        let room = (next - scan.end) / RECORD_BYTES_MIN as u64;
+        let mut goes_on = time >= scan.last_timestamp;
+        for place in self.places_of(view) {
+            let key = (place.topic.to_owned(), place.queue_id);
+            let known = || {
+                let queue = self.queues.find(place.topic, place.queue_id)?;
+                (queue.min() < queue.max()).then(|| queue.max().get())
+            };
+            let expected = collected.queues.get(&key).copied().or_else(known);
+            goes_on &= expected.is_none_or(|expected| {
+                // A topic that was made again begins at 0.
+                let missing = place.queue_offset.checked_sub(expected);
+                place.queue_offset == 0
+                    || missing.is_some_and(|missing| missing <= room * u64::from(u16::MAX))
+            });
+            collected.queues.insert(key, place.queue_offset + u64::from(place.count));
+        }
+        behind.fitting += u64::from(goes_on);
+    }
+
+    /// Visits all whole records behind a position at which none begins, in all files, until told to stop.
+    pub(super) fn visit_behind(
+        &self,
+        offset: u64,
+        visit: &mut dyn FnMut(u64, &RecordView<'_>) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        for segment in self.log.segments_in(offset, u64::MAX) {
+            let window = &mut self.searching(&segment);
+            let start = offset.saturating_sub(segment.base);
+            let is_whole = start == 0 && matches!(find(window, 0)?, Found::Record(_));
+            let first = match is_whole {
+                true => Some(0),
+                false => next_whole_behind(window, start, self.log.segment_bytes)?,
+            };
+            if self.visit_file(window, first, visit)?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the whole records of a file from one of them on.
+    fn visit_file(
+        &self,
+        window: &mut Window,
+        first: Option<u64>,
+        visit: &mut dyn FnMut(u64, &RecordView<'_>) -> ControlFlow<()>,
+    ) -> io::Result<ControlFlow<()>> {
+        let (base, file_end) = (window.base(), self.log.segment_bytes);
+        let mut next = first;
+        while let Some(mut at) = next {
+            while at < file_end {
+                let size = match find(window, at)? {
+                    Found::Record(size) => size,
+                    Found::Roll => return Ok(ControlFlow::Continue(())),
+                    Found::Nothing | Found::Damage(_) => break,
+                };
+                let view = RecordView::parse(window.get(at, size)?).map_err(io::Error::other)?;
+                if visit(base + at, &view).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                at += size as u64;
+            }
+            next = if at < file_end { next_whole_behind(window, at, file_end)? } else { None };
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}

@@ -1,0 +1,77 @@
+//! The table of decision 0004, row by row.
+
+use super::*;
+
+fn behind(records: u64, fitting: u64, age_ms: i64) -> Behind {
+    Behind { records, fitting, first_ms: 1_000_000, newest_ms: 1_000_000 + age_ms }
+}
+
+const PLAIN: Facts = Facts {
+    broken: Broken::Zeros,
+    is_checkpointed: false,
+    was_durable: false,
+    kept_pages: false,
+    behind: Behind { records: 0, fitting: 0, first_ms: 0, newest_ms: 0 },
+};
+
+fn check(facts: Facts, flush: FlushMode, expected: Verdict) {
+    let config = Config { flush, ..Config::new("/store") };
+    assert_eq!(judge(&facts, Unflushed::of(&config)), expected, "{facts:?} {flush:?}");
+}
+
+fn both(facts: Facts, expected: Verdict) {
+    check(facts, FlushMode::Async, expected);
+    check(facts, FlushMode::Sync, expected);
+}
+
+#[test]
+fn without_whole_records_behind_it_the_log_ends() {
+    for broken in [Broken::Zeros, Broken::Altered] {
+        for (was_durable, kept_pages) in [(false, false), (false, true), (true, false), (true, true)] {
+            both(Facts { broken, was_durable, kept_pages, ..PLAIN }, Verdict::End);
+        }
+    }
+}
+
+#[test]
+fn records_that_were_cut_off_before_count_for_nothing() {
+    for fitting in [0, 1, 5] {
+        let behind = behind(10, fitting, 100_000);
+        both(Facts { broken: Broken::Altered, kept_pages: true, behind, ..PLAIN }, Verdict::End);
+    }
+    // Below the checkpoint there are none: a clock that was set back, or a damaged time before the place, looks the same.
+    both(Facts { is_checkpointed: true, behind: behind(10, 0, 0), ..PLAIN }, Verdict::Damage);
+    // One among those that go on may be damaged where no checksum tells.
+    both(Facts { broken: Broken::Altered, behind: behind(10, 9, 0), ..PLAIN }, Verdict::Damage);
+}
+
+#[test]
+fn bytes_no_lost_page_explains_are_damage() {
+    both(Facts { broken: Broken::Altered, behind: behind(1, 1, 0), ..PLAIN }, Verdict::Damage);
+}
+
+#[test]
+fn zeros_are_damage_where_no_page_can_have_been_lost() {
+    both(Facts { kept_pages: true, behind: behind(1, 1, 0), ..PLAIN }, Verdict::Damage);
+    both(Facts { was_durable: true, behind: behind(1, 1, 0), ..PLAIN }, Verdict::Damage);
+}
+
+#[test]
+fn zeros_that_young_records_follow_are_lost_pages() {
+    both(Facts { behind: behind(1, 1, 0), ..PLAIN }, Verdict::LostPages);
+    check(Facts { behind: behind(9, 9, 5_000), ..PLAIN }, FlushMode::Sync, Verdict::LostPages);
+    check(Facts { behind: behind(9, 9, 10_500), ..PLAIN }, FlushMode::Async, Verdict::LostPages);
+}
+
+#[test]
+fn zeros_are_damage_where_the_log_went_on_for_long() {
+    check(Facts { behind: behind(9, 9, 35_001), ..PLAIN }, FlushMode::Sync, Verdict::Damage);
+    check(Facts { behind: behind(9, 9, 40_501), ..PLAIN }, FlushMode::Async, Verdict::Damage);
+}
+
+#[test]
+fn in_between_somebody_else_has_to_decide() {
+    check(Facts { behind: behind(9, 9, 5_001), ..PLAIN }, FlushMode::Sync, Verdict::Undecided);
+    check(Facts { behind: behind(9, 9, 35_000), ..PLAIN }, FlushMode::Sync, Verdict::Undecided);
+    check(Facts { behind: behind(9, 9, 10_501), ..PLAIN }, FlushMode::Async, Verdict::Undecided);
+}
