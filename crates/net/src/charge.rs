@@ -66,6 +66,7 @@ impl Charge {
     pub(crate) fn new(peer: Arc<Peer>, bytes: usize) -> Self {
         peer.account.total.fetch_add(bytes, Ordering::SeqCst);
         peer.account.bytes.fetch_add(bytes, Ordering::SeqCst);
+        peer.holding.budget().take(bytes);
         Self { peer, bytes }
     }
 }
@@ -75,6 +76,7 @@ impl Drop for Charge {
         let account = &self.peer.account;
         account.total.fetch_sub(self.bytes, Ordering::SeqCst);
         account.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        self.peer.holding.budget().give_back(self.bytes);
         if account.paused.swap(false, Ordering::SeqCst) {
             self.peer.wake();
         }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, Sleep};
 use wire::fields::Pairs;
 use wire::frame::{Command, FrameError, frame_length};
 
+use crate::fair_queue::{FairQueue, wake_later};
 use crate::stream::Stream;
 use crate::{Limits, Peer, Service};
 
@@ -29,17 +30,30 @@ const OUTPUT_BYTES_KEPT: usize = 2 << 20;
 /// Reads of one poll before other connections of the worker get their turn.
 const READS_PER_POLL: usize = 4;
 
+/// Bytes read and answered in one poll from which on a connection is queued for its next one ([`FairQueue`]).
+const POLL_BYTES: usize = 256 << 10;
+
+/// Bytes of a large frame that are read at once.
+const LARGE_READ_BYTES: usize = 128 << 10;
+
 /// Buffers all connections of a worker share.
 pub(crate) struct Scratch {
     input: Vec<u8>,
     output: Vec<u8>,
     /// Ranges of the fields of the command being served.
     pairs: Pairs,
+    /// Connections that wait because they move much at a time.
+    pub heavy: FairQueue,
 }
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        Self { input: vec![0; SCRATCH_BYTES], output: Vec::with_capacity(64 << 10), pairs: Pairs::default() }
+        Self {
+            input: vec![0; SCRATCH_BYTES],
+            output: Vec::with_capacity(64 << 10),
+            pairs: Pairs::default(),
+            heavy: FairQueue::default(),
+        }
     }
 }
 
@@ -77,6 +91,14 @@ struct State<S: Service> {
     /// Answers the socket did not take yet.
     unsent: Vec<u8>,
     sent: usize,
+    /// Bytes read and answered in this poll.
+    handled: usize,
+    /// The last poll handled so much that the next one waits for its turn.
+    is_heavy: bool,
+    /// It is in the worker's queue of such connections.
+    is_queued: bool,
+    /// Commands were served whose answers the socket was not given yet.
+    served: bool,
     /// A malformed frame arrived: the connection ends once the answers before it are written.
     broken: Option<FrameError>,
     idle: Pin<Box<Sleep>>,
@@ -90,6 +112,10 @@ impl<S: Service> Connection<S> {
             partial: Vec::new(),
             unsent: Vec::new(),
             sent: 0,
+            handled: 0,
+            is_heavy: false,
+            is_queued: false,
+            served: false,
             broken: None,
             idle: Box::pin(tokio::time::sleep(self.limits.idle)),
             last_traffic: Instant::now(),
@@ -114,13 +140,42 @@ impl<S: Service> Connection<S> {
 
 impl<S: Service> State<S> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        match self.progress(cx) {
-            Poll::Pending => self.poll_idle(cx),
+        let polled = self.progress(cx);
+        if self.link.scratch.borrow_mut().heavy.advance(self.link.peer.id()) {
+            self.is_queued = false;
+        }
+        match polled {
+            Poll::Pending => {
+                self.note_held();
+                self.poll_idle(cx)
+            }
             Poll::Ready(end) => Poll::Ready(end),
         }
     }
 
+    /// Tells the budget what the connection holds.
+    fn note_held(&self) {
+        let Connection { stream, peer, .. } = &self.link;
+        let bytes = self.partial.capacity() + self.unsent.capacity() + stream.held(!self.unsent.is_empty());
+        peer.holding.note(bytes, self.last_traffic.duration_since(peer.opened()));
+    }
+
+    /// Whether others of the worker go first, because this connection moved much when it was woken last.
+    fn must_queue(&mut self, cx: &Context<'_>) -> bool {
+        if !self.is_heavy {
+            return false;
+        }
+        let (id, queue) = (self.link.peer.id(), &mut self.link.scratch.borrow_mut().heavy);
+        let waits = !queue.admits(id);
+        if waits && !self.is_queued {
+            self.is_queued = true;
+            queue.push(id, cx.waker());
+        }
+        waits
+    }
+
     fn progress(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        self.handled = 0;
         for _ in 0..READS_PER_POLL {
             self.compact();
             let closing = self.link.peer.take_pushed(&mut self.unsent, cx.waker());
@@ -131,6 +186,10 @@ impl<S: Service> State<S> {
                 Poll::Ready(Err(error)) => return Poll::Ready(End::Socket(error)),
                 written => written,
             };
+            if written.is_ready() {
+                // Given back before anything asks whether there is memory, or counts what is held.
+                self.compact();
+            }
             let closing = closing || self.broken.is_some();
             if closing && written.is_ready() {
                 return Poll::Ready(self.broken.take().map_or(End::Local, End::Frame));
@@ -142,11 +201,27 @@ impl<S: Service> State<S> {
             if waiting > self.link.limits.unsent_bytes_high || closing {
                 return Poll::Pending;
             }
-            if let Err(end) = ready!(self.poll_contained_turn(cx)) {
-                return Poll::Ready(end);
+            if self.must_queue(cx) {
+                return Poll::Pending;
+            }
+            match self.poll_contained_turn(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(end)) => return Poll::Ready(end),
+                Poll::Pending => {
+                    self.is_heavy = false;
+                    return Poll::Pending;
+                }
+            }
+            if self.handled >= POLL_BYTES {
+                break;
             }
         }
-        cx.waker().wake_by_ref();
+        self.is_heavy = self.handled >= POLL_BYTES;
+        if self.is_heavy {
+            wake_later(cx.waker());
+        } else {
+            cx.waker().wake_by_ref();
+        }
         Poll::Pending
     }
 
@@ -204,20 +279,39 @@ impl<S: Service> State<S> {
                 None => break,
             }
         }
+        self.handled += output.len();
         take_answers(&mut self.unsent, output);
         true
     }
 
-    /// One turn. When a handler panics, what it and the frames before it staged is forgotten at once: the memory of a
-    /// turn belongs to all connections of the worker, and the next one must not find another's answers there.
+    /// One turn and its answers. When a handler panics, what it and the frames before it staged is forgotten at once: the
+    /// memory of a turn belongs to all connections of the worker, and the next one must not find another's answers there.
     fn poll_contained_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        match catch_unwind(AssertUnwindSafe(|| self.poll_turn(cx))) {
+        let turn = AssertUnwindSafe(|| {
+            let polled = self.poll_turn(cx);
+            self.answer_first(cx);
+            polled
+        });
+        match catch_unwind(turn) {
             Ok(polled) => polled,
             Err(panic) => {
                 self.link.scratch.borrow_mut().output.clear();
-                *self.link.turn.borrow_mut() = self.link.service.turn();
+                let mut turn = self.link.turn.borrow_mut();
+                // Commands before the one that panicked may have been performed.
+                self.link.service.answered(&mut turn);
+                *turn = self.link.service.turn();
+                drop(turn);
                 resume_unwind(panic)
             }
+        }
+    }
+
+    /// Gives the answers of a turn to the socket, and only then lets the service do what nobody of the turn waits for.
+    fn answer_first(&mut self, cx: &mut Context<'_>) {
+        if std::mem::take(&mut self.served) {
+            // An error comes again with the next write.
+            let _ = self.poll_write(cx);
+            self.link.service.answered(&mut self.link.turn.borrow_mut());
         }
     }
 
@@ -225,14 +319,19 @@ impl<S: Service> State<S> {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let scratch = self.link.scratch.clone();
         let mut scratch = scratch.borrow_mut();
-        let Scratch { input, output, pairs } = &mut *scratch;
+        let Scratch { input, output, pairs, .. } = &mut *scratch;
         if self.poll_work(output) {
             return Poll::Ready(Ok(()));
         }
         if self.link.peer.account.pauses() {
             return Poll::Pending;
         }
-        if complete(&self.partial) {
+        let is_complete = complete(&self.partial);
+        // What is whole is served all the same once nothing is unsent: it frees memory.
+        if !(is_complete && self.unsent.is_empty()) && self.link.peer.waits_for_memory() {
+            return Poll::Pending;
+        }
+        if is_complete {
             self.last_traffic = Instant::now();
             let mut held = std::mem::take(&mut self.partial);
             let used = self.serve(&mut held, output, pairs);
@@ -241,7 +340,7 @@ impl<S: Service> State<S> {
             return Poll::Ready(Ok(()));
         }
         if self.partial.len() > SCRATCH_BYTES / 2 {
-            return self.poll_large(cx, output, pairs);
+            return self.poll_large(cx, input, output, pairs);
         }
         let kept = self.partial.len();
         let mut buffer = ReadBuf::new(&mut input[kept..]);
@@ -250,7 +349,7 @@ impl<S: Service> State<S> {
         if count == 0 {
             return Poll::Ready(Err(End::Remote));
         }
-        self.received();
+        self.received(count);
         input[..kept].copy_from_slice(&self.partial);
         let filled = kept + count;
         let used = self.serve(&mut input[..filled], output, pairs);
@@ -262,7 +361,8 @@ impl<S: Service> State<S> {
         Poll::Ready(Ok(()))
     }
 
-    fn received(&mut self) {
+    fn received(&mut self, count: usize) {
+        self.handled += count;
         self.last_traffic = Instant::now();
         self.link.peer.received(self.last_traffic);
     }
@@ -271,21 +371,27 @@ impl<S: Service> State<S> {
     fn poll_large(
         &mut self,
         cx: &mut Context<'_>,
+        input: &mut [u8],
         output: &mut Vec<u8>,
         pairs: &mut Pairs,
     ) -> Poll<Result<(), End>> {
         let kept = self.partial.len();
         let frame = frame_length(&self.partial).map_err(End::from)?.unwrap_or(kept);
-        self.partial.resize((kept + SCRATCH_BYTES).min(frame.max(kept + 1)), 0);
-        let mut buffer = ReadBuf::new(&mut self.partial[kept..]);
-        let polled = Pin::new(&mut self.link.stream).poll_read(cx, &mut buffer);
+        let missing = frame.saturating_sub(kept).clamp(1, LARGE_READ_BYTES);
+        let mut buffer = ReadBuf::new(&mut input[..missing]);
+        ready!(Pin::new(&mut self.link.stream).poll_read(cx, &mut buffer)).map_err(End::from)?;
         let count = buffer.filled().len();
-        self.partial.truncate(kept + count);
-        ready!(polled).map_err(End::from)?;
         if count == 0 {
             return Poll::Ready(Err(End::Remote));
         }
-        self.received();
+        self.received(count);
+        let needed = kept + count;
+        if self.partial.capacity() < needed {
+            // By half at a time and not beyond the frame.
+            let capacity = (self.partial.capacity() / 2 * 3).clamp(needed, frame.max(needed));
+            self.partial.reserve_exact(capacity - kept);
+        }
+        self.partial.extend_from_slice(buffer.filled());
         if !complete(&self.partial) {
             return Poll::Ready(Ok(()));
         }
@@ -322,6 +428,8 @@ impl<S: Service> State<S> {
             used += length;
         }
         service.end(turn, peer, output);
+        self.served = true;
+        self.handled += output.len();
         take_answers(&mut self.unsent, output);
         used
     }

@@ -2,7 +2,7 @@
 //!
 //! The first byte decides. A frame begins with its length, at most 16 MiB, so 0 or 1; `P` or a carriage return begins
 //! a PROXY preamble of version 1 or 2, 0x16 a TLS hello (`NettyRemotingServer.HandshakeHandler`). A plain connection
-//! costs one look at its first byte.
+//! costs one look at its first byte. A preamble is believed from trusted proxies only (RocketMQ: from everybody).
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,8 +12,9 @@ use ppp::v2::Addresses as Binary;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
+use crate::proxies::SETTING;
 use crate::stream::Stream;
-use crate::tls::ServerTls;
+use crate::tls::Security;
 
 /// Longest preamble of version 1, its line end included.
 const TEXT_BYTES_MAX: usize = 107;
@@ -28,20 +29,22 @@ const BINARY_BYTES_MAX: usize = 4096;
 /// other side's.
 ///
 /// # Errors
-/// The connection ended, the preamble is malformed, the TLS handshake failed, or encryption is required or refused.
-pub(crate) async fn greet(
-    mut stream: TcpStream,
-    tls: Option<&ServerTls>,
-) -> io::Result<(Stream, SocketAddr)> {
+/// The connection ended, the preamble is malformed or of nobody trusted, the TLS handshake failed, or encryption is required or refused.
+pub(crate) async fn greet(mut stream: TcpStream, security: &Security) -> io::Result<(Stream, SocketAddr)> {
     let mut remote = stream.peer_addr()?;
     let mut first = first_byte(&stream).await?;
     if let b'P' | b'\r' = first {
+        if !security.proxies.contains(remote.ip()) {
+            return Err(refused(format!(
+                "{remote} begins a PROXY preamble and is not trusted; if it is your proxy, add its address to {SETTING}"
+            )));
+        }
         let told = if first == b'P' { text(&mut stream).await? } else { binary(&mut stream).await? };
         remote = told.unwrap_or(remote);
         first = first_byte(&stream).await?;
     }
     let encrypted = first == 0x16;
-    match tls {
+    match security.server.as_deref() {
         Some(tls) if encrypted => Ok((tls.accept(stream).await?, remote)),
         None if encrypted => Err(refused("a TLS hello arrived, but tls.server.mode is disabled")),
         Some(tls) if tls.is_required() => {

@@ -5,16 +5,24 @@
 //! - [`tls`]: which connections are encrypted.
 //! - [`Peer`]: the handle of one connection, usable from any thread.
 
+mod budget;
+mod caught;
 mod charge;
 mod connection;
+mod fair_queue;
 mod greeting;
+mod memory;
 mod peer;
+mod proxies;
 mod service;
 mod stream;
 pub mod tls;
 mod worker;
 
+pub use budget::Budget;
+pub use caught::{Panicked, caught};
 pub use charge::Charge;
 pub use peer::{CallError, Gone, Peer, Reply, Work};
+pub use proxies::{NoNetwork, TrustedProxies};
 pub use service::{Limits, Service};
 pub use worker::{Workers, resolve};

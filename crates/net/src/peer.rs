@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use crate::Limits;
+use crate::budget::{Budget, Holding};
 use crate::charge::{Account, Charge};
 
 /// The connection ended; nothing was sent.
@@ -82,6 +83,7 @@ pub struct Peer {
     local: SocketAddr,
     unsent_bytes_max: usize,
     pub(crate) account: Account,
+    pub(crate) holding: Holding,
     outbox: Mutex<Outbox>,
     closed: AtomicBool,
     opened: Instant,
@@ -102,6 +104,7 @@ impl Peer {
         (remote, local): (SocketAddr, SocketAddr),
         limits: &Limits,
         unanswered: Arc<AtomicUsize>,
+        budget: Arc<Budget>,
     ) -> Self {
         Self {
             id,
@@ -109,6 +112,7 @@ impl Peer {
             local,
             unsent_bytes_max: limits.unsent_bytes_max,
             account: Account::new(limits, unanswered),
+            holding: Holding::new(budget),
             outbox: Mutex::default(),
             closed: AtomicBool::new(false),
             opened: Instant::now(),
@@ -123,12 +127,16 @@ impl Peer {
     /// A handle without a connection: what is pushed stays for [`Peer::pushed`]. For tests and simulations.
     pub fn detached(id: u64, remote: SocketAddr) -> Self {
         let limits = Limits { unsent_bytes_max: usize::MAX, ..Limits::default() };
-        Self::new(id, (remote, remote), &limits, Arc::default())
+        Self::new(id, (remote, remote), &limits, Arc::default(), Budget::unbounded())
     }
 
-    /// Takes the bytes pushed and not yet written.
-    pub fn pushed(&self) -> Vec<u8> {
-        std::mem::take(&mut self.outbox().bytes)
+    /// Does what was put back and takes the bytes that were pushed and that this wrote, as the connection's task would.
+    pub fn pushed(self: &Arc<Self>) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.outbox().bytes);
+        while let Some(work) = self.take_work() {
+            work(self, &mut bytes);
+        }
+        bytes
     }
 
     /// True once [`Peer::close`] was called or the connection ended.
@@ -155,6 +163,11 @@ impl Peer {
     pub fn silence(&self) -> Duration {
         let received = Duration::from_micros(self.received_us.load(Ordering::Relaxed));
         self.opened.elapsed().saturating_sub(received)
+    }
+
+    /// When the connection was opened.
+    pub(crate) fn opened(&self) -> Instant {
+        self.opened
     }
 
     /// Notes that bytes came.

@@ -24,6 +24,10 @@ pub trait Service: Send + Sync + 'static {
     /// The commands of this wake-up, or as many as the output bound admits, were given.
     fn end(&self, _turn: &mut Self::Turn, _peer: &Arc<Peer>, _out: &mut Vec<u8>) {}
 
+    /// The answers of this wake-up were given to the socket, which may not have taken all of them. What others wait for,
+    /// and whoever asked does not, is done here.
+    fn answered(&self, _turn: &mut Self::Turn) {}
+
     /// The connection stands; bytes put into `out` are its first.
     fn opened(&self, _peer: &Arc<Peer>, _out: &mut Vec<u8>) {}
 

@@ -14,6 +14,23 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// What a TLS session keeps, keys and the record being read among it.
+const SESSION_BYTES: usize = 32 << 10;
+
+/// What it keeps besides while the socket takes nothing (`rustls` stops there).
+const SESSION_UNSENT_BYTES: usize = 64 << 10;
+
+impl Stream {
+    /// Memory the connection takes below its frames.
+    pub(crate) fn held(&self, has_unsent: bool) -> usize {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Tls(_) if has_unsent => SESSION_BYTES + SESSION_UNSENT_BYTES,
+            Self::Tls(_) => SESSION_BYTES,
+        }
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(
         self: Pin<&mut Self>,

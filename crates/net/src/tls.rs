@@ -15,6 +15,7 @@ use rustls::{ClientConfig, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
+use crate::TrustedProxies;
 use crate::stream::Stream;
 
 pub use settings::{ClientAuth, Identity, TlsError, TlsMode, TlsSettings};
@@ -32,12 +33,18 @@ pub struct Security {
     pub server: Option<Arc<ServerTls>>,
     /// For connections we open; absent: they are plain.
     pub client: Option<Arc<ClientTls>>,
+    /// Who may say on whose behalf a connection is made.
+    pub proxies: TrustedProxies,
 }
 
 impl std::fmt::Debug for Security {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (server, client) = (self.server.is_some(), self.client.is_some());
-        f.debug_struct("Security").field("server", &server).field("client", &client).finish()
+        f.debug_struct("Security")
+            .field("server", &server)
+            .field("client", &client)
+            .field("proxies", &self.proxies)
+            .finish()
     }
 }
 
@@ -53,7 +60,7 @@ impl Security {
         };
         let encrypts = settings.client_enabled.unwrap_or(settings.mode == TlsMode::Enforcing);
         let client = encrypts.then(|| ClientTls::new(settings).map(Arc::new)).transpose()?;
-        Ok(Self { server, client })
+        Ok(Self { server, client, proxies: TrustedProxies::default() })
     }
 }
 

@@ -19,7 +19,7 @@ use crate::connection::{Connection, Scratch};
 use crate::greeting::greet;
 use crate::stream::Stream;
 use crate::tls::Security;
-use crate::{Limits, Peer, Service};
+use crate::{Budget, Limits, Peer, Service};
 
 /// How long a connection attempt may take (Java client: 3 s).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -40,6 +40,7 @@ struct Context {
     /// Bytes of requests that are not answered yet, of all workers.
     unanswered: Arc<AtomicUsize>,
     security: Security,
+    budget: Arc<Budget>,
     stop: watch::Receiver<bool>,
 }
 
@@ -55,6 +56,7 @@ pub struct Workers {
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
     stop: Arc<watch::Sender<bool>>,
     security: Security,
+    budget: Arc<Budget>,
 }
 
 impl Workers {
@@ -65,7 +67,21 @@ impl Workers {
 
     /// The same, for connections as `security` has them.
     pub fn start_secured(name: &str, count: usize, limits: Limits, security: Security) -> io::Result<Self> {
+        Self::start_within(name, count, limits, security, Budget::unbounded())
+    }
+
+    /// The same, for connections that hold what `budget` admits, together with all others of it.
+    pub fn start_within(
+        name: &str,
+        count: usize,
+        limits: Limits,
+        security: Security,
+        budget: Arc<Budget>,
+    ) -> io::Result<Self> {
         assert!(count > 0, "at least one worker");
+        // Requests that wait for the disk must not by themselves reach the bound at which connections are closed.
+        let unanswered_bytes_total = limits.unanswered_bytes_total.min(budget.bytes_max() / 4);
+        let limits = Limits { unanswered_bytes_total, ..limits };
         let (stop, stopped) = watch::channel(false);
         let mut workers = Vec::new();
         let mut threads = Vec::new();
@@ -75,7 +91,7 @@ impl Workers {
             let connections = Arc::new(AtomicUsize::new(0));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (load, stop, security) = (connections.clone(), stopped.clone(), security.clone());
-            let unanswered = unanswered.clone();
+            let (unanswered, budget) = (unanswered.clone(), budget.clone());
             let thread = std::thread::Builder::new().name(format!("{name}-{index}")).spawn(move || {
                 let context = Rc::new(Context {
                     scratch: Rc::new(RefCell::new(Scratch::new())),
@@ -84,6 +100,7 @@ impl Workers {
                     limits,
                     unanswered,
                     security,
+                    budget,
                     stop,
                 });
                 LocalSet::new().block_on(&runtime, work(context, queue));
@@ -92,7 +109,15 @@ impl Workers {
             threads.push(thread);
         }
         let (workers, threads, stop) = (workers.into(), Arc::new(Mutex::new(threads)), Arc::new(stop));
-        Ok(Self { workers, threads, stop, security })
+        let workers = Self { workers, threads, stop, security, budget };
+        let watched = workers.budget.clone();
+        workers.spawn(0, move || watched.watch())?;
+        Ok(workers)
+    }
+
+    /// What the connections hold together.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// How connections are secured.
@@ -331,8 +356,7 @@ async fn welcome<S: Service>(
         let stream = TcpStream::from_std(stream)?;
         stream.set_nodelay(true)?;
         let local = stream.local_addr()?;
-        let greeted =
-            tokio::time::timeout(context.limits.idle, greet(stream, context.security.server.as_deref()));
+        let greeted = tokio::time::timeout(context.limits.idle, greet(stream, &context.security));
         let (stream, remote) = greeted.await.map_err(|_| io::ErrorKind::TimedOut)??;
         Ok::<_, io::Error>((stream, open(&context, remote, local)))
     };
@@ -396,7 +420,9 @@ fn open(context: &Context, remote: SocketAddr, local: SocketAddr) -> Arc<Peer> {
     // A socket for both families gives IPv4 peers as ::ffff:a.b.c.d; everybody else knows them as a.b.c.d.
     let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let ends = (plain(remote), plain(local));
-    let peer = Arc::new(Peer::new(id, ends, &context.limits, context.unanswered.clone()));
+    let (unanswered, budget) = (context.unanswered.clone(), context.budget.clone());
+    let peer = Arc::new(Peer::new(id, ends, &context.limits, unanswered, budget));
+    context.budget.enter(&peer);
     context.peers.borrow_mut().insert(id, peer.clone());
     if *context.stop.borrow() {
         peer.close();
@@ -421,6 +447,8 @@ async fn serve<S: Service>(
         known.mark_closed();
         kept.closed(&known);
     }
+    context.scratch.borrow_mut().heavy.remove(id);
+    context.budget.leave(&known);
     context.peers.borrow_mut().remove(&id);
     context.connections.fetch_sub(1, Ordering::Relaxed);
 }

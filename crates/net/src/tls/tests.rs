@@ -233,3 +233,50 @@ fn wire_12_a_proxy_says_who_calls() {
     }
     workers.shutdown();
 }
+
+#[test]
+fn a_preamble_is_believed_from_trusted_addresses_alone() {
+    // By both families: a listener for both sees callers of IPv4 as ::ffff:127.0.0.1.
+    for (trusted, believed) in [
+        ("127.0.0.0/8;::1", [true, true]),
+        ("127.0.0.1", [true, false]),
+        ("::/0", [false, true]),
+        ("10.0.0.0/8", [false, false]),
+        ("", [false, false]),
+    ] {
+        let security = Security { proxies: trusted.parse().unwrap(), ..Security::default() };
+        let workers = Workers::start_secured("proxies", 1, Limits::default(), security).unwrap();
+        let port = workers.listen("0.0.0.0:0".parse().unwrap(), Arc::new(Echo)).unwrap().port();
+        for (loopback, believed) in ["127.0.0.1", "::1"].into_iter().zip(believed) {
+            let address = SocketAddr::new(loopback.parse().unwrap(), port);
+            if let Err(error) = TcpStream::connect(address) {
+                eprintln!("SKIPPED: {address} cannot be reached ({error})");
+                continue;
+            }
+            let text = b"PROXY TCP4 10.0.0.9 10.0.0.2 56324 10911\r\n";
+            let expected = believed.then_some("10.0.0.9:56324");
+            assert_eq!(seen(address, text).as_deref(), expected, "{loopback} by {trusted:?}");
+            assert_eq!(seen(address, b"PROXY UNKNOWN\r\n").is_some(), believed);
+            assert!(seen(address, b"").is_some(), "without a preamble everybody is served");
+        }
+        workers.shutdown();
+    }
+}
+
+#[test]
+fn what_tls_keeps_is_counted() {
+    let (server, address) = serve(&TlsSettings::default());
+    let callers = started(&TlsSettings { client_enabled: Some(true), ..TlsSettings::default() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let peer = callers.dial(address, Arc::new(Echo)).await.unwrap();
+        peer.call(Encoding::Binary, 1, Duration::from_secs(60), |writer| writer.finish(b"")).await.unwrap();
+    });
+    // The connection counts what it holds when it waits for more.
+    while server.budget().held() == 0 {
+        std::thread::yield_now();
+    }
+    callers.shutdown();
+    server.shutdown();
+    assert_eq!(server.budget().held(), 0);
+}

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod memory;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +33,8 @@ struct Probe {
     turns: AtomicUsize,
     frames: AtomicUsize,
     closed: AtomicUsize,
+    /// What the next turn waits for after it is answered.
+    gate: Mutex<Option<Receiver<()>>>,
 }
 
 impl Service for Probe {
@@ -60,6 +65,13 @@ impl Service for Probe {
 
     fn end(&self, _turn: &mut (), _peer: &Arc<Peer>, _out: &mut Vec<u8>) {
         self.turns.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn answered(&self, _turn: &mut ()) {
+        let gate = self.gate.lock().unwrap().take();
+        if let Some(gate) = gate {
+            gate.recv().unwrap();
+        }
     }
 
     fn closed(&self, _peer: &Arc<Peer>) {
@@ -125,6 +137,19 @@ fn pipelined_requests_are_answered_by_id_also_out_of_order() {
     }
     assert_eq!(late, Some((1, b"late".to_vec())));
     assert!(probe.turns.load(Ordering::SeqCst) < 250, "frames of one read are one turn");
+    workers.shutdown();
+}
+
+#[test]
+fn answers_leave_before_the_service_does_what_nobody_of_the_turn_waits_for() {
+    let (workers, address, probe) = served(Limits::default());
+    let (open, gate) = channel();
+    *probe.gate.lock().unwrap() = Some(gate);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(&request(ECHO, 1, b"now")).unwrap();
+    assert_eq!(answer(&mut stream), (0, 1, b"now".to_vec()));
+    open.send(()).unwrap();
     workers.shutdown();
 }
 

@@ -1,0 +1,322 @@
+//! One bound for the memory of all connections of a process.
+//!
+//! A connection holds the frame that is not complete, the answers that were not taken, the requests that are not answered
+//! and the buffers of TLS. It counts them in whole pages when its task has run, so a connection whose frames are complete
+//! and whose answers leave costs one comparison.
+//!
+//! | the sum is | what happens |
+//! |---|---|
+//! | up to seven eighths of the bound | nothing |
+//! | above | who holds more than a fair share, the bound divided by the connections that hold something, is not read; when that does not help, the largest that no byte came from or went to for a second is closed |
+//! | above the bound | the largest is closed at once, an idle one before others |
+//!
+//! Whoever holds less than a fair share is read all the time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::{Peer, memory};
+
+/// Steps in which memory is counted.
+const PAGE_BYTES: usize = 4096;
+
+/// A connection that holds no more is not counted among those that share the bound, and not closed while others hold more.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// The bound of a process that is not given one: a sixteenth of the memory it may use, within these.
+const DEFAULT_BYTES: (usize, usize) = (64 << 20, 512 << 20);
+
+/// How long a connection moves no byte until it counts as idle.
+const IDLE: Duration = if cfg!(test) { Duration::from_nanos(1) } else { Duration::from_secs(1) };
+
+/// The memory of all connections that share it.
+#[derive(Debug)]
+pub struct Budget {
+    bytes_max: usize,
+    /// Of all connections.
+    held: AtomicUsize,
+    /// Connections that hold more than [`SMALL_BYTES`].
+    holders: AtomicUsize,
+    /// Some connection is not read. Set before it looks at the sum once more, read after the sum was lowered.
+    waiting: AtomicBool,
+    connections: Mutex<HashMap<u64, Weak<Peer>>>,
+    /// The sum rose above the mark from which connections are not read.
+    pressed: Notify,
+    closed: AtomicUsize,
+}
+
+/// What one connection holds.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    budget: Arc<Budget>,
+    /// As it counts in the sum; requests that are not answered are in its account.
+    bytes: AtomicUsize,
+    /// When a byte came or went last, microseconds after the connection was opened.
+    moved_us: AtomicU64,
+    /// It is not read because of what it holds.
+    waits: AtomicBool,
+}
+
+impl Budget {
+    /// A bound of so many bytes; of a sixteenth of the memory, at most 512 MiB, when it is 0.
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        let (least, most) = DEFAULT_BYTES;
+        let bytes_max = match bytes_max {
+            0 => memory::limit().map_or(most, |bytes| (bytes / 16).clamp(least, most)),
+            given => given,
+        };
+        Arc::new(Self {
+            bytes_max,
+            held: AtomicUsize::new(0),
+            holders: AtomicUsize::new(0),
+            waiting: AtomicBool::new(false),
+            connections: Mutex::default(),
+            pressed: Notify::new(),
+            closed: AtomicUsize::new(0),
+        })
+    }
+
+    /// No bound, for those who open connections themselves.
+    pub fn unbounded() -> Arc<Self> {
+        Self::new(usize::MAX)
+    }
+
+    /// The bound in bytes.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Bytes all connections hold.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Connections that were closed for others to go on.
+    pub fn closed(&self) -> usize {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// The sum from which connections with more than their share are not read.
+    fn mark(&self) -> usize {
+        self.bytes_max - self.bytes_max / 8
+    }
+
+    fn is_pressed(&self) -> bool {
+        self.held.load(Ordering::SeqCst) > self.mark()
+    }
+
+    fn share(&self) -> usize {
+        self.bytes_max / self.holders.load(Ordering::Relaxed).max(1)
+    }
+
+    pub(crate) fn enter(&self, peer: &Arc<Peer>) {
+        self.connections().insert(peer.id(), Arc::downgrade(peer));
+    }
+
+    /// The connection ended and its memory is given back.
+    pub(crate) fn leave(&self, peer: &Peer) {
+        self.connections().remove(&peer.id());
+        peer.holding.count(0);
+    }
+
+    /// Counts memory that somebody took.
+    pub(crate) fn take(&self, bytes: usize) {
+        let held = self.held.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        if held > self.mark() {
+            self.pressed.notify_one();
+        }
+    }
+
+    /// Counts memory that was given back, and lets connections go on that wait for it.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) && !self.is_pressed() {
+            self.resume();
+        }
+    }
+
+    fn resume(&self) {
+        self.waiting.store(false, Ordering::SeqCst);
+        for peer in self.peers() {
+            if peer.holding.waits.swap(false, Ordering::SeqCst) {
+                // It stood still because it was not read.
+                peer.holding.moved(peer.opened().elapsed());
+                peer.wake();
+            }
+        }
+    }
+
+    /// Closes connections until the sum is within the bound.
+    fn enforce(&self) {
+        while self.held() > self.bytes_max {
+            let peers = self.peers();
+            let idle = largest(&peers, Peer::is_idle_holder);
+            let Some(victim) = idle.or_else(|| largest(&peers, |_| true)) else { return };
+            self.close(victim);
+        }
+    }
+
+    /// Closes idle connections, the largest first, when others wait for memory. One that waits itself is closed only when
+    /// there is no other.
+    fn close_idle(&self) {
+        if !self.waiting.load(Ordering::SeqCst) || !self.is_pressed() {
+            return;
+        }
+        let enough = self.bytes_max / 4 * 3;
+        let peers = self.peers();
+        while self.held() > enough
+            && let Some(victim) = largest(&peers, |peer| peer.is_idle_holder() && !peer.holding.waits())
+        {
+            self.close(victim);
+        }
+        if self.is_pressed()
+            && let Some(victim) = largest(&peers, Peer::is_idle_holder)
+        {
+            self.close(victim);
+        }
+    }
+
+    fn close(&self, victim: &Arc<Peer>) {
+        self.closed.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            remote = %victim.remote(),
+            held_bytes = victim.held(),
+            idle_ms = victim.idle().as_millis(),
+            all_held_bytes = self.held(),
+            bytes_max = self.bytes_max,
+            "a connection was closed for others to go on: all together reached connectionBufferBytes, and it held the most"
+        );
+        victim.holding.count(0);
+        victim.abort();
+    }
+
+    /// Looks after connections that wait, for ever.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        loop {
+            self.pressed.notified().await;
+            while self.is_pressed() {
+                tokio::time::sleep(IDLE / 4).await;
+                self.close_idle();
+            }
+        }
+    }
+
+    fn peers(&self) -> Vec<Arc<Peer>> {
+        self.connections().values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn connections(&self) -> MutexGuard<'_, HashMap<u64, Weak<Peer>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The connection that holds most, of those that still hold something.
+fn largest(peers: &[Arc<Peer>], admits: impl Fn(&Peer) -> bool) -> Option<&Arc<Peer>> {
+    let held = |peer: &&Arc<Peer>| peer.holding.bytes.load(Ordering::Relaxed);
+    peers.iter().filter(|peer| held(peer) > 0 && admits(peer)).max_by_key(held)
+}
+
+impl Holding {
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self {
+            budget,
+            bytes: AtomicUsize::new(0),
+            moved_us: AtomicU64::new(0),
+            waits: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Microseconds after the connection was opened.
+    pub(crate) fn moved_us(&self) -> u64 {
+        self.moved_us.load(Ordering::Relaxed)
+    }
+
+    /// Notes what the connection holds now, and when a byte came or went last.
+    pub(crate) fn note(&self, bytes: usize, since_opened: Duration) {
+        if bytes > SMALL_BYTES {
+            self.moved(since_opened);
+        }
+        if bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES != self.bytes() {
+            self.count(bytes);
+            if self.budget.held() > self.budget.bytes_max {
+                self.budget.enforce();
+            }
+        }
+    }
+
+    fn moved(&self, since_opened: Duration) {
+        let micros = u64::try_from(since_opened.as_micros()).unwrap_or(u64::MAX);
+        self.moved_us.fetch_max(micros, Ordering::Relaxed);
+    }
+
+    fn count(&self, bytes: usize) {
+        let bytes = bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES;
+        let before = self.bytes.swap(bytes, Ordering::SeqCst);
+        let is_holder_less = before > SMALL_BYTES && bytes <= SMALL_BYTES;
+        if is_holder_less {
+            self.budget.holders.fetch_sub(1, Ordering::Relaxed);
+        } else if before <= SMALL_BYTES && bytes > SMALL_BYTES {
+            self.budget.holders.fetch_add(1, Ordering::Relaxed);
+        }
+        if bytes > before {
+            self.budget.take(bytes - before);
+        } else {
+            self.budget.give_back(before - bytes);
+        }
+        if is_holder_less && self.budget.waiting.load(Ordering::SeqCst) {
+            // The share of the others grew; who is still above it waits again.
+            self.budget.resume();
+        }
+    }
+}
+
+impl Peer {
+    /// Bytes the connection holds.
+    pub(crate) fn held(&self) -> usize {
+        self.holding.bytes() + self.account.bytes()
+    }
+
+    /// For how long no byte came or went.
+    fn idle(&self) -> Duration {
+        self.opened().elapsed().saturating_sub(Duration::from_micros(self.holding.moved_us()))
+    }
+
+    /// Whether the connection holds memory worth having and no byte came or went for [`IDLE`], and not because requests of it
+    /// wait for the broker.
+    fn is_idle_holder(&self) -> bool {
+        self.held() > SMALL_BYTES && self.account.bytes() <= self.holding.bytes() && self.idle() >= IDLE
+    }
+
+    /// Whether the connection is not read for now: memory is short and it holds more than its share. When it is true the
+    /// connection is woken once there is memory.
+    pub(crate) fn waits_for_memory(&self) -> bool {
+        let budget = self.holding.budget();
+        let is_over = || budget.is_pressed() && self.held() > budget.share();
+        if !is_over() {
+            return false;
+        }
+        self.holding.waits.store(true, Ordering::SeqCst);
+        budget.waiting.store(true, Ordering::SeqCst);
+        // What was given back in between did not see the marks.
+        is_over()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! Panics of long-lived tasks: a runtime drops a task that panics, and nobody hears of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+/// A future panicked; the message is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the task panicked")]
+pub struct Panicked;
+
+/// Runs a future; a panic of it becomes an error. What it shares with others must be whole at each of its steps.
+///
+/// # Errors
+/// [`Panicked`].
+pub async fn caught<F: Future>(future: F) -> Result<F::Output, Panicked> {
+    let mut future = pin!(future);
+    let poll = |context: &mut std::task::Context<'_>| match catch_unwind(AssertUnwindSafe(|| {
+        future.as_mut().poll(context)
+    })) {
+        Ok(done) => done.map(Ok),
+        Err(_) => Poll::Ready(Err(Panicked)),
+    };
+    std::future::poll_fn(poll).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_panic_is_an_error_wherever_the_task_is() {
+        assert_eq!(caught(async { 7 }).await, Ok(7));
+        assert_eq!(caught(async { panic!("on purpose") }).await, Err::<(), _>(Panicked));
+        let later = async {
+            tokio::task::yield_now().await;
+            panic!("on purpose")
+        };
+        assert_eq!(caught(later).await, Err::<(), _>(Panicked));
+    }
+}

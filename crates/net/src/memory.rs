@@ -1,0 +1,73 @@
+//! How much memory this process may use.
+
+use std::path::Path;
+
+/// Bytes of the machine, or of the smallest control group around the process that has a limit.
+pub fn limit() -> Option<usize> {
+    let machine = machine(&std::fs::read_to_string("/proc/meminfo").ok()?);
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    [machine, of_groups(&groups, Path::new("/sys/fs/cgroup"))].into_iter().flatten().min()
+}
+
+fn machine(text: &str) -> Option<usize> {
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(total.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? << 10)
+}
+
+/// The smallest limit of the groups a process is in, as `/proc/self/cgroup` names them (cgroups(7)): of version 2 in
+/// `0::PATH`, of version 1 in a line of the controller `memory`. A container sees its own group as the root.
+fn of_groups(text: &str, mount: &Path) -> Option<usize> {
+    let limits = text.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let (mount, file) = match controllers {
+            "" => (mount.to_owned(), "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => {
+                (mount.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        let path = Path::new(path.trim_start_matches('/'));
+        let limit = |group: &Path| {
+            std::fs::read_to_string(mount.join(group).join(file)).ok()?.trim().parse::<usize>().ok()
+        };
+        path.ancestors().filter_map(limit).min()
+    });
+    limits.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_has_what_meminfo_says() {
+        assert_eq!(machine("MemTotal:       24683520 kB\nMemFree: 1 kB\n"), Some(24_683_520 << 10));
+        assert_eq!(machine("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn the_smallest_limit_of_the_groups_counts() {
+        let mount = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = mount.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("a/memory.max", "1073741824\n");
+        put("a/b/memory.max", "max\n");
+        put("memory/c/memory.limit_in_bytes", "4096\n");
+        put("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        for (groups, expected) in [
+            ("0::/a/b\n", Some(1 << 30)),
+            ("0::/a\n", Some(1 << 30)),
+            ("0::/\n", None),
+            ("0::/elsewhere/b\n", None),
+            ("3:cpu,memory:/c\n1:name=systemd:/x\n0::/\n", Some(4096)),
+            ("3:memory:/docker/1234\n", Some(9_223_372_036_854_771_712)),
+            ("", None),
+        ] {
+            assert_eq!(of_groups(groups, mount.path()), expected, "{groups}");
+        }
+    }
+}
