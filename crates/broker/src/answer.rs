@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use wire::codes::response;
 use wire::fields::FieldError;
 use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
+use wire::units::LogOffset;
 
 use crate::changes::{Change, Later, Then};
 use crate::refused::Cause;
@@ -23,12 +24,19 @@ pub struct Answer {
     pub fields: Vec<(&'static str, String)>,
     /// Body; empty when there is none.
     pub body: Vec<u8>,
+    /// End of what serving the request appended. Under sync flush the answer leaves once the log is on disk up to there.
+    pub(crate) appended: LogOffset,
 }
 
 impl Answer {
     /// Code 0 with nothing else.
     pub fn success() -> Self {
         Self::default()
+    }
+
+    /// Says how far the log must be on disk before the answer leaves, under sync flush.
+    pub(crate) fn appended(self, end: LogOffset) -> Self {
+        Self { appended: end, ..self }
     }
 
     /// Adds a header field.

@@ -56,14 +56,15 @@ pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer
     };
     let level = if delay_level == 0 { record.reconsume_times().saturating_add(3) } else { delay_level };
     let level = (!dead).then(|| level.clamp(1, broker.delay_levels()));
-    put_copy(broker, &record, at, topic.name(), queue_id, level)?;
+    let end = put_copy(broker, &record, at, topic.name(), queue_id, level)?;
     let original = properties::get_str(record.properties(), key::RETRY_TOPIC);
     let original = original.or_else(|| std::str::from_utf8(record.topic()).ok()).unwrap_or_default();
     broker.stats.count(if dead { Name::DeadLetters } else { Name::SendBack }, original, group);
-    Ok(Answer::success())
+    Ok(Answer::success().appended(end))
 }
 
-/// Appends the copy. It waits for no flush (`WAIT=false`), as in Java.
+/// Appends the copy; answers where its record ends. Java's answer waits for no flush of the copy (`WAIT=false`). A consumer
+/// that keeps its offsets elsewhere would lose the message with a power cut.
 fn put_copy(
     broker: &Broker,
     record: &RecordView<'_>,
@@ -71,7 +72,7 @@ fn put_copy(
     topic: &str,
     queue_id: i32,
     level: Option<i32>,
-) -> Result<(), Refusal> {
+) -> Result<LogOffset, Refusal> {
     let mut copied = Vec::new();
     let original = record.properties();
     let id = OffsetId { store_host: record.store_host(), log_offset: at }.to_string();
@@ -94,5 +95,5 @@ fn put_copy(
         prepared_transaction_offset: 0,
         ..Message::of(record)
     };
-    broker.put(topic, queue_id, &message).map(|_| ()).map_err(|error| not_put(broker, error))
+    broker.put(topic, queue_id, &message).map(|placed| placed.end()).map_err(|error| not_put(broker, error))
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use net::Peer;
 use store::{AppendError, Batch, FlushMode, Message, PushError, Read, ReadError, Store};
 use wire::body::group::SubscriptionGroupConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
@@ -372,22 +373,30 @@ impl Broker {
         }
         let broker = self.handle();
         for held in queue.held.take() {
-            broker.run_held(held);
+            broker.hand_over(held);
+        }
+    }
+
+    /// Has a pull taken out of its list run on the thread of its own connection: whoever woke it, a producer or the thread
+    /// that answers flushed sends, does not read the log for every group that waits.
+    fn hand_over(self: &Arc<Self>, held: HeldPull) {
+        let (broker, peer) = (self.clone(), held.peer.clone());
+        let (deadline_ms, id) = (held.deadline_ms, held.id);
+        let run = move |_: &Arc<Peer>, out: &mut Vec<u8>| broker.run_held(held, out);
+        if peer.put_back(Box::new(run)).is_err() {
+            self.deadlines.forget(deadline_ms, id);
         }
     }
 
     /// Runs a pull taken out of its list; puts it back when nothing matched.
-    fn run_held(self: &Arc<Self>, mut held: HeldPull) {
+    fn run_held(self: &Arc<Self>, mut held: HeldPull, out: &mut Vec<u8>) {
         let (deadline_ms, id) = (held.deadline_ms, held.id);
         let queue = held.pull.queue.clone();
         loop {
-            let Some(waiting) = pull::resume(self, held, false) else { break };
-            let examined = waiting.pull.offset;
             // A sweep that came by while the pull was in hand does not come again.
-            if deadline_ms <= self.now_ms() {
-                pull::resume(self, waiting, true);
-                break;
-            }
+            let expired = deadline_ms <= self.now_ms();
+            let Some(waiting) = pull::resume(self, held, expired, out) else { break };
+            let examined = waiting.pull.offset;
             queue.held.add(waiting);
             if self.visible_end(&queue) <= examined && deadline_ms > self.now_ms() {
                 return;
@@ -410,7 +419,7 @@ impl Broker {
     /// Answers the pulls whose time has passed.
     pub(crate) fn answer_expired(self: &Arc<Self>) {
         for held in self.deadlines.expired(self.now_ms()) {
-            pull::resume(self, held, true);
+            self.hand_over(held);
         }
     }
 
@@ -438,6 +447,13 @@ impl Broker {
         )
     }
 
+    /// Names of the threads and tasks that ended without being told to.
+    fn stopped_threads(&self) -> String {
+        let mut names = self.vital.names();
+        names.extend(self.store.stopped_threads().into_iter().map(str::to_owned));
+        names.join(",")
+    }
+
     /// What the running broker holds, for its status answer.
     pub(crate) fn status(&self) -> BTreeMap<&'static str, String> {
         let (flushes, progress) = (self.store.flushes(), self.store.progress());
@@ -459,7 +475,7 @@ impl Broker {
             ("timerQueueOffset", self.timer.queue_offset.load(Ordering::Relaxed).to_string()),
             ("timerPending", self.timer.pending.load(Ordering::Relaxed).to_string()),
             ("topics", self.topics.all().len().to_string()),
-            ("stoppedThreads", self.vital.names()),
+            ("stoppedThreads", self.stopped_threads()),
         ]);
         status.extend(self.refused.status());
         status

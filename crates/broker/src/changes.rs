@@ -34,6 +34,7 @@ use crate::groups::GroupChange;
 use crate::light::is_light;
 use crate::refused::Cause;
 use crate::topics::TopicChange;
+use crate::vital::Duty;
 use crate::{Answer, Refusal, cold, lookup, pop};
 pub(crate) use detached::Detached;
 
@@ -105,6 +106,8 @@ struct Queue {
     waiting: Vec<Waiting>,
     bytes: usize,
     stopped: bool,
+    /// The thread that writes ended without being told to.
+    abandoned: bool,
 }
 
 /// The requests that wait for a write.
@@ -121,6 +124,9 @@ impl Changes {
     /// Queues a request with the change it waits for.
     fn add(&self, waiting: Waiting) -> Result<(), Refusal> {
         let mut queue = self.queue();
+        if queue.abandoned {
+            return Err(abandoned());
+        }
         let bytes = queue.bytes + waiting.request.bytes();
         if queue.stopped || queue.waiting.len() >= WAITING_MAX || bytes > WAITING_BYTES_MAX {
             let count = queue.waiting.len();
@@ -156,11 +162,13 @@ impl Changes {
     pub(crate) fn start(broker: &Arc<Broker>) -> std::io::Result<()> {
         let writer = broker.clone();
         let run = move || {
+            let ending = Ending(writer.clone());
             while let Some(waiting) = writer.changes.next() {
                 round(&writer, waiting);
             }
+            drop(ending);
         };
-        let thread = std::thread::Builder::new().name("broker-changes".to_owned()).spawn(run)?;
+        let thread = broker.vital.spawn(Duty::Changes, "broker-changes", run)?;
         *broker.changes.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }
@@ -170,12 +178,33 @@ impl Changes {
         self.queue().stopped = true;
         self.added.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that writes topics and groups has panicked");
+        if let Some(thread) = thread {
+            let _ = thread.join();
         }
     }
+}
+
+/// Ends with the thread that writes, also when it panics: whoever still waits is refused, and nobody else waits in vain.
+struct Ending(Arc<Broker>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let waiting = {
+            let mut queue = self.0.changes.queue();
+            queue.abandoned = !queue.stopped;
+            queue.bytes = 0;
+            std::mem::take(&mut queue.waiting)
+        };
+        for waiting in waiting {
+            go_on(&self.0, waiting, Err(abandoned()));
+        }
+    }
+}
+
+/// The refusal of a request that would wait for nobody.
+fn abandoned() -> Refusal {
+    let remark = "service not available now. The thread broker-changes has stopped: topics and groups are not made or changed";
+    Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
 }
 
 /// Puts a request off until the change it asks for is on disk.
@@ -205,7 +234,7 @@ fn queue(
     broker.changes.add(Waiting { change, then, peer: peer.clone(), request, charge })
 }
 
-/// Has a request served by the cold readers, because it may wait for the disk.
+/// Has a request served by the cold readers, because it may wait for the disk or takes long.
 ///
 /// # Errors
 /// The refusal to answer with now: too many wait.
@@ -215,8 +244,13 @@ pub(crate) fn serve_from_disk(
     command: &Command<'_>,
     fast: bool,
 ) -> Result<(), Refusal> {
-    // Two of them have a body that counts.
-    let bodies = [request::UPDATE_BROKER_CONFIG, request::SET_MESSAGE_REQUEST_MODE];
+    // These have a body that counts.
+    let bodies = [
+        request::UPDATE_BROKER_CONFIG,
+        request::SET_MESSAGE_REQUEST_MODE,
+        request::LOCK_BATCH_MQ,
+        request::UNLOCK_BATCH_MQ,
+    ];
     let body = if bodies.contains(&command.code) { command.body } else { &[] };
     let command = Command { body, ..command.clone() };
     broker

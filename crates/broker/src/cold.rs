@@ -1,6 +1,7 @@
 //! Pulls whose messages are not in memory, and other requests that may wait for the disk or for large tables: small pools
 //! of threads serve them, so that a consumer far behind or an operator who wants to see everything stalls no connection.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +47,8 @@ enum Work {
     Pull(Pull),
     Pop(Arc<pop::Ask>),
     Request(Detached),
+    #[cfg(test)]
+    Panic,
 }
 
 /// Threads that take jobs from one line.
@@ -62,7 +65,7 @@ impl Pool {
         for index in 0..count {
             let receiver = receiver.clone();
             let thread = std::thread::Builder::new().name(format!("{name}-{index}"));
-            threads.push(thread.spawn(move || read(&receiver))?);
+            threads.push(thread.spawn(move || keep_reading(&receiver))?);
         }
         Ok(Self { jobs: Mutex::new(Some(sender)), threads: Mutex::new(threads) })
     }
@@ -182,6 +185,14 @@ fn give(peer: &Arc<Peer>, bytes: Vec<u8>) {
     }));
 }
 
+/// Reads on when a job panicked: whoever asked for that one gets no answer, the others do.
+fn keep_reading(receiver: &Mutex<Receiver<Job>>) {
+    // What a job shares with others is behind locks whose holders leave it whole at each step.
+    while catch_unwind(AssertUnwindSafe(|| read(receiver))).is_err() {
+        tracing::error!("a request that was served from the disk panicked and is not answered");
+    }
+}
+
 fn read(receiver: &Mutex<Receiver<Job>>) {
     let mut units = Vec::new();
     let mut bytes = Vec::new();
@@ -195,6 +206,8 @@ fn read(receiver: &Mutex<Receiver<Job>>) {
                 let Some(scan) = Scan::of(&broker, &pull, Source::Disk, &mut units) else { continue };
                 answer(&broker, &pull, &scan, &units, Source::Disk, &mut bytes);
             }
+            #[cfg(test)]
+            Work::Panic => panic!("on purpose"),
             Work::Pop(ask) => pop::serve_cold(&broker, &peer, &ask, &mut bytes),
             Work::Request(request) => {
                 broker.cold.waiting_bytes.fetch_sub(request.bytes(), Ordering::Relaxed);

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
+use net::TrustedProxies;
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
 use crate::pop::settings::PopSettings;
@@ -95,6 +96,10 @@ pub struct Config {
     pub broker_ip1: String,
     /// `bindAddress`.
     pub bind_address: IpAddr,
+    /// `proxyProtocolTrustedAddresses`: whose PROXY preambles are believed.
+    pub trusted_proxies: TrustedProxies,
+    /// `connectionBufferBytes`: memory of all connections; 0 for a share of the machine's.
+    pub connection_bytes_max: usize,
     /// `listenPort`; 0 takes any free one.
     pub listen_port: u16,
     /// `namesrvAddr`: `host:port` separated by `;`.
@@ -281,6 +286,8 @@ impl Config {
             broker_id: 0,
             broker_ip1: ip.to_string(),
             bind_address: Ipv4Addr::UNSPECIFIED.into(),
+            trusted_proxies: TrustedProxies::default(),
+            connection_bytes_max: 0,
             listen_port: 10911,
             namesrv_addr: None,
             auto_create_topic_enable: true,

@@ -12,8 +12,8 @@ use crate::clients::Desk;
 use crate::pull::PullTurn;
 use crate::send::SendTurn;
 use crate::{
-    Answer, Refusal, admin, assign, back, changes, clients, groups, light, locks, lookup, offsets, pop,
-    progress, pull, relay, reply, retention, send, stats, transaction,
+    Answer, Refusal, admin, assign, back, changes, clients, durability, groups, light, locks, lookup,
+    offsets, pop, progress, pull, relay, reply, retention, send, stats, transaction, users,
 };
 
 /// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
@@ -70,7 +70,7 @@ impl Service for Front {
         if broker.draining.load(Ordering::Relaxed) && command.version > VERSION_5_3_1 {
             return Answer::from(Refusal::new(response::GO_AWAY, "please go away")).write(&command, out);
         }
-        if lookup::needs_disk(command.code) {
+        if lookup::needs_disk(command.code) || locks::is_large(&command) {
             if let Err(refusal) = changes::serve_from_disk(broker, peer, &command, self.fast) {
                 self.refuse(&command, &refusal, out);
             }
@@ -86,8 +86,12 @@ impl Service for Front {
     fn end(&self, turn: &mut Turn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
         send::commit(&self.broker, &mut turn.send, peer, out);
         if turn.acks.notes.len() > 0 {
-            turn.acks.commit(&self.broker, out);
+            turn.acks.commit(&self.broker, peer, out);
         }
+    }
+
+    fn answered(&self, turn: &mut Turn) {
+        send::wake(&self.broker, &mut turn.send);
     }
 
     fn closed(&self, peer: &Arc<Peer>) {
@@ -116,20 +120,21 @@ impl Acks {
     }
 
     /// Stores them and answers.
-    fn commit(&mut self, broker: &Broker, out: &mut Vec<u8>) {
-        if let Err(error) = self.notes.append(broker, broker.now_ms()) {
-            let refusal = send::not_put(broker, error);
-            if let Some(cause) = refusal.cause {
-                broker.refused.count(cause, self.waiting.len());
+    fn commit(&mut self, broker: &Broker, peer: &Arc<Peer>, out: &mut Vec<u8>) {
+        let answers = std::mem::take(&mut self.answers);
+        match self.notes.append(broker, broker.now_ms()) {
+            Ok(end) => durability::answer_when_flushed(broker, peer, answers, end, out),
+            Err(error) => {
+                let refusal = send::not_put(broker, error);
+                if let Some(cause) = refusal.cause {
+                    broker.refused.count(cause, self.waiting.len());
+                }
+                for (encoding, opaque) in &self.waiting {
+                    let head = Head::response(*encoding, refusal.code, *opaque);
+                    head.remark(&refusal.remark).write(out, b"");
+                }
             }
-            for (encoding, opaque) in &self.waiting {
-                let head = Head::response(*encoding, refusal.code, *opaque);
-                head.remark(&refusal.remark).write(out, b"");
-            }
-        } else {
-            out.extend_from_slice(&self.answers);
         }
-        self.answers.clear();
         self.waiting.clear();
     }
 }
@@ -168,7 +173,11 @@ impl Front {
             request::CONSUME_MESSAGE_DIRECTLY => relay::consume(broker, peer, command),
             request::INVOKE_BROKER_TO_GET_CONSUMER_STATUS => relay::status(broker, peer, command),
             request::UPDATE_BROKER_CONFIG => admin::update_config(broker, peer, command, out),
-            _ => serve(broker, peer, command).map(|answer| answer.write(command, out)),
+            _ => {
+                let answer = serve(broker, peer, command)?;
+                durability::answer(broker, peer, command, &answer, out);
+                Ok(())
+            }
         }
     }
 
@@ -182,6 +191,7 @@ impl Front {
         let mut turn = self.turn();
         let served = self.try_serve(&mut turn, peer, command, out);
         self.end(&mut turn, peer, out);
+        self.answered(&mut turn);
         served
     }
 
@@ -223,6 +233,7 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
         request::CHANGE_MESSAGE_INVISIBLETIME => pop::change_invisible_time(broker, peer, command),
         request::PEEK_MESSAGE => pop::peek(broker, peer, command),
         request::POLLING_INFO => pop::polling(broker, peer, command),
+        request::POP_ROLLBACK => pop::rollback(),
         request::SET_MESSAGE_REQUEST_MODE => assign::set_mode(broker, command),
         request::QUERY_MESSAGE => lookup::query(broker, command),
         request::VIEW_MESSAGE_BY_ID => lookup::view(broker, command),
@@ -294,7 +305,7 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
         request::GET_CONSUMER_CONNECTION_LIST => clients::consumer_connections(desk.clients, command),
         request::GET_PRODUCER_CONNECTION_LIST => clients::producer_connections(desk.clients, command),
         request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => groups::update_group(command),
-        request::GET_SUBSCRIPTIONGROUP_CONFIG => groups::get_group(desk.groups, command),
+        request::GET_SUBSCRIPTIONGROUP_CONFIG => groups::get_group(|group| broker.group(group), command),
         request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(desk.groups, command),
         request::UPDATE_AND_GET_GROUP_FORBIDDEN => groups::forbid(desk.groups, command),
         request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(command),
@@ -319,6 +330,7 @@ fn serve_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refus
         request::INVOKE_BROKER_TO_RESET_OFFSET => lookup::reset(broker, command),
         request::LOCK_BATCH_MQ => locks::lock(&broker.locks, command, broker.now_ms()),
         request::UNLOCK_BATCH_MQ => locks::unlock(&broker.locks, command),
+        code if users::is_about_users(code) => Err(users::refuse(command)),
         code => Err(not_supported(code)),
     }
 }
@@ -331,3 +343,6 @@ fn not_supported(code: i32) -> Refusal {
     };
     Refusal::new(response::REQUEST_CODE_NOT_SUPPORTED, remark)
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,8 @@ type Forbidden = BTreeMap<String, BTreeMap<String, i32>>;
 /// The groups of a broker.
 pub(crate) struct Groups {
     path: PathBuf,
+    /// Where the table was read from.
+    source: persist::Source,
     lookup: RwLock<Lookup>,
     /// Held while the file is written, so that its content follows the order of changes. Taken before `lookup`.
     writing: Mutex<()>,
@@ -48,7 +50,8 @@ struct Lookup {
 impl Groups {
     /// Loads `subscriptionGroup.json` from `path` and adds the system groups it lacks.
     pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
-        let file: SubscriptionGroupTable = persist::read(&path)?.unwrap_or_default();
+        let (file, source) = persist::read_from(&path)?;
+        let file: SubscriptionGroupTable = file.unwrap_or_default();
         let mut groups: Table = file
             .subscription_group_table
             .into_iter()
@@ -62,6 +65,7 @@ impl Groups {
         }
         Ok(Self {
             path,
+            source,
             lookup: RwLock::new(Lookup {
                 version: file.data_version,
                 groups,
@@ -76,6 +80,11 @@ impl Groups {
     /// The same groups, and with `light` every group whose name says so.
     pub(crate) fn with_light(self, light: bool) -> Self {
         Self { light, ..self }
+    }
+
+    /// Where the table was read from.
+    pub(crate) fn source(&self) -> persist::Source {
+        self.source
     }
 
     /// A group by name.

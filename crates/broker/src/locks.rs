@@ -2,9 +2,10 @@
 //! last renewal. Locks live in memory only; after a restart the next renewal takes them again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wire::body::{LockBatchBody, LockBatchResponseBody, MessageQueue};
+use wire::codes::request;
 use wire::frame::Command;
 use wire::json;
 
@@ -25,15 +26,22 @@ pub(crate) struct Locks {
     table: Mutex<Table>,
 }
 
+/// A request with a body longer than this, some hundred queues, takes so long to read that it is served off the
+/// connection's thread.
+const LARGE_BYTES: usize = 64 << 10;
+
 #[derive(Default)]
 struct Table {
     groups: HashMap<String, HashMap<MessageQueue, Hold>>,
     /// Locks in `groups`, expired ones included.
     count: usize,
+    /// How often all locks were looked through for expired ones.
+    #[cfg(test)]
+    sweeps: usize,
 }
 
 struct Hold {
-    client_id: String,
+    client_id: Arc<str>,
     renewed_ms: i64,
 }
 
@@ -52,8 +60,7 @@ impl Locks {
         queues: Vec<MessageQueue>,
         now_ms: i64,
     ) -> Vec<MessageQueue> {
-        let mut table = self.table();
-        queues.into_iter().filter(|queue| table.lock(group, client_id, queue, now_ms)).collect()
+        self.table().lock(group, client_id, queues, now_ms)
     }
 
     /// Frees the queues the client holds (`unlockBatch`).
@@ -62,7 +69,7 @@ impl Locks {
         let Some(holds) = table.groups.get_mut(group) else { return };
         let before = holds.len();
         for queue in queues {
-            if holds.get(queue).is_some_and(|hold| hold.client_id == client_id) {
+            if holds.get(queue).is_some_and(|hold| &*hold.client_id == client_id) {
                 holds.remove(queue);
             }
         }
@@ -73,9 +80,16 @@ impl Locks {
         table.count -= freed;
     }
 
-    /// True when some client of the group consumes in order (`isLockAllExpired`, negated).
+    /// True when some client of the group consumes in order (`isLockAllExpired`, negated). Locks that are all expired are
+    /// dropped, so that they are not looked through again.
     pub(crate) fn is_locked_by_anyone(&self, group: &str, now_ms: i64) -> bool {
-        self.table().groups.get(group).is_some_and(|holds| holds.values().any(|hold| hold.is_held(now_ms)))
+        let mut table = self.table();
+        let is_locked =
+            table.groups.get(group).is_some_and(|holds| holds.values().any(|hold| hold.is_held(now_ms)));
+        if !is_locked && let Some(expired) = table.groups.remove(group) {
+            table.count -= expired.len();
+        }
+        is_locked
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -84,34 +98,68 @@ impl Locks {
 }
 
 impl Table {
-    fn lock(&mut self, group: &str, client_id: &str, queue: &MessageQueue, now_ms: i64) -> bool {
-        if let Some(hold) = self.groups.get_mut(group).and_then(|holds| holds.get_mut(queue)) {
-            if hold.client_id != client_id && hold.is_held(now_ms) {
-                return false;
+    fn lock(
+        &mut self,
+        group: &str,
+        client_id: &str,
+        mut queues: Vec<MessageQueue>,
+        now_ms: i64,
+    ) -> Vec<MessageQueue> {
+        if self.count + queues.len() > LOCKS_MAX {
+            self.make_room(group, &queues, now_ms);
+        }
+        let client_id: Arc<str> = client_id.into();
+        let mut refused = 0_usize;
+        let holds = self.groups.entry(group.to_owned()).or_default();
+        queues.retain(|queue| {
+            let hold = || Hold { client_id: client_id.clone(), renewed_ms: now_ms };
+            match holds.get_mut(queue) {
+                Some(known) if known.client_id != client_id && known.is_held(now_ms) => return false,
+                Some(known) => *known = hold(),
+                None if self.count >= LOCKS_MAX => {
+                    refused += 1;
+                    return false;
+                }
+                None => {
+                    holds.insert(queue.clone(), hold());
+                    self.count += 1;
+                }
             }
-            *hold = Hold { client_id: client_id.to_owned(), renewed_ms: now_ms };
-            return true;
+            true
+        });
+        if holds.is_empty() {
+            self.groups.remove(group);
         }
-        if self.count >= LOCKS_MAX {
-            self.drop_expired(now_ms);
+        if refused > 0 {
+            tracing::warn!(group, locks = self.count, refused, "too many queue locks; queues are not locked");
         }
-        if self.count >= LOCKS_MAX {
-            tracing::warn!(group, locks = self.count, "too many queue locks; a queue is not locked");
-            return false;
-        }
-        let hold = Hold { client_id: client_id.to_owned(), renewed_ms: now_ms };
-        self.groups.entry(group.to_owned()).or_default().insert(queue.clone(), hold);
-        self.count += 1;
-        true
+        queues
     }
 
-    fn drop_expired(&mut self, now_ms: i64) {
+    /// Drops expired locks when these queues need more room than there is: once for all of them.
+    fn make_room(&mut self, group: &str, queues: &[MessageQueue], now_ms: i64) {
+        let known = self.groups.get(group);
+        let is_new = |queue: &&MessageQueue| known.is_none_or(|holds| !holds.contains_key(*queue));
+        let new = queues.iter().filter(is_new).count();
+        if self.count + new <= LOCKS_MAX {
+            return;
+        }
         for holds in self.groups.values_mut() {
             holds.retain(|_, hold| hold.is_held(now_ms));
         }
         self.groups.retain(|_, holds| !holds.is_empty());
         self.count = self.groups.values().map(HashMap::len).sum();
+        #[cfg(test)]
+        {
+            self.sweeps += 1;
+        }
     }
+}
+
+/// Whether a request to lock or unlock queues is so large that it is served off the connection's thread.
+pub(crate) fn is_large(command: &Command<'_>) -> bool {
+    matches!(command.code, request::LOCK_BATCH_MQ | request::UNLOCK_BATCH_MQ)
+        && command.body.len() > LARGE_BYTES
 }
 
 /// `LOCK_BATCH_MQ` (41). Every queue lives on this broker alone, so `onlyThisBroker` makes no difference.

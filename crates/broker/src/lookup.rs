@@ -65,10 +65,13 @@ pub(crate) fn max_offset(broker: &Broker, command: &Command<'_>) -> Result<Answe
     Ok(Answer::success().field("offset", offset))
 }
 
-/// 31 `GET_MIN_OFFSET`.
+/// 31 `GET_MIN_OFFSET`: -1 for a queue of batches nothing was ever written to (`BatchConsumeQueue.getMinOffsetInQueue`).
 pub(crate) fn min_offset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
-    let offset = queue.map_or(0, |queue| queue.log.min().to_i64());
+    let offset = queue.map_or(0, |queue| match queue.log.max().get() {
+        0 if queue.log.is_batched() => -1,
+        _ => queue.log.min().to_i64(),
+    });
     Ok(Answer::success().field("offset", offset))
 }
 

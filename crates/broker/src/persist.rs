@@ -85,13 +85,32 @@ pub fn refuse_rocks(config: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Where a configuration was read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The file itself: nothing is missing.
+    File,
+    /// The copy: the last changes are missing.
+    Copy,
+    /// There was neither.
+    Nowhere,
+}
+
 /// Reads `path`, or its copy `<file>.bak` when it is missing, empty or broken; `None` when there is neither.
 ///
 /// # Errors
 /// The copy is needed and broken, the file is broken and has no copy, or the disk fails. Nothing was changed.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    read_from(path).map(|(value, _)| value)
+}
+
+/// The same, and where it was read from.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_from<T: DeserializeOwned>(path: &Path) -> Result<(Option<T>, Source), Error> {
     let broken = match read_one(path)? {
-        Content::Value(value) => return Ok(Some(value)),
+        Content::Value(value) => return Ok((Some(value), Source::File)),
         Content::Nothing => None,
         Content::Broken(error) => Some(error),
     };
@@ -108,9 +127,9 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
         }
         (Content::Broken(error), _) => return Err(Error::Content { path: copy, error }),
         (Content::Nothing, Some(error)) => return Err(Error::Content { path: path.to_owned(), error }),
-        (Content::Nothing, None) => return Ok(None),
+        (Content::Nothing, None) => return Ok((None, Source::Nowhere)),
     };
-    Ok(Some(value))
+    Ok((Some(value), Source::Copy))
 }
 
 /// The text of a file; empty when there is none.

@@ -47,7 +47,7 @@ pub(crate) use ack::{ack, batch_ack, change_invisible_time};
 use lane::{Held, Lane, Patience};
 use lanes::{Cell, Lanes};
 use notes::Notes;
-pub(crate) use peek::{peek, polling};
+pub(crate) use peek::{peek, polling, rollback};
 pub(crate) use request::Ask;
 pub(crate) use serve::{arrived, gone, notify, pop, refuse, serve_cold};
 use states::States;

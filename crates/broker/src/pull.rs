@@ -158,15 +158,17 @@ fn hold(broker: &Broker, held: HeldPull) -> Held {
 }
 
 /// Runs a held pull again after its queue grew, or at its deadline. Returns it when it must go on waiting.
-pub(crate) fn resume(broker: &Arc<Broker>, mut held: HeldPull, expired: bool) -> Option<HeldPull> {
-    if held.peer.is_closed() {
-        return None;
-    }
+pub(crate) fn resume(
+    broker: &Arc<Broker>,
+    mut held: HeldPull,
+    expired: bool,
+    out: &mut Vec<u8>,
+) -> Option<HeldPull> {
     let mut units = Vec::new();
     if !check::renew(broker, &mut held) {
         // The client asks again and is told why.
         let scan = Scan::again(broker, &held.pull);
-        let _ = held.peer.push(|out| write_empty(broker, &held.pull, &scan, out));
+        write_empty(broker, &held.pull, &scan, out);
         return None;
     }
     let Some(scan) = Scan::of(broker, &held.pull, Source::Memory, &mut units) else {
@@ -177,11 +179,7 @@ pub(crate) fn resume(broker: &Arc<Broker>, mut held: HeldPull, expired: bool) ->
         held.pull.offset = scan.next;
         return Some(held);
     }
-    let mut resident = true;
-    let pushed = held.peer.push(|out| {
-        resident = answer(broker, &held.pull, &scan, &units, Source::Memory, out);
-    });
-    if pushed.is_ok() && !resident {
+    if !answer(broker, &held.pull, &scan, &units, Source::Memory, out) {
         broker.cold.submit(broker, held.peer, held.pull);
     }
     None

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use store::{Forecast, GaveBack, Level, RetentionSettings, Round, Unconsumed};
 
 use crate::broker::Broker;
+use crate::vital::Duty;
 use lag::Lags;
 pub(crate) use report::{size, status};
 pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expired_log};
@@ -69,17 +70,18 @@ impl RetentionThread {
         watch(&broker);
         topics::expire_when_due(&broker, broker.now_ms());
         let running = broker.clone();
-        let thread = std::thread::Builder::new().name("retention".to_owned()).spawn(move || run(&running))?;
+        let thread = broker.vital.spawn(Duty::Retention, "retention", move || run(&running))?;
         Ok(Self { broker, thread: Some(thread) })
     }
 }
 
 impl Drop for RetentionThread {
     fn drop(&mut self) {
+        self.broker.vital.stop();
         self.broker.retention.stopping.store(true, Ordering::Release);
         self.broker.retention.wake();
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the retention thread panicked");
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }

@@ -25,7 +25,7 @@ use wire::record::sys_flag;
 use crate::broker::{Broker, PutError};
 use crate::refused::Cause;
 use crate::topics::{Queue, Template, Topic};
-use crate::{Refusal, names};
+use crate::{Refusal, durability, names};
 use message::{Properties, Target};
 pub(crate) use reply::{refused as refuse, region};
 
@@ -37,6 +37,9 @@ const STAGED_BYTES_MAX: usize = 2 << 20;
 /// Bytes of staged records with which an idle flusher begins under sync flush, while the rest of the wake-up is staged. So
 /// the requests of a connection come to be in two halves, one being flushed while the other is answered and sent anew.
 const FLUSHED_BYTES_MIN: usize = 8 << 10;
+
+/// Digits of a message id with the longer kind of address.
+const ID_BYTES: usize = 56;
 
 /// Scratch of the sends of one wake-up.
 pub(crate) struct SendTurn {
@@ -52,6 +55,8 @@ pub(crate) struct SendTurn {
     cancels: bool,
     /// Recalls among the pending requests.
     recalls: Vec<recall::Staged>,
+    /// Queues that grew and have not woken who waits there: their producers are answered first.
+    grown: Vec<Arc<Queue>>,
 }
 
 /// A staged request that waits for its answer.
@@ -110,6 +115,7 @@ impl SendTurn {
             last: None,
             cancels: false,
             recalls: Vec::new(),
+            grown: Vec::new(),
         }
     }
 
@@ -290,7 +296,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     if turn.batch.is_empty() {
         // Nothing but recalls that came too late.
         drop(gate);
-        let mut ids = Vec::new();
+        let mut ids = Vec::with_capacity(ID_BYTES);
         for pending in &turn.pending {
             reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
         }
@@ -315,16 +321,16 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
         Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, (delivered_ms, begin), out),
         Ok(()) => {
             took(broker, turn.pending.iter().map(|pending| &pending.queue), begin.elapsed());
-            let mut ids = Vec::new();
+            let mut ids = Vec::with_capacity(ID_BYTES);
             for pending in &turn.pending {
                 reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
             }
-            for pending in &turn.pending {
-                broker.wake(&pending.queue);
-            }
             let further = broker.further_queues(&turn.batch);
-            for queue in &further {
-                broker.wake(queue);
+            let sent = turn.pending.iter().map(|pending| &pending.queue);
+            for queue in sent.chain(&further).filter(|queue| queue.is_waited_on()) {
+                if turn.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
+                    turn.grown.push(queue.clone());
+                }
             }
             if broker.flushes_before_answer() {
                 // The mode changed meanwhile: who was woken may have been shown nothing yet.
@@ -345,6 +351,13 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     turn.clear();
 }
 
+/// Wakes who waits for what was appended since the last call.
+pub(crate) fn wake(broker: &Broker, turn: &mut SendTurn) {
+    for queue in turn.grown.drain(..) {
+        broker.wake(&queue);
+    }
+}
+
 /// Counts, for statistics, how long the requests to these queues took that were stored together.
 fn took<'a>(broker: &Broker, queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>, time: Duration) {
     broker.stats.puts.took(time, queues.len());
@@ -363,7 +376,7 @@ fn defer(
 ) {
     let mut late = Vec::new();
     let mut queues: Vec<Arc<Queue>> = broker.further_queues(&turn.batch);
-    let mut ids = Vec::new();
+    let mut ids = Vec::with_capacity(ID_BYTES);
     for pending in &turn.pending {
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
             queues.push(pending.queue.clone());
@@ -385,14 +398,7 @@ fn defer(
     let (peer, store) = (peer.clone(), broker.store.clone());
     let answer = move |outcome: FlushOutcome| {
         took(&broker, sent.iter(), begin.elapsed());
-        match &outcome {
-            FlushOutcome::Flushed => {}
-            FlushOutcome::TimedOut => reply::recode(&mut late, response::FLUSH_DISK_TIMEOUT),
-            FlushOutcome::Failed(cause) => {
-                tracing::error!(%cause, "messages may not be on disk; their producers are told");
-                reply::recode(&mut late, response::SERVICE_NOT_AVAILABLE);
-            }
-        }
+        durability::qualify(&mut late, &outcome);
         // A producer that went away learns nothing; its messages are stored all the same.
         let _ = peer.push(|out| out.extend_from_slice(&late));
         drop(charge);

@@ -12,6 +12,9 @@
 //! primary    := string | number | TRUE | FALSE | NULL | property | "(" or ")"
 //! ```
 //!
+//! What stands alone, behind NOT or beside AND and OR is a condition, TRUE, FALSE, NULL or a property; a text, a number or a
+//! negation is refused there (`SelectorParser.asBooleanExpression`).
+//!
 //! As in Java, nothing is checked behind a complete expression except that the next token is one: `a > 3 garbage`
 //! means `a > 3`. A property is a text or absent; the value of an absent one is null, and logic is three-valued.
 //! A message matches when the value is true; null, false and anything that cannot be computed do not match.

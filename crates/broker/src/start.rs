@@ -24,7 +24,8 @@ use crate::retention::RetentionThread;
 use crate::schedule::{self, Schedule};
 use crate::timer::clock;
 use crate::topics::{self, Topics};
-use crate::{persist, pop};
+use crate::vital::Duty;
+use crate::{persist, pop, restore};
 use crate::{register, stats, transaction};
 
 /// Threads that read from disk for consumers far behind, and as many for other requests but those of operators.
@@ -99,6 +100,7 @@ impl Delivery {
 
     /// Nothing is delivered any more when it returns.
     fn stop(&mut self, broker: &Broker) {
+        broker.vital.stop();
         broker.schedule.stop();
         broker.timer.stop();
         broker.pops.stop();
@@ -114,7 +116,9 @@ impl RunningBroker {
         let files = config.store.root.join("config");
         persist::refuse_rocks(&files)?;
         let topics = Topics::load(files.join("topics.json"))?;
-        let in_store = store::Config { batched_topics: topics.batched(), ..config.store.clone() };
+        let batched_topics = restore::batched(&topics, &config, &RealDisk)
+            .map_err(io_error("the queues of batches cannot be listed"))?;
+        let in_store = store::Config { batched_topics, ..config.store.clone() };
         let store = Arc::new(Store::open(in_store, Arc::new(RealDisk))?);
         let started = load(config, topics, store.clone(), ip).and_then(|(broker, timers)| {
             let started = Self::serve(broker.clone(), timers, workers);
@@ -133,7 +137,8 @@ impl RunningBroker {
     }
 
     fn serve(broker: Arc<Broker>, timers: Option<TimerFiles>, workers: Workers) -> Result<Self, StartError> {
-        topics::create_system_topics(&broker)
+        restore::restore(&broker)
+            .and_then(|()| topics::create_system_topics(&broker))
             .map_err(|refusal| StartError::Config(refusal.remark.into_owned()))?;
         let loaded = transaction::load(&broker);
         loaded.map_err(|error| {
@@ -143,8 +148,9 @@ impl RunningBroker {
             .map_err(io_error("the thread that deletes old messages cannot be started"))?;
         let port = broker.config.listen_port;
         // They speak to name servers as everybody here does: encrypted, when the settings say so.
-        let security = workers.security().clone();
-        let tasks = Workers::start_secured("broker-tasks", BLOCKING + 1, net::Limits::default(), security)
+        let (security, budget) = (workers.security().clone(), workers.budget().clone());
+        let limits = net::Limits::default();
+        let tasks = Workers::start_within("broker-tasks", BLOCKING + 1, limits, security, budget)
             .map_err(io_error("the broker's timers cannot be started"))?;
         let listen = |port: u16, fast: bool| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
@@ -171,23 +177,33 @@ impl RunningBroker {
     fn spawn_tasks(&self) -> io::Result<()> {
         Changes::start(&self.broker)?;
         self.broker.asks.start(self.tasks.clone());
-        let broker = self.broker.clone();
-        self.tasks.spawn(BLOCKING, move || transaction::run(broker))?;
-        let broker = self.broker.clone();
-        self.tasks.spawn(0, move || answer_expired(broker))?;
-        let broker = self.broker.clone();
-        self.tasks.spawn(0, move || housekeep(broker))?;
-        let broker = self.broker.clone();
-        self.tasks.spawn(BLOCKING, move || save_regularly(broker))?;
-        let broker = self.broker.clone();
-        self.tasks.spawn(0, move || pop::run(broker))?;
-        let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
-        self.tasks.spawn(0, move || assign::run(broker, tasks))?;
+        self.watched(BLOCKING, (Duty::Checks, "transaction-check"), transaction::run)?;
+        self.watched(0, (Duty::Pulls, "held-pulls"), answer_expired)?;
+        self.watched(0, (Duty::Clients, "clients"), housekeep)?;
+        self.watched(BLOCKING, (Duty::Offsets, "offsets"), save_regularly)?;
+        self.watched(0, (Duty::Pops, "held-pops"), pop::run)?;
+        let tasks = self.tasks.clone();
+        self.watched(0, (Duty::Routes, "routes"), move |broker| assign::run(broker, tasks))?;
         for name_server in self.broker.config.name_servers() {
-            let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
-            self.tasks.spawn(0, move || register::run(broker, tasks, name_server))?;
+            let tasks = self.tasks.clone();
+            let run = move |broker| register::run(broker, tasks, name_server);
+            self.watched(0, (Duty::Register, "register"), run)?;
         }
         Ok(())
+    }
+
+    /// Runs a task on one of the task threads until the broker stops; that it ends before is told.
+    fn watched<F: Future<Output = ()> + 'static>(
+        &self,
+        thread: usize,
+        (duty, name): (Duty, &'static str),
+        make: impl FnOnce(Arc<Broker>) -> F + Send + 'static,
+    ) -> io::Result<()> {
+        let broker = self.broker.clone();
+        self.tasks.spawn(thread, move || async move {
+            let vital = broker.vital.clone();
+            vital.task(duty, name, make(broker)).await;
+        })
     }
 
     /// The broker's address; that of its name when it was given one.
@@ -214,6 +230,7 @@ impl RunningBroker {
     /// [`RunningBroker::start`] are shut down.
     pub fn stop(mut self) -> Result<(), store::AppendError> {
         self.broker.draining.store(true, Ordering::Relaxed);
+        self.broker.vital.stop();
         for name_server in self.broker.config.name_servers() {
             let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
             let (sender, receiver) = std::sync::mpsc::channel();

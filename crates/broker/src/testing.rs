@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use net::Peer;
-use store::{Message, RealDisk, Store};
+use store::{Disk, Message, RealDisk, Store};
 use tempfile::TempDir;
 use wire::body::SubscriptionGroupConfig;
 use wire::body::topic::TopicConfig;
@@ -65,6 +65,11 @@ impl Fixture {
 
     /// One on a directory that may hold files already.
     pub(crate) fn at(directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+        Self::on(Arc::new(RealDisk), directory, change)
+    }
+
+    /// One whose store lies on another disk than the directory of its configuration files.
+    pub(crate) fn on(disk: Arc<dyn Disk>, directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let (mut config, _) = Config::from_properties(b"").unwrap();
         config.set_store_root(directory.path());
         config.broker_ip1 = ADDRESS.ip().to_string();
@@ -76,7 +81,7 @@ impl Fixture {
         let files = directory.path().join("config");
         let light = config.store.multi_dispatch;
         let topics = Topics::load(files.join("topics.json")).unwrap();
-        config.store.batched_topics = topics.batched();
+        config.store.batched_topics = crate::restore::batched(&topics, &config, &*disk).unwrap();
         let loaded = Loaded {
             topics,
             groups: Groups::load(files.join("subscriptionGroup.json")).unwrap().with_light(light),
@@ -88,7 +93,7 @@ impl Fixture {
             .unwrap(),
             schedule: Schedule::load(files.join("delayOffset.json")).unwrap(),
             modes: Modes::load(files.join("messageRequestMode.json")).unwrap(),
-            store: Arc::new(Store::open(config.store.clone(), Arc::new(RealDisk)).unwrap()),
+            store: Arc::new(Store::open(config.store.clone(), disk).unwrap()),
             cold: ColdReaders::start(1).unwrap(),
             config,
         };

@@ -24,7 +24,9 @@ use crate::pop::Waiters;
 use crate::stats::Sent;
 use crate::{FAQ, Refusal, names};
 pub(crate) use change::TopicChange;
-pub(crate) use system::{create_system_topics, is_system_topic, renew_template, system_topic_names};
+pub(crate) use system::{
+    create_system_topics, is_system_topic, renew_template, system_topic_config, system_topic_names,
+};
 
 /// Queues a topic may have; more is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;
@@ -45,6 +47,15 @@ pub struct Queue {
     pub revives: bool,
     /// For statistics.
     pub(crate) sent: Sent,
+}
+
+impl Queue {
+    /// Whether an append to the queue concerns anybody, consumers or the broker's own threads. The caller has published
+    /// the new end.
+    pub(crate) fn is_waited_on(&self) -> bool {
+        // In this order: the first look has the fence that both kinds of waiting consumers need.
+        self.held.is_waited_on() || self.waiters.has_count() || self.delayed || self.timed || self.revives
+    }
 }
 
 /// A queue with a way to its index that does not lead through it: to ask for both at once.
@@ -166,6 +177,8 @@ struct Book {
 /// The table of topics. Every change is on disk before it is visible.
 pub struct Topics {
     path: PathBuf,
+    /// Where the table was read from.
+    source: persist::Source,
     table: RwLock<HashMap<String, Arc<Topic>>>,
     /// Held while the file is written, so that its content follows the order of changes. Holds the members of the file
     /// this version does not know. Taken before `book`, and that before `table`.
@@ -188,7 +201,8 @@ pub struct Template<'a> {
 impl Topics {
     /// Loads `topics.json` from `path`, or starts empty.
     pub fn load(path: PathBuf) -> Result<Self, persist::Error> {
-        let (version, configs, extra) = change::split(persist::read(&path)?.unwrap_or_default());
+        let (file, source) = persist::read_from(&path)?;
+        let (version, configs, extra) = change::split(file.unwrap_or_default());
         let topic = |(name, config): (String, TopicConfig)| {
             // The key is the topic's name, whatever stands inside.
             let config = TopicConfig { topic_name: name.clone(), ..config };
@@ -196,6 +210,7 @@ impl Topics {
         };
         Ok(Self {
             path,
+            source,
             table: RwLock::new(configs.into_iter().map(topic).collect()),
             writing: Mutex::new(extra),
             book: Mutex::new(Book { version, generation: 1, changes: VecDeque::new() }),
@@ -212,6 +227,11 @@ impl Topics {
     /// Names of the topics with queues of batches, for the store.
     pub(crate) fn batched(&self) -> Vec<String> {
         self.all().iter().filter(|topic| topic.batched).map(|topic| topic.name().to_owned()).collect()
+    }
+
+    /// Where the table was read from.
+    pub(crate) fn source(&self) -> persist::Source {
+        self.source
     }
 
     /// Number that changes with every change of the table.

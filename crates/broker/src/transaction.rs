@@ -76,14 +76,21 @@ struct Put<'a> {
     message: Message<'a>,
 }
 
-/// Appends a message and behind it the op record for the half message at `half`, in one write. Answers the half queue's
-/// offset and the place of the message, if there was one.
+/// What [`append_with_op`] stored.
+struct Appended {
+    /// Place of the message, if there was one.
+    placed: Option<store::Placed>,
+    /// End of both records in the log.
+    end: LogOffset,
+}
+
+/// Appends a message and behind it the op record for the half message at `half`, in one write.
 fn append_with_op(
     broker: &Broker,
     state: &mut State,
     half: i64,
     put: Option<Put<'_>>,
-) -> Result<Option<store::Placed>, PutError> {
+) -> Result<Appended, PutError> {
     let now_ms = broker.now_ms();
     let mut batch: Batch = broker.store.batch();
     let mut grown = Vec::with_capacity(2);
@@ -112,7 +119,7 @@ fn append_with_op(
     let placed = put.is_some().then(|| batch.placed(0));
     grown.extend(broker.further_queues(&batch));
     broker.grown(batch.end(), grown);
-    Ok(placed)
+    Ok(Appended { placed, end: batch.end() })
 }
 
 /// The half message at an offset of the half queue, with its place in the log; `None` when it is gone or unreadable.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use net::TrustedProxies;
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
 /// What the name server is told at start (`NamesrvConfig`, `NettyServerConfig`).
@@ -11,6 +12,10 @@ use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 pub struct Config {
     /// Address to listen on.
     pub bind_address: String,
+    /// Whose PROXY preambles are believed.
+    pub trusted_proxies: TrustedProxies,
+    /// Most bytes all connections hold; 0 for a sixteenth of the memory, 512 MiB at most.
+    pub connection_bytes_max: usize,
     /// Port to listen on; 0 takes any free one.
     pub listen_port: u16,
     /// File of the key-value settings.
@@ -68,6 +73,8 @@ impl Config {
     pub fn new(home: &Path) -> Self {
         Self {
             bind_address: "0.0.0.0".to_owned(),
+            trusted_proxies: TrustedProxies::default(),
+            connection_bytes_max: 0,
             listen_port: 9876,
             kv_config_path: home.join("namesrv/kvConfig.json"),
             config_store_path: home.join("namesrv/namesrv.properties"),
@@ -266,6 +273,16 @@ impl Setting for PathBuf {
     }
 }
 
+impl Setting for TrustedProxies {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        text.parse().map_err(|_| "addresses or networks separated by ;, as 10.0.0.7;192.168.0.0/16;fd00::/8")
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
 macro_rules! numbers {
     ($($type:ty: $expected:literal),*) => {$(
         impl Setting for $type {
@@ -300,6 +317,8 @@ macro_rules! properties {
 
 properties! {
     "bindAddress", Restart, bind_address, "address to listen on";
+    "proxyProtocolTrustedAddresses", Restart, trusted_proxies, "addresses and networks, separated by ;, whose PROXY preambles are believed";
+    "connectionBufferBytes", Restart, connection_bytes_max, "most bytes all connections hold of unfinished requests and of answers not taken; 0 is a sixteenth of the memory, 536870912 at most";
     "listenPort", Restart, listen_port, "port to listen on";
     "kvConfigPath", Restart, kv_config_path, "file of the key-value settings";
     "configStorePath", Restart, config_store_path, "file that changed settings are written to";

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use net::tls::Security;
-use net::{Limits, Peer, Service, Workers};
+use net::{Budget, Limits, Peer, Service, Workers};
 use tokio::sync::Notify;
 use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -63,6 +63,8 @@ impl NameServer {
     /// # Errors
     /// See [`StartError`].
     pub fn start_secured(config: Config, security: Security) -> Result<Self, StartError> {
+        let budget = Budget::new(config.connection_bytes_max);
+        let security = Security { proxies: config.trusted_proxies.clone(), ..security };
         let ip: IpAddr =
             config.bind_address.parse().map_err(|_| StartError::Address(config.bind_address.clone()))?;
         let address = SocketAddr::new(ip, config.listen_port);
@@ -72,11 +74,11 @@ impl NameServer {
         let desk = Arc::new(Desk::new(config, kv, Instant::now()));
         let front =
             Arc::new(Front { desk: desk.clone(), brokers: Mutex::default(), unsettled: Notify::new() });
-        let workers =
-            Workers::start_secured("namesrv", WORKERS, limits, security).map_err(StartError::Thread)?;
+        let workers = Workers::start_within("namesrv", WORKERS, limits, security, budget)
+            .map_err(StartError::Thread)?;
         let listening = workers.listen(address, front.clone()).and_then(|local| {
             let keeper = workers.clone();
-            workers.spawn(0, move || keep(keeper, front, scan_interval))?;
+            workers.spawn(0, move || keep_on(keeper, front, scan_interval))?;
             Ok(local)
         });
         match listening {
@@ -91,6 +93,11 @@ impl NameServer {
     /// The address clients reach it at; its port is the one taken if the configuration said 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What its connections hold together, for roles of the same process to share.
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.workers.budget()
     }
 
     /// The tables, for callers in the same process.
@@ -144,6 +151,15 @@ impl Service for Front {
         if self.brokers().remove(&peer.id()).is_some() && self.desk.disconnected(peer.id()) {
             self.unsettled.notify_one();
         }
+    }
+}
+
+/// Does what [`keep`] does, also after a panic: without it brokers that are gone would stay in the routes.
+async fn keep_on(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
+    while net::caught(keep(workers.clone(), front.clone(), scan_interval)).await.is_err() {
+        tracing::error!("the task that removes silent brokers panicked and begins anew");
+        // A panic at each beginning must not keep the thread from its connections.
+        tokio::time::sleep(scan_interval).await;
     }
 }
 

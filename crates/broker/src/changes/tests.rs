@@ -321,7 +321,7 @@ fn who_waits_at_a_topic_that_is_deleted_asks_again() {
     pull(&fixture, &peer);
     delete_topic(&fixture, &peer, 2, "T");
     fixture.broker.settle();
-    assert_eq!(answers(peer.pushed()), [(response::PULL_RETRY_IMMEDIATELY, 1), (0, 2)]);
+    assert_eq!(answers(peer.pushed()), [(0, 2), (response::PULL_RETRY_IMMEDIATELY, 1)]);
 }
 
 #[test]
@@ -457,4 +457,17 @@ fn a_light_group_is_deleted_with_its_offsets_though_it_stands_in_no_table() {
     assert_eq!(fixture.ask(request::DELETE_SUBSCRIPTIONGROUP, &fields, b"").0, 0);
     assert_eq!(fixture.broker.offsets.committed("%LMQ%g", "%LMQ%one", 0), None);
     assert_eq!(fixture.broker.groups.version(), version);
+}
+
+#[test]
+fn without_the_thread_that_writes_nobody_waits_in_vain() {
+    let fixture = Fixture::new();
+    let peer = peer(1);
+    assert!(put_topic(&fixture, &peer, 1, "T", &[]).is_empty());
+    // As when it panics.
+    drop(Ending(fixture.broker.clone()));
+    assert_eq!(answers(peer.pushed()), [(response::SERVICE_NOT_AVAILABLE, 1)]);
+    let refused = put_topic(&fixture, &peer, 2, "U", &[]);
+    assert_eq!(answers(refused), [(response::SERVICE_NOT_AVAILABLE, 2)]);
+    assert_eq!(peer.unanswered(), 0);
 }

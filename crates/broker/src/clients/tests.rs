@@ -127,7 +127,7 @@ fn peer(id: u64) -> Arc<Peer> {
 }
 
 /// The groups a client was told about since the last look: every frame is a one-way 40 with its own id.
-fn told(peer: &Peer) -> Vec<String> {
+fn told(peer: &Arc<Peer>) -> Vec<String> {
     let mut bytes = peer.pushed();
     let mut rest = bytes.as_mut_slice();
     let mut groups = Vec::new();

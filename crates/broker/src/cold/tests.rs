@@ -88,9 +88,51 @@ fn who_went_away_is_told_nothing_but_what_he_asked_for_is_done() {
 fn a_large_answer_waits_for_room_and_is_charged_until_then() {
     let peer = peer();
     give(&peer, vec![7; 2 * KEPT_BYTES]);
-    assert!(peer.pushed().is_empty());
     assert_eq!(peer.unanswered(), 2 * KEPT_BYTES);
-    let mut out = Vec::new();
-    peer.take_work().unwrap()(&peer, &mut out);
-    assert_eq!((out.len(), peer.unanswered()), (2 * KEPT_BYTES, 0));
+    assert_eq!((peer.pushed().len(), peer.unanswered()), (2 * KEPT_BYTES, 0));
+}
+
+#[test]
+fn a_request_that_panics_takes_no_other_along() {
+    let fixture = Fixture::new();
+    let (broker, peer) = (&fixture.broker, peer());
+    let pools = [&broker.cold.consumers, &broker.cold.requests, &broker.cold.operators];
+    for pool in pools {
+        let panics = Job::new(broker, peer.clone(), Work::Panic);
+        assert!(pool.send(panics).is_ok());
+    }
+    for code in [28, 36] {
+        assert!(ask(&fixture, &peer, code).is_empty(), "{code}");
+    }
+    broker.cold.stop();
+    let mut served: Vec<i32> = answers(peer.pushed()).into_iter().map(|(_, id)| id).collect();
+    served.sort_unstable();
+    assert_eq!(served, [28, 36]);
+    assert_eq!(peer.unanswered(), 0);
+}
+
+#[test]
+fn a_connection_does_not_wait_for_the_locks_of_another() {
+    let fixture = Fixture::new();
+    let peer = peer();
+    let entry = r#"{"brokerName":"b","queueId":0,"topic":"T"}"#;
+    for (count, is_large) in [(10, false), (2000, true)] {
+        let body = format!(
+            r#"{{"clientId":"c","consumerGroup":"g","mqSet":[{}]}}"#,
+            [entry].repeat(count).join(",")
+        );
+        let mut bytes = Vec::new();
+        Head::request(Encoding::Json, request::LOCK_BATCH_MQ, 41).write(&mut bytes, body.as_bytes());
+        let front = Front { broker: fixture.broker.clone(), fast: false };
+        let (mut turn, mut out) = (front.turn(), Vec::new());
+        front.frame(&mut turn, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        assert_eq!(out.is_empty(), is_large, "{count} queues");
+    }
+    fixture.broker.cold.stop();
+    // The large answer waits for its turn on the connection.
+    let mut late = peer.pushed();
+    while let Some(work) = peer.take_work() {
+        work(&peer, &mut late);
+    }
+    assert_eq!(answers(late), [(0, 41)]);
 }

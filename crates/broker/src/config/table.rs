@@ -89,7 +89,13 @@ properties! {
     "brokerName" Restart "name of the broker; masters and slaves of one group have the same" { broker_name = name, show }
     "brokerId" Restart "0 for a master" { broker_id = |text| number(text, -1..=i64::MAX), show }
     "brokerIP1" Restart "address clients are told to use, or a name they can resolve" { broker_ip1 = host, show }
-    "bindAddress" Restart "address to listen on" { bind_address = address, show }
+    "bindAddress" Restart "address to listen on; also for the name server of the same process" { bind_address = address, show }
+    "proxyProtocolTrustedAddresses" Restart "addresses and networks, separated by ;, whose PROXY preambles are believed; a connection of others that begins with one is closed" {
+        trusted_proxies = proxies, show
+    }
+    "connectionBufferBytes" Restart "most bytes that all connections hold of unfinished requests and of answers not taken, such as 1g; 0 is a sixteenth of the memory, 512m at most" {
+        connection_bytes_max = size, show_size
+    }
     "listenPort" Restart "port to listen on; the port two below is the second one" {
         listen_port = |text| number(text, 1..=65_535), show
     }
@@ -416,6 +422,20 @@ const SCAN: Property = Property {
         Ok(())
     },
 };
+
+/// Whom to believe is not left to a default when it was set.
+fn proxies(text: &str) -> Result<net::TrustedProxies, Fault> {
+    text.parse().map_err(|error: net::NoNetwork| Fault::Refused(error.to_string()))
+}
+
+/// A number of bytes in memory.
+fn size(text: &str) -> Result<usize, Fault> {
+    bytes(text).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+fn show_size(bytes: &usize) -> String {
+    show_bytes(&(*bytes as u64))
+}
 
 /// An address without brackets, or the name of a machine.
 fn host(text: &str) -> Result<String, Fault> {

@@ -1,6 +1,7 @@
 //! Requests about groups: 200, 201, 207, 352 (`AdminBrokerProcessor`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 use wire::body::SubscriptionGroupConfig;
@@ -18,11 +19,13 @@ pub(crate) fn update_group(command: &Command<'_>) -> Result<Answer, Refusal> {
     Err(Refusal::answer_after(GroupChange::Put(Box::new(config)), Answer::success()))
 }
 
-/// `GET_SUBSCRIPTIONGROUP_CONFIG` (352).
-pub(crate) fn get_group(groups: &Groups, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let name = command.fields.need("group")?;
-    let config = groups
-        .find(name)
+/// `GET_SUBSCRIPTIONGROUP_CONFIG` (352). Proxies ask before the first client of a group comes, so that `find` makes the group
+/// where its first use may (`AdminBrokerProcessor.getSubscriptionGroup`).
+pub(crate) fn get_group(
+    find: impl FnOnce(&str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal>,
+    command: &Command<'_>,
+) -> Result<Answer, Refusal> {
+    let config = find(command.fields.need("group")?)?
         .ok_or_else(|| Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker"))?;
     Ok(Answer::success().body(json::to_vec(&*config)))
 }

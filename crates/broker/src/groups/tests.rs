@@ -2,7 +2,7 @@ use wire::codes::{request, response};
 use wire::frame::{Encoding, FrameWriter, Head};
 
 use super::*;
-use crate::testing::settled;
+use crate::testing::{Fixture, settled};
 use crate::{Answer, Refusal};
 use wire::json;
 
@@ -101,6 +101,25 @@ fn groups_are_created_on_demand_when_it_is_allowed_and_the_name_is_legal() {
 }
 
 #[test]
+fn whoever_asks_for_a_group_that_may_be_created_creates_it() {
+    let get = |fixture: &Fixture, group: &str| {
+        let (code, remark, body) =
+            fixture.ask(request::GET_SUBSCRIPTIONGROUP_CONFIG, &[("group", group)], b"");
+        assert!(code == 0 || remark == "No group in this broker", "{remark}");
+        (code, json::from_slice::<SubscriptionGroupConfig>(&body).ok())
+    };
+    let missing = (response::SUBSCRIPTION_GROUP_NOT_EXIST, None);
+    let made = |name: &str| (response::SUCCESS, Some(SubscriptionGroupConfig::new(name)));
+    let fixture = Fixture::new();
+    assert_eq!(get(&fixture, "g"), made("g"));
+    assert!(fixture.broker.groups.find("g").is_some());
+    assert_eq!(get(&fixture, "bad name"), missing);
+    let closed = Fixture::with(|config| config.auto_create_subscription_group = false);
+    assert_eq!(get(&closed, "g"), missing);
+    assert_eq!(get(&closed, "CID_RMQ_SYS_NEW"), made("CID_RMQ_SYS_NEW"));
+}
+
+#[test]
 fn nothing_changes_when_the_file_cannot_be_written() {
     let folder = Folder::new();
     let groups = folder.open();
@@ -123,8 +142,10 @@ fn groups_are_updated_shown_listed_and_deleted() {
     };
     update(r#"{"groupName":"g","retryMaxTimes":3,"attributes":{"+a":"1","+b":"2"}}"#).unwrap();
     update(r#"{"groupName":"g","retryMaxTimes":4,"attributes":{"-a":""}}"#).unwrap();
-    let get =
-        |name| ask(request::GET_SUBSCRIPTIONGROUP_CONFIG, &[("group", name)], b"", |c| get_group(&groups, c));
+    let get = |name| {
+        let code = request::GET_SUBSCRIPTIONGROUP_CONFIG;
+        ask(code, &[("group", name)], b"", |c| get_group(|name| groups.find_or_create(name, false), c))
+    };
     let shown: SubscriptionGroupConfig = json::from_slice(&get("g").unwrap().body).unwrap();
     assert_eq!(shown.retry_max_times, 4);
     assert_eq!(shown.attributes, BTreeMap::from([("b".to_owned(), "2".to_owned())]));

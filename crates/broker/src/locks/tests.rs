@@ -1,4 +1,3 @@
-use wire::codes::request;
 use wire::frame::{Encoding, FrameWriter, Head};
 
 use super::*;
@@ -71,6 +70,7 @@ fn a_group_is_ordered_while_any_lock_of_it_lives() {
     check(&locks, "a", 10, &[1], &[1]);
     assert!(locks.is_locked_by_anyone("g", 60_010) && !locks.is_locked_by_anyone("h", 0));
     assert!(!locks.is_locked_by_anyone("g", 60_011));
+    assert_eq!(locks.table().count, 0);
 }
 
 #[test]
@@ -80,4 +80,18 @@ fn at_the_bound_expired_locks_make_room_and_live_ones_do_not() {
     check(&locks, "a", 50_000, &[2, 3, 4], &[2, 3]);
     check(&locks, "b", 60_001, &[5, 6, 7], &[5, 6]);
     assert_eq!(locks.table().count, 4);
+}
+
+#[test]
+fn one_request_looks_for_expired_locks_once() {
+    let locks = Locks::default();
+    check(&locks, "a", 0, &[0, 1, 2, 3], &[0, 1, 2, 3]);
+    let many: Vec<i32> = (10..1000).collect();
+    check(&locks, "b", 1, &many, &[]);
+    assert_eq!(locks.table().sweeps, 1);
+    check(&locks, "a", 2, &[3, 2, 1, 0, 3, 2, 1, 0], &[3, 2, 1, 0, 3, 2, 1, 0]);
+    assert_eq!(locks.table().sweeps, 1, "what is held needs no room");
+    check(&locks, "b", 60_003, &many, &[10, 11, 12, 13]);
+    let table = locks.table();
+    assert_eq!((table.sweeps, table.count), (2, 4));
 }

@@ -73,6 +73,11 @@ impl Offsets {
         topics.filter(|(_, topic)| is_committed(topic)).map(|(name, _)| name.clone()).collect()
     }
 
+    /// Names of the groups that have positions.
+    pub(crate) fn groups(&self) -> Vec<String> {
+        self.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
     /// The groups that committed offsets of a topic (`ConsumerOffsetManager.whichGroupByTopic`).
     pub(crate) fn groups_of(&self, topic: &str) -> BTreeSet<String> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);

@@ -36,6 +36,35 @@ struct Origin<'a> {
     broker_name: &'a str,
 }
 
+impl Origin<'_> {
+    /// Refuses what no pop has given out, before it is stored as a timer: a handle is what a client says. The other fields
+    /// of a handle, its topic marker, queue and offset, count for nothing: the request has its own, as in Java.
+    ///
+    /// Java stores no acknowledgement whose messages are visible again after `timerMaxDelaySec`, and answers 0.
+    fn check(&self, broker: &Broker, first_offset: i64, now_ms: i64) -> Result<(), Refusal> {
+        let illegal = |text: String| Err(Refusal::new(response::MESSAGE_ILLEGAL, text));
+        let Self { start_offset, pop_ms, invisible_ms, revive_queue, .. } = *self;
+        if !(0..=first_offset).contains(&start_offset) {
+            let text = format!("the handle's start offset is {start_offset}, expected 0 to {first_offset}");
+            return illegal(text);
+        }
+        let last = broker.config.pop.revive_queues - 1;
+        if !(0..=last).contains(&revive_queue) {
+            let text = format!("the revive queue is {revive_queue}, expected 0 to {last} (reviveQueueNum)");
+            return Err(Refusal::error(text));
+        }
+        let delay_max_ms = broker.config.timers.delay_max_s.saturating_mul(1000);
+        let latest_ms = now_ms.saturating_add(delay_max_ms).saturating_add(AHEAD_MS_MAX);
+        if pop_ms < 0 || invisible_ms < 0 || pop_ms.saturating_add(invisible_ms) > latest_ms {
+            let text = format!(
+                "the handle's pop time is {pop_ms} and its invisible time {invisible_ms}, expected a sum of at most {latest_ms} (timerMaxDelaySec)"
+            );
+            return illegal(text);
+        }
+        Ok(())
+    }
+}
+
 /// 200051 `ACK_MESSAGE`. What comes too late, or twice, has no effect and is answered like all others.
 pub(crate) fn ack(
     broker: &Arc<Broker>,
@@ -54,6 +83,7 @@ pub(crate) fn ack(
     if origin.revive_queue == ORDER_REVIVE_QUEUE {
         return settle_in_order(broker, &origin, offset);
     }
+    origin.check(broker, offset, broker.now_ms())?;
     acknowledge(broker, notes, &origin, (&[offset], LogOffset::ZERO))?;
     Ok(Answer::success())
 }
@@ -110,7 +140,9 @@ fn ack_entry(
         }
         return done;
     }
-    if offsets.is_empty() { Ok(()) } else { acknowledge(broker, notes, &origin, (&offsets, LogOffset::ZERO)) }
+    let Some(first) = offsets.first() else { return Ok(()) };
+    origin.check(broker, *first, broker.now_ms())?;
+    acknowledge(broker, notes, &origin, (&offsets, LogOffset::ZERO))
 }
 
 /// 200053 `CHANGE_MESSAGE_INVISIBLETIME`: the message gets a checkpoint of its own, and is acknowledged in the old one.
@@ -131,6 +163,7 @@ pub(crate) fn change_invisible_time(
         return Ok(delay_in_order(broker, &origin, offset, invisible_ms));
     }
     let now_ms = broker.now_ms();
+    origin.check(broker, offset, now_ms)?;
     // The time of the pop is part of a checkpoint's name. In the same millisecond the new one would get the name of the
     // old one, whose acknowledgement would then hit both: the message would never come back (as it may in Java).
     let pop_ms = now_ms.max(origin.pop_ms.saturating_add(1).min(now_ms + AHEAD_MS_MAX));
@@ -155,8 +188,8 @@ pub(crate) fn change_invisible_time(
     let end = notes.append(broker, now_ms).map_err(put)?;
     let mut notes = Notes::new(&broker.store);
     acknowledge(broker, &mut notes, &origin, (&[offset], end))?;
-    notes.append(broker, now_ms).map_err(put)?;
-    Ok(invisible(pop_ms, invisible_ms, origin.revive_queue))
+    let end = notes.append(broker, now_ms).map_err(put)?.max(end);
+    Ok(invisible(pop_ms, invisible_ms, origin.revive_queue).appended(end))
 }
 
 fn invisible(pop_ms: i64, invisible_ms: i64, revive_queue: i32) -> Answer {
@@ -213,12 +246,6 @@ fn acknowledge(
         if merged.is_some() {
             return Ok(());
         }
-    }
-    if !(0..broker.config.pop.revive_queues).contains(&origin.revive_queue) {
-        let (found, last) = (origin.revive_queue, broker.config.pop.revive_queues - 1);
-        return Err(Refusal::error(format!(
-            "the revive queue is {found}, expected 0 to {last} (reviveQueueNum)"
-        )));
     }
     let (offset, offsets) =
         if let [offset] = offsets { (*offset, Vec::new()) } else { (-1, offsets.to_vec()) };
@@ -310,3 +337,6 @@ fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_m
     }
     invisible(origin.pop_ms, visible_ms.saturating_sub(origin.pop_ms), origin.revive_queue)
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,6 +61,12 @@ pub(crate) fn polling(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Re
     Ok(Answer::success().field("pollingNum", topic.waiters.count_of(&group, queue_id.max(-1))))
 }
 
+/// Serves 200056 `POP_ROLLBACK`, which moves checkpoints of pops from RocksDB to the revive topic. Checkpoints only ever stand
+/// in that topic here, so there is nothing to do (`AdminBrokerProcessor.transferPopToFsStore`).
+pub(crate) fn rollback() -> Result<Answer, Refusal> {
+    Ok(Answer::success())
+}
+
 struct Look<'a> {
     broker: &'a Broker,
     command: &'a Command<'a>,

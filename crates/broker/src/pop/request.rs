@@ -9,6 +9,7 @@ use wire::frame::{Command, Encoding, Head};
 use crate::broker::Broker;
 use crate::clients::Subscription;
 use crate::topics::Topic;
+use crate::vital::Duty;
 use crate::{FAQ, Refusal};
 
 /// Most messages of one pop.
@@ -143,6 +144,9 @@ pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), 
         let remark = format!("the broker[{ip}] pop message is forbidden because timerWheelEnable is false");
         return Err(Refusal::error(remark));
     }
+    // What is popped now would be lost for the group when it is not acknowledged.
+    broker.vital.demand(Duty::Timer)?;
+    broker.vital.demand(Duty::Revive)?;
     let max_ms = timers.delay_max_s.saturating_mul(1000);
     if !(0..=max_ms).contains(&invisible_ms) {
         let remark = format!(

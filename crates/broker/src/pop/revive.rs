@@ -30,6 +30,7 @@ use crate::keep::wait_flushed;
 use crate::names;
 use crate::schedule::Patience;
 use crate::topics::Queue;
+use crate::vital::Duty;
 
 /// Messages come back at least this long after they are visible, for acknowledgements on their way.
 const GRACE_MS: i64 = 1000;
@@ -89,11 +90,11 @@ pub(crate) struct Reviver {
 
 /// Starts the thread.
 pub(crate) fn start(broker: Arc<Broker>) -> io::Result<JoinHandle<()>> {
-    let run = move || {
+    let vital = broker.vital.clone();
+    vital.spawn(Duty::Revive, "pop-revive", move || {
         let _ = broker.pops.reviver.thread.set(thread::current());
         Reviver::new(broker).run();
-    };
-    thread::Builder::new().name("pop-revive".to_owned()).spawn(run)
+    })
 }
 
 impl Reviver {

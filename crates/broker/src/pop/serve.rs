@@ -106,20 +106,7 @@ pub(super) fn freed(broker: &Arc<Broker>, topic: &Topic, cell: &Cell) {
 
 /// Runs requests once more whose time has passed, and answers them.
 pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
-    for HeldPop { peer, ask, .. } in broker.pops.deadlines.expired(now_ms) {
-        let mut out = Vec::new();
-        match run_once(broker, &ask, Source::Memory, &mut out) {
-            Run::Answered => {}
-            Run::Nothing => give_up(&ask, NoWait::TimedOut, &mut out),
-            Run::NotResident => {
-                broker.cold.submit_pop(broker, peer, ask);
-                continue;
-            }
-        }
-        // A consumer that went away needs no answer.
-        let _ = peer.push(|bytes| bytes.extend_from_slice(&out));
-        drive(broker, left_over(broker, &ask));
-    }
+    drive(broker, broker.pops.deadlines.expired(now_ms));
 }
 
 fn start(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: Ask, out: &mut Vec<u8>) {
@@ -160,32 +147,62 @@ fn wait(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8
     }
 }
 
-/// Runs requests that were taken out of their lists, and those for whom they leave messages.
+/// Has requests that were taken out of their lists run, each on the thread of its own connection: whoever woke them, a
+/// producer or the thread that answers flushed sends, does not pop for every group that waits.
 fn drive(broker: &Arc<Broker>, mut woken: Vec<HeldPop>) {
     while let Some(held) = woken.pop() {
-        let ask = held.ask.clone();
-        if resume(broker, held) {
+        let (peer, ask) = (held.peer.clone(), held.ask.clone());
+        if peer.is_closing() {
+            broker.pops.deadlines.forget(ask.deadline_ms, held.id);
             woken.extend(left_over(broker, &ask));
+            continue;
+        }
+        let in_hand = InHand { broker: broker.clone(), held: Some(held) };
+        // A connection that has just ended drops it, which is all there is to do.
+        let _ = peer.put_back(Box::new(move |_, out| in_hand.run(out)));
+    }
+}
+
+/// A request on its way to its connection. When that ends before, those who wait beside it are looked after.
+struct InHand {
+    broker: Arc<Broker>,
+    held: Option<HeldPop>,
+}
+
+impl InHand {
+    fn run(mut self, out: &mut Vec<u8>) {
+        let Some(held) = self.held.take() else { return };
+        let ask = held.ask.clone();
+        if resume(&self.broker, held, out) {
+            drive(&self.broker, left_over(&self.broker, &ask));
+        }
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        if let Some(HeldPop { ask, id, .. }) = self.held.take() {
+            self.broker.pops.deadlines.forget(ask.deadline_ms, id);
+            drive(&self.broker, left_over(&self.broker, &ask));
         }
     }
 }
 
 /// Runs a request again; puts it back when there is nothing for it. True when it is answered.
-fn resume(broker: &Arc<Broker>, held: HeldPop) -> bool {
+fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
     let HeldPop { peer, ask, id } = held;
     for round in 0..=ROUNDS_MAX {
         if peer.is_closed() {
             break;
         }
-        let mut out = Vec::new();
-        match run_once(broker, &ask, Source::Memory, &mut out) {
+        match run_once(broker, &ask, Source::Memory, out) {
             Run::NotResident => {
                 broker.pops.deadlines.forget(ask.deadline_ms, id);
                 broker.cold.submit_pop(broker, peer, ask);
                 return false;
             }
             // A sweep that came by while the request was in hand does not come again.
-            Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, &mut out),
+            Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, out),
             Run::Nothing => {
                 ask.topic.waiters.add(HeldPop { peer: peer.clone(), ask: ask.clone(), id });
                 // A connection that ended while the request was in hand does not end again either.
@@ -199,8 +216,6 @@ fn resume(broker: &Arc<Broker>, held: HeldPop) -> bool {
             Run::Answered => {}
         }
         broker.pops.deadlines.forget(ask.deadline_ms, id);
-        // A consumer that went away needs no answer; what it popped comes back.
-        let _ = peer.push(|bytes| bytes.extend_from_slice(&out));
         return true;
     }
     broker.pops.deadlines.forget(ask.deadline_ms, id);

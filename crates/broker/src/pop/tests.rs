@@ -13,6 +13,7 @@ use super::*;
 use crate::clients::Subscription;
 use crate::pull::Source;
 use crate::testing::Fixture;
+use crate::vital::Duty;
 
 fn ask(fixture: &Fixture, invisible_ms: i64) -> Ask {
     let filter = Arc::new(Subscription::parse("T", "*", 0).unwrap());
@@ -235,6 +236,39 @@ fn what_a_connection_waits_for_ends_with_it() {
     assert!(!broker.topics.find("T").unwrap().waiters.has_count());
 }
 
+/// Two connections whose pops wait for any queue of `T`.
+fn waiting_pops(fixture: &Fixture) -> [Arc<net::Peer>; 2] {
+    let bounds = wait::Bounds { all: 10, list: 10 };
+    [1, 2].map(|id| {
+        let peer = Arc::new(net::Peer::detached(id, crate::testing::ADDRESS));
+        let deadline_ms = fixture.broker.now_ms() + 60_000 * i64::try_from(id).unwrap();
+        let ask = Arc::new(Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) });
+        fixture.broker.pops.deadlines.hold(&peer, &ask, bounds).ok().unwrap();
+        peer
+    })
+}
+
+#[test]
+fn a_pop_that_waits_runs_on_its_own_connection() {
+    let fixture = fixture(0);
+    let [one, two] = waiting_pops(&fixture);
+    fixture.put("T", 0, b"m", b"");
+    let cell = fixture.broker.pops.lanes.make("G", "T", 0);
+    assert!(cell.lane().is_empty(), "whoever stores a message pops for nobody");
+    assert_eq!(crate::testing::answers(one.pushed()), [(0, 1)]);
+    assert!(two.pushed().is_empty());
+}
+
+#[test]
+fn a_message_that_came_for_a_connection_that_ended_goes_to_the_next() {
+    let fixture = fixture(0);
+    let [one, two] = waiting_pops(&fixture);
+    fixture.put("T", 0, b"m", b"");
+    one.abort();
+    assert_eq!(crate::testing::answers(two.pushed()), [(0, 1)]);
+    assert_eq!(fixture.broker.pops.deadlines.earliest(), None);
+}
+
 #[test]
 fn what_pops_return_is_counted_for_their_group() {
     let fixture = fixture(3);
@@ -362,4 +396,15 @@ fn an_acknowledgement_is_answered_when_it_is_stored() {
     assert_eq!(ack("0"), 0);
     fixture.broker.store.close().unwrap();
     assert_eq!(ack("1"), wire::codes::response::SERVICE_NOT_AVAILABLE);
+}
+
+#[test]
+fn nothing_is_popped_that_nobody_would_bring_back() {
+    for duty in [Duty::Timer, Duty::Revive] {
+        let fixture = fixture(1);
+        let check = || request::check_invisible(&fixture.broker, 60_000);
+        assert_eq!(check(), Ok(()));
+        fixture.broker.vital.spawn(duty, "a thread", || panic!("on purpose")).unwrap().join().unwrap();
+        assert_eq!(check().unwrap_err().code, wire::codes::response::SERVICE_NOT_AVAILABLE);
+    }
 }

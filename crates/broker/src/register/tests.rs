@@ -95,7 +95,7 @@ fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
     let broker = &fixture.broker;
     let known = broker.topics.generation();
     broker.topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
-    let peer = Peer::detached(1, ADDRESS);
+    let peer = Arc::new(Peer::detached(1, ADDRESS));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let telling = async {
         let told = bring_up_to_date(broker, &peer, Some(known), || (), None);

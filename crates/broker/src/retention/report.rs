@@ -105,12 +105,10 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
         ("sendsRefusedForSpace".to_owned(), (space.level == store::Level::Refuse).to_string()),
         ("undeliveredMessages".to_owned(), broker.retention.undelivered.load(Ordering::Relaxed).to_string()),
     ]);
-    if space.log.len() > 1 {
-        let each = space.log.iter();
-        table.extend(each.map(|(path, usage)| {
-            (format!("commitLogDiskRatio_{}", path.display()), ratio(store::percent(usage)))
-        }));
-    }
+    let each = space.log.iter();
+    table.extend(each.map(|(path, usage)| {
+        (format!("commitLogDiskRatio_{}", path.display()), ratio(store::percent(usage)))
+    }));
     let (total, free) = space
         .log
         .iter()

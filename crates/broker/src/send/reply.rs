@@ -1,7 +1,7 @@
 //! Answers to sends, written without intermediate values.
 
 use wire::codes::response;
-use wire::frame::{Command, FrameWriter, Head, frame_length};
+use wire::frame::{FrameWriter, Head};
 use wire::id::OffsetId;
 
 use super::{Pending, SendTurn};
@@ -43,23 +43,6 @@ pub(super) fn stored(
     let handle = &turn.ids[pending.handle.clone()];
     let writer = if handle.is_empty() { writer } else { writer.bytes("recallHandle", handle) };
     region(broker, writer).finish(b"");
-}
-
-/// Changes the code of encoded answers, keeping their fields: the outcome was not the expected one.
-pub(super) fn recode(answers: &mut Vec<u8>, code: i32) {
-    let mut encoded = std::mem::take(answers);
-    let mut rest = encoded.as_mut_slice();
-    while let Ok(Some(length)) = frame_length(rest) {
-        let (frame, after) = rest.split_at_mut(length);
-        if let Ok(command) = Command::decode(frame) {
-            let mut writer = FrameWriter::begin(answers, command.reply(code));
-            for (key, value) in command.fields.iter() {
-                writer = writer.bytes(std::str::from_utf8(key).unwrap_or_default(), value);
-            }
-            writer.finish(b"");
-        }
-        rest = after;
-    }
 }
 
 /// Answers a request that was not stored.

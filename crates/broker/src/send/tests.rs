@@ -3,8 +3,10 @@
 use net::Service as _;
 use store::FlushMode;
 use wire::batch;
+use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::request;
-use wire::frame::{FrameWriter, Head, frame_length};
+use wire::frame::{FrameWriter, Head};
+use wire::header::{PullHeader, pull_flag};
 use wire::properties::{self, key};
 
 use super::*;
@@ -35,31 +37,6 @@ fn behaviour_1_appends_that_fail_have_the_codes_and_texts_of_java() {
             "the message is illegal, maybe msg body or properties length not matched. msg body length limit 4194304B, msg properties length limit 32KB."
         )
     );
-}
-
-#[test]
-fn behaviour_7_an_answer_that_came_too_late_keeps_where_the_message_is() {
-    for encoding in [Encoding::Json, Encoding::Binary] {
-        let mut answers = Vec::new();
-        for opaque in 0..2 {
-            let head = Head::response(encoding, response::SUCCESS, opaque);
-            let writer =
-                FrameWriter::begin(&mut answers, head).text("msgId", "0A000009").number("queueId", 3);
-            writer.number("queueOffset", 7).finish(b"");
-        }
-        reply::recode(&mut answers, response::FLUSH_DISK_TIMEOUT);
-        let mut rest = answers.as_mut_slice();
-        for opaque in 0..2 {
-            let length = frame_length(rest).unwrap().unwrap();
-            let (frame, next) = rest.split_at_mut(length);
-            let answer = Command::decode(frame).unwrap();
-            assert_eq!((answer.code, answer.opaque), (10, opaque));
-            assert_eq!(answer.fields.text("msgId"), Some("0A000009"));
-            assert_eq!(answer.fields.text("queueOffset"), Some("7"));
-            rest = next;
-        }
-        assert!(rest.is_empty());
-    }
 }
 
 /// Sends a message; true when it was answered without waiting for the disk.
@@ -95,6 +72,47 @@ fn behaviour_8_a_send_that_does_not_wait_for_the_disk_is_answered_at_once() {
     assert!(answered_at_once(&fixture, b"WAIT\x01false\x02"));
     assert!(!answered_at_once(&fixture, b"WAIT\x01true\x02"));
     assert!(!answered_at_once(&fixture, b""));
+}
+
+#[test]
+fn a_producer_is_answered_before_those_who_wait_are_woken() {
+    let fixture = Fixture::new();
+    fixture.queue("T", 0);
+    fixture.broker.groups.make("G", 1).unwrap();
+    let front = Front { broker: fixture.broker.clone(), fast: false };
+    let (producer, consumer) = (Arc::new(Peer::detached(1, ADDRESS)), Arc::new(Peer::detached(2, ADDRESS)));
+    let (mut turn, mut out) = (front.turn(), Vec::new());
+    let mut bytes = Vec::new();
+    let pull = PullHeader {
+        consumer_group: "G",
+        topic: "T",
+        max_messages: 32,
+        sys_flag: pull_flag::SUSPEND | pull_flag::SUBSCRIPTION,
+        suspend_timeout_ms: 60_000,
+        subscription: "*",
+        ..PullHeader::default()
+    };
+    pull.write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::PULL_MESSAGE, 1)))
+        .finish(b"");
+    front.frame(&mut turn, &consumer, Command::decode(&mut bytes).unwrap(), &mut out);
+    front.end(&mut turn, &consumer, &mut out);
+    front.answered(&mut turn);
+    assert_eq!(crate::testing::answers(out), [], "the pull waits");
+    let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
+    let (mut bytes, mut out) = (Vec::new(), Vec::new());
+    header
+        .write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 2)))
+        .finish(b"body");
+    front.frame(&mut turn, &producer, Command::decode(&mut bytes).unwrap(), &mut out);
+    front.end(&mut turn, &producer, &mut out);
+    assert_eq!(crate::testing::answers(out), [(0, 2)]);
+    assert!(consumer.pushed().is_empty(), "nobody is served before the producer has its answer");
+    front.answered(&mut turn);
+    let work = consumer.take_work().expect("the pull runs on the consumer's connection");
+    let mut out = Vec::new();
+    work(&consumer, &mut out);
+    assert_eq!(crate::testing::answers(out), [(0, 1)]);
+    assert_eq!(fixture.broker.deadlines.earliest(), None);
 }
 
 #[test]
@@ -196,6 +214,8 @@ fn call(fixture: &Fixture, bytes: &mut [u8]) -> (i32, impl Fn(&str) -> Option<St
     let (mut turn, mut out) = (front.turn(), Vec::new());
     front.frame(&mut turn, &peer, Command::decode(bytes).unwrap(), &mut out);
     front.end(&mut turn, &peer, &mut out);
+    fixture.broker.settle();
+    out.extend(peer.pushed());
     let code = Command::decode(&mut out.clone()).unwrap().code;
     let field =
         move |name: &str| Command::decode(&mut out.clone()).unwrap().fields.text(name).map(str::to_owned);
@@ -208,6 +228,15 @@ fn send(
     body: &[u8],
 ) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
     let code = if header.batch { request::SEND_BATCH_MESSAGE } else { request::SEND_MESSAGE_V2 };
+    send_as(fixture, code, header, body)
+}
+
+fn send_as(
+    fixture: &Fixture,
+    code: i32,
+    header: &SendHeader<'_>,
+    body: &[u8],
+) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
     let mut bytes = Vec::new();
     header.write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1))).finish(body);
     call(fixture, &mut bytes)
@@ -281,6 +310,71 @@ fn only_single_sends_to_a_compacted_topic_need_a_key() {
     assert_eq!(send(&fixture, &single(b""), b"x").0, response::MESSAGE_ILLEGAL);
     assert_eq!(send(&fixture, &single(b"KEYS\x01k\x02"), b"x").0, 0);
     assert_eq!(send(&fixture, &header("C", b"WAIT\x01true\x02"), &body_of(3)).0, 0);
+}
+
+#[test]
+fn a_topic_without_write_permission_takes_what_producers_with_an_older_route_send() {
+    let fixture = batched();
+    for topic in ["B", "T", "%RETRY%g"] {
+        fixture.broker.topics.put(TopicConfig::new(topic, 1, PERM_READ), 1).unwrap();
+    }
+    let single = |topic, properties| SendHeader { batch: false, ..header(topic, properties) };
+    let (plain, half) = (b"".as_slice(), b"TRAN_MSG\x01true\x02PGROUP\x01g\x02UNIQ_KEY\x01K\x02".as_slice());
+    for (topic, properties) in [("T", plain), ("T", b"DELAY\x011\x02"), ("T", half), ("%RETRY%g", plain)] {
+        assert_eq!(send(&fixture, &single(topic, properties), b"x").0, 0, "{topic} {properties:?}");
+    }
+    assert_eq!(send(&fixture, &header("T", plain), &body_of(3)).0, 0);
+    assert_eq!(send(&fixture, &header("B", b"UNIQ_KEY\x01K\x02"), &body_of(3)).0, 0);
+    let reply = single("T", b"REPLY_TO_CLIENT\x01gone\x02");
+    assert_eq!(
+        send_as(&fixture, request::SEND_REPLY_MESSAGE_V2, &reply, b"x").0,
+        1,
+        "stored, but its requester is gone"
+    );
+    let stored = |topic: &str| fixture.broker.log_queue(topic, 0).unwrap().log.max().get();
+    assert_eq!((stored("T"), stored("B"), stored("%RETRY%g")), (5, 3, 1));
+    // Who gives a message back has no route: the retry topic itself decides (`consumerSendMsgBack`).
+    let (code, remark, _) = give_back(&fixture);
+    assert_eq!((code, remark.as_str()), (16, "the topic[%RETRY%g] sending message is forbidden"));
+    // What may not be read is refused, as ever.
+    fixture.broker.topics.put(TopicConfig::new("T", 1, PERM_WRITE), 1).unwrap();
+    let (code, remark, _) = pull(&fixture);
+    assert_eq!((code, remark.as_str()), (16, "the topic[T] pulling message is forbidden"));
+}
+
+fn give_back(fixture: &Fixture) -> (i32, String, Vec<u8>) {
+    let fields = [("group", "g"), ("offset", "0"), ("delayLevel", "0")];
+    fixture.ask(request::CONSUMER_SEND_MSG_BACK, &fields, b"")
+}
+
+fn pull(fixture: &Fixture) -> (i32, String, Vec<u8>) {
+    let fields = [
+        ("consumerGroup", "g"),
+        ("topic", "T"),
+        ("queueId", "0"),
+        ("queueOffset", "0"),
+        ("maxMsgNums", "1"),
+        ("sysFlag", "4"),
+        ("commitOffset", "0"),
+        ("suspendTimeoutMillis", "0"),
+        ("subscription", "*"),
+        ("subVersion", "0"),
+    ];
+    fixture.ask(request::PULL_MESSAGE, &fields, b"")
+}
+
+#[test]
+fn a_queue_of_batches_begins_below_zero_until_something_is_written() {
+    let fixture = batched();
+    let min = |topic: &str| {
+        let mut bytes = Vec::new();
+        let head = Head::request(Encoding::Json, request::GET_MIN_OFFSET, 1);
+        FrameWriter::begin(&mut bytes, head).text("topic", topic).number("queueId", 0).finish(b"");
+        call(&fixture, &mut bytes).1("offset").unwrap()
+    };
+    assert_eq!((min("B").as_str(), min("T").as_str(), min("unknown").as_str()), ("-1", "0", "0"));
+    assert_eq!(send(&fixture, &header("B", b"UNIQ_KEY\x01K\x02"), &body_of(3)).0, 0);
+    assert_eq!(min("B"), "0");
 }
 
 #[test]

@@ -57,17 +57,22 @@ pub(super) fn evaluate<'a>(expr: &'a Expr, get: &impl Fn(&str) -> Option<&'a [u8
         Expr::Equal(left, right) => Value::of(equal(evaluate(left, get)?, evaluate(right, get)?)?),
         Expr::IsNull(operand) => Value::Bool(evaluate(operand, get)? == Value::Null),
         Expr::Compare(left, order, right) => {
-            let (left, right) = (evaluate(left, get)?, evaluate(right, get)?);
+            // Of two operands the right one is not looked at when the left one is null.
+            let left = match evaluate(left, get)? {
+                Value::Null => return Ok(Value::Null),
+                left => left,
+            };
+            let right = evaluate(right, get)?;
             Value::of(by_size(left, right)?.map(|found| order.holds(found)))
         }
         Expr::In(name, texts) => {
             let is_listed = |value: &[u8]| texts.iter().any(|text| text.as_bytes() == value);
             Value::of(get(name).map(is_listed))
         }
+        // Nothing contains the empty text, whatever the operand is.
+        Expr::Affix(_, _, text, _) if text.is_empty() => Value::Bool(false),
         Expr::Affix(operand, part, text, sense) => Value::Bool(match evaluate(operand, get)? {
-            Value::Text(value) if !text.is_empty() => {
-                part.is_in(value, text.as_bytes()) == (*sense == Sense::Plain)
-            }
+            Value::Text(value) => part.is_in(value, text.as_bytes()) == (*sense == Sense::Plain),
             _ => false,
         }),
     })

@@ -16,22 +16,29 @@ struct Parser<'a> {
 
 pub(super) fn parse(text: &str) -> Result<Expr, SqlError> {
     let mut parser = Parser { tokens: Tokens::new(text), depth: 0, nodes: 0 };
+    let at = parser.tokens;
     let expr = parser.or()?;
     // Java has looked at the next word when it decides that the expression is over.
     parser.tokens.peek()?;
-    Ok(boolean(expr))
+    condition(expr, at)
 }
 
-/// The boolean meaning of an operand.
-fn boolean(expr: Expr) -> Expr {
-    if is_boolean(&expr) { expr } else { Expr::Cast(Box::new(expr)) }
+/// An operand as a condition: it is one, or a property, which is cast. `at` is where it begins
+/// (`SelectorParser.asBooleanExpression`).
+fn condition(expr: Expr, at: Tokens<'_>) -> Result<Expr, SqlError> {
+    match expr {
+        Expr::Property(_) => Ok(Expr::Cast(Box::new(expr))),
+        expr if is_boolean(&expr) => Ok(expr),
+        _ => Err(at.error("expected a condition, found a number or text")),
+    }
 }
 
+/// Whether Java's class for it is a `BooleanExpression`. NULL is one too.
 fn is_boolean(expr: &Expr) -> bool {
-    use Expr::{Affix, And, Bool, Cast, Compare, Equal, In, IsNull, Not, Or};
+    use Expr::{Affix, And, Bool, Cast, Compare, Equal, In, IsNull, Not, Null, Or};
     matches!(
         expr,
-        Bool(_)
+        Null | Bool(_)
             | Cast(_)
             | Not(_)
             | And(_)
@@ -89,15 +96,17 @@ impl Parser<'_> {
         operand: fn(&mut Self) -> Result<Expr, SqlError>,
         join: fn(Vec<Expr>) -> Expr,
     ) -> Result<Expr, SqlError> {
+        let at = self.tokens;
         let first = operand(self)?;
         if self.tokens.peek()? != Token::Word(word) {
             return Ok(first);
         }
-        let mut operands = vec![boolean(first)];
+        let mut operands = vec![condition(first, at)?];
         while self.tokens.peek()? == Token::Word(word) {
             self.count()?;
             self.tokens.next()?;
-            operands.push(boolean(operand(self)?));
+            let at = self.tokens;
+            operands.push(condition(operand(self)?, at)?);
         }
         Ok(join(operands))
     }
@@ -252,7 +261,9 @@ impl Parser<'_> {
             }
             Token::Word(Keyword::Not) => {
                 self.tokens.next()?;
-                self.unary().map(|operand| Expr::Not(Box::new(boolean(operand))))
+                let at = self.tokens;
+                let operand = self.unary()?;
+                condition(operand, at).map(|operand| Expr::Not(Box::new(operand)))
             }
             _ => self.primary(),
         };

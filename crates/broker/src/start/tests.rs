@@ -18,13 +18,14 @@ fn a_start_that_fails_leaves_no_crash_mark() {
         "config/consumerOffset.json",
         "config/delayOffset.json",
         "config/messageRequestMode.json",
-        "timerwheel",
+        "timerlog/what",
     ];
     for name in unreadable {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         Store::open(config(root).store, Arc::new(RealDisk)).unwrap().close().unwrap();
         std::fs::create_dir_all(root.join("config")).unwrap();
+        std::fs::create_dir_all(root.join("timerlog")).unwrap();
         for file in [root.join(name), root.join(format!("{name}.bak"))] {
             std::fs::write(file, b"{what is this").unwrap();
         }

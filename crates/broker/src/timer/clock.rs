@@ -86,15 +86,12 @@ struct Saves {
 
 /// Starts the thread.
 pub(crate) fn start(broker: Arc<Broker>, files: TimerFiles, keep: Arc<Keep>) -> io::Result<JoinHandle<()>> {
-    let (vital, kept) = (broker.vital.clone(), broker.vital.clone());
+    let vital = broker.vital.clone();
     let run = move || {
         let _ = broker.timer.thread.set(thread::current());
         match Clock::new(broker, files, keep) {
             Ok(clock) => clock.run(),
-            Err(error) => {
-                tracing::error!(%error, "timed messages are not delivered until a restart");
-                kept.lose(Duty::Timer, "timer");
-            }
+            Err(error) => tracing::error!(%error, "the files of timed messages cannot be opened"),
         }
     };
     vital.spawn(Duty::Timer, "timer", run)
@@ -230,6 +227,15 @@ impl Clock {
         files.write()?;
         for load in self.agenda.wanted(now_ms, |slot_ms| files.slot(slot_ms).map(|slot| slot?.last))? {
             self.fetch.ask(Job::Load(Chain::of(load)));
+        }
+        if let Some(next_ms) = self.agenda.is_lost_at(now_ms) {
+            let first = self.files.first_slot_from(next_ms)?;
+            tracing::info!(
+                next_ms,
+                first,
+                "the timer was far behind the clock and goes on with the first slot in use"
+            );
+            self.agenda.skip_to(first, now_ms);
         }
         Ok(())
     }

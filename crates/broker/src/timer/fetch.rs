@@ -81,7 +81,7 @@ impl Fetch {
                 }
             }
         };
-        let thread = vital.spawn(Duty::Timer, "timer-fetch", run)?;
+        let thread = vital.spawn_for_another(Duty::Timer, "timer-fetch", run)?;
         Ok(Self { jobs: Some(jobs), results, thread: Some(thread) })
     }
 

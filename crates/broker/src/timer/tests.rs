@@ -402,6 +402,37 @@ fn what_is_timed_after_the_clock_was_set_back_does_not_wait_for_its_old_time() {
 }
 
 #[test]
+fn what_is_timed_after_the_clock_was_set_forward_by_more_than_a_year_comes_in_time() {
+    let fixture = Fixture::new();
+    let start = start_ms(&fixture);
+    let mut clock = clock(&fixture, |config| config.slots = 100_000);
+    put(&fixture, "old", start + 86_400_000, &[]);
+    wind(&mut clock, start);
+    let now = start + 400 * 86_400_000;
+    // Looking up one slot after the other would take 1,700 rounds.
+    let is_there = |clock: &Clock| clock.agenda.is_caught_up(now) && !delivered(&fixture).is_empty();
+    let rounds = (0..200).take_while(|_| {
+        wind(&mut clock, now);
+        !is_there(&clock)
+    });
+    assert!(rounds.count() < 200);
+    assert_eq!(delivered(&fixture), ["old"]);
+    put(&fixture, "new", now + 3000, &[]);
+    wind(&mut clock, now + 2999);
+    assert_eq!(delivered(&fixture), ["old"]);
+    wind(&mut clock, now + 3000);
+    assert_eq!(delivered(&fixture), ["old", "new"]);
+    // And back again.
+    put(&fixture, "back", start + 10_000, &[]);
+    wind(&mut clock, start + 9999);
+    assert_eq!(delivered(&fixture), ["old", "new"]);
+    wind(&mut clock, start + 10_000);
+    assert_eq!(delivered(&fixture), ["old", "new", "back"]);
+    assert_eq!(clock.pending, 0);
+    clock.stop();
+}
+
+#[test]
 fn a_message_without_room_for_more_properties_is_delivered_as_it_is() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);

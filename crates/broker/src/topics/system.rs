@@ -46,6 +46,12 @@ pub(crate) fn is_system_topic(broker: &Broker, name: &str) -> bool {
     names::is_system_topic(name) || system_topics(broker).iter().any(|(system, ..)| system == name)
 }
 
+/// A topic every broker has, as a new one has it.
+pub(crate) fn system_topic_config(broker: &Broker, name: &str) -> Option<TopicConfig> {
+    let found = system_topics(broker).into_iter().find(|(system, ..)| system == name);
+    found.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm))
+}
+
 /// Makes those that are missing.
 pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
     let missing =

@@ -12,7 +12,7 @@ use wire::properties::{self, key};
 use wire::record::{self, Fields, Placement, RecordView};
 use wire::units::{LogOffset, QueueOffset};
 
-use super::{Put, append_with_op, immunity_ms, number, read_half};
+use super::{Appended, Put, append_with_op, immunity_ms, number, read_half};
 use crate::broker::{Broker, PutError};
 use crate::names;
 
@@ -130,11 +130,11 @@ fn ask(
     }
     let former = state.former(offset);
     let (message, place) = match append_with_op(broker, &mut state, offset, Some(put)) {
-        Ok(Some(placed)) => {
+        Ok(Appended { placed: Some(placed), .. }) => {
             state.moved(offset, former, placed.queue_offset.to_i64());
             (message, (placed.queue_offset, placed.log_offset))
         }
-        Ok(None) => return Ok(()),
+        Ok(Appended { placed: None, .. }) => return Ok(()),
         // Its properties have no room for the number: it stays where it is and is asked about until it is too old.
         Err(PutError::Push(_)) => {
             let place = (QueueOffset::from_i64(offset).unwrap_or_default(), at);

@@ -14,8 +14,8 @@ use crate::send::not_put;
 use crate::timer::put::{Asked, timed};
 use crate::{Answer, Refusal, names};
 
-/// Commits or rolls back. What is decided already stays so: the producer may say it twice, as an answer to a check and
-/// by itself. An unknown state changes nothing.
+/// Commits or rolls back; under sync flush the answer waits until the decision is on disk. What is decided already stays
+/// so: the producer may say it twice, as an answer to a check and by itself. An unknown state changes nothing.
 pub(crate) fn end(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let group = fields.need("producerGroup")?;
@@ -47,11 +47,14 @@ pub(crate) fn end(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refu
         return Err(Refusal::error("The transaction state table offset wrong"));
     }
     let mut state = broker.transactions.state();
-    let Some(offset) = state.undecided(table_offset) else { return Ok(Answer::success()) };
+    let Some(offset) = state.undecided(table_offset) else {
+        // Who decided may still wait for the disk.
+        return Ok(Answer::success().appended(broker.store.appended()));
+    };
     let mut text = Vec::new();
     let put = if commits { Some(committed(broker, &half, at, &mut text)?) } else { None };
-    append_with_op(broker, &mut state, offset, put).map_err(|error| not_put(broker, error))?;
-    Ok(Answer::success())
+    let appended = append_with_op(broker, &mut state, offset, put).map_err(|error| not_put(broker, error))?;
+    Ok(Answer::success().appended(appended.end))
 }
 
 /// The message consumers see. `REAL_TOPIC`, `REAL_QID` and `TRAN_MSG` stay in its properties, as in Java.

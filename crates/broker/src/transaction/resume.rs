@@ -35,7 +35,7 @@ pub(crate) fn resume(broker: &Broker, command: &Command<'_>) -> Result<Answer, R
     let dropped = [key::TRANSACTION_CHECK_TIMES, key::TRANSACTION_PREPARED_QUEUE_OFFSET];
     properties::rewrite(&mut text, record.properties(), &dropped, &[]);
     let message = Message { properties: &text, store_host: broker.store_host, ..Message::of(&record) };
-    broker.put(names::HALF_TOPIC, 0, &message).map_err(|error| not_put(broker, error))?;
+    let placed = broker.put(names::HALF_TOPIC, 0, &message).map_err(|error| not_put(broker, error))?;
     tracing::info!(id, "a transaction that was given up is checked again");
-    Ok(Answer::success())
+    Ok(Answer::success().appended(placed.end()))
 }

@@ -1,0 +1,120 @@
+//! What handles may say, field by field.
+
+use wire::codes::request;
+
+use crate::names;
+use crate::testing::Fixture;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// A broker with a message, and the time.
+fn fixture() -> (Fixture, i64) {
+    let fixture = Fixture::new();
+    fixture.broker.groups.make("G", 1).unwrap();
+    fixture.queue(names::TIMER_TOPIC, 0);
+    fixture.queue(&fixture.broker.pops.revive_topic.clone(), 7);
+    fixture.put("T", 0, b"m", b"");
+    let now_ms = fixture.broker.now_ms();
+    (fixture, now_ms)
+}
+
+/// Records in the timer and in the revive topic.
+fn stored(fixture: &Fixture) -> u64 {
+    let revive = &fixture.broker.pops.revive_topic;
+    let queues = (0..8).filter_map(|queue_id| fixture.broker.log_queue(revive, queue_id));
+    let timer = fixture.broker.log_queue(names::TIMER_TOPIC, 0);
+    queues.chain(timer).map(|queue| queue.log.max().get()).sum()
+}
+
+/// Acknowledges, and changes the invisible time of, message 0 of queue 0 with a handle; both are answered `code`, and
+/// what is refused is not stored.
+fn check(handle: &str, code: i32) {
+    let (fixture, now_ms) = fixture();
+    let handle = handle.replace("NOW", &now_ms.to_string());
+    let fields = [
+        ("topic", "T"),
+        ("queueId", "0"),
+        ("offset", "0"),
+        ("extraInfo", &handle),
+        ("consumerGroup", "G"),
+        ("invisibleTime", "60000"),
+    ];
+    for (request, records) in [(request::ACK_MESSAGE, 1), (request::CHANGE_MESSAGE_INVISIBLETIME, 2)] {
+        let before = stored(&fixture);
+        let (found, remark, _) = fixture.ask(request, &fields, b"");
+        assert_eq!(found, code, "{request} {handle}: {remark}");
+        let added = stored(&fixture) - before;
+        assert_eq!(added, if code == 0 { records } else { 0 }, "{request} {handle}");
+    }
+}
+
+#[test]
+fn a_handle_says_only_what_a_pop_may_have_given_out() {
+    check("0 NOW 60000 0 0 b 0 0", 0);
+    check("0 NOW 60000 7 1 b", 0);
+    // Start offset.
+    for start in ["-1", "1", "9223372036854775807", "-9223372036854775808"] {
+        check(&format!("{start} NOW 60000 0 0 b 0 0"), 13);
+    }
+    // Pop time. One long ago is late and has no effect.
+    check("0 0 60000 0 0 b 0 0", 0);
+    for pop in ["-1", "9223372036854775807", "-9223372036854775808", "4102444800000000"] {
+        check(&format!("0 {pop} 60000 0 0 b 0 0"), 13);
+    }
+    // Invisible time.
+    check("0 NOW 259200000 0 0 b 0 0", 0);
+    for invisible in ["-1", "259300000", "9223372036854775807", "-9223372036854775808"] {
+        check(&format!("0 NOW {invisible} 0 0 b 0 0"), 13);
+    }
+    // Revive queue.
+    for queue in ["-1", "8", "998", "2147483647", "-2147483648"] {
+        check(&format!("0 NOW 60000 {queue} 0 b 0 0"), 1);
+    }
+    // Queue and offset of the request count, as in Java.
+    check("0 NOW 60000 0 0 b 7 9", 0);
+    check("0 NOW 60000 0 2 b -1 9223372036854775807", 0);
+    for text in [
+        "",
+        "0",
+        "x NOW 60000 0 0 b",
+        "0 NOW 60000 0 3 b",
+        "0 NOW 60000 0 0",
+        "0 9223372036854775808 1 0 0 b",
+    ] {
+        check(text, 1);
+    }
+}
+
+#[test]
+fn a_pop_time_in_the_future_stays_within_the_longest_delay() {
+    let (_, now_ms) = fixture();
+    check(&format!("0 {} 60000 0 0 b 0 0", now_ms + 2 * DAY_MS), 0);
+    check(&format!("0 {} 60000 0 0 b 0 0", now_ms + 3 * DAY_MS), 13);
+}
+
+/// Acknowledges the messages `bits` names; answers code and number of records stored.
+fn batch(entry: &str, bits: &str) -> (i32, u64) {
+    let (fixture, now_ms) = fixture();
+    let entry = entry.replace("NOW", &now_ms.to_string());
+    let body = format!(r#"{{"brokerName":"b","acks":[{{"c":"G","t":"T","q":0,"b":"{bits}",{entry}}}]}}"#);
+    let before = stored(&fixture);
+    let (code, ..) = fixture.ask(request::BATCH_ACK_MESSAGE, &[], body.as_bytes());
+    (code, stored(&fixture) - before)
+}
+
+#[test]
+fn an_entry_of_a_batch_says_only_what_a_pop_may_have_given_out() {
+    let first = "AQ==";
+    assert_eq!(batch(r#""r":"0","so":0,"rq":0,"pt":NOW,"it":60000"#, first), (0, 1));
+    // Bit 1 from -1 on is message 0.
+    assert_eq!(batch(r#""r":"0","so":-1,"rq":0,"pt":NOW,"it":60000"#, "Ag=="), (13, 0));
+    // What names no message is passed over.
+    assert_eq!(batch(r#""r":"0","so":9223372036854775807,"rq":0,"pt":NOW,"it":60000"#, first), (0, 0));
+    assert_eq!(batch(r#""r":"0","so":0,"rq":0,"pt":NOW,"it":60000"#, ""), (0, 0));
+    for (pop, invisible) in [("-1", "1"), ("NOW", "-1"), ("9223372036854775807", "1"), ("NOW", "259300000")] {
+        let entry = format!(r#""r":"0","so":0,"rq":0,"pt":{pop},"it":{invisible}"#);
+        assert_eq!(batch(&entry, first), (13, 0), "{entry}");
+    }
+    assert_eq!(batch(r#""r":"0","so":0,"rq":8,"pt":NOW,"it":60000"#, first), (1, 0));
+    assert_eq!(batch(r#""r":"3","so":0,"rq":0,"pt":NOW,"it":60000"#, first), (1, 0));
+}
