@@ -18,7 +18,8 @@ pub use link::Link;
 use crate::Error;
 use crate::archive::{HostFile, Roofline};
 use crate::command::AgentFlags;
-use crate::measure::{self, Collector, HostProbe, device_of, process_of, store_of};
+use crate::measure::{self, Collector, HostProbe, device_of, process_of, servers_on, store_of};
+use crate::output::say;
 use crate::{selftest, session};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// What lab and agent say to each other, by number: raised whenever [`Asked`] or an order gets something new, because an
 /// agent that does not know it would pass it over.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// What the lab wants to see.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,8 @@ pub(crate) const PROTOCOL: u32 = 1;
 pub struct Asked {
     /// Port the broker listens on, by which its process is found.
     pub port: Option<u16>,
+    /// Ports of the other servers under load on the same machine.
+    pub beside: Vec<u16>,
     /// Where the broker keeps its messages: empty where nobody knows, so that no disk is looked at. Without it the disk
     /// of the agent's own directory is.
     pub store: Option<PathBuf>,
@@ -89,7 +92,7 @@ pub fn run(flags: &AgentFlags) -> Result<(), Error> {
     session::block_on(async {
         let failed = Error::system(format!("listen on {}", flags.listen));
         let listener = TcpListener::bind(&flags.listen).await.map_err(failed)?;
-        println!("agent on {}", flags.listen);
+        say!("agent on {}", flags.listen);
         serve(listener, flags).await
     })
 }
@@ -133,12 +136,16 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
             return roofline.clone();
         }
         if let Some(store) = &asked.store {
-            println!("{}: reports leave the disk's self-test out", other_disk(store));
+            say!("{}: reports leave the disk's self-test out", other_disk(store));
         }
         without_disk(roofline)
     });
     let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
-    let mut probe = HostProbe::new(pid, &device_of(&store), asked.loopback).with_collector(log);
+    // A broker whose process is not seen would be taken for another program.
+    let is_seen = pid.is_some() || asked.port.is_none();
+    let servers = servers_on(&asked.beside, pid).filter(|_| is_seen);
+    let probe = HostProbe::new(pid, &device_of(&store), asked.loopback).with_servers(servers);
+    let mut probe = probe.with_collector(log);
     let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
     let hello = Hello { protocol: PROTOCOL, host, now_us: now_us(), took_us, has_process: pid.is_some() };
     writer.write_all(&line_of(&hello)).await?;

@@ -17,7 +17,7 @@
 //!
 //! A cell is finished when its `cell.json` is there; a run that was interrupted goes on with the first cell that is
 //! not, of which `cell.partial.json` tells the repeats that are there. Times are milliseconds since 1970 by the clock
-//! of the lab; the `at_ms` of a row is the end of its second. Histograms count microseconds; their intervals carry the
+//! of the lab; the `at_ms` of a row is the end of its second, which `at` tells as ISO 8601 (UTC). Histograms count microseconds; their intervals carry the
 //! same times.
 
 mod directory;
@@ -31,13 +31,15 @@ mod slo;
 mod tests;
 
 pub use directory::{Archive, CellDirectory, RepeatDirectory};
-pub(crate) use directory::{plain, run_directory};
+pub(crate) use directory::{plain, run_directory, write_whole};
 pub use histograms::{Histograms, Interval, LATENCY, Sparse, corrected, empty_histogram, read_histograms};
 pub(crate) use histograms::{decode, encode};
+pub(crate) use plan::is_virtual;
 pub use plan::{
-    BrokerFile, Cell, FLUSH, Factors, HostFile, Phase, Roofline, RunFile, SETTING, Target, TargetKind,
+    Beaten, BrokerFile, Cell, FLUSH, Factors, HostFile, Limit, Made, Phase, Roofline, RunFile, SETTING,
+    Target, TargetKind,
 };
 pub use record::{Record, RecordedCell, Repeat, Window};
 pub use rows::{Rows, read_rows};
-pub use series::{BrokerSecond, Event, HostSecond, LoadSecond};
+pub use series::{BROKER_AWAY, BROKER_BACK, BROKER_RESTARTED, BrokerSecond, Event, HostSecond, LoadSecond};
 pub use slo::Slo;

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::command::BatchProducerFlags;
 use crate::load::{Clock, Message, Template};
+use crate::output::say;
 use crate::producer::{encoding, key_prefix, message, opening_compression, refuse_trace};
 use crate::report::{Tally, line};
 use crate::session::{self, Plan};
@@ -21,7 +22,7 @@ const BODY_BYTES_MAX: usize = 4 << 20;
 pub fn run(flags: &BatchProducerFlags) -> Result<(), Error> {
     refuse_trace(&flags.run)?;
     let message = batched(flags)?;
-    println!("{}", opening(flags));
+    say!("{}", opening(flags));
     session::block_on(send(flags, message))
 }
 
@@ -73,7 +74,7 @@ async fn send(flags: &BatchProducerFlags, message: Message) -> Result<(), Error>
     let periodic = |now, rates: &_| line::batch_producer(now, rates, messages_each, run.format);
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {
-        println!("[Complete] {}", periodic(finished.ended_ms, rates));
+        say!("[Complete] {}", periodic(finished.ended_ms, rates));
     }
     session::tell(run, &finished)?;
     workers.shutdown();

@@ -16,17 +16,18 @@ pub use flags::{
 };
 
 pub use scene::{
-    AgentFlags, BacklogFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale, Scene, SeedFlags,
-    SelftestFlags, SoakFlags,
+    AgentFlags, BacklogFlags, CleanFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale, Scene,
+    SeedFlags, SelftestFlags, SoakFlags,
 };
 
 pub use vary::Vary;
 
 use crate::compare::{self, CompareFlags};
+use crate::output::say;
 use crate::pages::write::{self, ReportFlags};
 use crate::plan::{self, PlanFlags};
 use crate::{
-    Error, agent, batch_producer, consumer, echo, producer, scenario, selftest, transaction_producer,
+    Error, agent, batch_producer, consumer, echo, output, producer, scenario, selftest, transaction_producer,
 };
 use clap::Parser;
 
@@ -65,6 +66,8 @@ enum Tool {
     Soak(SoakFlags),
     /// Runs one of the five reports this lab is made after.
     Seed(SeedFlags),
+    /// Removes the topics and groups that a run could not remove itself, because it was killed or a broker was away.
+    Clean(CleanFlags),
     /// Measures what this machine alone can do.
     Selftest(SelftestFlags),
     /// Shows this machine and the broker on it to a lab elsewhere.
@@ -95,9 +98,13 @@ impl Lab {
 ///
 /// # Errors
 /// The flags are wrong, or the tool cannot work: a file, a socket, or no answer from the cluster at the start.
-/// Failed sends are counted, not returned.
+/// Failed sends are counted; it is an error when all of them failed.
 pub fn run(lab: Lab) -> Result<(), Error> {
-    match lab.tool() {
+    perform(lab.tool()).and(output::check())
+}
+
+fn perform(tool: Result<Tool, clap::Error>) -> Result<(), Error> {
+    match tool {
         Ok(Tool::Producer(flags)) => producer::run(&flags),
         Ok(Tool::Consumer(flags)) => consumer::run(&flags),
         Ok(Tool::Batchproducer(flags)) => batch_producer::run(&flags),
@@ -109,6 +116,7 @@ pub fn run(lab: Lab) -> Result<(), Error> {
         Ok(Tool::Backlog(flags)) => scenario::backlog(&flags),
         Ok(Tool::Soak(flags)) => scenario::soak(&flags),
         Ok(Tool::Seed(flags)) => scenario::seed(&flags),
+        Ok(Tool::Clean(flags)) => scenario::clean(&flags),
         Ok(Tool::Selftest(flags)) => selftest::run(&flags),
         Ok(Tool::Agent(flags)) => agent::run(&flags),
         Ok(Tool::Echo(flags)) => echo::run(&flags),
@@ -116,7 +124,7 @@ pub fn run(lab: Lab) -> Result<(), Error> {
         Ok(Tool::Compare(flags)) => compare::run(&flags),
         Ok(Tool::Plan(flags)) => plan::run(&flags),
         Err(text) if !text.use_stderr() => {
-            print!("{text}");
+            say!("{}", text.to_string().trim_end());
             Ok(())
         }
         Err(text) => Err(Error::Usage(text)),

@@ -7,13 +7,14 @@ pub use cost::Cost;
 pub use page::chapter;
 
 use crate::Error;
-use crate::archive::{Record, run_directory};
+use crate::archive::{Record, run_directory, write_whole};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
 use crate::judge::scale::{self, ScaleOut};
-use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, price_per_million, ratio_text};
+use crate::judge::selftest::without_beaten;
+use crate::judge::versus::{self, Aspect, Pairing, Verdict, Versus, apart, price_per_million, ratio_text};
 use crate::judge::{Judged, Language, Text, both, numbers};
-use crate::pages::write::write_file;
+use crate::output::say;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,10 @@ pub struct CompareFlags {
     /// What one of them costs, e.g. `A=6900cny/mo`; also per `h`, `day` or `y`.
     #[arg(long, value_name = "RUN=PRICE")]
     cost: Vec<Cost>,
+    /// Judges the machines with the servers: A and B differ in both, as a cluster in a cloud and one of your own. Without it
+    /// nothing is judged where the self-tests of the two runs are apart.
+    #[arg(long)]
+    across_machines: bool,
     /// Where the page goes [default: compare.html beside B's report].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -61,12 +66,16 @@ pub struct Comparison {
 /// # Errors
 /// A run cannot be read, or the page cannot be written.
 pub fn run(flags: &CompareFlags) -> Result<(), Error> {
-    let (first, second) = (Record::read(&flags.first)?, Record::read(&flags.second)?);
+    let read = |run: &Path| Record::read(run).map(without_beaten);
+    let (first, second) = (read(&flags.first)?, read(&flags.second)?);
     let concluded = |record| Conclusion::new(record, &Limits::of(&record.file));
     let (one, other) = (concluded(&first), concluded(&second));
-    let comparison = Comparison::new((&one, &other), &flags.cost);
+    let mut comparison = Comparison::new((&one, &other), &flags.cost);
+    if !flags.across_machines {
+        comparison.versus = comparison.versus.without_verdicts(apart(&first.file, &second.file));
+    }
     for line in comparison.lines() {
-        println!("{}", line.get(flags.lang));
+        say!("{}", line.get(flags.lang));
     }
     let path = flags.out.clone().unwrap_or_else(|| flags.second.join("compare.html"));
     let place = |run: &Path| way(path.parent().unwrap_or(Path::new(".")), run);
@@ -74,9 +83,9 @@ pub fn run(flags: &CompareFlags) -> Result<(), Error> {
     let data = path.with_extension("json");
     let name = data.file_name().unwrap_or_default().to_string_lossy();
     let places = ((places.0.as_str(), places.1.as_str()), &*name);
-    write_file(&path, &page::page(&comparison, (&one, &other), places, flags.lang))?;
-    write_file(&data, &serde_json::to_string_pretty(&comparison).expect("texts and numbers become JSON"))?;
-    println!("{}\n{}", path.display(), data.display());
+    write_whole(&path, &page::page(&comparison, (&one, &other), places, flags.lang))?;
+    write_whole(&data, &serde_json::to_string_pretty(&comparison).expect("texts and numbers become JSON"))?;
+    say!("{}\n{}", path.display(), data.display());
     Ok(())
 }
 
@@ -139,6 +148,19 @@ impl Comparison {
             |verdict| self.versus.pairings.iter().filter(|pairing| pairing.verdict == verdict).count();
         let [better, equal, worse] = [Verdict::Better, Verdict::Equal, Verdict::Worse].map(count);
         let (unmatched, out) = (self.versus.unmatched, self.versus.left_out.len());
+        if let Some(why) = Text::joined(&self.versus.apart) {
+            let (en, zh, cells) = (why.en, why.zh, self.versus.pairings.len());
+            lines.push(both!(
+                "not comparable: {en}; run both on machines that do the same, or have the machines judged with the servers \
+                 (--across-machines)",
+                "不可比：{zh}；请在能力相同的主机上各运行一次，或用 --across-machines 将主机一并评判"
+            ));
+            lines.push(both!(
+                "cells: {cells} in both, none judged; {out} invalid in one, {unmatched} in one run only",
+                "用例：双方共有 {cells}，均不评判；{out} 个在一方无效，{unmatched} 个仅一方有"
+            ));
+            return lines;
+        }
         lines.push(both!(
             "cells: {better} better, {equal} equal, {worse} worse; {out} invalid in one, {unmatched} in one run only",
             "用例：更优 {better}，相当 {equal}，更差 {worse}；{out} 个在一方无效，{unmatched} 个仅一方有"

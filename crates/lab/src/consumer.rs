@@ -5,6 +5,7 @@ mod figures;
 use crate::Error;
 use crate::command::ConsumerFlags;
 use crate::load::Clock;
+use crate::output::{is_closed, say};
 use crate::report::line::zone_ms;
 use crate::report::{Latency, Outcome, Snapshot};
 use crate::session;
@@ -21,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub fn run(flags: &ConsumerFlags) -> Result<(), Error> {
     let expression = expression(flags)?;
     let group = group(flags, now_ms());
-    println!("{}", opening(flags, &group, expression.as_ref()));
+    say!("{}", opening(flags, &group, expression.as_ref()));
     session::block_on(consume(flags, group, expression))
 }
 
@@ -69,7 +70,7 @@ async fn consume(flags: &ConsumerFlags, group: String, expression: Option<Expres
     let client = Client::start(Config { credentials: run.credentials(), ..Config::new(&run.namesrv) })?;
     let figures = Arc::new(Figures::default());
     if let Some(expression) = &expression {
-        println!("Expression: {}", expression.text());
+        say!("Expression: {}", expression.text());
     }
     let mut config = PushConfig::new(group, &run.topic, expression.unwrap_or_default());
     config.trace = run.trace.0.then(|| TRACE_TOPIC.to_owned());
@@ -81,7 +82,7 @@ async fn consume(flags: &ConsumerFlags, group: String, expression: Option<Expres
     } else {
         PushConsumer::start(&client, config, listener).await?
     };
-    println!("Consumer Started.");
+    say!("Consumer Started.");
     let clock = Clock::start();
     let mut window = Window::default();
     let (first, last) = watch(flags, &figures, clock, &mut window).await;
@@ -90,8 +91,8 @@ async fn consume(flags: &ConsumerFlags, group: String, expression: Option<Expres
     let elapsed = Duration::from_millis(last.at_ms.saturating_sub(first.at_ms));
     let latency = figures.latency();
     let outcome = Outcome { series: window.series, ..Outcome::new(&first, &last, elapsed, &latency) };
-    println!("[Complete] Consume Total: {} | Consume TPS: {:.0}", outcome.messages, outcome.tps);
-    println!("Born to consumer {}", outcome.latency_us);
+    say!("[Complete] Consume Total: {} | Consume TPS: {:.0}", outcome.messages, outcome.tps);
+    say!("Born to consumer {}", outcome.latency_us);
     run.json.as_deref().map_or(Ok(()), |path| outcome.write(path))
 }
 
@@ -138,11 +139,14 @@ async fn watch(
                 window.series.clear();
             }
             () = &mut limit => return (first, counts()),
-            () = &mut signalled => return (first, counts()),
+            _ = &mut signalled => return (first, counts()),
             _ = samples.tick() => window.push(figures.sample(clock.now_ns() / 1_000_000)),
             _ = reports.tick() => {
                 if let Some(line) = window.line((wall_ms(), run.format), figures) {
-                    println!("{line}");
+                    say!("{line}");
+                }
+                if is_closed() {
+                    return (first, counts());
                 }
             }
         }

@@ -13,6 +13,7 @@ mod tests;
 
 use crate::Error;
 use crate::command::EchoFlags;
+use crate::output::{alert, say};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -61,7 +62,7 @@ impl Echo {
             std::thread::Builder::new().name("echo".to_owned()).spawn(move || {
                 let remote = stream.peer_addr();
                 if let Err(error) = connection::serve(stream, log.as_deref(), queues) {
-                    eprintln!("connection of {remote:?} ended: {error}");
+                    alert!("connection of {remote:?} ended: {error}");
                 }
             })?;
         }
@@ -77,6 +78,6 @@ pub fn run(flags: &EchoFlags) -> Result<(), Error> {
     let echo = Echo::bind(flags)?;
     let address = echo.address().map_err(Error::system("read the address"))?;
     let kind = if flags.log.is_some() { "logging echo" } else { "bare echo" };
-    println!("{kind} on {address}, for name server and broker requests, {} queues per topic", flags.queues);
+    say!("{kind} on {address}, for name server and broker requests, {} queues per topic", flags.queues);
     echo.serve().map_err(Error::system("accept connections"))
 }

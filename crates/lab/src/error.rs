@@ -31,6 +31,9 @@ pub enum Error {
     /// Something of the lab itself failed.
     #[error("{0}")]
     Broken(String),
+    /// A signal ended a run before it was finished.
+    #[error("ended by signal {0} before it was finished")]
+    Signal(i32),
     /// A socket or thread could not be set up.
     #[error("{what}: {source}")]
     System {
@@ -42,9 +45,32 @@ pub enum Error {
 }
 
 impl Error {
+    /// Exit code of a process that ends with this error: 2 for wrong flags, 128 and the number of a signal for one that was
+    /// ended by it, as shells have it.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Flag { .. } => 2,
+            Self::Signal(number) => u8::try_from(128 + number).unwrap_or(1),
+            _ => 1,
+        }
+    }
+
     /// Wraps a system error with what was attempted.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::System { what, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_a_signal_ended_exits_as_shells_have_it() {
+        assert_eq!(Error::Signal(15).exit_code(), 143);
+        assert_eq!(Error::Flag { flag: "-x", why: String::new() }.exit_code(), 2);
+        assert_eq!(Error::Broken(String::new()).exit_code(), 1);
     }
 }

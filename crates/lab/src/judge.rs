@@ -18,6 +18,7 @@ mod judged;
 pub mod numbers;
 pub mod omission;
 pub mod scale;
+pub mod selftest;
 pub mod soak;
 pub mod stability;
 pub mod stats;

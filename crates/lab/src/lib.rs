@@ -26,6 +26,7 @@ pub mod generator;
 pub mod judge;
 pub mod load;
 pub mod measure;
+mod output;
 pub mod pages;
 pub mod plan;
 pub mod producer;

@@ -12,4 +12,4 @@ pub use broker::BrokerProbe;
 pub use collector::Collector;
 pub use counts::{Counts, HostProbe};
 pub use environment::{device_of, host, hostname, store_of};
-pub use process::{ProcessCounts, cores_allowed, listener_of, process_of};
+pub use process::{ProcessCounts, cores_allowed, listener_of, process_of, servers_on};

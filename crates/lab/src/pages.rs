@@ -1,12 +1,16 @@
 //! The report of a run: one self-contained HTML page, Markdown, the table of seed 003 as CSV, and JSON.
 //!
-//! - [`html`]: the page and its chapters; charts are SVG inside it, nothing is fetched.
+//! - [`html`]: the page and its chapters, [`answer`] first; charts are SVG inside it, nothing is fetched.
 //! - [`markdown`], [`table`], [`json`]: the same for other readers.
 //! - [`write`]: `vostok lab report RUN`.
 //!
 //! Every figure names the data file it comes from; the page lies beside them in the run's directory.
 
-pub mod chart;
+pub(crate) mod answer;
+mod backlog;
+mod cases;
+pub(crate) mod chart;
+mod curves;
 mod defaults;
 pub(crate) mod environment;
 pub(crate) mod figure;

@@ -12,11 +12,12 @@ pub use page::chapter;
 pub use target::{PlanFlags, Target};
 
 use crate::Error;
-use crate::archive::Record;
+use crate::archive::{Record, write_whole};
 use crate::judge::Text;
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::Limits;
-use crate::pages::write::write_file;
+use crate::judge::selftest::without_beaten;
+use crate::output::say;
 
 /// Plans, prints the arithmetic and writes the files.
 ///
@@ -26,7 +27,7 @@ pub fn run(flags: &PlanFlags) -> Result<(), Error> {
     let basis = basis(flags)?;
     let plan = plan(&flags.target, &basis);
     for step in &plan.steps {
-        println!("{}", step.get(flags.lang));
+        say!("{}", step.get(flags.lang));
     }
     let out = flags
         .out
@@ -36,12 +37,12 @@ pub fn run(flags: &PlanFlags) -> Result<(), Error> {
     std::fs::create_dir_all(&out).map_err(|source| Error::File { path: out.clone(), source })?;
     for (name, text) in files::files(&flags.target, &plan) {
         let path = out.join(name);
-        write_file(&path, &text)?;
-        println!("{}", path.display());
+        write_whole(&path, &text)?;
+        say!("{}", path.display());
     }
     let data = serde_json::to_string_pretty(&plan).expect("texts and numbers become JSON");
-    write_file(&out.join("plan.json"), &data)?;
-    write_file(&out.join("plan.html"), &page::page(&plan, flags.lang))
+    write_whole(&out.join("plan.json"), &data)?;
+    write_whole(&out.join("plan.html"), &page::page(&plan, flags.lang))
 }
 
 /// What the plan rests on: a run's safe rate, or the one the user names.
@@ -54,7 +55,7 @@ fn basis(flags: &PlanFlags) -> Result<Basis, Error> {
         .run
         .as_ref()
         .ok_or_else(|| refuse("a measured run is needed, or --safe-tps RATE of one master"))?;
-    let record = Record::read(run)?;
+    let record = without_beaten(Record::read(run)?);
     let conclusion = Conclusion::new(&record, &Limits::of(&record.file));
     Basis::measured(&conclusion, flags.target.size.0).ok_or_else(|| {
         refuse("no valid cell of this run kept every guard, so there is no safe rate to plan with; see its report, or name one with --safe-tps")

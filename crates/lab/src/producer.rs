@@ -6,6 +6,7 @@ use crate::Error;
 use crate::command::{Compression, ProducerFlags, Run, Sending};
 use crate::generator::ONE_WAY_BYTES_MAX;
 use crate::load::{Clock, Message, Template, body};
+use crate::output::say;
 use crate::report::{Tally, line};
 use crate::session::{self, Plan};
 use client::{TRACE_TOPIC, Tracer};
@@ -29,7 +30,7 @@ const FRONTS_MAX: usize = 1 << 18;
 /// # Errors
 /// A flag cannot be served, or the cluster cannot be reached at the start.
 pub fn run(flags: &ProducerFlags) -> Result<(), Error> {
-    println!("{}", opening(flags));
+    say!("{}", opening(flags));
     session::block_on(send(flags))
 }
 
@@ -98,7 +99,7 @@ async fn send(flags: &ProducerFlags) -> Result<(), Error> {
     let workers = session::workers(sending.cores, if flags.oneway { ONE_WAY_BYTES_MAX } else { usize::MAX })?;
     let periodic = |now, rates: &_| line::producer(now, rates, run.format);
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
-    println!("{}", line::producer_complete(&finished.total, finished.rates.as_ref(), run.format));
+    say!("{}", line::producer_complete(&finished.total, finished.rates.as_ref(), run.format));
     session::tell(run, &finished)?;
     workers.shutdown();
     if let Some(tracer) = &tracer {

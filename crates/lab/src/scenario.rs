@@ -5,10 +5,14 @@
 
 mod backlog;
 mod bench;
+mod cleanup;
 mod cluster;
 mod files;
+mod idle;
+mod machines;
 mod matrix;
 mod modes;
+mod presence;
 mod progress;
 mod prune;
 mod record;
@@ -24,6 +28,7 @@ mod tests;
 
 pub use backlog::run as backlog;
 pub use bench::{Bench, Plan};
+pub use cleanup::run as clean;
 pub use cluster::Cluster;
 pub use matrix::{cells, queues, run as matrix};
 pub use modes::run as modes;

@@ -14,6 +14,7 @@ use crate::archive::Roofline;
 use crate::command::{EchoFlags, SelftestFlags};
 use crate::echo::Echo;
 use crate::generator::{Generator, Workload};
+use crate::output::say;
 use crate::session;
 use std::hint::black_box;
 use std::path::Path;
@@ -29,19 +30,19 @@ const SHORT: (u64, Duration) = (256 << 20, Duration::from_secs(1));
 pub fn run(flags: &SelftestFlags) -> Result<(), Error> {
     let roofline = measure(&flags.dir, flags.size, Duration::from_secs_f64(flags.seconds))?;
     if flags.json {
-        println!("{}", serde_json::to_string_pretty(&roofline).expect("numbers become JSON"));
+        say!("{}", serde_json::to_string_pretty(&roofline).expect("numbers become JSON"));
         return Ok(());
     }
     let mega = |bytes: f64| bytes / 1e6;
-    println!("disk, sequential write    {:>12.0} MB/s", mega(roofline.disk_write_bytes));
-    println!("disk, sequential read     {:>12.0} MB/s", mega(roofline.disk_read_bytes));
-    println!("disk, flushes of 4 KiB    {:>12.0} /s", roofline.disk_flushes);
-    println!("disk, one such write      {:>12.3} ms", roofline.disk_write_await_ms);
-    println!("disk, scattered writes    {:>12.0} /s", roofline.disk_random_writes);
-    println!("loopback                  {:>12.0} MB/s", mega(roofline.net_bytes));
-    println!("loopback, round trips     {:>12.0} /s", roofline.net_round_trips);
-    println!("lab, 1 KiB, one core      {:>12.0} messages/s", roofline.lab_messages);
-    println!("CRC32, one core           {:>12.0} MB/s", mega(roofline.cpu_crc_bytes));
+    say!("disk, sequential write    {:>12.0} MB/s", mega(roofline.disk_write_bytes));
+    say!("disk, sequential read     {:>12.0} MB/s", mega(roofline.disk_read_bytes));
+    say!("disk, flushes of 4 KiB    {:>12.0} /s", roofline.disk_flushes);
+    say!("disk, one such write      {:>12.3} ms", roofline.disk_write_await_ms);
+    say!("disk, scattered writes    {:>12.0} /s", roofline.disk_random_writes);
+    say!("loopback                  {:>12.0} MB/s", mega(roofline.net_bytes));
+    say!("loopback, round trips     {:>12.0} /s", roofline.net_round_trips);
+    say!("lab, 1 KiB, one core      {:>12.0} messages/s", roofline.lab_messages);
+    say!("CRC32, one core           {:>12.0} MB/s", mega(roofline.cpu_crc_bytes));
     Ok(())
 }
 

@@ -4,11 +4,12 @@ mod plan;
 mod topic;
 
 pub(crate) use plan::Plan;
-pub(crate) use topic::{Place, Wanted, find, places};
+pub(crate) use topic::{Place, Wanted, existing, find, places};
 
 use crate::Error;
 use crate::command::Run;
 use crate::load::{Clock, Lane, Work, keep};
+use crate::output::{alert, is_closed, say};
 use crate::report::line::zone_ms;
 use crate::report::{Outcome, Rates, Snapshot, Tally, Window};
 use net::{Limits, Workers};
@@ -71,7 +72,7 @@ pub(crate) async fn drive<W: Work>(
     tokio::select! {
         () = observe(run, (tally, clock), &mut window, &told, line) => {}
         () = ended => {}
-        () = signalled() => {}
+        _ = signalled() => {}
     }
     let stopped_ns = clock.now_ns();
     lanes.iter().for_each(|(_, lane)| lane.stop());
@@ -80,7 +81,7 @@ pub(crate) async fn drive<W: Work>(
         Ok(()) => clock.now_ns(),
         Err(_) => stopped_ns,
     };
-    warn(tally, &told);
+    tell_refusal(tally, &told);
     let total = tally.snapshot(ended_ns / 1_000_000);
     let series = window.take_series();
     if window.last().is_none_or(|last| last.at_ms + 100 < total.at_ms) {
@@ -119,11 +120,14 @@ async fn observe(
             () = &mut limit => return,
             _ = samples.tick() => {
                 window.push(snapshot());
-                warn(tally, told);
+                tell_refusal(tally, told);
             }
             _ = reports.tick() => {
                 if let Some(rates) = window.full() {
-                    println!("{}", line(&rates));
+                    say!("{}", line(&rates));
+                }
+                if is_closed() {
+                    return;
                 }
             }
         }
@@ -131,32 +135,43 @@ async fn observe(
 }
 
 /// Says why requests are refused, once for every code that follows another.
-fn warn(tally: &Tally, told: &Cell<Option<i32>>) {
+fn tell_refusal(tally: &Tally, told: &Cell<Option<i32>>) {
     if let Some(refusal) = tally.take_refusal()
         && told.replace(Some(refusal.code)) != Some(refusal.code)
     {
-        eprintln!("requests are refused with {refusal}");
+        alert!("requests are refused with {refusal}");
     }
 }
 
-/// Waits for an interrupt or a request to terminate.
-pub(crate) async fn signalled() {
+/// Waits for an interrupt or a request to terminate; returns its number.
+pub(crate) async fn signalled() -> i32 {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+    let (Ok(mut interrupted), Ok(mut terminated)) = (signal(interrupt), signal(terminate)) else {
         return std::future::pending().await;
     };
     tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        _ = interrupted.recv() => interrupt.as_raw_value(),
+        _ = terminated.recv() => terminate.as_raw_value(),
     }
 }
 
 /// Prints the latencies and writes the file asked for.
+///
+/// # Errors
+/// The file cannot be written, or nothing was acknowledged of what was sent.
 pub(crate) fn tell(run: &Run, finished: &Finished) -> Result<(), Error> {
-    println!("{}", finished.outcome.latency_us);
-    run.json.as_deref().map_or(Ok(()), |path| finished.outcome.write(path))
+    say!("{}", finished.outcome.latency_us);
+    if let Some(path) = run.json.as_deref() {
+        finished.outcome.write(path)?;
+    }
+    let Snapshot { messages, send_failed, response_failed, .. } = finished.total;
+    if messages == 0 && send_failed + response_failed > 0 {
+        return Err(Error::Broken(format!(
+            "nothing was acknowledged: {response_failed} requests were refused, {send_failed} had no answer"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -165,6 +180,7 @@ mod tests {
     use crate::command::{EchoFlags, ProducerFlags};
     use crate::echo::Echo;
     use crate::load::{Target, Template};
+    use crate::report::Latency;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -201,5 +217,21 @@ mod tests {
             Ok(finished)
         });
         assert_eq!(finished.unwrap().outcome.messages, 1000);
+    }
+
+    #[test]
+    fn a_run_of_which_nothing_was_acknowledged_is_an_error() {
+        let ProducerFlags { run, .. } = Line::parse_from(["x"]).flags;
+        let ended = |total: Snapshot| {
+            let outcome =
+                Outcome::new(&Snapshot::default(), &total, Duration::from_secs(1), &Latency::default());
+            tell(&run, &Finished { total, rates: None, outcome, ended_ms: 0 })
+                .map_err(|error| error.to_string())
+        };
+        let refused = Snapshot { response_failed: 7, send_failed: 2, ..Snapshot::default() };
+        let why = "nothing was acknowledged: 7 requests were refused, 2 had no answer";
+        assert_eq!(ended(refused), Err(why.to_owned()));
+        assert_eq!(ended(Snapshot { messages: 1, ..refused }), Ok(()), "failures are counted");
+        assert_eq!(ended(Snapshot::default()), Ok(()), "nothing was sent");
     }
 }

@@ -9,6 +9,7 @@ pub(crate) use ending::Ending;
 use crate::Error;
 use crate::command::{Bool, LineFormat, Sending, TransactionProducerFlags};
 use crate::load::Clock;
+use crate::output::say;
 use crate::producer::{encoding, key_prefix, message, refuse_trace};
 use crate::report::line::zone_ms;
 use crate::report::{Rates, Tally};
@@ -88,7 +89,7 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
     let periodic = |now, rates: &Rates| window.line((now, run.format), rates, (&checks, tally.take_max()));
     let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {
-        println!("[Complete] {}", periodic(finished.ended_ms, rates));
+        say!("[Complete] {}", periodic(finished.ended_ms, rates));
     }
     session::tell(run, &finished)?;
     workers.shutdown();

@@ -9,7 +9,8 @@ use crate::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The directory of a run.
@@ -95,10 +96,13 @@ impl Archive {
         write_json(&self.run_path(), run)
     }
 
-    /// The directory of the cell with this number, counted from 1.
+    /// The directory of the cell with this number, counted from 1. Its number finds it: older labs named cells by less.
     #[must_use]
     pub fn cell(&self, number: u32, factors: &Factors) -> CellDirectory {
-        CellDirectory { path: self.root.join("cells").join(factors.name(number)) }
+        let (cells, prefix) = (self.root.join("cells"), format!("{number:03}-"));
+        let begins = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&prefix);
+        let found = std::fs::read_dir(&cells).ok().and_then(|entries| entries.flatten().find(begins));
+        CellDirectory { path: found.map_or_else(|| cells.join(factors.name(number)), |entry| entry.path()) }
     }
 
     /// The cells that hold anything by number, with their directories: those that are finished, and what there is of one
@@ -294,7 +298,7 @@ impl RepeatDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write_load(&self) -> Result<Rows<LoadSecond>, Error> {
-        Rows::create(&self.path.join("load.csv"))
+        Rows::create(&self.path.join("load.csv"), |row| row.at_ms)
     }
 
     /// Send latencies, a histogram a second.
@@ -358,7 +362,7 @@ impl RepeatDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write_host(&self, name: &str) -> Result<Rows<HostSecond>, Error> {
-        Rows::create(&self.path.join(format!("host-{}.csv", plain(name))))
+        Rows::create(&self.path.join(format!("host-{}.csv", plain(name))), |row| row.at_ms)
     }
 
     /// The brokers, second by second, by name.
@@ -374,7 +378,7 @@ impl RepeatDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write_broker(&self, name: &str) -> Result<Rows<BrokerSecond>, Error> {
-        Rows::create(&self.path.join(format!("broker-{}.csv", plain(name))))
+        Rows::create(&self.path.join(format!("broker-{}.csv", plain(name))), |row| row.at_ms)
     }
 
     /// What happened.
@@ -390,7 +394,7 @@ impl RepeatDirectory {
     /// # Errors
     /// It cannot be written.
     pub fn write_events(&self) -> Result<Rows<Event>, Error> {
-        Rows::create(&self.path.join("events.csv"))
+        Rows::create(&self.path.join("events.csv"), |row| row.at_ms)
     }
 
     fn named<T: DeserializeOwned>(&self, prefix: &str) -> Result<BTreeMap<String, Vec<T>>, Error> {
@@ -424,10 +428,38 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     read.map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
-/// Writes beside and renames, so that a file is either whole or not there.
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).expect("texts and numbers become JSON") + "\n";
-    let beside = path.with_extension("json.new");
-    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+    write_whole(path, &text)
+}
+
+/// Writes a file beside and renames it when it is on the disk: either it is whole, or what was there before is. What is no
+/// file, as `/dev/stdout`, is written as it is.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
+    // Not the link is replaced, but what it leads to.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_special = target.metadata().is_ok_and(|found| !found.is_file());
+    let written = if is_special { std::fs::write(&target, text) } else { replace(&target, text) };
     written.map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    let write = || {
+        let mut file = File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    let written = write();
+    if written.is_err() {
+        // It is worth nothing; why it could not be written is what counts.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
 }

@@ -2,7 +2,7 @@
 
 use super::Slo;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The setting that says how a broker flushes.
 pub const FLUSH: &str = "flushDiskType";
@@ -46,8 +46,22 @@ pub struct RunFile {
     pub repeats: u32,
     /// What holds for every cell, by flag: a run goes on only with the same. Empty where an older lab began the run.
     pub held: BTreeMap<String, String>,
+    /// Most of a machine's processors that other programs may use, as a share; absent for the default.
+    pub others_max: Option<f64>,
+    /// What the run made on the cluster and has not removed yet.
+    pub made: Made,
     /// What a search was told to keep; whoever judges the run keeps it as well, unless told otherwise.
     pub slo: Slo,
+}
+
+/// What a run made on the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Made {
+    /// Topics that were not there before.
+    pub topics: BTreeSet<String>,
+    /// Consumer groups: while they are there, brokers keep messages for them.
+    pub groups: BTreeSet<String>,
 }
 
 /// The cluster under load.
@@ -121,6 +135,34 @@ pub struct HostFile {
     pub nics: BTreeMap<String, Option<u64>>,
     /// What the machine alone can do, when the self-test has run.
     pub roofline: Option<Roofline>,
+    /// Figures of the self-test that the run itself was above: they are left out of [`HostFile::roofline`] when a run is judged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beaten: Vec<Beaten>,
+}
+
+/// A figure of a self-test that its own run was above: something else used the machine while it was tested.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Beaten {
+    /// Which.
+    pub limit: Limit,
+    /// Bytes per second of the self-test.
+    pub tested: f64,
+    /// Bytes per second of the run.
+    pub reached: f64,
+}
+
+/// A limit that a self-test looks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Bytes that the disk writes.
+    #[default]
+    DiskWrite,
+    /// Bytes that the disk reads.
+    DiskRead,
+    /// Bytes over loopback.
+    Loopback,
 }
 
 /// Limits of a machine, measured by `vostok lab selftest`; 0 is what was not measured.
@@ -215,12 +257,66 @@ pub struct Phase {
     pub met: Option<bool>,
 }
 
+/// Whether a device is one of a virtual machine (virtio, Xen): what they say of spinning is a default of their driver.
+#[must_use]
+pub(crate) fn is_virtual(device: &str) -> bool {
+    ["vd", "xvd"].iter().any(|prefix| device.starts_with(prefix))
+}
+
+impl HostFile {
+    /// Whether the disk spins; absent where nobody knows.
+    #[must_use]
+    pub fn disk_spins(&self) -> Option<bool> {
+        // Older labs believed what a virtual disk says.
+        self.disk_rotational.filter(|spins| !*spins || !is_virtual(&self.disk))
+    }
+}
+
 impl RunFile {
     /// A setting of the brokers in a cell: as the cell had it set, else as the first broker said.
     #[must_use]
     pub fn setting<'a>(&'a self, cell: &'a Factors, key: &str) -> Option<&'a str> {
         let set = cell.settings().find(|(name, _)| *name == key).map(|(_, value)| value);
         set.or_else(|| self.target.brokers.first()?.settings.get(key).map(String::as_str))
+    }
+}
+
+impl RunFile {
+    /// How the brokers flushed in a cell, as cells say it: `async` or `sync`; empty where nobody knows.
+    #[must_use]
+    pub fn flush<'a>(&'a self, cell: &'a Factors) -> &'a str {
+        match self.setting(cell, FLUSH) {
+            _ if !cell.flush.is_empty() => &cell.flush,
+            Some("SYNC_FLUSH") => "sync",
+            Some("ASYNC_FLUSH") => "async",
+            other => other.unwrap_or_default(),
+        }
+    }
+
+    /// How they replicated, as cells say it: `none`, `async`, `sync` or `quorum`; empty where nobody knows.
+    #[must_use]
+    pub fn replication<'a>(&'a self, cell: &'a Factors) -> &'a str {
+        if cell.replication.is_empty() {
+            self.target.replication().unwrap_or_default()
+        } else {
+            &cell.replication
+        }
+    }
+}
+
+impl Target {
+    /// How the cluster replicates, by the role of its first master.
+    #[must_use]
+    pub fn replication(&self) -> Option<&'static str> {
+        let master = self.brokers.iter().find(|broker| broker.id == 0)?;
+        let has_slaves = self.brokers.iter().any(|broker| broker.name == master.name && broker.id > 0);
+        let is = |key: &str, value: &str| master.settings.get(key).is_some_and(|found| found == value);
+        Some(match () {
+            () if !has_slaves => "none",
+            () if is("enableControllerMode", "true") || is("enableDLegerCommitLog", "true") => "quorum",
+            () if is("brokerRole", "SYNC_MASTER") => "sync",
+            () => "async",
+        })
     }
 }
 
@@ -250,14 +346,27 @@ impl Factors {
         self.more.iter().filter_map(|(name, value)| Some((name.strip_prefix(SETTING)?, value.as_str())))
     }
 
-    /// Name of the directory of cell `number`: its place and what usually differs, e.g. `001-w60-s1024-q8`.
+    /// Name of the directory of cell `number`: its place and what differs, e.g. `001-w60-s1024-q8-sync`.
     #[must_use]
     pub fn name(&self, number: u32) -> String {
         let mut name = format!("{number:03}-w{}-s{}-q{}", self.threads, self.size, self.queues);
         if let Some(rate) = self.rate {
             name += &format!("-r{rate:.0}");
         }
-        let words = [&self.flush, &self.replication].into_iter().chain(self.more.values());
+        for (letter, count, usual) in [
+            ('p', self.producers, 1),
+            ('c', self.connections, 1),
+            ('t', self.topics, 1),
+            ('g', self.groups, 0),
+        ] {
+            if count > usual {
+                name += &format!("-{letter}{count}");
+            }
+        }
+        // What is usual says nothing.
+        let unusual = [(&self.compression, "none"), (&self.payload, "random")];
+        let unusual = unusual.into_iter().filter(|(word, usual)| word != usual).map(|(word, _)| word);
+        let words = [&self.flush, &self.replication].into_iter().chain(unusual).chain(self.more.values());
         for word in words.filter(|word| !word.is_empty()) {
             name.push('-');
             name.extend(word.chars().filter(|letter| letter.is_ascii_alphanumeric()));

@@ -1,7 +1,8 @@
 //! A run in memory, as it was read from its directory or made by a test.
 
 use super::{
-    Archive, BrokerSecond, Cell, Event, Factors, HostFile, HostSecond, LoadSecond, Phase, RunFile, Sparse,
+    Archive, BROKER_AWAY, BROKER_RESTARTED, BrokerSecond, Cell, Event, Factors, HostFile, HostSecond,
+    LoadSecond, Phase, RunFile, Sparse,
 };
 use crate::Error;
 use std::collections::BTreeMap;
@@ -63,6 +64,11 @@ pub struct Window<'a> {
     pub late: &'a [(u64, Sparse)],
     /// What happened in between.
     pub events: &'a [Event],
+    /// Which repeat, from 1.
+    pub repeat: u32,
+    /// Brokers that were away or started again, from the beginning of the repeat on: a broker that was lost in the warm-up
+    /// is not the one that was warmed up.
+    pub outages: Vec<&'a Event>,
 }
 
 impl Record {
@@ -112,8 +118,16 @@ impl Record {
             end_to_end: within(&repeat.end_to_end, (from, to), |interval| interval.0),
             late: within(&repeat.late, (from, to), |interval| interval.0),
             events: within(&repeat.events, (from, to), |event| event.at_ms + 1),
+            repeat: number,
+            outages: outages(&repeat.events, to),
         })
     }
+}
+
+/// Brokers that were away or started again before a moment.
+fn outages(events: &[Event], to: u64) -> Vec<&Event> {
+    let is_outage = |event: &&Event| [BROKER_AWAY, BROKER_RESTARTED].contains(&event.kind.as_str());
+    events.iter().take_while(|event| event.at_ms < to).filter(is_outage).collect()
 }
 
 /// Rows whose second ended after `from` and no later than `to`; the rows are in order of time.

@@ -1,11 +1,11 @@
 //! CSV files of a row a second.
 
 use crate::Error;
+use client::calendar::civil;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io;
-use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 /// A CSV file that rows are added to. Every row is in the file when [`Rows::append`] returns, so that an interrupted
@@ -14,17 +14,24 @@ use std::path::{Path, PathBuf};
 pub struct Rows<T> {
     writer: csv::Writer<File>,
     path: PathBuf,
-    row: PhantomData<fn(&T)>,
+    /// The moment of a row, milliseconds since 1970.
+    at_ms: fn(&T) -> u64,
+}
+
+/// The first column of every row.
+#[derive(Serialize)]
+struct Moment {
+    at: String,
 }
 
 impl<T: Serialize> Rows<T> {
-    /// Begins a file; what was there is replaced.
+    /// Begins a file; what was there is replaced. `at_ms` is the moment of a row, which its first column tells.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn create(path: &Path) -> Result<Self, Error> {
+    pub fn create(path: &Path, at_ms: fn(&T) -> u64) -> Result<Self, Error> {
         let writer = csv::Writer::from_path(path).map_err(|error| unusable(path, error))?;
-        Ok(Self { writer, path: path.to_owned(), row: PhantomData })
+        Ok(Self { writer, path: path.to_owned(), at_ms })
     }
 
     /// Adds a row; the first brings the line of column names.
@@ -32,9 +39,18 @@ impl<T: Serialize> Rows<T> {
     /// # Errors
     /// The file cannot be written.
     pub fn append(&mut self, row: &T) -> Result<(), Error> {
-        let written = self.writer.serialize(row).and_then(|()| Ok(self.writer.flush()?));
+        let moment = Moment { at: iso8601((self.at_ms)(row)) };
+        let written = self.writer.serialize((moment, row)).and_then(|()| Ok(self.writer.flush()?));
         written.map_err(|error| unusable(&self.path, error))
     }
+}
+
+/// A moment as ISO 8601 has it, in UTC.
+fn iso8601(epoch_ms: u64) -> String {
+    let (year, month, day) = civil(epoch_ms / 86_400_000);
+    let ms = epoch_ms % 86_400_000;
+    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z", ms % 1000)
 }
 
 /// All rows of a file; none when it is not there. A last line that was cut by a kill is left out.

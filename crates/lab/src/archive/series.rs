@@ -1,4 +1,5 @@
-//! One row a second of what was sent, of each machine and of each broker. The field names are the CSV's columns.
+//! One row a second of what was sent, of each machine and of each broker. The field names are the CSV's columns. Counts are
+//! those of the interval that `lasted_ms` tells, so that their sum is what was done; what is a rate is called so.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadSecond {
-    /// End of the second.
+    /// End of the interval.
     pub at_ms: u64,
+    /// Its length; 0 in runs of older labs, whose counts are rates per second.
+    pub lasted_ms: u64,
     /// Messages acknowledged.
     pub sent: u64,
     /// Bytes of their bodies, as the application gave them.
@@ -44,12 +47,47 @@ pub struct LoadSecond {
     pub lab_cores: f64,
 }
 
+impl LoadSecond {
+    /// Messages acknowledged per second.
+    #[must_use]
+    pub fn sent_rate(&self) -> f64 {
+        self.per_second(self.sent)
+    }
+
+    /// Bytes of their bodies per second.
+    #[must_use]
+    pub fn sent_bytes_rate(&self) -> f64 {
+        self.per_second(self.sent_bytes)
+    }
+
+    /// Messages consumed per second, all groups.
+    #[must_use]
+    pub fn consumed_rate(&self) -> f64 {
+        self.per_second(self.consumed)
+    }
+
+    /// Bytes of their bodies per second.
+    #[must_use]
+    pub fn consumed_bytes_rate(&self) -> f64 {
+        self.per_second(self.consumed_bytes)
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        match self.lasted_ms {
+            0 => count as f64,
+            lasted_ms => count as f64 * 1000.0 / lasted_ms as f64,
+        }
+    }
+}
+
 /// A second of one machine, and of the broker's process on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSecond {
-    /// End of the second.
+    /// End of the interval.
     pub at_ms: u64,
+    /// Its length; 0 in runs of older labs.
+    pub lasted_ms: u64,
     /// Share of all cores, 0 to 1.
     pub cpu_user: f64,
     /// Kernel, interrupts included.
@@ -72,19 +110,25 @@ pub struct HostSecond {
     pub memory_cached: u64,
     /// Bytes to be written back.
     pub memory_dirty: u64,
-    /// Pages read from swap.
+    /// Pages read from swap per second.
+    #[serde(rename = "swap_in_per_s", alias = "swap_in")]
     pub swap_in: u64,
-    /// Pages written to swap.
+    /// Pages written to swap per second.
+    #[serde(rename = "swap_out_per_s", alias = "swap_out")]
     pub swap_out: u64,
     /// Percent of time in which everything waited for the disk (`/proc/pressure/io`, full, 10 s).
     pub io_pressure: f64,
-    /// Bytes read from the store's device.
+    /// Bytes read from the store's device per second.
+    #[serde(rename = "disk_read_bytes_per_s", alias = "disk_read")]
     pub disk_read: u64,
-    /// Bytes written to it.
+    /// Bytes written to it per second.
+    #[serde(rename = "disk_written_bytes_per_s", alias = "disk_written")]
     pub disk_written: u64,
-    /// Reads finished.
+    /// Reads finished per second.
+    #[serde(rename = "disk_reads_per_s", alias = "disk_reads")]
     pub disk_reads: u64,
-    /// Writes finished.
+    /// Writes finished per second.
+    #[serde(rename = "disk_writes_per_s", alias = "disk_writes")]
     pub disk_writes: u64,
     /// Mean time of a read, milliseconds.
     pub disk_read_await_ms: f64,
@@ -92,13 +136,17 @@ pub struct HostSecond {
     pub disk_write_await_ms: f64,
     /// Share of the second in which it had work, 0 to 1.
     pub disk_util: f64,
-    /// Bytes received, loopback included only where the lab drives over it.
+    /// Bytes received per second, loopback included only where the lab drives over it.
+    #[serde(rename = "net_in_bytes_per_s", alias = "net_in")]
     pub net_in: u64,
-    /// Bytes sent.
+    /// Bytes sent per second.
+    #[serde(rename = "net_out_bytes_per_s", alias = "net_out")]
     pub net_out: u64,
     /// Those of them over loopback, in each direction.
+    #[serde(rename = "net_loopback_bytes_per_s", alias = "net_loopback")]
     pub net_loopback: u64,
-    /// TCP segments sent again.
+    /// TCP segments sent again per second.
+    #[serde(rename = "net_retransmits_per_s", alias = "net_retransmits")]
     pub net_retransmits: u64,
     /// Bytes to other machines that those had not confirmed at the end of the second.
     pub net_unacked: u64,
@@ -114,7 +162,8 @@ pub struct HostSecond {
     pub process_anonymous: u64,
     /// Its threads.
     pub process_threads: u64,
-    /// Its context switches.
+    /// Its context switches per second.
+    #[serde(rename = "process_switches_per_s", alias = "process_switches")]
     pub process_switches: u64,
     /// Its open descriptors.
     pub process_files: u64,
@@ -132,8 +181,10 @@ pub struct HostSecond {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BrokerSecond {
-    /// End of the second.
+    /// End of the interval.
     pub at_ms: u64,
+    /// Its length; 0 for the first, and in runs of older labs.
+    pub lasted_ms: u64,
     /// Messages stored per second.
     pub put_tps: f64,
     /// Messages given to consumers per second.
@@ -156,6 +207,8 @@ pub struct BrokerSecond {
     pub rolls: u64,
     /// Bytes of the log that were removed.
     pub removed: u64,
+    /// When the broker started by its own clock, milliseconds since 1970; 0 where it does not say.
+    pub started_ms: u64,
 }
 
 impl BrokerSecond {
@@ -166,6 +219,13 @@ impl BrokerSecond {
     }
 }
 
+/// Kind of the event that a broker answers as another process than before.
+pub const BROKER_RESTARTED: &str = "broker-restarted";
+/// Kind of the event that a broker does not answer any more.
+pub const BROKER_AWAY: &str = "broker-away";
+/// Kind of the event that a broker which was away answers again.
+pub const BROKER_BACK: &str = "broker-back";
+
 /// Something that happened at a moment, for the report's time axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -174,7 +234,7 @@ pub struct Event {
     pub at_ms: u64,
     /// Host or broker; empty for the lab itself.
     pub node: String,
-    /// `flow-control`, `no-answer`, `steal`, `agent-lost`, `consumers-start`, `drain`, …
+    /// `flow-control`, `no-answer`, `steal`, `agent-lost`, `broker-away`, `consumers-start`, `drain`, …
     pub kind: String,
     /// What it was, for people.
     pub detail: String,

@@ -40,7 +40,7 @@ fn a_run_is_found_by_its_directory_and_by_a_file_in_it() {
 fn a_row_cut_by_a_kill_is_left_out() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("rows.csv");
-    let mut rows = Rows::create(&path).unwrap();
+    let mut rows = Rows::create(&path, |row: &LoadSecond| row.at_ms).unwrap();
     let row = |sent| LoadSecond { at_ms: 1000 * sent, sent, mean_us: 1.5, ..LoadSecond::default() };
     rows.append(&row(1)).unwrap();
     rows.append(&row(2)).unwrap();
@@ -49,6 +49,47 @@ fn a_row_cut_by_a_kill_is_left_out() {
     std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
     assert_eq!(read_rows::<LoadSecond>(&path).unwrap(), [row(1)]);
     assert!(read_rows::<LoadSecond>(&place.path().join("absent")).unwrap().is_empty());
+}
+
+#[test]
+fn a_row_tells_its_moment_and_its_length() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("load.csv");
+    let row = LoadSecond { at_ms: 1_709_251_199_042, lasted_ms: 1_500, sent: 30, ..LoadSecond::default() };
+    Rows::create(&path, |row: &LoadSecond| row.at_ms).unwrap().append(&row).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("at,at_ms,lasted_ms,sent,"), "{text}");
+    assert!(text.contains("\n2024-02-29T23:59:59.042Z,1709251199042,1500,30,"), "{text}");
+    assert_eq!(row.sent_rate(), 20.0);
+    let events = place.path().join("events.csv");
+    let event = Event { at_ms: 1_709_251_199_042, kind: "roll".to_owned(), ..Event::default() };
+    Rows::create(&events, |row: &Event| row.at_ms).unwrap().append(&event).unwrap();
+    assert_eq!(read_rows::<Event>(&events).unwrap(), [event]);
+}
+
+#[test]
+fn what_is_a_rate_is_called_so() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("host.csv");
+    let row = HostSecond { at_ms: 1, lasted_ms: 1_001, disk_read: 7, net_out: 9, ..HostSecond::default() };
+    Rows::create(&path, |row: &HostSecond| row.at_ms).unwrap().append(&row).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("disk_read_bytes_per_s") && text.contains("net_out_bytes_per_s"), "{text}");
+    assert_eq!(read_rows::<HostSecond>(&path).unwrap(), [row]);
+}
+
+#[test]
+fn rows_of_older_labs_are_read() {
+    let place = tempfile::tempdir().unwrap();
+    let read = |header: &str, row: &str| {
+        let path = place.path().join("rows.csv");
+        std::fs::write(&path, format!("{header}\n{row}\n")).unwrap();
+        path
+    };
+    let load = read_rows::<LoadSecond>(&read("at_ms,sent,mean_us", "1000,5480,182.5")).unwrap();
+    assert_eq!((load[0].lasted_ms, load[0].sent_rate()), (0, 5_480.0), "their counts are rates");
+    let host = read_rows::<HostSecond>(&read("at_ms,disk_read,net_in", "1000,7,9")).unwrap();
+    assert_eq!((host[0].disk_read, host[0].net_in), (7, 9));
 }
 
 #[test]
@@ -128,4 +169,48 @@ fn a_whole_run_is_read_with_its_series() {
     let second = &record.cells[0].repeats[1];
     assert_eq!((second.load[0].sent, second.hosts["a_b"].len(), second.latency[0].0), (2, 1, 5000));
     assert!(second.events.is_empty() && second.brokers.is_empty());
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_the_one_before_it_whole() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("report.html");
+    write_whole(&path, "before").unwrap();
+    // A disk without room for it.
+    std::os::unix::fs::symlink("/dev/full", place.path().join("report.html.new")).unwrap();
+    let error = write_whole(&path, "after").unwrap_err().to_string();
+    assert!(error.contains("report.html: No space left"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
+    write_whole(&path, "after").unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "after");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left beside it");
+    write_whole(std::path::Path::new("/dev/null"), "what is no file").unwrap();
+}
+
+#[test]
+fn a_cell_that_an_older_lab_named_is_found() {
+    let place = tempfile::tempdir().unwrap();
+    let packed = Factors { compression: "zlib".to_owned(), payload: "repeat:128".to_owned(), ..factors(8) };
+    let run = RunFile { cells: vec![packed.clone()], ..RunFile::default() };
+    let archive = Archive::create(place.path(), &run).unwrap();
+    assert_eq!(archive.cell(1, &packed).name(), "001-w8-s1024-q8-zlib-repeat128");
+    std::fs::create_dir(place.path().join("cells/001-w8-s1024-q8")).unwrap();
+    assert_eq!(archive.cell(1, &packed).name(), "001-w8-s1024-q8");
+}
+
+#[test]
+fn one_word_is_used_for_one_way_to_flush_and_to_replicate() {
+    let broker = |role: &str, id| BrokerFile {
+        id,
+        settings: [(FLUSH.to_owned(), "ASYNC_FLUSH".to_owned()), ("brokerRole".to_owned(), role.to_owned())]
+            .into(),
+        ..BrokerFile::default()
+    };
+    let target = Target { brokers: vec![broker("SYNC_MASTER", 0), broker("SLAVE", 1)], ..Target::default() };
+    let run = RunFile { target, ..RunFile::default() };
+    let told = factors(1);
+    assert_eq!((run.flush(&told), run.replication(&told)), ("async", "sync"));
+    let cell = Factors { flush: "sync".to_owned(), replication: "none".to_owned(), ..factors(1) };
+    assert_eq!((run.flush(&cell), run.replication(&cell)), ("sync", "none"));
+    assert_eq!((RunFile::default().flush(&told), RunFile::default().replication(&told)), ("", ""));
 }

@@ -1,6 +1,7 @@
 //! Flags of the tools. Letters, their long names, meanings and defaults are those of the benchmark scripts of RocketMQ 5;
 //! the long names without a letter are ours.
 
+use crate::scenario::bytes;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -136,6 +137,17 @@ pub(super) fn name_servers(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Bytes as every tool of the lab reads them: `512`, `1k`, `4m`.
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    usize::try_from(bytes(text)?).map_err(|_| format!("{text} are too many bytes"))
+}
+
+/// The same of at least one, for what repeats itself.
+fn period(text: &str) -> Result<u32, String> {
+    let size = u32::try_from(bytes(text)?).map_err(|_| format!("{text} are too many bytes"))?;
+    if size == 0 { Err("expected at least one byte".to_owned()) } else { Ok(size) }
+}
+
 /// True alone: our push consumer asks no broker for its queues.
 fn by_clients(text: &str) -> Result<Bool, String> {
     match text.parse() {
@@ -161,10 +173,10 @@ pub struct Sending {
     #[arg(short = 'w', long = "threadCount", value_name = "N", default_value_t = 64, value_parser = one_to(65_536))]
     pub threads: u32,
     /// Body size, bytes.
-    #[arg(short = 's', long = "messageSize", value_name = "BYTES", default_value_t = 128)]
+    #[arg(short = 's', long = "messageSize", value_name = "BYTES", default_value = "128", value_parser = size)]
     pub message_size: usize,
     /// Bodies repeat themselves after this many bytes, so that compression has something to do.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "BYTES", value_parser = period)]
     pub repeat: Option<u32>,
     /// Sets KEYS to the seconds since 1970.
     #[arg(short = 'k', long = "keyEnable", value_name = "BOOL", default_value_t = Bool(false))]
@@ -182,10 +194,10 @@ pub struct Sending {
     #[arg(long = "cl", alias = "compressLevel", default_value_t = 5)]
     pub compress_level: u32,
     /// Smallest body that is compressed, bytes.
-    #[arg(long = "ch", alias = "compressOverHowMuch", default_value_t = 4096)]
+    #[arg(long = "ch", alias = "compressOverHowMuch", value_name = "BYTES", default_value = "4096", value_parser = size)]
     pub compress_over: usize,
     /// Bytes of further properties per message.
-    #[arg(short = 'p', long = "propertySize", value_name = "BYTES", default_value_t = 0)]
+    #[arg(short = 'p', long = "propertySize", value_name = "BYTES", default_value = "0", value_parser = size)]
     pub property_size: usize,
     /// Connections per broker.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(1024))]
@@ -251,7 +263,7 @@ pub struct TransactionProducerFlags {
     #[arg(short = 'w', long = "threadCount", value_name = "N", default_value_t = 32, value_parser = one_to(65_536))]
     pub threads: u32,
     /// Body size, bytes.
-    #[arg(short = 's', long = "messageSize", value_name = "BYTES", default_value_t = 2048)]
+    #[arg(short = 's', long = "messageSize", value_name = "BYTES", default_value = "2048", value_parser = size)]
     pub message_size: usize,
     /// Share of sends answered with rollback, 0 to 1.
     #[arg(long = "sr", value_name = "SHARE", default_value_t = 0.0)]

@@ -3,7 +3,7 @@
 use super::fill::Fill;
 use super::flags::{Bool, above_zero, address, name_servers, one_to};
 use super::vary::Vary;
-use crate::archive::Roofline;
+use crate::archive::{Roofline, run_directory};
 use crate::generator::{Access, Consume, Payload, Send, Sizes};
 use crate::judge::guards::Slo;
 use crate::scenario::{bytes, mix};
@@ -101,7 +101,7 @@ pub struct Scene {
     #[arg(long)]
     pub keys: bool,
     /// Bytes of further properties per message.
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = size32)]
     pub property_size: u32,
     /// Delay level of the messages.
     #[arg(long, value_name = "LEVEL", default_value_t = 0)]
@@ -124,6 +124,10 @@ pub struct Scene {
     /// Unified log of a Java broker's collector on this machine; asked of the JVM itself when absent.
     #[arg(long, value_name = "FILE")]
     pub gc_log: Option<PathBuf>,
+    /// Most of a machine's processors that programs beside the lab and the servers may use before a cell is invalid; 10
+    /// when absent. More where servers are not seen as such, as in containers on this machine.
+    #[arg(long, value_name = "PERCENT", value_parser = above_zero)]
+    pub others_max: Option<f64>,
     /// Ends the run when less than this is free on the disk of a broker on this machine.
     #[arg(long, value_name = "BYTES", default_value = "10g", value_parser = bytes)]
     pub free_min: u64,
@@ -183,6 +187,10 @@ impl Scene {
             Payload::File(_) => "file".to_owned(),
         }
     }
+}
+
+fn size32(text: &str) -> Result<u32, String> {
+    u32::try_from(bytes(text)?).map_err(|_| format!("{text} are too many bytes"))
 }
 
 fn payload(text: &str) -> Result<Payload, String> {
@@ -344,7 +352,7 @@ pub struct SafeTpsFlags {
 /// How much of a report is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scale {
-    /// Below twenty minutes.
+    /// Below twenty-five minutes.
     Small,
     /// Some hours.
     Medium,
@@ -363,6 +371,33 @@ pub struct SeedFlags {
     /// How much of it.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     pub scale: Scale,
+}
+
+/// `vostok lab clean`.
+#[derive(Args, Debug, Clone)]
+pub struct CleanFlags {
+    /// Directory of a run, or a file in it such as run.json.
+    #[arg(value_name = "RUN", value_parser = run_directory)]
+    pub run: PathBuf,
+    /// Name servers, separated by semicolons; those of the run when absent.
+    #[arg(short = 'n', value_name = "HOST:PORT", value_parser = name_servers)]
+    pub namesrv: Option<String>,
+    /// Access control, on or off: requests are signed with the keys.
+    #[arg(short = 'a', long = "aclEnable", value_name = "BOOL", default_value_t = Bool(false))]
+    pub acl: Bool,
+    /// Access key.
+    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2")]
+    pub access_key: String,
+    /// Secret key.
+    #[arg(long = "sk", alias = "secretKey", default_value = "12345678")]
+    pub secret_key: String,
+}
+
+impl CleanFlags {
+    /// Who signs requests, with -a true.
+    pub(crate) fn credentials(&self) -> Option<client::Credentials> {
+        self.acl.0.then(|| client::Credentials::new(&self.access_key, &self.secret_key))
+    }
 }
 
 /// `vostok lab selftest`.

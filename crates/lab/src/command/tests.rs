@@ -147,3 +147,16 @@ fn mistakes_are_named() {
     let lab = Lab::new(["nothing"].map(str::to_owned));
     assert!(matches!(run(lab), Err(Error::Usage(_))));
 }
+
+#[test]
+fn sizes_are_read_alike_by_every_tool() {
+    let flags = producer("-s 1k -c true -ch 4k --repeat 2k -p 1k");
+    let sending = &flags.sending;
+    assert_eq!((sending.message_size, sending.compress_over, sending.property_size), (1024, 4096, 1024));
+    assert_eq!(sending.repeat, Some(2048));
+    same("batchproducer -s 1k", "batchproducer -s 1024");
+    same("tproducer -s 3k", "tproducer -s 3072");
+    same("matrix --property-size 1k", "matrix --property-size 1024");
+    let refused = |line: &str| Lab::new(line.split(' ').map(str::to_owned)).tool().is_err();
+    assert!(refused("producer -s one") && refused("producer --repeat 0") && refused("backlog --fill 10"));
+}

@@ -1,11 +1,12 @@
 //! The comparison as a page, and as a chapter of a report.
 
 use super::{Comparison, aspect_name, cell_name, figure};
-use crate::judge::Text;
 use crate::judge::conclusion::Conclusion;
+use crate::judge::stats::Estimate;
 use crate::judge::versus::{Verdict, ratio_text};
-use crate::judge::{Language, both};
-use crate::pages::chart::{Chart, Scale};
+use crate::judge::{Language, Text, both, numbers};
+use crate::pages::answer::{Tile, row};
+use crate::pages::chart::{Chart, Line, Scale, WIDE};
 use crate::pages::figure::Figure;
 use crate::pages::{environment, says, words};
 use maud::{Markup, html};
@@ -29,10 +30,10 @@ pub fn page(
         h3 { (comparison.second) } (environment::origin(second, places.1))
     };
     let chapters = [
-        ("comparison", words("1 Comparison", "1 对比"), chapter(comparison)),
-        ("curve", words("2 Rate and latency", "2 TPS 与时延"), curves(comparison, runs, data)),
-        ("environment", words("3 Environment", "3 环境"), machines),
-        ("origin", words("4 Origin", "4 来源与复现"), origin),
+        ("comparison", words("Comparison", "对比"), chapter(comparison)),
+        ("curve", words("Rate and latency", "TPS 与时延"), curves(comparison, runs, data)),
+        ("environment", words("Environment", "环境"), machines),
+        ("origin", words("Origin", "来源与复现"), origin),
     ];
     crate::pages::page(&format!("{} · {}", comparison.second, comparison.first), language, &chapters)
 }
@@ -41,25 +42,94 @@ pub fn page(
 #[must_use]
 pub fn chapter(comparison: &Comparison) -> Markup {
     let versus = &comparison.versus;
+    let widest = widest(comparison);
     html! {
         p { (words("B is judged against A. Better or worse only where the 95 % interval excludes no difference and it is more than 2 %.",
             "以 A 为基准评判 B。仅当 95 % 区间排除“无差异”且差异大于 2 % 时判为更优或更差。")) }
-        dl.verdict {
-            dt { "A" } dd { (comparison.first) }
-            dt { "B" } dd { (comparison.second) }
-            @for line in comparison.summary() { dt { "·" } dd { (says(&line)) } }
-        }
-        table {
-            tr { th { (words("cell", "用例")) } th { (words("compared", "对比项")) } th { (comparison.first) } th { (comparison.second) }
-                th { (words("difference, CI95", "差异，CI95")) } th { (words("B is", "B")) } }
+        (row(&tiles(comparison)))
+        ul { @for line in comparison.summary() { li { (says(&line)) } } }
+        div.wide { table {
+            thead { tr { th { (words("cell", "用例")) } th { (words("compared", "对比项")) } th { (comparison.first) } th { (comparison.second) }
+                th { (words("difference, CI95", "差异，CI95")) } th { (words("less … equal … more", "更低 … 相当 … 更高")) } th { (words("B is", "B")) } } }
             @for pairing in &versus.pairings {
                 tr { td { code { (cell_name(&pairing.factors)) } } td { (says(&aspect_name(pairing))) }
                     td.number { (figure(pairing.aspect, pairing.first)) } td.number { (figure(pairing.aspect, pairing.second)) }
-                    td.number { (ratio_text(&pairing.ratio)) } td class=(class(pairing.verdict)) { b { (says(&pairing.verdict.name())) } } }
+                    td.number { (ratio_text(&pairing.ratio)) } td { (interval(&pairing.ratio, widest, class(pairing.verdict))) } td class=(class(pairing.verdict)) { b { (says(&pairing.verdict.name())) } } }
             }
             @for (factors, why) in &versus.left_out {
-                tr { td { code { (cell_name(factors)) } } td.none colspan="5" { (says(why)) } }
+                tr { td { code { (cell_name(factors)) } } td.none colspan="6" { (says(why)) } }
             }
+        } }
+    }
+}
+
+/// What is asked first: is it faster, does it answer sooner, and in how many cells.
+fn tiles(comparison: &Comparison) -> [Tile; 3] {
+    let versus = &comparison.versus;
+    let ratio =
+        |name: Text, ratio: Option<&Estimate>, verdict: fn(&Estimate) -> Verdict, why: Text| match ratio {
+            Some(ratio) => {
+                let value = format!("× {}", numbers::short(ratio.mean));
+                Tile {
+                    name,
+                    value,
+                    unit: "",
+                    notes: vec![verdict(ratio).name(), Text::same(ratio_text(ratio))],
+                }
+            }
+            None => Tile { name, value: "–".to_owned(), unit: "", notes: vec![why] },
+        };
+    let count = |verdict| versus.pairings.iter().filter(|pairing| pairing.verdict == verdict).count();
+    let [better, equal, worse] = [Verdict::Better, Verdict::Equal, Verdict::Worse].map(count);
+    let (out, unmatched) = (versus.left_out.len(), versus.unmatched);
+    let notes = vec![
+        both!("better / equal / worse", "更优 / 相当 / 更差"),
+        both!(
+            "{out} invalid in one, {unmatched} in one run only",
+            "{out} 个在一方无效，{unmatched} 个仅一方有"
+        ),
+    ];
+    let cells = Tile {
+        name: both!("Cells", "用例"),
+        value: format!("{better} / {equal} / {worse}"),
+        unit: "",
+        notes,
+    };
+    let capacity = both!("no cells of a closed loop are valid in both", "双方没有共同有效的闭环用例");
+    let latency = both!("no open-loop cells are valid in both", "双方没有共同有效的开环用例");
+    [
+        ratio(
+            both!("Capacity of B", "B 的容量"),
+            versus.capacity.as_ref(),
+            Verdict::more_is_better,
+            capacity,
+        ),
+        ratio(
+            both!("p99 of B at equal rate", "等速率下 B 的 p99"),
+            versus.latency.as_ref(),
+            Verdict::less_is_better,
+            latency,
+        ),
+        cells,
+    ]
+}
+
+/// The largest factor, up or down, that an interval of the table reaches; at least a quarter more.
+fn widest(comparison: &Comparison) -> f64 {
+    let ends = comparison.versus.pairings.iter().flat_map(|pairing| [pairing.ratio.low, pairing.ratio.high]);
+    ends.filter(|end| *end > 0.0).map(|end| end.max(1.0 / end)).fold(1.25, f64::max)
+}
+
+/// Where a ratio and its interval lie around 1, the same distance for as much more as for as much less.
+fn interval(ratio: &Estimate, widest: f64, class: &str) -> Markup {
+    let x = |value: f64| {
+        format!("{:.1}", 80.0 + 74.0 * (value.max(1.0 / widest).ln() / widest.ln()).clamp(-1.0, 1.0))
+    };
+    html! {
+        svg.interval.(class) viewBox="0 0 160 16" width="160" height="16" aria-hidden="true" {
+            path.one d="M80 0V16" {}
+            path.span d=(format!("M{} 8H{}", x(ratio.low), x(ratio.high))) {}
+            circle cx=(x(ratio.mean)) cy="8" r="4" {}
         }
     }
 }
@@ -67,7 +137,7 @@ pub fn chapter(comparison: &Comparison) -> Markup {
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "good",
-        Verdict::Equal => "none",
+        Verdict::Equal | Verdict::NotComparable => "none",
         Verdict::Worse => "bad",
     }
 }
@@ -77,22 +147,34 @@ fn curves(
     (first, second): (&Conclusion<'_>, &Conclusion<'_>),
     data: &str,
 ) -> Markup {
-    let line = |run: &Conclusion<'_>| {
-        let cells = run.main_ladder().map(|ladder| ladder.cells.clone()).unwrap_or_default();
-        let figures = cells.into_iter().filter_map(|cell| run.cells[cell].judged.figures());
-        figures.map(|figures| (figures.tps.mean, figures.latency.p99_us / 1_000.0)).collect::<Vec<_>>()
+    let line = |run: &Conclusion<'_>, name: &str| {
+        let ladder = run.main_ladder();
+        let cells = ladder.map(|ladder| ladder.cells.clone()).unwrap_or_default();
+        let steps = cells.into_iter().map(|cell| &run.cells[cell]);
+        let steps: Vec<_> = steps.filter_map(|case| Some((case.factors(), case.judged.figures()?))).collect();
+        let level = |of| Text::same(ladder.map_or_else(String::new, |ladder| ladder.factor.level(of)));
+        Line {
+            name: Text::same(name),
+            points: steps
+                .iter()
+                .map(|(_, figures)| (figures.tps.mean, figures.latency.p99_us / 1_000.0))
+                .collect(),
+            labels: steps.iter().map(|(of, _)| level(of)).collect(),
+        }
     };
     let chart = Chart {
-        across: "msg/s",
-        up: "p99, ms",
+        across: Text::same("msg/s"),
+        up: Text::same("p99, ms"),
         up_scale: Scale::Log,
-        lines: vec![line(first), line(second)],
+        lines: vec![line(first, &comparison.first), line(second, &comparison.second)],
         dots: true,
-        taller: 1.5,
+        size: (WIDE.0, 320.0),
         ..Chart::default()
     };
-    let legend = vec![Text::same(&comparison.first), Text::same(&comparison.second)];
-    let title = both!("Send p99 against rate, main ladder of each", "TPS 与发送 p99（各自主负载阶梯）");
+    let title = both!(
+        "Send p99 against rate, main ladder of each; beside each point its load",
+        "TPS 与发送 p99（各自主负载阶梯）；各点旁为负载"
+    );
     let files = [data.to_owned()];
-    Figure { title, legend, files: &files, chart }.markup()
+    Figure::single(title, &files, chart).markup()
 }

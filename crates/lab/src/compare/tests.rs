@@ -30,10 +30,29 @@ fn a_comparison_is_told_and_drawn() {
     }
     let page = page::page(&comparison, (&one, &other), (("../a/", ""), "two.json"), Language::En);
     assert!(page.contains("<svg") && page.contains("更优"));
+    for part in ["× 5.0", "2 / 0 / 0", "no open-loop cells are valid in both", "class=\"interval good\""] {
+        assert!(page.contains(part), "`{part}` is missing in\n{page}");
+    }
+    assert_eq!(page.matches("<svg class=\"interval").count(), 2, "one for each cell");
     assert!(
         page.contains("href=\"two.json\"") && !page.contains("compare.json"),
         "the file that was written"
     );
+}
+
+#[test]
+fn runs_of_machines_that_are_apart_are_not_judged() {
+    let (java, mut ours) = runs(20_000.0, 100_000.0);
+    ours.file.hosts[1].roofline.as_mut().expect("the fixture has one").disk_write_bytes *= 4.0;
+    let limits = Limits::default();
+    let (one, other) = (Conclusion::new(&java, &limits), Conclusion::new(&ours, &limits));
+    let mut comparison = Comparison::new((&one, &other), &[]);
+    comparison.versus = comparison.versus.without_verdicts(apart(&java.file, &ours.file));
+    let text = comparison.lines().into_iter().map(|line| line.en).collect::<Vec<_>>().join("\n");
+    assert!(!text.contains("better"), "{text}");
+    for part in ["not comparable: self-tests differ 4.00 times in disk writes", "2 in both, none judged"] {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::ledger::Ledger;
 use super::workload::{Send, Sizes, Workload};
 use crate::Error;
 use crate::load::{Fate, Message, Stamp, Target, Template, Work};
+use crate::output::alert;
 use crate::transaction_producer::Ending;
 use net::Peer;
 use std::sync::Arc;
@@ -177,7 +178,7 @@ impl Work for Mix {
         if let (Some(ending), request::CHECK_TRANSACTION_STATE) = (&self.ending, command.code)
             && ending.checked(Decision::Commit, command, out).is_none()
         {
-            eprintln!("a check-back cannot be read: {:?}", command.remark);
+            alert!("a check-back cannot be read: {:?}", command.remark);
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) async fn start(
 ) -> Result<Vec<Pusher>, Error> {
     let mut started = Vec::new();
     for number in 0..workload.groups {
-        let group = format!("{}_{}", workload.group(number), workload.run);
+        let group = workload.group(number);
         for place in places {
             for queue in reader::positions(client, workload, (number, place)).await? {
                 let topic = queue.target.topic.as_deref().unwrap_or(&workload.topic);

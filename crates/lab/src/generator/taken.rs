@@ -82,21 +82,21 @@ impl Taken {
         }
     }
 
-    /// The row of the archive. Counts are per second, whatever the interval lasted.
+    /// The row of the archive.
     #[must_use]
     pub fn second(&self) -> LoadSecond {
-        let rate = |count: u64| (count as f64 * 1000.0 / self.lasted_ms.max(1) as f64).round() as u64;
         let at = |histogram: &Histogram<u64>, quantile: f64| {
             if histogram.is_empty() { 0 } else { histogram.value_at_quantile(quantile) }
         };
         LoadSecond {
             at_ms: self.at_ms,
-            sent: rate(self.sent),
-            sent_bytes: rate(self.sent_bytes),
-            failed: rate(self.failed),
-            refused: rate(self.refused),
-            consumed: rate(self.consumed),
-            consumed_bytes: rate(self.consumed_bytes),
+            lasted_ms: self.lasted_ms,
+            sent: self.sent,
+            sent_bytes: self.sent_bytes,
+            failed: self.failed,
+            refused: self.refused,
+            consumed: self.consumed,
+            consumed_bytes: self.consumed_bytes,
             in_flight: self.in_flight,
             mean_us: if self.latency.is_empty() { 0.0 } else { self.latency.mean() },
             p50_us: at(&self.latency, 0.5),

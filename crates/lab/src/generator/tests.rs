@@ -160,6 +160,7 @@ fn seconds_of_generators_add_up() {
     other.latency.saturating_record(300);
     one.add(&other);
     let second = one.second();
-    assert_eq!((second.at_ms, second.sent, second.mean_us, second.max_us), (2001, 20, 200.0, 300));
+    assert_eq!((second.at_ms, second.lasted_ms, second.sent), (2001, 2000, 40), "counts, not rates");
+    assert_eq!((second.sent_rate(), second.mean_us, second.max_us), (20.0, 200.0, 300));
     assert_eq!(second.lab_cores, 0.75, "of the one that used most");
 }

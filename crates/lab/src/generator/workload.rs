@@ -238,9 +238,14 @@ impl Workload {
         (0..self.topics.max(1)).map(name)
     }
 
-    /// Name of consumer group number `number`.
+    /// Name of consumer group number `number`. Push consumers join one of the run's own: brokers remember where the others
+    /// were.
     pub(crate) fn group(&self, number: u32) -> String {
-        format!("lab_{}_{number}", self.topic)
+        let Self { topic, run, .. } = self;
+        match self.consume {
+            Consume::Pull => format!("lab_{topic}_{number}"),
+            Consume::Push | Consume::Orderly => format!("lab_{topic}_{number}_{run}"),
+        }
     }
 
     /// Connections over all brokers, and what is in flight on each.

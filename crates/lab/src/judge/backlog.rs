@@ -77,7 +77,7 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     let rests = !sends(&quiet) || !sends(&drain);
     let mut stages = PHASES.map(|name| stage(&record.file, name, &record.windows(cell, name), &quiet));
     let draining = &mut stages[2];
-    let mut consumed_bytes = mean(&series(&drain, |second| second.consumed_bytes as f64).concat());
+    let mut consumed_bytes = mean(&series(&drain, LoadSecond::consumed_bytes_rate).concat());
     if !sends(&drain) && drained == Some(true) {
         consumed_bytes *= draining.end_when_empty(&record.file, &drain);
     }
@@ -108,7 +108,7 @@ fn met(cell: &RecordedCell, phase: &str) -> Option<bool> {
 }
 
 fn stage(file: &RunFile, name: &str, windows: &[Window<'_>], quiet: &[Window<'_>]) -> Stage {
-    let sent = |windows: &[Window<'_>]| series(windows, |second| second.sent as f64);
+    let sent = |windows: &[Window<'_>]| series(windows, LoadSecond::sent_rate);
     let (produces, is_quiet) = (sends(windows), name == PHASES[0]);
     let rows = windows.iter().map(|window| window.load.len() as f64).sum::<f64>();
     let latencies: Vec<f64> =
@@ -124,7 +124,7 @@ fn stage(file: &RunFile, name: &str, windows: &[Window<'_>], quiet: &[Window<'_>
         producers: (produces && sends(quiet) && !is_quiet)
             .then(|| stats::ratio(&sent(quiet), &sent(windows), file.seed)),
         stability: produces.then(|| stability(file, windows)),
-        consume_tps: mean(&series(windows, |second| second.consumed as f64).concat()),
+        consume_tps: mean(&series(windows, LoadSecond::consumed_rate).concat()),
         disk_read: (!hosts.is_empty()).then(|| hosts.iter().map(|host| host.means.disk_read).sum()),
         host: busiest(hosts),
     }

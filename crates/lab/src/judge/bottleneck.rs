@@ -12,7 +12,7 @@ use super::figures::{broker_host_names, mean_latency_us, series};
 use super::stats::{mean, variation};
 use super::validity::in_flight;
 use super::{Text, both, numbers};
-use crate::archive::{RunFile, Window};
+use crate::archive::{LoadSecond, RunFile, Window};
 use serde::{Deserialize, Serialize};
 
 /// Use above which a resource is named.
@@ -71,10 +71,9 @@ fn unseen(windows: &[Window<'_>], (saturated, ranked): (bool, Vec<Use>)) -> Bott
 
 /// Nothing is used much, yet more load gives no more.
 fn without_use(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
-    let varies = mean(
-        &series(windows, |second| second.sent_bytes as f64).iter().map(|s| variation(s)).collect::<Vec<_>>(),
-    );
-    let bytes = numbers::bytes(mean(&series(windows, |second| second.sent_bytes as f64).concat()));
+    let varies =
+        mean(&series(windows, LoadSecond::sent_bytes_rate).iter().map(|s| variation(s)).collect::<Vec<_>>());
+    let bytes = numbers::bytes(mean(&series(windows, LoadSecond::sent_bytes_rate).concat()));
     let spread = numbers::percent(varies);
     let (resource, evidence) = if varies < PIPE_VARIATION {
         let evidence = both!(

@@ -56,18 +56,43 @@ pub enum Ceiling {
     },
 }
 
-/// Judges a ladder, lowest load first.
+/// Steps of a ladder that were run and are not valid.
+#[derive(Clone, Debug, Default)]
+pub struct Invalid {
+    /// Their loads.
+    pub loads: Vec<f64>,
+    /// What speaks against the first of them.
+    pub why: Text,
+}
+
+impl Invalid {
+    /// What to do, where more load is to be tried: what was run and is not valid must become valid first.
+    fn advice(&self) -> Text {
+        if self.loads.is_empty() {
+            return both!("extend the ladder", "请继续加压");
+        }
+        let loads: Vec<String> = self.loads.iter().map(|load| numbers::count(*load)).collect();
+        let (loads, why, why_zh) = (loads.join(", "), &self.why.en, &self.why.zh);
+        both!(
+            "load {loads} was run and is not valid ({why}): mend that first, a longer ladder tells no more",
+            "负载 {loads} 已运行但无效（{why_zh}）：请先解决，继续加压没有意义"
+        )
+    }
+}
+
+/// Judges the valid steps of a ladder, lowest load first; `invalid` are those that were run above some of them.
 #[must_use]
-pub fn ceiling(steps: &[Step<'_>], seed: u64) -> Ceiling {
+pub fn ceiling(steps: &[Step<'_>], invalid: &Invalid, seed: u64) -> Ceiling {
     let [before @ .., last] = steps else {
-        return undecided(steps.len());
+        return undecided(steps.len(), invalid);
     };
-    let Some(gain) = gain(before, last, seed) else { return undecided(steps.len()) };
+    let Some(gain) = gain(before, last, seed) else { return undecided(steps.len(), invalid) };
     if gain.mean >= GAIN_MIN && gain.low > 1.0 {
         let (value, load) = (numbers::change(gain.mean - 1.0), numbers::count(last.load));
+        let Text { en, zh } = invalid.advice();
         let why = both!(
-            "not saturated: the last step (load {load}) still gained {value}; extend the ladder",
-            "未饱和：最后一级（负载 {load}）仍增长 {value}；请继续加压"
+            "not saturated: the last valid step (load {load}) still gained {value}; {en}",
+            "未饱和：最后一个有效级（负载 {load}）仍增长 {value}；{zh}"
         );
         return Ceiling::NotSaturated { gain: gain.mean - 1.0, why };
     }
@@ -75,14 +100,14 @@ pub fn ceiling(steps: &[Step<'_>], seed: u64) -> Ceiling {
         let rates: Vec<f64> = steps.iter().map(|step| step.figures.tps.mean).collect();
         return Ceiling::Found { step: highest(steps).0, tps: flat_part(&rates), why };
     }
-    if steps.len() < 3 { undecided(steps.len()) } else { not_yet(&gain) }
+    if steps.len() < 3 { undecided(steps.len(), invalid) } else { not_yet(&gain, invalid) }
 }
 
 /// Whether steps, in any order, show a ceiling.
 #[must_use]
 pub fn is_found(mut steps: Vec<Step<'_>>, seed: u64) -> bool {
     steps.sort_by(|one, other| one.load.total_cmp(&other.load));
-    matches!(ceiling(&steps, seed), Ceiling::Found { .. })
+    matches!(ceiling(&steps, &Invalid::default(), seed), Ceiling::Found { .. })
 }
 
 /// The ceiling of a ladder that levels off: the mean of its flat part. The highest of several steps alone is too high by its
@@ -142,18 +167,22 @@ fn knee(steps: &[Step<'_>]) -> Option<Text> {
     })
 }
 
-fn undecided(steps: usize) -> Ceiling {
-    let why =
-        both!("{steps} steps: three are needed to find a ceiling", "只有 {steps} 级：判断上限至少需要三级");
+fn undecided(steps: usize, invalid: &Invalid) -> Ceiling {
+    let Text { en, zh } = invalid.advice();
+    let why = both!(
+        "{steps} valid steps: three are needed to find a ceiling; {en}",
+        "只有 {steps} 个有效级：判断上限至少需要三级；{zh}"
+    );
     Ceiling::Undecided { why }
 }
 
-fn not_yet(gain: &stats::Estimate) -> Ceiling {
+fn not_yet(gain: &stats::Estimate, invalid: &Invalid) -> Ceiling {
+    let Text { en, zh } = invalid.advice();
     let (low, high) = (numbers::change(gain.low - 1.0), numbers::change(gain.high - 1.0));
     let why = if gain.high < GAIN_MIN {
         both!(
-            "the last step gained little ({low} to {high}), and one alone may be chance: extend the ladder",
-            "最后一级增长很小（{low} 到 {high}），但仅一级可能是偶然：请继续加压"
+            "the last valid step gained little ({low} to {high}), and one alone may be chance: {en}",
+            "最后一个有效级增长很小（{low} 到 {high}），但仅一级可能是偶然：{zh}"
         )
     } else {
         both!(

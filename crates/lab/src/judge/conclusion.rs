@@ -3,7 +3,7 @@
 use super::backlog::{Backlog, backlog};
 use super::balance::{ByteCeiling, Term, balance, byte_ceilings};
 use super::bottleneck::{Bottleneck, bottleneck};
-use super::ceiling::{Ceiling, Step, ceiling, is_found};
+use super::ceiling::{Ceiling, Invalid, Step, ceiling, is_found};
 use super::effects::{Effect, Interaction, effects, interactions, sensitive};
 use super::factor::{Factor, ladders};
 use super::figures::series;
@@ -13,7 +13,7 @@ use super::soak::{Soak, soak};
 use super::stability::{Stability, stability};
 use super::stats::{Estimate, mean};
 use super::{Text, both};
-use crate::archive::{Factors, Record, RecordedCell};
+use crate::archive::{Factors, LoadSecond, Record, RecordedCell};
 
 /// Seconds for which a rate must have been held to be called safe without more ado.
 pub const SUSTAINED_SECONDS: f64 = 300.0;
@@ -278,9 +278,29 @@ fn load_ladders(cells: &[Case<'_>], seed: u64) -> Vec<Ladder> {
             Some(Step { load, figures: cells[*index].judged.figures()? })
         };
         let steps: Vec<Step<'_>> = ladder.iter().filter_map(step).collect();
-        Ladder { ceiling: ceiling(&steps, seed), cells: ladder, factor }
+        let invalid = invalid_above(cells, &factor, &ladder);
+        Ladder { ceiling: ceiling(&steps, &invalid, seed), cells: ladder, factor }
     })
     .collect()
+}
+
+/// The steps above the last valid one of a ladder that were run and are not valid, lowest load first.
+fn invalid_above(cells: &[Case<'_>], factor: &Factor, ladder: &[usize]) -> Invalid {
+    let Some(last) = ladder.last().map(|index| cells[*index].factors()) else { return Invalid::default() };
+    let most = factor.number(last).unwrap_or(0.0);
+    let same =
+        |case: &&Case<'_>| factor.without(case.factors()) == factor.without(last) && !case.is_at_found_rate();
+    let mut found: Vec<(f64, &Text)> = cells
+        .iter()
+        .filter(same)
+        .filter_map(|case| {
+            Some((factor.number(case.factors())?, case.judged.outcome.as_ref().err()?.first()?))
+        })
+        .filter(|(load, _)| *load > most)
+        .collect();
+    found.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let why = found.first().map(|(_, why)| (*why).clone()).unwrap_or_default();
+    Invalid { loads: found.into_iter().map(|(load, _)| load).collect(), why }
 }
 
 /// The highest step of a search's ladder, and whether the last step gave no more. Its figures may be invalid, as when
@@ -289,7 +309,7 @@ fn searched_ceiling(cells: &[Case<'_>]) -> Option<(usize, bool)> {
     let steps = cells.iter().enumerate().filter(|(_, case)| case.purpose() == Some(CEILING));
     let rates: Vec<(usize, f64)> = steps
         .map(|(index, case)| {
-            let sent: Vec<f64> = series(&case.judged.windows, |second| second.sent as f64).concat();
+            let sent: Vec<f64> = series(&case.judged.windows, LoadSecond::sent_rate).concat();
             (index, mean(&sent))
         })
         .collect();
@@ -331,6 +351,23 @@ mod tests {
         check(&[900.0, 9_000.0, 30_000.0], false);
         check(&[900.0, 30_000.0, 30_300.0], false);
         check(&[30_000.0, 30_300.0, 30_400.0], true);
+    }
+
+    #[test]
+    fn advice_on_a_ladder_knows_why_its_steps_are_missing() {
+        let cells = [(10, 9_000.0), (20, 17_000.0), (40, 27_000.0), (80, 40_000.0), (160, 60_000.0)];
+        let mut record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+        for cell in &mut record.cells[3..] {
+            let seconds = cell.repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
+            seconds.for_each(|second| second.lab_cores = 7.9);
+        }
+        let found = Conclusion::new(&record, &Limits::default());
+        let Ceiling::NotSaturated { why, .. } = &found.ladders[0].ceiling else {
+            panic!("it climbs: {:?}", found.ladders[0].ceiling)
+        };
+        assert!(why.en.contains("the last valid step (load 40) still gained"), "{}", why.en);
+        let missing = "load 80, 160 was run and is not valid (the load generator used";
+        assert!(why.en.contains(missing) && !why.en.contains("extend the ladder"), "{}", why.en);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Figures {
     /// From the windows of all repeats; `seed` is the bootstrap's.
     #[must_use]
     pub fn new(file: &RunFile, windows: &[Window<'_>], seed: u64) -> Self {
-        let tps_seconds = series(windows, |second| second.sent as f64);
+        let tps_seconds = series(windows, LoadSecond::sent_rate);
         let tps = stats::estimate(&tps_seconds, seed);
         let end_to_end = merged(windows.iter().flat_map(|window| window.end_to_end));
         let end_to_end = end_to_end.map(|all| all.value_at_quantile(0.99) as f64);
@@ -75,8 +75,8 @@ impl Figures {
         let machines = broker_hosts(file, windows);
         let cores: f64 = machines.iter().map(|machine| machine.process_cores).sum();
         Self {
-            payload_bytes: mean_of(windows, |second| second.sent_bytes as f64),
-            consume_tps: mean_of(windows, |second| second.consumed as f64),
+            payload_bytes: mean_of(windows, LoadSecond::sent_bytes_rate),
+            consume_tps: mean_of(windows, LoadSecond::consumed_rate),
             p99_seconds: series(windows, |second| second.p99_us as f64),
             latency: spread(windows),
             end_to_end_p99_us: end_to_end.filter(|us| clock_is_good_enough(file.clock_skew_us, *us)),

@@ -308,7 +308,7 @@ fn load(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
 /// An open loop must send what it is told to: a rate that was not reached is not one that was held.
 fn rate(window: &Window<'_>, limits: &Limits) -> Option<Guard> {
     let intended = window.factors?.rate.filter(|rate| *rate > 0.0)?;
-    let reached = mean(&window.load.iter().map(|second| second.sent as f64).collect::<Vec<_>>()) / intended;
+    let reached = mean(&window.load.iter().map(LoadSecond::sent_rate).collect::<Vec<_>>()) / intended;
     let (value, least) = (numbers::percent(reached), numbers::percent(1.0 - limits.rate_missing));
     let text = both!(
         "{value} of the intended rate reached, at least {least}",

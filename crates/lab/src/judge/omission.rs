@@ -7,10 +7,25 @@ use super::validity::in_flight;
 use crate::archive::{Window, corrected};
 use hdrhistogram::Histogram;
 
-/// The send latencies, microseconds, had a closed loop gone on sending while it waited; `None` in an open loop, and where
-/// nobody answers.
+/// Send latencies as they were seen, and with those that a closed loop left out.
+#[derive(Clone, Debug)]
+pub struct Corrected {
+    seen: Histogram<u64>,
+    all: Histogram<u64>,
+}
+
+impl Corrected {
+    /// The latency that this share of the requests did not exceed, microseconds. What was left out can only have waited
+    /// longer: where the requests that are put in make a pause a smaller share of all, what was seen counts.
+    #[must_use]
+    pub fn value_at_quantile(&self, share: f64) -> u64 {
+        self.seen.value_at_quantile(share).max(self.all.value_at_quantile(share))
+    }
+}
+
+/// The send latencies had a closed loop gone on sending while it waited; `None` in an open loop, and where nobody answers.
 #[must_use]
-pub fn without_omission(windows: &[Window<'_>]) -> Option<Histogram<u64>> {
+pub fn without_omission(windows: &[Window<'_>]) -> Option<Corrected> {
     if windows.first()?.factors?.rate.is_some() {
         return None;
     }
@@ -19,7 +34,8 @@ pub fn without_omission(windows: &[Window<'_>]) -> Option<Histogram<u64>> {
     let seconds: usize = windows.iter().map(|window| window.load.len()).sum();
     // Requests, not messages: a batch has one latency.
     let per_second = seen.len() as f64 / seconds.max(1) as f64;
-    Some(corrected(&seen, count.round() as u32, per_second))
+    let all = corrected(&seen, count.round() as u32, per_second);
+    Some(Corrected { seen, all })
 }
 
 #[cfg(test)]
@@ -45,5 +61,20 @@ mod tests {
         let (seen, shown) = p99(fixture::factors(10));
         assert!(seen < 100_000 && shown.unwrap() > 1_000_000, "{seen} {shown:?}");
         assert_eq!(p99(Factors { rate: Some(1_000.0), ..fixture::factors(10) }).1, None);
+    }
+
+    #[test]
+    fn what_is_corrected_is_never_below_what_was_seen() {
+        let mut record = fixture::record(&[(fixture::factors(1), 1_000.0)]);
+        // Twenty times what a request takes, in two of a thousand requests.
+        for (_, second) in record.cells[0].repeats.iter_mut().flat_map(|repeat| &mut repeat.latency) {
+            second.record_n(20_000, 2);
+        }
+        let windows = record.windows(&record.cells[0], "steady");
+        let seen = histogram(&windows).expect("it has latencies");
+        let shown = without_omission(&windows).expect("a closed loop");
+        for share in [0.5, 0.9, 0.99, 0.998, 0.999, 0.9999, 1.0] {
+            assert!(shown.value_at_quantile(share) >= seen.value_at_quantile(share), "{share}");
+        }
     }
 }

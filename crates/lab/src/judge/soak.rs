@@ -5,7 +5,7 @@
 use super::figures::{broker_host_names, series};
 use super::stats::{self, Slope, mean};
 use super::{Text, both, numbers};
-use crate::archive::{HostSecond, RecordedCell, RunFile, Window};
+use crate::archive::{HostSecond, LoadSecond, RecordedCell, RunFile, Window};
 use serde::{Deserialize, Serialize};
 
 /// Change per hour that counts as drift, once it is beyond its error.
@@ -104,7 +104,7 @@ fn drifts(file: &RunFile, window: &Window<'_>) -> Vec<Text> {
     let load = std::slice::from_ref(window);
     let of = |value: fn(&crate::archive::LoadSecond) -> f64| series(load, value).concat();
     let mut found = vec![
-        drift(("the rate", "TPS"), &of(|second| second.sent as f64), Harm::Both),
+        drift(("the rate", "TPS"), &of(LoadSecond::sent_rate), Harm::Both),
         drift(("send p99", "发送 p99"), &of(|second| second.p99_us as f64), Harm::Growth),
     ];
     let names = broker_host_names(file);

@@ -7,7 +7,7 @@
 use super::figures::{broker_host_names, series};
 use super::stats::{mean, median, variation};
 use super::{Text, both, numbers};
-use crate::archive::{BrokerSecond, HostSecond, LoadSecond, RunFile, Window};
+use crate::archive::{BROKER_AWAY, BROKER_RESTARTED, BrokerSecond, HostSecond, LoadSecond, RunFile, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ const LOW: f64 = 0.8;
 /// Share of the low seconds that a cause must be there in.
 const OVERLAP_MIN: f64 = 0.5;
 
-/// Events for people: what lowers no rate, and what the seconds of load and machines say as well, which would be counted
-/// twice.
-const NO_CAUSES: [&str; 3] = ["flow-control", "steal", "agent-lost"];
+/// Events that may lower a rate. The others are marks of the lab, as where a phase begins or ends, or what the seconds of load
+/// and machines say as well, which would be counted twice.
+const EVENT_CAUSES: [&str; 3] = ["no-answer", BROKER_AWAY, BROKER_RESTARTED];
 
 /// Bytes that are not flushed or not replicated, over those that are sent in a second, from which on that is behind.
 const BEHIND: f64 = 2.0;
@@ -67,7 +67,7 @@ pub struct Cause {
 /// Judges the steady windows of a cell.
 #[must_use]
 pub fn stability(file: &RunFile, windows: &[Window<'_>]) -> Stability {
-    let rates = series(windows, |second| second.sent as f64);
+    let rates = series(windows, LoadSecond::sent_rate);
     let varies = mean(&rates.iter().map(|repeat| variation(repeat)).collect::<Vec<_>>());
     let lowest = rates.iter().map(|repeat| lowest_stretch(repeat)).fold(1.0, f64::min);
     let fluctuates = varies > VARIATION_MAX || lowest < 0.5;
@@ -114,7 +114,7 @@ fn is_refusal(kind: &str) -> bool {
 }
 
 /// A cause in Chinese; what nobody named here as it is.
-fn name_zh(kind: &str) -> &str {
+pub(crate) fn name_zh(kind: &str) -> &str {
     match kind {
         "flow-control" => "流控",
         "no-answer" => "请求无应答",
@@ -139,10 +139,8 @@ fn name_zh(kind: &str) -> &str {
         "disk" => "磁盘繁忙",
         "swap" => "换页",
         "retransmits" => "网络重传",
-        "producers-start" => "生产者启动",
-        "producers-stop" => "生产者停止",
-        "consumers-start" => "消费者启动",
-        "consumers-stop" => "消费者停止",
+        BROKER_AWAY => "Broker 无应答",
+        BROKER_RESTARTED => "Broker 重启",
         other => other,
     }
 }
@@ -159,8 +157,8 @@ fn causes(file: &RunFile, windows: &[Window<'_>]) -> Vec<Cause> {
     let mut present: BTreeMap<String, Presence> = BTreeMap::new();
     for window in windows {
         let before = low.len();
-        let middle = median(&window.load.iter().map(|second| second.sent as f64).collect::<Vec<_>>());
-        low.extend(window.load.iter().map(|second| (second.sent as f64) < LOW * middle));
+        let middle = median(&window.load.iter().map(LoadSecond::sent_rate).collect::<Vec<_>>());
+        low.extend(window.load.iter().map(|second| second.sent_rate() < LOW * middle));
         for (kind, at, times) in sightings(file, window) {
             let presence = present.entry(kind).or_default();
             presence.seconds.resize(low.len(), false);
@@ -192,7 +190,7 @@ fn cause(kind: String, mut presence: Presence, low: &[bool]) -> Option<Cause> {
 /// Everything in a window that may lower a rate: its kind, the second (by index) and how often.
 fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
     let mut found = Vec::new();
-    for event in window.events.iter().filter(|event| !NO_CAUSES.contains(&event.kind.as_str())) {
+    for event in window.events.iter().filter(|event| EVENT_CAUSES.contains(&event.kind.as_str())) {
         let ends = event.at_ms + event.lasted_ms.max(1);
         let overlaps = |second: &LoadSecond| second.at_ms > event.at_ms && second.at_ms < ends + 1_000;
         let seconds = window.load.iter().enumerate().filter(|(_, second)| overlaps(second));
@@ -223,7 +221,7 @@ fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
 
 /// What a broker says of itself that may lower a rate.
 fn broker_troubles(window: &Window<'_>, seconds: &[BrokerSecond]) -> Vec<(String, usize, u64)> {
-    let sent = median(&window.load.iter().map(|second| second.sent_bytes as f64).collect::<Vec<_>>());
+    let sent = median(&window.load.iter().map(LoadSecond::sent_bytes_rate).collect::<Vec<_>>());
     let mut found = Vec::new();
     let mut refused = seconds.first().map_or_else(BTreeMap::new, refusals);
     for second in seconds {

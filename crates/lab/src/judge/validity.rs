@@ -5,23 +5,29 @@
 //! - Steady state: the rate neither climbs nor falls by 2 % a minute. A slope that its own error explains does not
 //!   count, nor one that amounts to less than 2 % within the window. Each repeat counts, so that one which climbs does not
 //!   make up for one that falls.
+//! - The servers went on: no broker was away or started again from the beginning of the repeat on.
 //! - The generator had room: below 70 % of its processors, and (open loop) less than 1 ms late.
+//! - The machines were its own: other programs used less than 10 % of the processors of the generator's and the servers'
+//!   machines.
 //! - At least three repeats, and no second missing. A soak is run once: it counts as often as five minutes go into it.
 //!   Elsewhere one long run does not show how much another would differ. A backlog takes as long as a soak: run once, its
 //!   phases are told as those of one repeat. Probes of a search are run once and are never shown as figures.
 
 use super::conclusion::PROBE;
 use super::figures::merged;
-use super::figures::{mean_latency_us, series};
+use super::figures::{broker_host_names, mean_latency_us, series};
 use super::stats::{self, mean, quantile};
 use super::{Text, both, numbers};
-use crate::archive::{RunFile, Window};
+use crate::archive::{BROKER_RESTARTED, HostFile, LoadSecond, RunFile, Window};
 
 /// Fewest repeats that tell anything about the next one.
 pub const REPEATS_MIN: usize = 3;
 
 /// Seconds of one window that tell as much as a repeat: a soak is run once.
 const LONG_SECONDS: usize = 300;
+
+/// Seconds of a soak that tell as much as [`REPEATS_MIN`] repeats.
+pub const SOAK_SECONDS_MIN: u32 = (LONG_SECONDS * REPEATS_MIN) as u32;
 
 /// Rate times latency over requests in flight.
 pub const LITTLE: std::ops::RangeInclusive<f64> = 0.93..=1.07;
@@ -31,6 +37,9 @@ const SLOPE_MAX: f64 = 0.02;
 
 /// Most of its processors that the generator may use.
 pub const GENERATOR_CPU_MAX: f64 = 0.7;
+
+/// Most of a machine's processors that other programs may use, where a run does not say.
+const OTHERS_MAX: f64 = 0.1;
 
 /// Seconds of a window in which a machine need not have been looked at, and their share of a long one.
 const UNSEEN_MAX: usize = 2;
@@ -70,23 +79,60 @@ pub fn too_few(windows: &[Window<'_>]) -> Option<Text> {
 /// Why the repeats must not be believed, however many there are; empty when they may.
 #[must_use]
 pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+    let mut found = outages(windows);
     if windows.iter().all(|window| window.load.is_empty()) {
-        return vec![both!("it ended before anything counted", "在计入结果之前已结束")];
+        found.push(both!("it ended before anything counted", "在计入结果之前已结束"));
+        return found;
     }
     let is_silent = |window: &Window<'_>| window.load.iter().all(|second| second.sent == 0);
     let silent = windows.iter().filter(|window| is_silent(window)).count();
     if silent == windows.len() {
-        return vec![silence(windows)];
+        found.push(silence(windows));
+        return found;
     }
     if silent > 0 {
-        return vec![both!(
+        found.push(both!(
             "repeats without an acknowledged message: {silent}",
             "有 {silent} 次重复没有任何消息被确认"
-        )];
+        ));
+        return found;
     }
     let rules =
         [missing_seconds(windows), little(windows), unsteady(windows), busy(windows, file), late(windows)];
-    rules.into_iter().flatten().chain(unobserved(windows, file)).collect()
+    let machines = others(windows, file).into_iter().chain(unobserved(windows, file));
+    found.extend(rules.into_iter().flatten().chain(machines));
+    found
+}
+
+/// Brokers that were away or started again, each once per repeat: what follows is measured of another process, with cold
+/// caches, and nothing was served meanwhile.
+#[must_use]
+pub fn outages(windows: &[Window<'_>]) -> Vec<Text> {
+    let mut found = Vec::new();
+    for window in windows {
+        let mut told: Vec<&str> = Vec::new();
+        for event in &window.outages {
+            let (repeat, broker) = (window.repeat, event.node.as_str());
+            if told.contains(&broker) {
+                continue;
+            }
+            told.push(broker);
+            let is_restart =
+                window.outages.iter().any(|other| other.node == broker && other.kind == BROKER_RESTARTED);
+            found.push(if is_restart {
+                both!(
+                    "the broker {broker} was started again during repeat {repeat}",
+                    "第 {repeat} 次重复期间 Broker {broker} 重启"
+                )
+            } else {
+                both!(
+                    "the broker {broker} did not answer during repeat {repeat}",
+                    "第 {repeat} 次重复期间 Broker {broker} 无应答"
+                )
+            });
+        }
+    }
+    found
 }
 
 /// Nothing was acknowledged, with what brokers said.
@@ -111,7 +157,9 @@ pub fn unobserved(windows: &[Window<'_>], file: &RunFile) -> impl Iterator<Item 
 pub fn phase(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     let law = if sends(windows) { little(windows) } else { None };
     let rules = [missing_seconds(windows), law, busy(windows, file), late(windows)];
-    rules.into_iter().flatten().chain(unobserved(windows, file)).collect()
+    let machines = others(windows, file).into_iter().chain(unobserved(windows, file));
+    let rest = rules.into_iter().flatten().chain(machines);
+    outages(windows).into_iter().chain(rest).collect()
 }
 
 /// Whether producers went on: answers to what was under way when they stopped still come in the first second.
@@ -174,7 +222,7 @@ fn little(windows: &[Window<'_>]) -> Option<Text> {
         .iter()
         .filter_map(|window| {
             let in_flight = in_flight(window)?;
-            let tps = mean(&window.load.iter().map(|second| second.sent as f64).collect::<Vec<_>>());
+            let tps = mean(&window.load.iter().map(LoadSecond::sent_rate).collect::<Vec<_>>());
             Some(tps / each * mean_latency_us(window.load) / 1e6 / in_flight)
         })
         .collect();
@@ -219,7 +267,7 @@ const ALONE_MINUTES: f64 = 0.5;
 
 /// Of the repeats together, and of each that is long enough alone, which must be surer as there are several.
 fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
-    let changes: Vec<Change> = series(windows, |second| second.sent as f64)
+    let changes: Vec<Change> = series(windows, LoadSecond::sent_rate)
         .iter()
         .filter(|seconds| seconds.len() >= 3 && mean(seconds) > 0.0)
         .map(|seconds| {
@@ -265,6 +313,57 @@ fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Text> {
         "the load generator used {value} of its processors, limit {most}: it was itself the limit",
         "压测端 CPU 使用 {value}，上限 {most}：瓶颈在压测端"
     ))
+}
+
+/// The machines of the generator and the servers on which other programs used the processors, by the worst repeat.
+#[must_use]
+pub fn others(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
+    let found = used_machines(file).filter_map(|host| {
+        let shares = windows.iter().filter_map(|window| Some((window.repeat, others_on(window, host)?)));
+        let worst = shares.max_by(|one, other| one.1.total_cmp(&other.1));
+        let limit = others_max(file);
+        let (repeat, share) = worst.filter(|(_, share)| *share > limit)?;
+        let (name, value, most) = (&host.name, numbers::percent(share), numbers::percent(limit));
+        Some(both!(
+            "other programs used {value} of the processors of {name} in repeat {repeat}, limit {most}",
+            "第 {repeat} 次重复中其他程序占用主机 {name} CPU 的 {value}，上限 {most}"
+        ))
+    });
+    found.collect()
+}
+
+/// The same of machines that are looked at without load.
+#[must_use]
+pub fn others_now(window: &Window<'_>, file: &RunFile) -> Vec<Text> {
+    let found = used_machines(file).filter_map(|host| {
+        let limit = others_max(file);
+        let share = others_on(window, host).filter(|share| *share > limit)?;
+        let (name, value, most) = (&host.name, numbers::percent(share), numbers::percent(limit));
+        Some(both!(
+            "other programs use {value} of the processors of {name}, limit {most}",
+            "其他程序占用主机 {name} CPU 的 {value}，上限 {most}"
+        ))
+    });
+    found.collect()
+}
+
+/// The machines of the generator and of brokers.
+fn used_machines(file: &RunFile) -> impl Iterator<Item = &HostFile> {
+    let brokers = broker_host_names(file);
+    let is_used =
+        move |(place, host): &(usize, &HostFile)| *place == 0 || brokers.contains(&host.name.as_str());
+    file.hosts.iter().enumerate().filter(is_used).map(|(_, host)| host)
+}
+
+fn others_max(file: &RunFile) -> f64 {
+    file.others_max.unwrap_or(OTHERS_MAX)
+}
+
+/// Share of a machine's processors that other programs used.
+fn others_on(window: &Window<'_>, host: &HostFile) -> Option<f64> {
+    let (_, seconds) = window.hosts.iter().find(|(found, _)| found.name == host.name)?;
+    let cores: Vec<f64> = seconds.iter().map(|second| second.others_cores).collect();
+    Some(mean(&cores) / f64::from(host.cores.max(1)))
 }
 
 /// How late the generator was itself, 99 of 100 of all requests, microseconds; 0 in a closed loop.

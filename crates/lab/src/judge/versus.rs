@@ -5,8 +5,10 @@
 //! loaded one, and a single thread's rate is nothing but the round trip (seed 000 read "0.45×" as capacity).
 
 mod ladders;
+mod machines;
 
 pub use ladders::Ladders;
+pub use machines::apart;
 
 use super::effects::together;
 use super::factor::Factor;
@@ -33,6 +35,8 @@ pub enum Verdict {
     Equal,
     /// The second is worse.
     Worse,
+    /// The machines were apart: nobody knows what the servers have to do with the difference.
+    NotComparable,
 }
 
 impl Verdict {
@@ -51,8 +55,8 @@ impl Verdict {
     pub fn less_is_better(ratio: &Estimate) -> Self {
         match Self::more_is_better(ratio) {
             Self::Better => Self::Worse,
-            Self::Equal => Self::Equal,
             Self::Worse => Self::Better,
+            same => same,
         }
     }
 
@@ -63,6 +67,7 @@ impl Verdict {
             Self::Better => ("better", "更优"),
             Self::Equal => ("equal", "相当"),
             Self::Worse => ("worse", "更差"),
+            Self::NotComparable => ("not comparable", "不可比"),
         };
         Text { en: en.to_owned(), zh: zh.to_owned() }
     }
@@ -102,6 +107,9 @@ pub struct Pairing {
 /// Two runs beside each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Versus {
+    /// In what the machines of the two runs were apart, so that no cell is judged; empty where the machines are judged too.
+    #[serde(default)]
+    pub apart: Vec<Text>,
     /// Cells that are valid in both.
     pub pairings: Vec<Pairing>,
     /// Cells of both that are invalid in one of them, with the reason.
@@ -158,6 +166,18 @@ pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus 
     all.cpu = (!times.is_empty()).then(|| (times.iter().sum::<f64>() / times.len() as f64).exp());
     all.modes = modes.into_iter().map(|(_, says)| says).collect();
     all
+}
+
+impl Versus {
+    /// The same without a verdict, because the machines were apart in this.
+    #[must_use]
+    pub fn without_verdicts(mut self, apart: Vec<Text>) -> Self {
+        if !apart.is_empty() {
+            self.pairings.iter_mut().for_each(|pairing| pairing.verdict = Verdict::NotComparable);
+            (self.capacity, self.latency, self.cpu) = (None, None, None);
+        }
+        Self { apart, ..self }
+    }
 }
 
 /// Modes of which each run has one alone, and another one. With more of them a cell would have several partners.

@@ -41,6 +41,7 @@ impl Totals {
     /// Adds to a second what happened since `last`; `segment` are the bytes of a file of the log.
     pub(super) fn add_to(&self, second: &mut BrokerSecond, last: &Self, segment: u64) {
         let lasted_ms = self.at_ms.saturating_sub(last.at_ms);
+        second.lasted_ms = lasted_ms;
         second.put_tps = rate(last.put, self.put, lasted_ms).unwrap_or(second.put_tps);
         second.get_tps = rate(last.got, self.got, lasted_ms).unwrap_or(second.get_tps);
         // Only one that took longer than all before it shows.
@@ -65,9 +66,12 @@ impl BrokerProbe {
         Self { client: client.clone(), address: broker.address.clone(), has_slaves, segment, last: None }
     }
 
-    /// The broker's figures of now; `None` when it does not answer.
-    pub async fn sample(&mut self, at_ms: u64) -> Option<BrokerSecond> {
-        let table = self.client.broker_runtime(&self.address).await.ok()?;
+    /// The broker's figures of now.
+    ///
+    /// # Errors
+    /// As [`Client::broker_runtime`].
+    pub async fn sample(&mut self, at_ms: u64) -> Result<BrokerSecond, client::Error> {
+        let table = self.client.broker_runtime(&self.address).await?;
         let mut second = read(&table, at_ms);
         let now = Totals::of(&table, at_ms);
         if let Some(last) = self.last.replace(now) {
@@ -76,7 +80,7 @@ impl BrokerProbe {
         if self.has_slaves {
             second.replica_behind = self.client.replica_behind(&self.address).await.unwrap_or_default();
         }
-        Some(second)
+        Ok(second)
     }
 }
 
@@ -105,6 +109,7 @@ pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond
     let causes: Vec<String> = refused.iter().map(|(cause, count)| format!("{cause}={count}")).collect();
     BrokerSecond {
         at_ms,
+        lasted_ms: 0,
         put_tps: mean("putTps"),
         // 4.x writes it with one r.
         get_tps: mean("getTransferredTps").max(mean("getTransferedTps")),
@@ -117,6 +122,7 @@ pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond
         refused_causes: causes.join(" "),
         rolls: 0,
         removed: 0,
+        started_ms: get("bootTimestamp").unwrap_or_default(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! A machine second by second: counters of procfs read twice, and what lies between.
 
 use super::collector::Collector;
-use super::process::ProcessCounts;
+use super::process::{ProcessCounts, cpu_ms, kernel_threads};
 use crate::archive::HostSecond;
 use procfs::{Current, CurrentSI};
+use std::collections::BTreeMap;
 
 /// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
@@ -33,6 +34,11 @@ pub struct Counts {
     pub process: ProcessCounts,
     /// User and system time of this process, milliseconds.
     pub own_ms: u64,
+    /// The same of the other servers under load on this machine, and of the kernel's own threads, which do the work of those
+    /// that write: by process.
+    pub beside_ms: BTreeMap<i32, u64>,
+    /// Whether all servers under load on this machine are known: only then the rest are other programs.
+    pub tells_others: bool,
     /// Figures that are not counters, already in their place.
     pub now: HostSecond,
 }
@@ -59,6 +65,8 @@ pub struct HostProbe {
     device: String,
     /// Whether loopback counts as network.
     loopback: bool,
+    /// The other servers under load on this machine; absent where not all of them are known.
+    servers: Option<Vec<i32>>,
     collector: Option<Collector>,
     last: Option<Counts>,
 }
@@ -67,7 +75,14 @@ impl HostProbe {
     /// A probe of this machine; `device` as in `/proc/diskstats`.
     #[must_use]
     pub fn new(pid: Option<i32>, device: &str, loopback: bool) -> Self {
-        Self { pid, device: device.to_owned(), loopback, collector: None, last: None }
+        Self { pid, device: device.to_owned(), loopback, servers: None, collector: None, last: None }
+    }
+
+    /// The same with the other servers under load on this machine, where all of them are known: what uses the processors
+    /// beside them and the lab are other programs.
+    #[must_use]
+    pub fn with_servers(self, servers: Option<Vec<i32>>) -> Self {
+        Self { servers, ..self }
     }
 
     /// The same, with the pauses of a Java process.
@@ -80,6 +95,9 @@ impl HostProbe {
     pub fn sample(&mut self, at_ms: u64) -> Option<HostSecond> {
         let mut counts = Counts::read(self.pid, &self.device, self.loopback);
         counts.now.at_ms = at_ms;
+        counts.tells_others = self.servers.is_some();
+        let beside = self.servers.iter().flatten().copied().chain(kernel_threads());
+        counts.beside_ms = beside.filter_map(|pid| Some((pid, cpu_ms(pid)?))).collect();
         let second = self.last.as_ref().map(|last| last.until(&counts));
         self.last = Some(counts);
         let pauses = self.collector.as_mut().map(Collector::take).unwrap_or_default();
@@ -111,10 +129,10 @@ impl Counts {
         counts.retransmits = procfs::net::snmp().map_or(0, |snmp| snmp.tcp_retrans_segs);
         if let Some(pid) = pid {
             counts.process = ProcessCounts::read(pid, &mut counts.now);
-            let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-            counts.own_ms = own.tv_sec.unsigned_abs() * 1000 + own.tv_nsec.unsigned_abs() / 1_000_000;
             counts.throttled_us = super::process::throttled_us(pid);
         }
+        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        counts.own_ms = own.tv_sec.unsigned_abs() * 1000 + own.tv_nsec.unsigned_abs() / 1_000_000;
         counts
     }
 
@@ -166,16 +184,17 @@ impl Counts {
         let rate = |count: u64| (count as f64 / seconds).round() as u64;
         let cores = |before: u64, after: u64| since(before, after) as f64 / 1000.0 / seconds;
         let process_cores = cores(self.process.cpu_ms, later.process.cpu_ms);
-        // Without a watched process nobody can say which programs are others.
-        let others_cores = if process_cores > 0.0 {
+        let others_cores = if later.tells_others {
             // The kernel serves the network of the watched process outside of its time.
             let interrupts = since(self.interrupts, later.interrupts) as f64 / all;
             let busy = (share(0) + share(1) - interrupts) * self.cores.len() as f64;
-            (busy - process_cores - cores(self.own_ms, later.own_ms)).max(0.0)
+            let ours = process_cores + cores(self.own_ms, later.own_ms) + cores(0, self.beside_until(later));
+            (busy - ours).max(0.0)
         } else {
             0.0
         };
         HostSecond {
+            lasted_ms: since(self.now.at_ms, later.now.at_ms),
             cpu_user: share(0),
             cpu_system: share(1),
             cpu_iowait: share(3),
@@ -201,6 +220,15 @@ impl Counts {
             process_switches: rate(since(self.process.switches, later.process.switches)),
             ..later.now.clone()
         }
+    }
+}
+
+impl Counts {
+    /// Milliseconds of processor time from here to `later` of the processes beside the watched one. One that is new, as
+    /// threads of the kernel come and go, began in between.
+    fn beside_until(&self, later: &Self) -> u64 {
+        let before = |pid| self.beside_ms.get(pid).copied().unwrap_or_default();
+        later.beside_ms.iter().map(|(pid, ms)| ms.saturating_sub(before(pid))).sum()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a machine is.
 
 use super::process;
-use crate::archive::HostFile;
+use crate::archive::{HostFile, is_virtual};
 use procfs::{Current, CurrentSI};
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,7 @@ pub fn host(name: &str, store: &Path, pid: Option<i32>) -> HostFile {
         tells_pressure: Some(Path::new("/proc/pressure/io").exists()),
         nics: nics(),
         roofline: None,
+        beaten: Vec::new(),
     }
 }
 
@@ -81,7 +82,7 @@ fn mount_of(path: &Path) -> Option<Mount> {
     Some(Mount { device, filesystem: mount.fs_type })
 }
 
-/// Whether the disk of a device, or of the partition it is, spins.
+/// Whether the disk of a device, or of the partition it is, spins; absent where nobody knows.
 fn rotational(device: &str) -> Option<bool> {
     if device.is_empty() {
         return None;
@@ -89,7 +90,7 @@ fn rotational(device: &str) -> Option<bool> {
     let directory = PathBuf::from("/sys/class/block").join(device).canonicalize().ok()?;
     let own = read(directory.join("queue/rotational"));
     let whole = own.or_else(|| read(directory.parent()?.join("queue/rotational")))?;
-    Some(whole == "1")
+    Some(whole == "1").filter(|spins| !*spins || !is_virtual(device))
 }
 
 fn nics() -> std::collections::BTreeMap<String, Option<u64>> {

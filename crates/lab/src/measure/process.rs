@@ -49,6 +49,43 @@ impl ProcessCounts {
     }
 }
 
+/// User and system time of a process, milliseconds; `None` when it is gone.
+pub(super) fn cpu_ms(pid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before may hold anything.
+    let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some((next()? + next()?) * 1000 / procfs::ticks_per_second())
+}
+
+/// The threads of the kernel; none where they are not shown, as in a container.
+pub(super) fn kernel_threads() -> Vec<i32> {
+    const PARENT: &str = "/proc/2";
+    let read = |file: &str| std::fs::read_to_string(format!("{PARENT}/{file}")).unwrap_or_default();
+    if read("comm").trim() != "kthreadd" {
+        return Vec::new();
+    }
+    read("task/2/children").split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The processes that listen on some ports of this machine, beside one that is known: each once. `None` where somebody
+/// listens whose process is not known, because it is another user's.
+#[must_use]
+pub fn servers_on(ports: &[u16], known: Option<i32>) -> Option<Vec<i32>> {
+    let mut found = Vec::new();
+    for port in ports {
+        let sockets = listening(*port);
+        if sockets.is_empty() {
+            continue;
+        }
+        let pid = owner_of(&sockets)?;
+        if Some(pid) != known && !found.contains(&pid) {
+            found.push(pid);
+        }
+    }
+    Some(found)
+}
+
 /// The sockets of this machine, whoever owns them, that listen on `port`.
 fn listening(port: u16) -> Vec<u64> {
     let sockets = procfs::net::tcp().into_iter().chain(procfs::net::tcp6()).flatten();

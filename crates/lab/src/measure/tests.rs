@@ -19,6 +19,7 @@ fn shares_and_rates_are_those_of_the_time_between() {
         disk: DiskCounts { done: (0, 10), sectors: (0, 400), spent_ms: (0, 35), busy_ms: 1200 },
         process: ProcessCounts { cpu_ms: 3000, switches: 700, waited_ms: 500 },
         own_ms: 0,
+        tells_others: true,
         ..at(3000)
     };
     let second = before.until(&after);
@@ -39,6 +40,12 @@ fn shares_and_rates_are_those_of_the_time_between() {
     assert!((before.until(&alone).others_cores - (1.5 - 0.5 - 0.3)).abs() < 1e-9);
     let served = Counts { interrupts: 30, ..alone };
     assert!((before.until(&served).others_cores - (1.2 - 0.5 - 0.3)).abs() < 1e-9);
+    // Another server under load, and a thread of the kernel that is new.
+    let before = Counts { beside_ms: [(7, 1_000)].into(), ..before };
+    let beside = Counts { beside_ms: [(7, 1_400), (9, 200)].into(), ..served.clone() };
+    assert!((before.until(&beside).others_cores - (1.2 - 0.5 - 0.3 - 0.3)).abs() < 1e-9);
+    let unknown = Counts { tells_others: false, ..served };
+    assert_eq!(before.until(&unknown).others_cores, 0.0, "nobody can say which programs are others");
     let restarted = after.until(&at(4000));
     assert_eq!((restarted.process_cores, restarted.net_in), (0.0, 0), "counters that went back");
 }
@@ -57,6 +64,15 @@ fn this_machine_is_seen_working() {
     assert!(second.process_cores > 0.1 && second.process_memory > 1 << 20, "{second:?}");
     assert!(second.process_threads >= 1 && second.process_files >= 3 && second.memory_available > 0);
     assert!(second.process_anonymous > 0 && second.process_anonymous <= second.process_memory);
+}
+
+#[test]
+fn the_processor_time_of_any_process_is_read() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    assert!(process::cpu_ms(pid).is_some() && process::cpu_ms(i32::MAX).is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]
@@ -80,7 +96,10 @@ fn quotas_of_both_versions_are_read() {
 fn a_process_is_found_by_its_port() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    assert_eq!(listener_of(port), i32::try_from(std::process::id()).ok());
+    let own = i32::try_from(std::process::id()).ok();
+    assert_eq!(listener_of(port), own);
+    assert_eq!(servers_on(&[port, port], None), own.map(|own| vec![own]));
+    assert_eq!(servers_on(&[port], own), Some(Vec::new()), "it is known already");
     drop(listener);
     assert_eq!(listener_of(port), None);
 }

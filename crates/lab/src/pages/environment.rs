@@ -46,7 +46,7 @@ fn machines(hosts: &[HostFile]) -> Markup {
 /// Device, file system and kind of a disk.
 #[must_use]
 pub fn disk(host: &HostFile) -> String {
-    let kind = match host.disk_rotational {
+    let kind = match host.disk_spins() {
         Some(true) => " HDD",
         Some(false) => " SSD",
         None => "",

@@ -1,46 +1,61 @@
-//! A chart with its title, its legend and the file its figures come from.
+//! Charts with a title, a legend and the files their figures come from.
 
-use super::chart::{COLOURS, Chart};
-use super::words::{says, words};
+use super::chart::{Chart, Line, key};
+use super::words::says;
 use crate::judge::Text;
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
-/// A chart in a page.
+/// One chart, or several of the same lines beside each other.
 #[derive(Debug)]
 pub struct Figure<'a> {
     /// What it shows.
     pub title: Text,
-    /// What each line is, in the chart's order; none for a single line.
-    pub legend: Vec<Text>,
     /// Files its figures come from, relative to the run.
     pub files: &'a [String],
-    /// The chart.
-    pub chart: Chart,
+    /// The charts, each with what it is about where there are several.
+    pub panels: Vec<(Text, Chart)>,
 }
 
 impl Figure<'_> {
-    /// The figure, or a line saying that there is nothing to show.
+    /// A single chart.
+    #[must_use]
+    pub fn single(title: Text, files: &[String], chart: Chart) -> Figure<'_> {
+        Figure { title, files, panels: vec![(Text::default(), chart)] }
+    }
+
+    /// The figure; nothing where there is nothing to draw.
     #[must_use]
     pub fn markup(&self) -> Markup {
-        let svg = self.chart.svg();
+        let panels: Vec<&(Text, Chart)> = self.panels.iter().filter(|(_, chart)| !chart.is_empty()).collect();
+        let Some((_, first)) = panels.first() else { return html! {} };
         html! {
             figure {
-                figcaption {
-                    b { (says(&self.title)) }
-                    @if !svg.is_empty() { (legend(&self.legend)) }
-                    (sources(self.files))
+                figcaption { b { (says(&self.title)) } (legend(&first.lines, first.dots)) (sources(self.files)) }
+                div.panels.{ "of" (columns(panels.len())) } {
+                    @for (name, chart) in panels {
+                        div { @if !name.en.is_empty() { p.panel { (says(name)) } } (chart.svg()) }
+                    }
                 }
-                @if svg.is_empty() { p.none { (words("not measured in this run", "本次未测量")) } }
-                @else { (PreEscaped(svg)) }
             }
         }
     }
 }
 
-fn legend(names: &[Text]) -> Markup {
+/// How many of so many charts stand in a row.
+#[must_use]
+pub fn columns(panels: usize) -> usize {
+    match panels {
+        0..=4 => panels,
+        5 | 6 => 3,
+        _ => 4,
+    }
+}
+
+/// What each line is, where there are several.
+fn legend(lines: &[Line], dots: bool) -> Markup {
     html! {
-        @for (name, colour) in names.iter().zip(COLOURS.iter().cycle()) {
-            span.key { i style={ "background:" (colour) } {} (says(name)) }
+        @for (index, line) in lines.iter().enumerate().filter(|_| lines.len() > 1) {
+            span.legend { (key(index, dots)) (says(&line.name)) }
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Chapters 4 and 6: rate against latency, percentiles, and latency over time.
+//! Rate against latency, percentiles, and latency over time.
 
-use super::chart::{Chart, Scale};
+use super::chart::{Chart, Line, Scale, WIDE};
 use super::figure::{Figure, sources};
-use super::words::{says, words};
-use crate::judge::conclusion::{Conclusion, Ladder};
-use crate::judge::figures::histogram;
+use super::{says, words};
+use crate::judge::conclusion::Conclusion;
+use crate::judge::figures::{Spread, histogram};
 use crate::judge::{Text, both, numbers, omission};
 use hdrhistogram::Histogram;
 use maud::{Markup, html};
@@ -12,47 +12,46 @@ use maud::{Markup, html};
 /// Lines of the percentile plot.
 const LINES_MAX: usize = 6;
 
+/// Where the latencies of every repeat are.
+const HISTOGRAMS: &str = "cells/*/*/latency.hlog";
+
 /// Columns and rows of latency over time.
 const GRID: (usize, usize) = (72, 28);
 
-/// Chapter 4: what each step of the main ladder reached.
+/// What each step of the main ladder reached: latency against rate, the load beside each point.
 #[must_use]
 pub fn curve(run: &Conclusion<'_>) -> Markup {
-    let Some(ladder) = run.main_ladder() else {
-        return html! { p.none { (words("no cells that differ in their load alone", "没有仅负载不同的用例")) } };
+    let Some(ladder) = run.main_ladder() else { return html! {} };
+    let steps = || {
+        let steps = ladder.cells.iter().map(|cell| &run.cells[*cell]);
+        steps.filter_map(|case| Some((ladder.factor.level(case.factors()), case.judged.figures()?)))
     };
-    let line = |value: fn(&crate::judge::figures::Spread) -> f64| {
-        let steps = ladder.cells.iter().filter_map(|cell| run.cells[*cell].judged.figures());
-        steps.map(|figures| (figures.tps.mean, value(&figures.latency) / 1_000.0)).collect::<Vec<_>>()
+    let line = |name: &str, value: fn(&Spread) -> f64| Line {
+        name: Text::same(name),
+        points: steps().map(|(_, figures)| (figures.tps.mean, value(&figures.latency) / 1_000.0)).collect(),
+        labels: steps().map(|(level, _)| Text::same(level)).collect(),
     };
     let chart = Chart {
-        across: "msg/s",
-        up: "ms",
+        across: Text::same("msg/s"),
+        up: Text::same("ms"),
         up_scale: Scale::Log,
         lines: vec![
-            line(|spread| spread.p50_us),
-            line(|spread| spread.p99_us),
-            line(|spread| spread.p999_us),
+            line("p50", |spread| spread.p50_us),
+            line("p99", |spread| spread.p99_us),
+            line("p99.9", |spread| spread.p999_us),
         ],
         dots: true,
-        taller: 1.5,
+        size: (WIDE.0, 300.0),
         ..Chart::default()
     };
-    let steps: Vec<String> =
-        ladder.cells.iter().map(|cell| ladder.factor.level(run.cells[*cell].factors())).collect();
-    let (steps, name) = (steps.join(", "), ladder.factor.name());
+    let name = ladder.factor.name();
     let (en, zh) = (name.en, name.zh);
-    let title = both!("Latency against rate; {en} {steps}", "TPS 与时延；{zh} {steps}");
-    let legend = ["p50", "p99", "p99.9"].map(Text::same).to_vec();
-    Figure { title, legend, files: &files(run, ladder), chart }.markup()
+    let title =
+        both!("Send latency against rate; beside each point its {en}", "发送时延与 TPS；各点旁为{zh}");
+    Figure::single(title, &[HISTOGRAMS.to_owned()], chart).markup()
 }
 
-fn files(run: &Conclusion<'_>, ladder: &Ladder) -> Vec<String> {
-    let names = ladder.cells.iter().take(LINES_MAX).map(|cell| &run.cells[*cell].judged.cell.cell.name);
-    names.map(|name| format!("cells/{name}/1/latency.hlog")).collect()
-}
-
-/// Chapter 6: percentiles of the main ladder's steps.
+/// Percentiles of the main ladder's steps.
 #[must_use]
 pub fn percentiles(run: &Conclusion<'_>) -> Markup {
     let all: Vec<usize> =
@@ -60,25 +59,23 @@ pub fn percentiles(run: &Conclusion<'_>) -> Markup {
     // The last steps: the load that matters.
     let shown: Vec<usize> = all.into_iter().rev().take(LINES_MAX).rev().collect();
     let line = |cell: &usize| {
-        let all = histogram(&run.cells[*cell].judged.windows);
-        all.map(|all| quantiles(&all)).unwrap_or_default()
+        let judged = &run.cells[*cell].judged;
+        let points = histogram(&judged.windows).map(|all| quantiles(&all)).unwrap_or_default();
+        Line { name: Text::same(&judged.cell.cell.name), points, labels: Vec::new() }
     };
-    let names = shown.iter().map(|cell| &run.cells[*cell].judged.cell.cell.name);
-    let files: Vec<String> = names.clone().map(|name| format!("cells/{name}/1/latency.hlog")).collect();
     let chart = Chart {
-        across: "%",
-        up: "ms",
+        across: Text::same("%"),
+        up: Text::same("ms"),
         across_scale: Scale::Nines,
         up_scale: Scale::Log,
         lines: shown.iter().map(line).collect(),
-        taller: 1.5,
+        size: (WIDE.0, 300.0),
         ..Chart::default()
     };
-    let legend = names.map(Text::same).collect();
     let title = both!("Send latency by percentile, all repeats", "发送时延百分位分布（全部重复）");
     let closed = omission(run);
     html! {
-        (Figure { title, legend, files: &files, chart }.markup())
+        (Figure::single(title, &[HISTOGRAMS.to_owned()], chart).markup())
         @if !closed.is_empty() { p { (says(&omission_says())) } ul { @for cell in &closed { li { (says(cell)) } } } }
     }
 }
@@ -117,12 +114,12 @@ fn quantiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     places.map(|share| (share, histogram.value_at_quantile(share) as f64 / 1_000.0)).collect()
 }
 
-/// Chapter 6: how latency was distributed over time, at the highest rate.
+/// How latency was distributed over time, at the highest rate.
 #[must_use]
 pub fn over_time(run: &Conclusion<'_>) -> Markup {
     let Some(case) = run.top.map(|top| &run.cells[top]) else { return html! {} };
     let Some(window) = case.judged.windows.first().filter(|window| !window.latency.is_empty()) else {
-        return html! { p.none { (words("no histograms in this run", "本次没有直方图")) } };
+        return html! {};
     };
     let each = window.latency.len().div_ceil(GRID.0);
     let columns: Vec<Histogram<u64>> = window
@@ -140,8 +137,8 @@ pub fn over_time(run: &Conclusion<'_>) -> Markup {
     html! {
         figure {
             figcaption {
-                b { (words("Send latency over time at the highest rate (repeat 1): darker is more requests",
-                    "最高 TPS 用例的时延热力图（第 1 次重复）：颜色越深请求越多")) }
+                b { (words("Send latency over time at the highest rate (repeat 1): the stronger the colour, the more requests",
+                    "最高 TPS 用例的时延热力图（第 1 次重复）：颜色越浓请求越多")) }
                 (sources(&file))
             }
             (grid(&columns, (low, high), window.latency.len() as f64 / columns.len() as f64))
@@ -168,17 +165,17 @@ fn grid(columns: &[Histogram<u64>], (low, high): (f64, f64), seconds: f64) -> Ma
     });
     let times = (0..=6).map(|tick| (tick as f64 / 6.0, tick as f64 / 6.0 * columns.len() as f64 * seconds));
     html! {
-        svg viewBox={ "0 0 1000 " (bottom + 40.0) } xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="13" {
+        svg.chart viewBox={ "0 0 1000 " (bottom + 40.0) } role="img" xmlns="http://www.w3.org/2000/svg" {
             @for (x, y, strength) in squares {
-                rect x={ (format!("{x:.1}")) } y={ (format!("{y:.1}")) } width={ (format!("{wide:.1}")) } height=(tall) fill="#08519c" fill-opacity=(strength) {}
+                rect.heat x={ (format!("{x:.1}")) } y={ (format!("{y:.1}")) } width={ (format!("{wide:.1}")) } height=(tall) fill-opacity=(strength) {}
             }
             @for row in (0..=GRID.1).step_by(7) {
-                text x="72" y={ (bottom - row as f64 * tall + 4.0) } text-anchor="end" { (numbers::micros(bound(row))) }
+                text.tick x="72" y={ (bottom - row as f64 * tall + 4.0) } text-anchor="end" { (numbers::micros(bound(row))) }
             }
             @for (share, time) in times {
-                text x={ (78.0 + share * 900.0) } y={ (bottom + 16.0) } text-anchor="middle" { (numbers::short(time)) }
+                text.tick x={ (78.0 + share * 900.0) } y={ (bottom + 16.0) } text-anchor="middle" { (numbers::short(time)) }
             }
-            text x="528" y={ (bottom + 34.0) } text-anchor="middle" { "t, s" }
+            text.name x="528" y={ (bottom + 34.0) } text-anchor="middle" { "t, s" }
         }
     }
 }

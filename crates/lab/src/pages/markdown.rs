@@ -1,6 +1,6 @@
 //! `report.md`: the verdict, the table and where to look further, for chats and repositories.
 
-use super::{environment, html, latency, matrix, table, verdict};
+use super::{cases, curves, environment, latency, matrix, table, verdict};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::{Language, Text, both, numbers};
 use std::fmt::Write as _;
@@ -34,10 +34,12 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
         let _ = writeln!(text, "- {}", plain(says.get(language)));
     }
     heading(&mut text, both!("Cells", "用例"));
-    rows(&mut text, &table::SEED_COLUMNS.map(str::to_owned));
-    rows(&mut text, &table::SEED_COLUMNS.map(|_| "---".to_owned()));
-    for row in table::rows(run, language) {
-        rows(&mut text, &row[..table::SEED_COLUMNS.len()]);
+    let table = table::rows(run, language);
+    let names = cases::names(&table);
+    rows(&mut text, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    rows(&mut text, &names.iter().map(|_| "---".to_owned()).collect::<Vec<_>>());
+    for row in table {
+        rows(&mut text, &names.iter().map(|name| row[cases::place(name)].clone()).collect::<Vec<_>>());
     }
     if let Some(says) = matrix::left_out_says(file) {
         let _ = writeln!(text, "\n{}", says.get(language));
@@ -56,7 +58,7 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     }
     if let Some(found) = &run.sensitive {
         heading(&mut text, both!("Settings that do something", "有影响的配置项"));
-        let nothing = found.is_empty().then(html::insensitive);
+        let nothing = found.is_empty().then(curves::insensitive);
         for says in found.iter().map(|effect| &effect.says).chain(&nothing) {
             let _ = writeln!(text, "- {}", says.get(language));
         }

@@ -1,6 +1,6 @@
-//! Chapter 3: the matrix as heat maps, and a drill-down for every cell.
+//! The matrix as heat maps, and a drill-down for every cell.
 
-use super::timeline::Timeline;
+use super::timeline::{Timeline, figures};
 use super::words::{says, words};
 use crate::archive::RunFile;
 use crate::judge::conclusion::{Case, Conclusion};
@@ -46,12 +46,28 @@ fn layers() -> [Layer; 4] {
     ]
 }
 
-/// The four heat maps.
+/// Most columns of a heat map: more do not fit a page.
+const COLUMNS_MAX: usize = 12;
+
+/// Columns from which on a map has the whole width of the page.
+const COLUMNS_BESIDE: usize = 5;
+
+/// The heat maps of what was measured, and why cells have no figures; nothing where there is nothing to compare.
 #[must_use]
 pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
     let factors: Vec<_> = run.cells.iter().map(Case::factors).collect();
     let mut varied = Factor::varied(&factors);
-    let across = if varied.is_empty() { Factor::Threads } else { varied.remove(0) };
+    if varied.is_empty() || run.valid() == 0 {
+        return html! {};
+    }
+    let levels = |factor: &Factor| {
+        let mut levels: Vec<String> = factors.iter().map(|of| factor.level(of)).collect();
+        levels.sort();
+        levels.dedup();
+        levels.len()
+    };
+    let fits = varied.iter().position(|factor| levels(factor) <= COLUMNS_MAX).unwrap_or(0);
+    let across = varied.remove(fits);
     let mut columns: Vec<(f64, String)> =
         factors.iter().map(|of| (across.number(of).unwrap_or(0.0), across.level(of))).collect();
     columns.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -64,8 +80,34 @@ pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
         }
     }
     let names: Vec<String> = columns.into_iter().map(|column| column.1).collect();
+    let class = if names.len() + varied.len() > COLUMNS_BESIDE { "maps full" } else { "maps" };
     let grid = Grid { run, across, varied, columns: names, rows };
-    html! { div.maps { @for layer in layers() { (grid.map(&layer)) } } }
+    html! { div class=(class) { @for layer in layers() { (grid.map(&layer)) } } (reasons(run)) }
+}
+
+/// Why cells have no figures, by the number that stands in the maps.
+fn reasons(run: &Conclusion<'_>) -> Markup {
+    let without = run.cells.iter().filter_map(|case| Some((case, case.judged.outcome.as_ref().err()?)));
+    let without: Vec<_> = without.collect();
+    html! {
+        @if !without.is_empty() {
+            ul.reasons {
+                @for (case, reasons) in without {
+                    li { a href=(link(case)) { "× " (case.judged.cell.cell.number) } " " code { (case.judged.cell.cell.name) } " " (why(case, reasons)) }
+                }
+            }
+        }
+    }
+}
+
+/// What a cell without figures is called, and why it has none.
+fn why(case: &Case<'_>, reasons: &[Text]) -> Markup {
+    let all = Text::joined(reasons).unwrap_or_default();
+    html! { span.bad { (no_figures(case)) } ": " (says(&all)) }
+}
+
+fn link(case: &Case<'_>) -> String {
+    format!("#cell-{}", case.judged.cell.cell.number)
 }
 
 /// Which cells were not run, and why.
@@ -107,12 +149,18 @@ impl Grid<'_> {
         let values = self.run.cells.iter().filter_map(|case| (layer.value)(case.judged.figures()?));
         let (low, high) =
             values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        if high <= 0.0 {
+            return html! {};
+        }
         html! {
             table.map {
                 caption { (says(&layer.title)) }
-                tr {
-                    @for factor in &self.varied { th { (says(&factor.name())) } }
-                    @for column in &self.columns { th { (says(&self.across.name())) " " (column) } }
+                thead {
+                    tr {
+                        @for factor in &self.varied { th rowspan="2" { (says(&factor.name())) } }
+                        th.across colspan=(self.columns.len()) { (says(&self.across.name())) }
+                    }
+                    tr { @for column in &self.columns { th.level { (column) } } }
                 }
                 @for row in &self.rows {
                     tr {
@@ -127,14 +175,14 @@ impl Grid<'_> {
 
 fn square(case: Option<&Case<'_>>, layer: &Layer, ends: (f64, f64)) -> Markup {
     let Some(case) = case else { return html! { td.none { "–" } } };
-    let link = format!("#cell-{}", case.judged.cell.cell.number);
     let Some(figures) = case.judged.figures() else {
-        return html! { td.invalid { a href=(link) { (no_figures(case)) } } };
+        return html! { td.invalid { a href=(link(case)) { "× " (case.judged.cell.cell.number) } } };
     };
+    let class = if layer.more_is_better { "more" } else { "less" };
     match (layer.value)(figures) {
         None => html! { td.none { "–" } },
         Some(value) => html! {
-            td style={ "background:" (shade(value, ends, layer.more_is_better)) } { a href=(link) { ((layer.shown)(value)) } }
+            td.{ (class) } style={ "--p:" (shade(value, ends)) "%" } { a href=(link(case)) { ((layer.shown)(value)) } }
         },
     }
 }
@@ -144,28 +192,20 @@ fn no_figures(case: &Case<'_>) -> Markup {
     if case.is_probe() { words("probe", "试探") } else { words("invalid", "无效") }
 }
 
-/// Light to strong on a logarithmic scale: blue where more is better, orange where less is.
-fn shade(value: f64, (low, high): (f64, f64), more_is_better: bool) -> String {
+/// How strong the colour of a value is, percent, on a logarithmic scale.
+fn shade(value: f64, (low, high): (f64, f64)) -> String {
     let place = if high > low && low > 0.0 { (value / low).ln() / (high / low).ln() } else { 0.0 };
-    let mix = |light: f64, strong: f64| (light + (strong - light) * place.clamp(0.0, 1.0)).round();
-    let [red, green, blue] = if more_is_better {
-        [mix(247.0, 120.0), mix(251.0, 180.0), mix(255.0, 235.0)]
-    } else {
-        [mix(255.0, 250.0), mix(250.0, 170.0), mix(240.0, 100.0)]
-    };
-    format!("rgb({red},{green},{blue})")
+    format!("{:.0}", place.clamp(0.0, 1.0) * 100.0)
 }
 
 /// A page's worth about every cell, folded.
 #[must_use]
 pub fn drill_downs(run: &Conclusion<'_>) -> Markup {
-    html! {
-        h3 { (words("Every cell", "各用例详情")) }
-        @for case in &run.cells { (drill_down(run, case)) }
-    }
+    html! { @for case in &run.cells { (drill_down(run, case)) } }
 }
 
 fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
+    let steps = [(Text::default(), Timeline::of_cell(run.record, case.judged.cell))];
     let cell = &case.judged.cell.cell;
     let headline = match case.judged.figures() {
         Some(figures) => numbers::rate(figures.tps.mean),
@@ -175,19 +215,20 @@ fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
         details id={ "cell-" (cell.number) } {
             summary {
                 code { (cell.name) } " " (headline)
-                @if case.judged.figures().is_none() { span.bad { (no_figures(case)) } }
+                @if let Err(reasons) = &case.judged.outcome { (why(case, reasons)) }
                 @if cell.interrupted { " " span.bad { (says(&ended_early())) } }
             }
             @match &case.judged.outcome {
                 Ok(figures) => (figures_table(figures)),
-                Err(reasons) => { ul { @for reason in reasons { li.bad { (says(reason)) } } } },
+                Err(_) => {}
             }
             @if let Some(stability) = &case.stability { p { b { "R5 " } (says(&stability.says)) } }
             @if let Some(soak) = &case.soak {
                 @let is_bad = !soak.broken.is_empty() || soak.undecided.is_some() || !soak.drifts.is_empty();
                 p { b { "R10 " } span class=(if is_bad { "bad" } else { "" }) { (says(&soak.says())) } }
             }
-            @if case.judged.figures().is_some() { (guard_lines(case)) (Timeline::of_cell(run.record, case.judged.cell).essentials()) }
+            @if let Some(what) = steps[0].1.happened() { p { b { (words("What happened: ", "事件：")) } (says(&what)) } }
+            @if case.judged.figures().is_some() { (guard_lines(case)) (figures(&steps, Timeline::essentials)) }
             p.from { a href={ "cells/" (cell.name) "/" } { "cells/" (cell.name) "/" } }
         }
     }

@@ -4,7 +4,6 @@
 //! in `note` and no figures.
 
 use super::{environment, matrix};
-use crate::archive::FLUSH;
 use crate::judge::backlog::{Stage, phase_name};
 use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::figures::{Figures, Means, broker_host_names};
@@ -122,12 +121,10 @@ fn row(
     let file = &run.record.file;
     let host =
         broker_host_names(file).first().and_then(|name| file.hosts.iter().find(|host| host.name == *name));
-    let said = |key: &str| file.setting(of, key).unwrap_or_default().to_owned();
-    let or = |text: &String, key: &str| if text.is_empty() { said(key) } else { text.clone() };
     let mut row = vec![
         number.to_owned(),
         host.map(environment::disk).unwrap_or_default(),
-        or(&of.flush, FLUSH),
+        file.flush(of).to_owned(),
         of.queues.to_string(),
         of.size.to_string(),
         of.compression.clone(),
@@ -140,7 +137,7 @@ fn row(
         of.threads.to_string(),
         of.rate.map(|rate| rate.to_string()).unwrap_or_default(),
         of.groups.to_string(),
-        or(&of.replication, "brokerRole"),
+        file.replication(of).to_owned(),
     ]);
     row.extend(more.iter().cloned());
     row.resize(SEED_COLUMNS.len() + MORE_COLUMNS.len(), String::new());

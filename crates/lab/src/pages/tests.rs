@@ -28,26 +28,49 @@ fn html(language: Language) -> String {
     super::html::report(&Conclusion::new(&record, &Limits::default()), Additions::default(), language)
 }
 
+fn report_of(record: &Record) -> String {
+    let run = Conclusion::new(record, &Limits::default());
+    super::html::report(&run, Additions::default(), Language::En)
+}
+
+/// One chapter of a page.
+fn chapter<'a>(page: &'a str, anchor: &str) -> &'a str {
+    let begin =
+        page.find(&format!("<section id=\"{anchor}\">")).unwrap_or_else(|| panic!("no chapter {anchor}"));
+    page[begin..].split("</section>").next().expect("a chapter ends")
+}
+
+/// Adds a phase `drain` to the first cell, as long as the steady one.
+fn drained() -> Record {
+    let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
+    let phases = &mut record.cells[0].cell.phases;
+    let named = |name: &str, of: &[Phase]| -> Vec<Phase> {
+        of.iter().map(|phase| Phase { name: name.to_owned(), ..phase.clone() }).collect()
+    };
+    *phases = [named("before", phases), named("drain", phases)].concat();
+    record
+}
+
 #[test]
 fn the_page_has_every_chapter_in_both_languages() {
     let page = html(Language::En);
     for anchor in [
         "verdict",
-        "environment",
+        "cases",
         "matrix",
+        "factors",
         "curve",
-        "trends",
         "latency",
+        "trends",
         "balance",
-        "backlog",
-        "comparison",
-        "plan",
+        "cells",
+        "environment",
         "origin",
     ] {
         assert!(page.contains(&format!("<section id=\"{anchor}\">")), "{anchor}");
+        assert!(page.contains(&format!("href=\"#{anchor}\"")), "{anchor}");
     }
-    for words in ["1 Verdict", "1 结论", "11 Origin", "11 来源与复现", "Highest safe rate", "最高安全 TPS"]
-    {
+    for words in ["Answer", "结论", "Origin", "来源与复现", "Highest safe rate", "最高安全 TPS"] {
         assert!(page.contains(words), "{words}");
     }
     for trend in [
@@ -56,17 +79,242 @@ fn the_page_has_every_chapter_in_both_languages() {
         "End-to-end",
         "CPU of",
         "Load average",
+        "Cores used by the broker",
         "Memory",
         "Disk throughput",
         "Disk requests",
         "Disk busy",
         "Network",
-        "Pauses",
     ] {
-        assert!(page.contains(trend), "{trend}");
+        assert!(chapter(&page, "trends").contains(trend), "{trend}");
     }
     assert!(page.starts_with("<!DOCTYPE html><html lang=\"en\" data-show=\"en\">"));
     assert!(html(Language::Zh).contains("data-show=\"zh\""));
+    for (one, other) in [("<span class=\"en\"", "<span class=\"zh\""), (" en\" x=", " zh\" x=")] {
+        let counts = [one, other].map(|words| page.matches(words).count());
+        assert!(counts[0] > 10 && counts[0] == counts[1], "{one}: {counts:?}");
+    }
+}
+
+#[test]
+fn what_was_not_measured_has_no_chapter_and_no_plot() {
+    let page = html(Language::En);
+    for anchor in ["backlog", "comparison", "plan"] {
+        assert!(
+            !page.contains(&format!("id=\"{anchor}\"")) && !page.contains(&format!("#{anchor}\"")),
+            "{anchor}"
+        );
+    }
+    for nothing in ["Pauses", "Bytes behind", "Swapping", "not measured in this run"] {
+        assert!(!page.contains(nothing), "{nothing}");
+    }
+    let nothing = report_of(&Record { file: fixture::file(), cells: Vec::new() });
+    for anchor in ["matrix", "factors", "curve", "latency", "trends", "balance"] {
+        assert!(!nothing.contains(&format!("id=\"{anchor}\"")), "{anchor} of a run without cells");
+    }
+    assert!(chapter(&nothing, "verdict").contains("no cell is valid"));
+    let mut invalid = fixture::record(&[(fixture::factors(10), 9_000.0), (fixture::factors(60), 20_000.0)]);
+    fixture::each_second(&mut invalid, |_, second| second.lab_cores = 7.9);
+    let invalid = report_of(&invalid);
+    assert!(!invalid.contains("id=\"matrix\""), "there is nothing to compare");
+    assert!(chapter(&invalid, "trends").contains("001-w10-s1024-q8 × invalid: the load generator used"));
+}
+
+#[test]
+fn the_answer_is_three_figures_what_limits_them_and_the_curve() {
+    let cells = [(1, 900.0), (10, 9_000.0), (60, 30_000.0), (120, 30_300.0), (200, 30_400.0)];
+    let mut record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+    let seconds = record.cells[4].repeats.iter_mut().filter_map(|repeat| repeat.hosts.get_mut("b1"));
+    seconds.flatten().for_each(|second| second.disk_util = 0.8);
+    let run = Conclusion::new(&record, &Limits::default());
+    let page = report_of(&record);
+    let answer = chapter(&page, "verdict");
+    let figures = |cell: usize| run.cells[cell].judged.figures().expect("it is valid");
+    let count = crate::judge::numbers::count;
+    let p99 = crate::judge::numbers::micros(figures(4).latency.p99_us);
+    let (p99, _) = p99.split_once(' ').expect("a unit");
+    let values: Vec<&str> = answer
+        .split("<p class=\"value\">")
+        .skip(1)
+        .filter_map(|rest| rest.split([' ', '<']).next())
+        .collect();
+    assert_eq!(values, [&count(figures(3).tps.mean), &count(figures(4).tps.mean), p99]);
+    for words in [
+        "Highest safe rate",
+        "Highest measured rate",
+        "Send p99 at the highest rate",
+        "not a safe rate",
+        "Bottleneck",
+        "disk: busy 80",
+    ] {
+        assert!(answer.contains(words), "{words}");
+    }
+    for words in ["knee at 60", "拐点 60", "ceiling 30,", "highest safe 30,", ">200</text>"] {
+        assert!(answer.contains(words), "{words} is missing in the curve");
+    }
+    let place = |words: &str| answer.find(words).unwrap_or_else(|| panic!("{words} is missing"));
+    assert!(
+        place("class=\"tile\"") < place("Bottleneck") && place("Bottleneck") < place("<svg class=\"chart\"")
+    );
+    assert!(place("<svg class=\"chart\"") < place("Confidence"));
+}
+
+#[test]
+fn a_ladder_that_climbs_has_no_knee() {
+    let cells = [(1, 900.0), (10, 9_000.0), (60, 30_000.0)];
+    let record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+    let page = report_of(&record);
+    let answer = chapter(&page, "verdict");
+    assert!(answer.contains("not saturated") && !answer.contains("knee at"), "{answer}");
+}
+
+#[test]
+fn a_backlog_is_shown_phase_by_phase() {
+    let page = report_of(&drained());
+    let told = chapter(&page, "backlog");
+    let phases: Vec<&str> = told
+        .split("<h4>")
+        .skip(1)
+        .filter_map(|rest| rest.split("lang=\"en\">").nth(1)?.split('<').next())
+        .collect();
+    assert_eq!(phases, ["before", "drain"], "{told}");
+    for part in ["class=\"phases\"", "against before", "outcome", "band draining", "band counts"] {
+        assert!(told.contains(part), "{part}");
+    }
+    assert!(!page.contains("what producers reach against before:"), "the paragraph is for readers of text");
+    assert!(chapter(&page, "verdict").contains("Read while draining"));
+}
+
+#[test]
+fn every_case_has_the_columns_of_the_seeds_in_the_page() {
+    let page = html(Language::En);
+    let table = chapter(&page, "cases");
+    for column in [
+        "case",
+        "disk",
+        "flush",
+        "replication",
+        "threads",
+        "queues",
+        "size, B",
+        "compress",
+        "send ms",
+        "send TPS",
+        "consume TPS",
+        "load",
+        "iowait %",
+        "netin MB/s",
+        "netout MB/s",
+        "max ms",
+        "CPU %",
+    ] {
+        assert!(table.contains(&format!(">{column}</")), "{column}");
+    }
+    for column in [
+        "磁盘类型",
+        "刷盘策略",
+        "分区数",
+        "消息大小 B",
+        "发送耗时 ms",
+        "发送 TPS",
+        "订阅 TPS",
+        "LOAD",
+        "IOWAIT %",
+        "复制方式",
+    ] {
+        assert!(table.contains(&format!(">{column}</")), "{column}");
+    }
+    assert_eq!(table.matches("<tr>").count(), 7, "a head and six cases");
+    for value in [">async<", ">10,240<", ">vda ext4<"] {
+        assert!(table.contains(value), "{value}");
+    }
+}
+
+#[test]
+fn the_reason_stands_beside_each_invalid_cell() {
+    let page = html(Language::En);
+    let reason = "the load generator used";
+    for anchor in ["cases", "matrix", "cells"] {
+        let text = chapter(&page, anchor);
+        assert!(text.contains(reason), "{anchor}");
+        let place = text.find(reason).expect("it is there");
+        let before: String =
+            text[..place].chars().rev().take(200).collect::<Vec<_>>().into_iter().rev().collect();
+        assert!(before.contains("invalid"), "{anchor} does not call it invalid: {before}");
+    }
+    assert_eq!(chapter(&page, "matrix").matches("<td class=\"invalid\">").count(), 4, "once in each map");
+}
+
+#[test]
+fn rate_and_bytes_are_drawn_over_threads_and_over_size() {
+    let page = html(Language::En);
+    let charts = chapter(&page, "factors");
+    for title in [
+        "Rate over threads",
+        "Bodies sent over threads",
+        "Rate over size, bytes",
+        "Bodies sent over size, bytes",
+        "TPS 与线程数",
+    ] {
+        assert!(charts.contains(title), "{title}");
+    }
+    let threads = charts.split("</figure>").next().expect("a figure");
+    for words in ["size 1k", "size 10k", ">threads</text>", ">1</text>", ">10</text>", ">60</text>"] {
+        assert!(threads.contains(words), "{words}");
+    }
+    // Each point says what it is, at the least to whoever points at it.
+    let record = record();
+    let run = Conclusion::new(&record, &Limits::default());
+    for case in run.cells.iter().filter_map(|case| case.judged.figures()) {
+        assert!(threads.contains(&crate::judge::numbers::count(case.tps.mean)));
+    }
+}
+
+#[test]
+fn trends_are_one_plot_for_each_step_with_phases_as_bands() {
+    let cells = [(1, 900.0), (10, 9_000.0), (60, 30_000.0)];
+    let record = fixture::record(&cells.map(|(threads, tps)| (fixture::factors(threads), tps)));
+    let page = report_of(&record);
+    for figure in chapter(&page, "trends").split("<figure>").skip(1) {
+        assert_eq!(figure.matches("<svg class=\"chart\"").count(), 3, "{figure}");
+        assert_eq!(figure.matches("class=\"band counts\"").count(), 9, "three repeats of each step");
+    }
+    let figures: Vec<&str> = chapter(&page, "trends").split("<figure>").collect();
+    let of = |title: &str| figures.iter().filter(|figure| figure.contains(title)).count();
+    assert_eq!((of("Load average"), of("Cores used by the broker")), (1, 1));
+    assert!(!figures.iter().any(|figure| figure.contains(">load1<") && figure.contains("cores used")));
+}
+
+#[test]
+fn maps_of_many_columns_have_the_width_of_the_page() {
+    let cells =
+        [1, 2, 4, 8, 16, 32, 64, 128].map(|threads| (fixture::factors(threads), f64::from(threads) * 900.0));
+    let page = report_of(&fixture::record(&cells));
+    let maps = chapter(&page, "matrix");
+    assert!(maps.contains("class=\"maps full\""));
+    // The factor is named once above its levels, which leaves room for figures.
+    let head = maps.split("</thead>").next().expect("a head");
+    assert_eq!((head.matches("threads").count(), head.matches("class=\"level\"").count()), (1, 8), "{head}");
+    assert!(html(Language::En).contains("class=\"maps\""));
+}
+
+#[test]
+fn colours_follow_the_reader_and_no_chart_has_its_own() {
+    let page = html(Language::En);
+    let (style, body) = page.split_once("</style>").expect("a style sheet");
+    for rule in ["prefers-color-scheme: dark", "@media print", "break-inside: avoid", "@page"] {
+        assert!(style.contains(rule), "{rule}");
+    }
+    for colour in ["fill=\"#", "stroke=\"#", "rgb("] {
+        assert!(!body.contains(colour), "{colour}");
+    }
+    for (at, _) in style.match_indices("var(--") {
+        let name = style[at + 4..].split(')').next().expect("a name");
+        assert!(
+            name == "--p" || name == "--c" || style.contains(&format!("{name}:")),
+            "{name} is not defined"
+        );
+    }
 }
 
 #[test]
@@ -113,7 +361,7 @@ fn the_table_begins_with_the_columns_of_seed_003() {
         "case,disk,flush,queues,size,compress,send ms,send TPS,consume TPS,load,iowait,netin,netout,note,"
     ));
     let first = lines.next().expect("the first cell");
-    assert!(first.starts_with("1,vda ext4,ASYNC_FLUSH,8,1024,none,1.1"), "{first}");
+    assert!(first.starts_with("1,vda ext4,async,8,1024,none,1.1"), "{first}");
     assert_eq!(lines.count(), 5);
 }
 
@@ -156,11 +404,7 @@ fn what_was_not_measured_is_not_zero() {
 
 #[test]
 fn phases_of_a_backlog_have_their_percentiles() {
-    let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
-    let phases = &mut record.cells[0].cell.phases;
-    let drained: Vec<Phase> =
-        phases.iter().map(|phase| Phase { name: "drain".to_owned(), ..phase.clone() }).collect();
-    phases.extend(drained);
+    let record = drained();
     let run = Conclusion::new(&record, &Limits::default());
     let page = super::html::report(&run, Additions::default(), Language::En);
     assert!(page.contains("<th>p99 ms</th><th>p99.9 ms</th>"));
@@ -187,6 +431,7 @@ fn every_machine_of_a_broker_is_drawn() {
         let (host, broker) = (repeat.hosts["b1"].clone(), repeat.brokers["broker-a"].clone());
         repeat.hosts.insert("b2".to_owned(), host);
         repeat.brokers.insert("broker-b".to_owned(), broker);
+        repeat.brokers.values_mut().flatten().for_each(|second| second.flush_behind = 1_000_000);
     }
     let run = Conclusion::new(&record, &Limits::default());
     let page = super::html::report(&run, Additions::default(), Language::En);
@@ -202,6 +447,11 @@ fn a_cell_that_was_ended_early_is_called_so() {
     let run = Conclusion::new(&record, &Limits::default());
     let page = super::html::report(&run, Additions::default(), Language::En);
     assert!(page.contains("ended early") && page.contains("提前结束"));
+    let table = chapter(&page, "cases");
+    assert!(
+        table.contains(">note</") && table.contains(">备注</") && table.contains("ended early"),
+        "{table}"
+    );
     assert!(super::table::rows(&run, Language::En)[0].iter().any(|value| value.starts_with("ended early")));
 }
 
@@ -312,6 +562,8 @@ fn a_ceiling_is_not_held_against_the_rate_of_another_load() {
     let lines = super::verdict::lines(&run);
     let said = &lines.iter().find(|(name, _)| name.en == "Ceiling").expect("it is told").1.en;
     assert!(said.contains("gained") && !said.contains("open loop"), "{said}");
+    let page = report_of(&record);
+    assert!(!chapter(&page, "verdict").contains("highest safe"), "no line in the chart of the other ladder");
 }
 
 #[test]
@@ -349,7 +601,7 @@ fn markdown_has_the_verdict_and_how_to_repeat_it() {
     for part in [
         "## 结论",
         "最高安全 TPS",
-        "| case | disk |",
+        "| case | disk | flush | replication | threads | queues | size | compress | send ms |",
         "vostok lab matrix --threads 1,10",
         "修正后",
         "001-w1-s1024-q8：p99 ",
@@ -357,4 +609,17 @@ fn markdown_has_the_verdict_and_how_to_repeat_it() {
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
+}
+
+#[test]
+fn a_run_without_a_valid_cell_has_no_interval() {
+    let mut record = record();
+    let told = |record: &Record| {
+        let run = Conclusion::new(record, &Limits::default());
+        super::verdict::lines(&run).into_iter().map(|(_, text)| text.en).collect::<Vec<_>>().join("\n")
+    };
+    assert!(told(&record).contains("CI95 of the highest rate"));
+    fixture::each_second(&mut record, |_, second| second.lab_cores = 8.0);
+    let said = told(&record);
+    assert!(!said.contains("CI95") && said.contains("no two valid cells"), "{said}");
 }

@@ -1,322 +1,304 @@
-//! What was measured second by second, aligned on one axis of time: the seven trends of seed 004, network in and
-//! out, end-to-end latency and pauses, with events as marks.
+//! What was measured second by second of a step: its repeats one after the other on an axis of time, with its phases as
+//! bands and what happened as marks.
 
 mod marks;
+mod trends;
 
-use self::marks::{Mark, is_routine, marks};
-use super::chart::{Chart, average, largest, thinned};
-use super::figure::Figure;
-use crate::archive::{BrokerSecond, HostSecond, LoadSecond, Record, RecordedCell, Repeat};
-use crate::judge::conclusion::Conclusion;
+use self::marks::{is_routine, marks};
+pub use self::trends::Trend;
+use super::chart::{Band, Chart, Line, Mark, WIDE, average, largest, thinned};
+use super::figure::{Figure, columns};
+use crate::archive::{
+    BROKER_AWAY, BROKER_BACK, BROKER_RESTARTED, BrokerSecond, HostSecond, LoadSecond, Record, RecordedCell,
+    Repeat,
+};
+use crate::judge::backlog::phase_name;
 use crate::judge::figures::broker_host_names;
+use crate::judge::stability::name_zh;
 use crate::judge::{Text, both};
 use maud::{Markup, html};
+use std::collections::BTreeMap;
 
-/// Runs shorter than this are shown in seconds.
+/// Steps shorter than this are shown in seconds.
 const SHORT_MS: u64 = 180_000;
 
-/// The repeats that are drawn, on one axis.
-pub struct Timeline<'a> {
-    repeats: Vec<&'a Repeat>,
+/// A repeat on the axis.
+struct Part<'a> {
+    repeat: &'a Repeat,
+    /// When it began, and how much of the axis lies before it, milliseconds.
     start_ms: u64,
-    /// Ends of the axis.
-    range: (f64, f64),
-    /// Milliseconds of its unit, and what it is called.
+    before_ms: u64,
+    /// How long it is.
+    long_ms: u64,
+}
+
+/// One step of a run.
+pub struct Timeline<'a> {
+    record: &'a Record,
+    parts: Vec<Part<'a>>,
+    /// Milliseconds of the axis' unit, and what it is called.
     unit: (f64, &'static str),
+    range: (f64, f64),
+    bands: Vec<Band>,
     marks: Vec<Mark>,
+    /// How often what happened.
+    happened: BTreeMap<String, usize>,
     files: Vec<String>,
-    /// Machines with brokers, and brokers.
+    /// Machines with brokers, and brokers, of the whole run.
     hosts: Vec<String>,
     brokers: Vec<String>,
 }
 
 impl<'a> Timeline<'a> {
-    /// The whole run: every repeat of every cell, where a cell begins marked with its number, and with a cross where
-    /// it is invalid.
-    #[must_use]
-    pub fn of_run(run: &Conclusion<'a>) -> Self {
-        let record = run.record;
-        let repeats: Vec<&Repeat> = record.cells.iter().flat_map(|cell| &cell.repeats).collect();
-        let mut line = Self::new(
-            record,
-            repeats,
-            vec!["cells/*/*/load.csv".to_owned(), "cells/*/*/host-*.csv".to_owned()],
-        );
-        let begins = run.cells.iter().filter_map(|case| {
-            let first = case.judged.cell.repeats.first()?.load.first()?.at_ms.saturating_sub(1_000);
-            let cross = if case.judged.figures().is_some() { "" } else { " ×" };
-            Some((line.time(first), format!("#{}{cross}", case.judged.cell.cell.number)))
-        });
-        // Where every cell begins and ends says nothing about the run; what happened in between does.
-        let events = line.events(|kind| !is_routine(kind));
-        line.marks = marks(events, begins.collect(), line.range.1);
-        line
-    }
-
-    /// The repeats of one cell.
+    /// The repeats of a cell.
     #[must_use]
     pub fn of_cell(record: &'a Record, cell: &'a RecordedCell) -> Self {
+        let mut parts: Vec<Part<'a>> = Vec::new();
+        for repeat in cell.repeats.iter().filter(|repeat| !repeat.load.is_empty()) {
+            let moments = || repeat.load.iter().map(|second| second.at_ms);
+            let start_ms = moments().min().unwrap_or(0).saturating_sub(1_000);
+            let long_ms = moments().max().unwrap_or(0).saturating_sub(start_ms);
+            let before_ms = parts.last().map_or(0, |part| part.before_ms + part.long_ms);
+            parts.push(Part { repeat, start_ms, before_ms, long_ms });
+        }
+        let whole = parts.last().map_or(0, |part| part.before_ms + part.long_ms);
+        let unit = if whole < SHORT_MS { (1_000.0, "t, s") } else { (60_000.0, "t, min") };
+        let hosts: Vec<String> = broker_host_names(&record.file).into_iter().map(str::to_owned).collect();
+        let repeats = record.cells.iter().flat_map(|cell| &cell.repeats);
+        let mut brokers: Vec<String> = repeats.flat_map(|repeat| repeat.brokers.keys().cloned()).collect();
+        brokers.sort();
+        brokers.dedup();
         let name = &cell.cell.name;
-        let files = vec![format!("cells/{name}/1/load.csv")];
-        let mut line = Self::new(record, cell.repeats.iter().collect(), files);
-        line.add_host_file(name);
-        let events = line.events(|kind| !is_routine(kind));
-        line.marks = marks(events, line.events(is_routine), line.range.1);
+        let mut files = vec![format!("cells/{name}/1/load.csv")];
+        files.extend(hosts.iter().map(|host| format!("cells/{name}/1/host-{host}.csv")));
+        let range = (0.0, whole as f64 / unit.0);
+        let (bands, marks, happened) = <_>::default();
+        let mut line = Self { record, parts, unit, range, bands, marks, happened, files, hosts, brokers };
+        line.bands = line.phases(cell);
+        line.mark_events();
         line
     }
 
-    fn new(record: &Record, repeats: Vec<&'a Repeat>, files: Vec<String>) -> Self {
-        let moments = || repeats.iter().flat_map(|repeat| repeat.load.iter().map(|second| second.at_ms));
-        let start_ms = moments().min().unwrap_or(0).saturating_sub(1_000);
-        let end = moments().max().unwrap_or(0);
-        let hosts = broker_host_names(&record.file).into_iter().map(str::to_owned).collect();
-        let mut brokers: Vec<String> =
-            repeats.iter().flat_map(|repeat| repeat.brokers.keys().cloned()).collect();
-        brokers.sort();
-        brokers.dedup();
-        let unit =
-            if end.saturating_sub(start_ms) < SHORT_MS { (1_000.0, "t, s") } else { (60_000.0, "t, min") };
-        let range = (0.0, end.saturating_sub(start_ms) as f64 / unit.0);
-        Self { repeats, start_ms, range, unit, marks: Vec::new(), files, hosts, brokers }
+    fn phases(&self, cell: &RecordedCell) -> Vec<Band> {
+        let mut bands = Vec::new();
+        for (number, part) in (1_u32..).zip(&self.parts) {
+            for phase in cell.cell.phases.iter().filter(|phase| phase.repeat == number) {
+                let [from, to] = [phase.from_ms, phase.to_ms].map(|at_ms| self.time(part, at_ms));
+                let class = match phase.name.as_str() {
+                    "steady" | "before" | "after" => "counts",
+                    "during" => "filling",
+                    "drain" => "draining",
+                    _ => "idle",
+                };
+                let name = phase_text(&phase.name);
+                let (en, zh) = (&name.en, &name.zh);
+                let name = if self.parts.len() > 1 { both!("{en} {number}", "{zh} {number}") } else { name };
+                bands.push(Band { from, to, class, name });
+            }
+        }
+        bands
     }
 
-    /// Events of some kinds, at their moments on the axis.
-    fn events(&self, only: impl Fn(&str) -> bool) -> Vec<Mark> {
-        let events = self.repeats.iter().flat_map(|repeat| &repeat.events).filter(|event| only(&event.kind));
-        events.map(|event| (self.time(event.at_ms), event.kind.clone())).collect()
+    fn mark_events(&mut self) {
+        let mut events = Vec::new();
+        for part in &self.parts {
+            for event in part.repeat.events.iter().filter(|event| !is_routine(&event.kind)) {
+                let name = event_text(&event.kind);
+                events.push(Mark { at: self.time(part, event.at_ms), name });
+                *self.happened.entry(event.kind.clone()).or_default() += 1;
+            }
+        }
+        self.marks = marks(events, self.range.1);
     }
 
-    fn add_host_file(&mut self, cell: &str) {
-        self.files.extend(self.hosts.iter().map(|host| format!("cells/{cell}/1/host-{host}.csv")));
+    /// What happened, and how often; nothing where nothing did.
+    #[must_use]
+    pub fn happened(&self) -> Option<Text> {
+        let parts: Vec<Text> = self
+            .happened
+            .iter()
+            .map(|(kind, times)| {
+                let Text { en, zh } = event_text(kind);
+                both!("{en} {times} ×", "{zh} {times} 次")
+            })
+            .collect();
+        Text::joined(&parts)
     }
 
-    fn time(&self, at_ms: u64) -> f64 {
-        (at_ms as f64 - self.start_ms as f64) / self.unit.0
+    fn time(&self, part: &Part<'_>, at_ms: u64) -> f64 {
+        let own = at_ms.saturating_sub(part.start_ms).min(part.long_ms);
+        (part.before_ms + own) as f64 / self.unit.0
     }
 
     fn load(&self, value: impl Fn(&LoadSecond) -> f64, join: fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
-        let rows = self.repeats.iter().flat_map(|repeat| &repeat.load);
-        thinned(&rows.map(|row| (self.time(row.at_ms), value(row))).collect::<Vec<_>>(), join)
+        let rows = self.parts.iter().flat_map(|part| part.repeat.load.iter().map(move |row| (part, row)));
+        thinned(&rows.map(|(part, row)| (self.time(part, row.at_ms), value(row))).collect::<Vec<_>>(), join)
     }
 
     fn host(&self, host: &str, value: impl Fn(&HostSecond) -> f64) -> Vec<(f64, f64)> {
-        let rows = self.repeats.iter().filter_map(|repeat| repeat.hosts.get(host)).flatten();
-        thinned(&rows.map(|row| (self.time(row.at_ms), value(row))).collect::<Vec<_>>(), average)
+        let rows = self.parts.iter().flat_map(|part| {
+            let rows = part.repeat.hosts.get(host).into_iter().flatten();
+            rows.map(move |row| (part, row))
+        });
+        thinned(
+            &rows.map(|(part, row)| (self.time(part, row.at_ms), value(row))).collect::<Vec<_>>(),
+            average,
+        )
     }
 
     fn broker(&self, broker: &str, value: impl Fn(&BrokerSecond) -> f64) -> Vec<(f64, f64)> {
-        let rows = self.repeats.iter().filter_map(|repeat| repeat.brokers.get(broker)).flatten();
-        thinned(&rows.map(|row| (self.time(row.at_ms), value(row))).collect::<Vec<_>>(), largest)
+        let rows = self.parts.iter().flat_map(|part| {
+            let rows = part.repeat.brokers.get(broker).into_iter().flatten();
+            rows.map(move |row| (part, row))
+        });
+        thinned(
+            &rows.map(|(part, row)| (self.time(part, row.at_ms), value(row))).collect::<Vec<_>>(),
+            largest,
+        )
     }
 
-    fn figure(&self, title: Text, up: &'static str, lines: Vec<(Text, Vec<(f64, f64)>)>) -> Markup {
-        let shown: Vec<(Text, Vec<(f64, f64)>)> =
-            lines.into_iter().filter(|line| line.1.iter().any(|point| point.1 != 0.0)).collect();
-        let (legend, lines) = shown.into_iter().unzip();
-        let (range, marks) = (Some(self.range), self.marks.clone());
-        let chart = Chart { across: self.unit.1, up, lines, range, marks, ..Chart::default() };
-        Figure { title, legend, files: &self.files, chart }.markup()
+    /// Cores that the processes on a machine may use.
+    fn cores_of(&self, host: &str) -> Option<f64> {
+        let host = self.record.file.hosts.iter().find(|known| known.name == host)?;
+        Some(host.cores_allowed.unwrap_or(f64::from(host.cores))).filter(|cores| *cores > 0.0)
     }
 
-    /// Rate, latency and processors: what a drill-down shows.
-    #[must_use]
-    pub fn essentials(&self) -> Markup {
-        html! { (self.rate()) (self.latency()) @for host in &self.hosts { (self.processors(host)) } }
-    }
-
-    /// Every trend, those of machines and brokers for each of them.
-    #[must_use]
-    pub fn trends(&self) -> Markup {
-        html! {
-            (self.rate()) (self.latency()) (self.end_to_end())
-            @for host in &self.hosts {
-                (self.processors(host)) (self.load_average(host)) (self.memory(host))
-                (self.disk_bytes(host)) (self.disk_requests(host)) (self.disk_busy(host)) (self.network(host))
-            }
-            (self.pauses())
-            @for broker in &self.brokers { (self.behind(broker)) }
+    fn chart(&self, lines: Vec<Line>, trend: &Trend, (size, highest): ((f64, f64), f64)) -> Chart {
+        Chart {
+            across: Text::same(self.unit.1),
+            up: trend.up.clone(),
+            lines,
+            bands: self.bands.clone(),
+            marks: self.marks.clone(),
+            limits: trend.limit.iter().cloned().collect(),
+            range: Some(self.range),
+            highest: Some(highest),
+            size,
+            ..Chart::default()
         }
     }
+}
 
-    /// A title with the machine or broker it is about, where there are several.
-    fn titled(title: Text, name: &str, all: &[String]) -> Text {
-        if all.len() < 2 {
-            return title;
-        }
-        let (en, zh) = (title.en, title.zh);
-        both!("{en}: {name}", "{zh}：{name}")
-    }
+/// What an event is called.
+fn event_text(kind: &str) -> Text {
+    let zh = match kind {
+        "agent-lost" => "agent 失联",
+        BROKER_RESTARTED => "Broker 重启",
+        BROKER_AWAY => "Broker 无应答",
+        BROKER_BACK => "Broker 恢复应答",
+        other => name_zh(other),
+    };
+    Text { en: kind.to_owned(), zh: zh.to_owned() }
+}
 
-    fn rate(&self) -> Markup {
-        let sent = (both!("sent", "发送"), self.load(|row| row.sent as f64, average));
-        let consumed = (both!("consumed", "消费"), self.load(|row| row.consumed as f64, average));
-        let refused = (
-            both!("refused or failed", "拒绝或失败"),
-            self.load(|row| (row.refused + row.failed) as f64, largest),
-        );
-        self.figure(both!("Rate", "TPS"), "msg/s", vec![sent, consumed, refused])
+/// What a phase is called.
+fn phase_text(name: &str) -> Text {
+    match name {
+        "warmup" => both!("warm-up", "预热"),
+        "steady" => both!("steady", "稳态"),
+        "rest" => both!("rest", "静置"),
+        other => phase_name(other),
     }
+}
 
-    fn latency(&self) -> Markup {
-        let of = |name: &str, value: fn(&LoadSecond) -> u64| {
-            (Text::same(name), self.load(move |row| value(row) as f64 / 1_000.0, largest))
-        };
-        let lines =
-            vec![of("p50", |row| row.p50_us), of("p99", |row| row.p99_us), of("p99.9", |row| row.p999_us)];
-        self.figure(both!("Send latency", "发送时延"), "ms", lines)
+/// Size of a chart that shares its row with others.
+fn size_beside(panels: usize) -> (f64, f64) {
+    match columns(panels) {
+        0 | 1 => WIDE,
+        2 => (545.0, 200.0),
+        3 => (360.0, 170.0),
+        _ => (270.0, 160.0),
     }
+}
 
-    fn end_to_end(&self) -> Markup {
-        let of = |name: &str, value: fn(&LoadSecond) -> u64| {
-            (Text::same(name), self.load(move |row| value(row) as f64 / 1_000.0, largest))
-        };
-        let lines = vec![of("p50", |row| row.end_to_end_p50_us), of("p99", |row| row.end_to_end_p99_us)];
-        self.figure(
-            both!("End-to-end latency (from send to consume)", "端到端时延（发送到消费）"),
-            "ms",
-            lines,
-        )
-    }
+/// A figure for each trend, with a chart for each step; what was not measured, or was 0 all the time, is left out.
+#[must_use]
+pub fn figures<'a>(steps: &[(Text, Timeline<'a>)], of: fn(&Timeline<'a>) -> Vec<Trend>) -> Markup {
+    let trends: Vec<Vec<Trend>> = steps.iter().map(|(_, step)| of(step)).collect();
+    let count = trends.iter().map(Vec::len).max().unwrap_or(0);
+    html! { @for place in 0..count { (figure(steps, &trends, place)) } }
+}
 
-    fn processors(&self, host: &str) -> Markup {
-        let of = |name: Text, value: fn(&HostSecond) -> f64| {
-            (name, self.host(host, move |row| value(row) * 100.0))
-        };
-        let lines = vec![
-            of(Text::same("us"), |row| row.cpu_user),
-            of(Text::same("sy"), |row| row.cpu_system),
-            of(Text::same("wa"), |row| row.cpu_iowait),
-            of(Text::same("st"), |row| row.cpu_steal),
-            of(both!("stopped by quota", "配额限流"), |row| row.cpu_throttled),
-        ];
-        self.figure(
-            Self::titled(
-                both!("CPU of the broker's machine, share of all cores", "Broker 主机 CPU（占全部核）"),
-                host,
-                &self.hosts,
-            ),
-            "%",
-            lines,
-        )
-    }
-
-    fn load_average(&self, host: &str) -> Markup {
-        let lines = vec![
-            (Text::same("load1"), self.host(host, |row| row.load1)),
-            (
-                both!("cores used by the broker", "Broker 使用的核数"),
-                self.host(host, |row| row.process_cores),
-            ),
-        ];
-        self.figure(
-            Self::titled(
-                both!("Load average, and cores of the process", "Load 与进程使用核数"),
-                host,
-                &self.hosts,
-            ),
-            "CPU",
-            lines,
-        )
-    }
-
-    fn memory(&self, host: &str) -> Markup {
-        let of = |name: Text, value: fn(&HostSecond) -> u64| {
-            (name, self.host(host, move |row| value(row) as f64 / 1e9))
-        };
-        let lines = vec![
-            of(both!("available", "可用"), |row| row.memory_available),
-            of(both!("page cache", "cached"), |row| row.memory_cached),
-            of(both!("dirty", "脏页"), |row| row.memory_dirty),
-            of(both!("anonymous, broker", "Broker 匿名内存"), |row| row.process_anonymous),
-            of(both!("swapped pages × 4 kB", "换页"), |row| (row.swap_in + row.swap_out) * 4_096),
-        ];
-        self.figure(Self::titled(both!("Memory", "内存"), host, &self.hosts), "GB", lines)
-    }
-
-    fn disk_bytes(&self, host: &str) -> Markup {
-        let lines = vec![
-            (both!("read", "读"), self.host(host, |row| row.disk_read as f64 / 1e6)),
-            (both!("written", "写"), self.host(host, |row| row.disk_written as f64 / 1e6)),
-        ];
-        self.figure(Self::titled(both!("Disk throughput", "磁盘吞吐量"), host, &self.hosts), "MB/s", lines)
-    }
-
-    fn disk_requests(&self, host: &str) -> Markup {
-        let lines = vec![
-            (both!("reads", "读"), self.host(host, |row| row.disk_reads as f64)),
-            (both!("writes", "写"), self.host(host, |row| row.disk_writes as f64)),
-        ];
-        self.figure(Self::titled(both!("Disk requests", "磁盘 IOPS"), host, &self.hosts), "1/s", lines)
-    }
-
-    fn disk_busy(&self, host: &str) -> Markup {
-        let lines = vec![
-            (Text::same("util"), self.host(host, |row| row.disk_util * 100.0)),
-            (Text::same("PSI io.full"), self.host(host, |row| row.io_pressure)),
-        ];
-        self.figure(Self::titled(both!("Disk busy", "IO 百分比"), host, &self.hosts), "%", lines)
-    }
-
-    fn network(&self, host: &str) -> Markup {
-        let lines = vec![
-            (both!("NETIN", "NETIN"), self.host(host, |row| row.net_in as f64 / 1e6)),
-            (both!("NETOUT", "NETOUT"), self.host(host, |row| row.net_out as f64 / 1e6)),
-        ];
-        self.figure(
-            Self::titled(both!("Network, each direction", "网络（分方向）"), host, &self.hosts),
-            "MB/s",
-            lines,
-        )
-    }
-
-    fn pauses(&self) -> Markup {
-        let hosts = self.hosts.iter().map(|host| {
-            let title = Self::titled(both!("collector pauses", "GC 停顿"), host, &self.hosts);
-            (title, self.host(host, |row| row.gc_pause_ms))
-        });
-        let brokers = self.brokers.iter().map(|broker| {
-            let title = Self::titled(both!("longest append", "最长写入"), broker, &self.brokers);
-            (title, self.broker(broker, |row| row.put_max_ms))
-        });
-        self.figure(both!("Pauses", "停顿"), "ms", hosts.chain(brokers).collect())
-    }
-
-    fn behind(&self, broker: &str) -> Markup {
-        let of = |name: Text, value: fn(&BrokerSecond) -> u64| {
-            (name, self.broker(broker, move |row| value(row) as f64 / 1e6))
-        };
-        let lines = vec![
-            of(both!("not flushed", "未刷盘"), |row| row.flush_behind),
-            of(both!("not replicated", "未复制"), |row| row.replica_behind),
-            of(both!("not indexed", "未分发"), |row| row.dispatch_behind),
-        ];
-        self.figure(Self::titled(both!("Bytes behind", "落后字节数"), broker, &self.brokers), "MB", lines)
-    }
+fn figure(steps: &[(Text, Timeline<'_>)], trends: &[Vec<Trend>], place: usize) -> Markup {
+    let own: Vec<&Trend> = trends.iter().filter_map(|trends| trends.get(place)).collect();
+    let Some(first) = own.first() else { return html! {} };
+    let is_shown = |line: usize| {
+        own.iter().filter_map(|trend| trend.lines.get(line)).any(|line| largest(&line.points) > 0.0)
+    };
+    let shown: Vec<usize> = (0..first.lines.len()).filter(|line| is_shown(*line)).collect();
+    let lines =
+        |trend: &Trend| shown.iter().filter_map(|line| trend.lines.get(*line).cloned()).collect::<Vec<_>>();
+    let highest =
+        own.iter().flat_map(|trend| lines(trend)).map(|line| largest(&line.points)).fold(0.0, f64::max);
+    let size = size_beside(steps.len());
+    let panel = |((name, step), trend): (&(Text, Timeline<'_>), &&Trend)| {
+        let name = if steps.len() > 1 { name.clone() } else { Text::default() };
+        (name, step.chart(lines(trend), trend, (size, highest)))
+    };
+    let panels = steps.iter().zip(&own).map(panel).collect();
+    let files = match steps {
+        [(_, step)] => step.files.clone(),
+        _ => vec!["cells/*/*/*.csv".to_owned()],
+    };
+    Figure { title: first.title.clone(), files: &files, panels }.markup()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archive::Event;
+    use crate::archive::{Event, Phase};
     use crate::judge::fixture;
-    use crate::judge::guards::Limits;
 
     #[test]
-    fn what_happened_late_in_a_long_run_is_marked() {
-        let cells = [(10, 9_000.0), (60, 20_000.0)].map(|(threads, tps)| (fixture::factors(threads), tps));
-        let mut record = fixture::record(&cells);
+    fn what_happened_late_in_a_step_is_marked() {
+        let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
         let event = |at_ms, kind: &str| Event { at_ms, kind: kind.to_owned(), ..Event::default() };
-        for repeat in record.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
+        for repeat in &mut record.cells[0].repeats {
             let seconds = repeat.load.iter().map(|second| second.at_ms);
             repeat.events = seconds.map(|at_ms| event(at_ms, "producers-start")).collect();
         }
-        let last = record.cells[1].repeats[2].load[50].at_ms;
-        record.cells[1].repeats[2].events.push(event(last, "agent-lost"));
-        let has = |line: &Timeline<'_>, kind: &str| line.marks.iter().any(|(_, label)| label == kind);
-        let run = Conclusion::new(&record, &Limits::default());
-        let whole = Timeline::of_run(&run);
-        assert!(has(&whole, "agent-lost") && !has(&whole, "producers-start"), "{:?}", whole.marks);
-        let cell = Timeline::of_cell(&record, &record.cells[1]);
-        assert!(has(&cell, "agent-lost") && has(&cell, "producers-start"), "{:?}", cell.marks);
+        let last = record.cells[0].repeats[2].load[50].at_ms;
+        record.cells[0].repeats[2].events.push(event(last, "agent-lost"));
+        let step = Timeline::of_cell(&record, &record.cells[0]);
+        let has = |kind: &str| step.marks.iter().any(|mark| mark.name.en == kind);
+        assert!(has("agent-lost") && !has("producers-start"), "{:?}", step.marks);
+        assert!(step.bands.iter().any(|band| band.name.en == "steady 3"), "{:?}", step.bands);
+        assert_eq!(step.happened().map(|said| said.en), Some("agent-lost 1 ×".to_owned()));
+    }
+
+    #[test]
+    fn repeats_follow_each_other_and_their_phases_are_bands() {
+        let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
+        let cell = &mut record.cells[0];
+        let warmup = |phase: &Phase| Phase {
+            name: "warmup".to_owned(),
+            to_ms: phase.from_ms + 10_000,
+            ..phase.clone()
+        };
+        let all: Vec<Phase> =
+            cell.cell.phases.iter().flat_map(|phase| [warmup(phase), phase.clone()]).collect();
+        cell.cell.phases = all;
+        let step = Timeline::of_cell(&record, &record.cells[0]);
+        // What lies between repeats takes no room: 3 minutes of load were 34 minutes apart.
+        assert_eq!(step.range, (0.0, 3.0));
+        let bands: Vec<(&str, f64)> = step.bands.iter().map(|band| (band.class, band.from)).collect();
+        assert_eq!(bands.len(), 6);
+        assert_eq!((bands[0], bands[2].0, bands[2].1.round()), (("idle", 0.0), "idle", 1.0));
+    }
+
+    #[test]
+    fn steps_beside_each_other_have_the_same_heights() {
+        let cells = [(10, 9_000.0), (60, 20_000.0)].map(|(threads, tps)| (fixture::factors(threads), tps));
+        let record = fixture::record(&cells);
+        let steps: Vec<(Text, Timeline<'_>)> = record
+            .cells
+            .iter()
+            .map(|cell| (Text::same(&cell.cell.name), Timeline::of_cell(&record, cell)))
+            .collect();
+        let page = figures(&steps, Timeline::trends).into_string();
+        let rate = page.split("</figure>").next().expect("the first figure");
+        assert_eq!(rate.matches("<svg class=\"chart\"").count(), 2, "one plot for each step");
+        assert_eq!(rate.matches(">20,000</text>").count(), 2, "{rate}");
+        assert!(!page.contains("Swapping"), "nothing swapped");
     }
 }

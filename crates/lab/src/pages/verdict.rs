@@ -1,10 +1,11 @@
-//! Chapter 1: the sentences that matter, in one box. Markdown and JSON use the same ones.
+//! The sentences that matter. Markdown and JSON have all of them; the page shows some as figures and charts.
 
 use crate::archive::Factors;
 use crate::judge::ceiling::Ceiling;
 use crate::judge::conclusion::{Conclusion, Ladder, SUSTAINED_SECONDS};
 use crate::judge::factor::Factor;
 use crate::judge::figures::broker_host_names;
+use crate::judge::selftest::left_out;
 use crate::judge::{Text, both, numbers};
 
 /// How much more than the ceiling of closed loops an open loop carries for it to be told.
@@ -13,7 +14,21 @@ const MORE: f64 = 1.02;
 /// A name and what is said about it.
 #[must_use]
 pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
-    let mut lines = vec![safe(run), ceiling(run)];
+    let backlogs = run.cells.iter().filter_map(|case| case.backlog.as_ref());
+    let backlogs = backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.says.clone()));
+    let mut lines = vec![safe(run)];
+    lines.extend(limits(run));
+    lines.extend(rest(run));
+    // Before the confidence, which is about all of them.
+    let place = lines.len() - 1;
+    lines.splice(place..place, backlogs);
+    lines
+}
+
+/// What limits the rate.
+#[must_use]
+pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
+    let mut lines = Vec::new();
     if let Some(limit) = &run.bottleneck {
         let (name, evidence) = (limit.resource.name(), &limit.evidence);
         let (en, zh, why, why_zh) = (name.en, name.zh, &evidence.en, &evidence.zh);
@@ -25,16 +40,24 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
         };
         lines.push((both!("Bottleneck", "瓶颈"), says));
     }
+    lines.push(ceiling(run));
     lines.push((both!("Next guard", "下一个护栏"), next(run)));
     lines.extend(invalid(run).map(|why| (both!("Invalid", "无效"), why)));
+    lines
+}
+
+/// What else is to be known, how far the figures can be trusted last.
+#[must_use]
+pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
+    let mut lines: Vec<(Text, Text)> = Vec::new();
+    let left_out = left_out(&run.record.file).into_iter();
+    lines.extend(left_out.map(|text| (both!("Self-test", "自测"), text)));
     lines.extend(not_looked_at(run).map(|text| (both!("Not looked at", "未观察"), text)));
     let others = run.byte_ceilings.iter().map(|ceiling| (both!("Bandwidth", "带宽"), ceiling.says.clone()));
     lines.extend(others);
     let unsteady =
         run.top.and_then(|top| run.cells[top].stability.as_ref()).filter(|stability| stability.fluctuates);
     lines.extend(unsteady.map(|stability| (both!("Stability", "稳定性"), stability.says.clone())));
-    let backlogs = run.cells.iter().filter_map(|case| case.backlog.as_ref());
-    lines.extend(backlogs.map(|backlog| (both!("Backlog", "堆积"), backlog.says.clone())));
     let soaks = run.cells.iter().filter_map(|case| Some((case, case.soak.as_ref()?)));
     let told = soaks.filter(|(_, soak)| soak.checked || !soak.drifts.is_empty());
     lines.extend(told.map(|(case, soak)| {
@@ -74,7 +97,10 @@ fn safe(run: &Conclusion<'_>) -> (Text, Text) {
 fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
     let name = both!("Ceiling", "上限");
     let Some(ladder) = run.main_ladder() else {
-        let why = both!("not looked for: no cells differ in their load alone", "未测：没有仅负载不同的用例");
+        let why = both!(
+            "not known: no two valid cells differ in their load alone",
+            "未知：没有仅负载不同的两个有效用例"
+        );
         return (name, why);
     };
     let text = match &ladder.ceiling {
@@ -104,13 +130,18 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
 /// The safe rate where an open loop held it with what the closed loops of a ladder sent.
 fn held_open(run: &Conclusion<'_>, ladder: &Ladder) -> Option<f64> {
     let safe = run.safe.as_ref()?;
+    let is_closed = ladder.cells.iter().all(|cell| run.cells[*cell].factors().rate.is_none());
+    let is_open = run.cells[safe.cell].factors().rate.is_some();
+    (is_open && is_closed && sends_the_same(run, ladder, safe.cell)).then_some(safe.tps.mean)
+}
+
+/// Whether a cell sends what the steps of a ladder send, at whatever load.
+pub(super) fn sends_the_same(run: &Conclusion<'_>, ladder: &Ladder, cell: usize) -> bool {
     let more = ["purpose", "again"].map(|name| Factor::More(name.to_owned()));
     let load = [Factor::Threads, Factor::Rate].into_iter().chain(more).collect::<Vec<_>>();
     let sent = |of: &Factors| load.iter().fold(of.clone(), |rest, factor| factor.without(&rest));
-    let open = run.cells[safe.cell].factors();
-    let is_beside = |step: &Factors| step.rate.is_none() && sent(step) == sent(open);
-    let are_beside = ladder.cells.iter().all(|cell| is_beside(run.cells[*cell].factors()));
-    (open.rate.is_some() && are_beside).then_some(safe.tps.mean)
+    let own = sent(run.cells[cell].factors());
+    ladder.cells.iter().all(|step| sent(run.cells[*step].factors()) == own)
 }
 
 fn next(run: &Conclusion<'_>) -> Text {
@@ -168,17 +199,20 @@ fn confidence(run: &Conclusion<'_>) -> Text {
     let planned = run.record.file.cells.len() - probes - run.record.file.left_out.len();
     let shown = run.safe.as_ref().map(|safe| safe.cell).or(run.top);
     let repeats = shown.map_or(run.record.file.repeats, |cell| run.cells[cell].judged.cell.cell.repeats);
-    let spread =
-        run.top.and_then(|top| run.cells[top].judged.figures()).map_or(0.0, |figures| figures.tps.spread());
-    let spread = numbers::percent(spread);
+    let top = run.top.and_then(|top| run.cells[top].judged.figures());
+    // Without a valid cell there is no rate whose interval could be told.
+    let (spread, spread_zh) = top.map_or_else(Default::default, |figures| {
+        let spread = numbers::percent(figures.tps.spread());
+        (format!("; CI95 of the highest rate ± {spread}"), format!("；最高 TPS 的 CI95 为 ± {spread}"))
+    });
     let skew = numbers::micros(run.record.file.clock_skew_us as f64);
     let (probed, probed_zh) = match probes {
         0 => (String::new(), String::new()),
         _ => (format!(" and {probes} probes"), format!("，另有 {probes} 个试探")),
     };
     both!(
-        "{valid} of {all} measured cells are valid ({planned} planned{probed}), {repeats} repeats each; CI95 of the highest rate \
-         ± {spread}; clocks agree within {skew}",
-        "{all} 个已测用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次；最高 TPS 的 CI95 为 ± {spread}；时钟偏差不超过 {skew}"
+        "{valid} of {all} measured cells are valid ({planned} planned{probed}), {repeats} repeats each{spread}; \
+         clocks agree within {skew}",
+        "{all} 个已测用例中 {valid} 个有效（计划 {planned} 个{probed_zh}），每个重复 {repeats} 次{spread_zh}；时钟偏差不超过 {skew}"
     )
 }

@@ -3,11 +3,13 @@
 use super::html::{self, Additions};
 use super::{json, markdown, table};
 use crate::Error;
-use crate::archive::{Record, run_directory};
+use crate::archive::{Record, run_directory, write_whole};
 use crate::compare::{self, Comparison};
 use crate::judge::conclusion::Conclusion;
 use crate::judge::guards::{Limits, Slo};
+use crate::judge::selftest::without_beaten;
 use crate::judge::{Language, numbers};
+use crate::output::say;
 use crate::plan::{self, Plan};
 use std::path::{Path, PathBuf};
 
@@ -37,20 +39,30 @@ pub struct ReportFlags {
     json: bool,
 }
 
+impl ReportFlags {
+    /// All four reports of a run, as the run was told to judge it.
+    #[must_use]
+    pub fn of(run: &Path) -> Self {
+        let run = run.to_owned();
+        Self { run, lang: Language::default(), slo: None, html: false, md: false, csv: false, json: false }
+    }
+}
+
 /// Writes the reports and prints the verdict.
 ///
 /// # Errors
 /// The run cannot be read, or the reports cannot be written.
 pub fn run(flags: &ReportFlags) -> Result<(), Error> {
-    let record = Record::read(&flags.run)?;
+    let record = without_beaten(Record::read(&flags.run)?);
     let kept = Limits::of(&record.file);
     let limits = Limits { slo: flags.slo.clone().unwrap_or_else(|| kept.slo.clone()), ..kept };
     let conclusion = Conclusion::new(&record, &limits);
     let all = !(flags.html || flags.md || flags.csv || flags.json);
     let write = |name: &str, text: String| {
         let path = flags.run.join(name);
-        println!("{} ({})", path.display(), numbers::bytes(text.len() as f64));
-        write_file(&path, &text)
+        write_whole(&path, &text)?;
+        say!("{} ({})", path.display(), numbers::bytes(text.len() as f64));
+        Ok::<_, Error>(())
     };
     if all || flags.html {
         write("report.html", html::report(&conclusion, additions(&flags.run), flags.lang))?;
@@ -67,7 +79,7 @@ pub fn run(flags: &ReportFlags) -> Result<(), Error> {
         write("report.json", text)?;
     }
     for (name, text) in super::verdict::lines(&conclusion) {
-        println!("{}: {}", name.get(flags.lang), text.get(flags.lang));
+        say!("{}: {}", name.get(flags.lang), text.get(flags.lang));
     }
     Ok(())
 }
@@ -81,9 +93,4 @@ fn additions(run: &Path) -> Additions {
         comparison: comparison.map(|comparison| compare::chapter(&comparison)),
         plan: plan.map(|plan| plan::chapter(&plan)),
     }
-}
-
-/// Writes a file, naming it when that fails.
-pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text).map_err(|source| Error::File { path: path.to_owned(), source })
 }

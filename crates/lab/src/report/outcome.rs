@@ -52,7 +52,6 @@ impl Outcome {
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), crate::Error> {
         let text = serde_json::to_string_pretty(self).expect("numbers become JSON");
-        std::fs::write(path, text + "\n")
-            .map_err(|source| crate::Error::File { path: path.to_owned(), source })
+        crate::archive::write_whole(path, &(text + "\n"))
     }
 }

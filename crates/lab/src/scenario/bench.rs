@@ -1,21 +1,26 @@
 //! What all scenarios share: the cluster, the archive, repeats, interruption and resuming.
 
-use super::cluster::{Cluster, Machine, asked_of};
+use super::cleanup::{left_behind, remove};
+use super::cluster::Cluster;
+use super::machines::hosts;
 use super::progress::Progress;
 use super::prune::is_dominated;
 use super::record::{Recorded, Stage, epoch_ms, record};
 use super::resume::{begin_or_resume, held};
 use super::settings::{put_back, try_all};
 use crate::Error;
-use crate::agent::{Asked, Link};
+use crate::agent::Asked;
 use crate::archive::{
-    Archive, Cell, Factors, HostFile, LoadSecond, Phase, RecordedCell, Roofline, RunFile, Slo, Target,
-    TargetKind, plain,
+    Archive, Cell, Factors, LoadSecond, Phase, RecordedCell, Roofline, RunFile, Slo, TargetKind,
 };
 use crate::command::{Scene, without_secrets};
 use crate::generator::Workload;
+use crate::judge::{numbers, stats};
 use crate::measure::{Collector, HostProbe, cores_allowed, device_of};
+use crate::output::{alert, say};
+use crate::pages::{self, write::ReportFlags};
 use crate::selftest;
+use crate::session::{existing, signalled};
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 
@@ -28,7 +33,8 @@ pub struct Bench {
     archive: Archive,
     run: RunFile,
     progress: Progress,
-    interrupt: watch::Receiver<bool>,
+    /// Number of the signal that ends the run.
+    interrupt: watch::Receiver<Option<i32>>,
     free_bytes_min: u64,
     gc_log: Option<PathBuf>,
     watched: Vec<Watched>,
@@ -111,6 +117,7 @@ impl Bench {
             target: cluster.target.clone(),
             hosts,
             clock_skew_us,
+            others_max: scene.others_max.map(|percent| percent / 100.0),
             held: held(scene, plan, &cells),
             cells,
             repeats: scene.repeats(),
@@ -137,7 +144,7 @@ impl Bench {
             archive,
             run,
             progress,
-            interrupt: interrupt(),
+            interrupt: interrupt(root),
             free_bytes_min: scene.free_min,
             gc_log: scene.gc_log.clone(),
             watched,
@@ -177,19 +184,20 @@ impl Bench {
     pub(super) async fn interrupted(&self) {
         let mut interrupt = self.interrupt.clone();
         // The sender lives as long as the process.
-        let _ = interrupt.wait_for(|is_interrupted| *is_interrupted).await;
+        let _ = interrupt.wait_for(Option::is_some).await;
     }
 
     fn is_interrupted(&self) -> bool {
-        *self.interrupt.borrow()
+        self.interrupt.borrow().is_some()
     }
 
     /// A probe of this machine.
     pub(super) fn host_probe(&self) -> HostProbe {
         let device = device_of(&self.cluster.store);
-        let probe = HostProbe::new(self.cluster.pid, &device, self.is_here);
+        let pid = self.cluster.pid();
+        let probe = HostProbe::new(pid, &device, self.is_here).with_servers(self.cluster.servers(pid));
         let is_java = self.cluster.target.kind == TargetKind::Rocketmq;
-        let log = is_java.then(|| Collector::of(self.cluster.pid, self.gc_log.as_deref())).flatten();
+        let log = is_java.then(|| Collector::of(pid, self.gc_log.as_deref())).flatten();
         probe.with_collector(log)
     }
 
@@ -226,15 +234,39 @@ impl Bench {
     /// Leaves the brokers as they were found and ends the run, whatever it came to.
     ///
     /// # Errors
-    /// What it came to, a setting that cannot be put back, or files that cannot be written.
+    /// What it came to, a setting that cannot be put back, something that cannot be removed, files that cannot be written,
+    /// or a signal that ended the run before it was finished.
     pub(super) async fn close(&mut self, ran: Result<(), Error>) -> Result<(), Error> {
         let put_back = put_back(&self.cluster, &self.run.cells).await;
-        // The first error is returned; this one has to be known as well.
-        if let (Err(_), Err(error)) = (&ran, &put_back) {
-            self.progress.line(&error.to_string());
-        }
+        let removed = self.remove_made().await;
+        // The first error is returned; the others have to be known as well.
+        let later = [&put_back, &removed].into_iter().filter_map(|outcome| outcome.as_ref().err());
+        later.skip(usize::from(ran.is_ok())).for_each(|error| self.progress.line(&error.to_string()));
         let ended = self.end();
-        ran.and(put_back).and(ended)
+        ran.and(put_back).and(removed).and(ended)
+    }
+
+    /// Removes the topics and groups of the run from the cluster.
+    async fn remove_made(&mut self) -> Result<(), Error> {
+        let left = remove(&self.cluster.client, &mut self.run).await;
+        self.archive.save(&self.run)?;
+        left.map_err(|why| left_behind(&self.run.made, self.archive.root(), &why))
+    }
+
+    /// Notes what a cell will make, before it is made: a run that is killed can still be cleaned up after.
+    async fn note_made(&mut self, workload: &Workload) -> Result<(), Error> {
+        let mut made = self.run.made.clone();
+        made.groups.extend((0..workload.groups).map(|number| workload.group(number)));
+        for topic in workload.topics() {
+            if !made.topics.contains(&topic) && existing(&self.cluster.client, &topic).await?.is_none() {
+                made.topics.insert(topic);
+            }
+        }
+        if made != self.run.made {
+            self.run.made = made;
+            self.archive.save(&self.run)?;
+        }
+        Ok(())
     }
 
     /// Runs every cell that is not finished; false when it was interrupted.
@@ -250,7 +282,7 @@ impl Bench {
                 let name = factors.name(number);
                 self.progress.line(&format!("{name} is left out: fewer threads reached the ceiling"));
                 self.progress.skip(seconds_of(plan, &factors, self.run.repeats));
-            } else if !self.cell(number, &factors, plan).await? {
+            } else if !self.cell((number, Some(self.run.cells.len())), &factors, plan).await? {
                 return Ok(false);
             }
         }
@@ -273,14 +305,21 @@ impl Bench {
             }
         };
         let directory = self.archive.cell(number, factors);
-        if !directory.is_finished() && !self.cell(number, factors, plan).await? {
+        // How many more a search needs is not known.
+        if !directory.is_finished() && !self.cell((number, None), factors, plan).await? {
             return Ok(None);
         }
         Ok(Some(directory.record()?))
     }
 
-    /// Runs the repeats of a cell that are missing; false when it was interrupted.
-    async fn cell(&self, number: u32, factors: &Factors, plan: &impl Plan) -> Result<bool, Error> {
+    /// Runs the repeats of a cell that are missing, which is one of so many where that is known; false when it was
+    /// interrupted.
+    async fn cell(
+        &mut self,
+        (number, all): (u32, Option<usize>),
+        factors: &Factors,
+        plan: &impl Plan,
+    ) -> Result<bool, Error> {
         let directory = self.archive.cell(number, factors);
         let new = Cell { number, name: directory.name(), factors: factors.clone(), ..Cell::default() };
         let before = directory.read_partial()?;
@@ -291,12 +330,14 @@ impl Bench {
         let workload = plan.workload(factors);
         let repeats = plan.repeats(factors).unwrap_or(self.run.repeats);
         plan.prepare(&self.cluster, factors).await?;
+        self.note_made(&workload).await?;
         while cell.repeats < repeats {
             if self.is_interrupted() {
                 return Ok(false);
             }
             let repeat = cell.repeats + 1;
-            self.progress.doing(&format!("{} {repeat}/{repeats}", cell.name));
+            let place = place((number, all), (repeat, repeats));
+            self.progress.doing(&format!("{place}: {}", cell.name));
             let Recorded { phases, checked, ended } =
                 record(self, &directory, &cell, &workload, &plan.stages(factors)).await?;
             cell.interrupted = !matches!(ended, Ok(true));
@@ -310,7 +351,9 @@ impl Bench {
             }
             cell.repeats = repeat;
             directory.save_partial(&cell)?;
-            self.progress.line(&told(&cell, repeat, &directory.repeat(repeat).load()?));
+            let left = self.progress.left().map(|left| format!(", {left} left")).unwrap_or_default();
+            let told = told(&cell, repeat, &directory.repeat(repeat).load()?);
+            self.progress.line(&format!("[{place}{left}] {told}"));
             if cell.interrupted {
                 self.progress.line(&format!(
                     "{} ended early: going on with the run makes it again from its beginning",
@@ -321,19 +364,6 @@ impl Bench {
         }
         directory.finish(&cell)?;
         Ok(true)
-    }
-
-    /// Ends the run, or says how to go on with it.
-    ///
-    /// # Errors
-    /// `run.json` cannot be written.
-    pub fn finish(&mut self, is_whole: bool) -> Result<(), Error> {
-        if is_whole {
-            self.end()
-        } else {
-            self.progress.line("interrupted; the same command with --out goes on");
-            Ok(())
-        }
     }
 
     /// A line that stays on the screen.
@@ -365,92 +395,41 @@ impl Bench {
         .map(|(_, cell)| cell)
     }
 
+    /// Lets go of the cluster and writes the report, also of a run that is not whole.
+    fn report(&self) -> Result<(), Error> {
+        self.progress.end();
+        self.cluster.client.shutdown();
+        pages::write::run(&ReportFlags::of(self.archive.root()))
+    }
+
     fn end(&mut self) -> Result<(), Error> {
         let left = self.left().count();
         let root = self.archive.root().display().to_string();
         if left == 0 {
             self.run.ended_ms = Some(epoch_ms());
             self.archive.save(&self.run)?;
-            self.progress.line(&format!("finished: vostok lab report {root}"));
+            self.progress.line("finished");
         } else {
-            self.progress.line(&format!(
-                "{left} cells are left; the same command with --out {root} goes on, vostok lab report {root} shows what is there"
-            ));
+            self.progress.line(&format!("{left} cells are left; the same command with --out {root} goes on"));
         }
-        self.progress.end();
-        self.cluster.client.shutdown();
-        Ok(())
+        self.report()?;
+        match *self.interrupt.borrow() {
+            Some(number) if left > 0 => Err(Error::Signal(number)),
+            _ => Ok(()),
+        }
     }
 }
 
-/// Becomes true with the first signal to end; the second one ends the process at once.
-fn interrupt() -> watch::Receiver<bool> {
-    let (sender, interrupt) = watch::channel(false);
+/// Tells of the first signal to end; the second one ends the process at once.
+fn interrupt(root: PathBuf) -> watch::Receiver<Option<i32>> {
+    let (sender, interrupt) = watch::channel(None);
     tokio::spawn(async move {
-        crate::session::signalled().await;
-        sender.send_replace(true);
-        crate::session::signalled().await;
-        std::process::exit(130);
+        sender.send_replace(Some(signalled().await));
+        let number = signalled().await;
+        alert!("ended at once: vostok lab clean {} removes what the run made", root.display());
+        std::process::exit(128 + number);
     });
     interrupt
-}
-
-/// This machine and those of the agents, those to be watched, and how far apart the clocks of those that send and consume
-/// may be, microseconds.
-pub(super) async fn hosts(
-    cluster: &mut Cluster,
-    scene: &Scene,
-) -> Result<(Vec<HostFile>, Vec<Watched>, u64), Error> {
-    let (mut hosts, mut watched, mut skew_us) = (vec![cluster.host.clone()], Vec::new(), 0);
-    let mut strangers = Vec::new();
-    for address in &scene.load_agents {
-        skew_us = skew_us.max(Link::connect(address, &Asked::default()).await?.skew_us);
-    }
-    for address in &scene.agents {
-        let (brokers, asked) = asked_of(&cluster.target, address).await;
-        let asked = if brokers.is_empty() { asked.without_disk() } else { asked };
-        let link = Link::connect(address, &asked).await?;
-        let found = plain(&link.hello.host.name);
-        let is_watched_here = found == hosts[0].name && Machine::of(address).await.is_here();
-        let name = if is_watched_here { found } else { own_name(&hosts, &found, address) };
-        for broker in &brokers {
-            cluster.target.brokers[*broker].host = Some(name.clone());
-        }
-        if !brokers.is_empty() && !link.hello.has_process {
-            println!(
-                "the agent on {name} does not see the broker's process: start it as the broker's user, or with --pid"
-            );
-        }
-        if brokers.is_empty() && !is_watched_here {
-            strangers.push(name.clone());
-        }
-        if !is_watched_here {
-            hosts.push(HostFile { name: name.clone(), ..link.hello.host });
-            watched.push(Watched { address: address.clone(), asked, name });
-        }
-    }
-    strangers.iter().for_each(|name| println!("{}", stranger(&cluster.target, name)));
-    Ok((hosts, watched, skew_us))
-}
-
-/// What is said of a machine with an agent whose address is that of no broker, as behind another network's addresses.
-/// Where no broker's machine is known reports take it for one (`broker_host_names`).
-fn stranger(target: &Target, name: &str) -> String {
-    let shown = if target.brokers.iter().any(|broker| broker.host.is_some()) {
-        "its processors, memory and network are kept, and no guard looks at them; its disk is not looked at"
-    } else {
-        "its processors, memory and network are taken for a broker's, its disk is not judged"
-    };
-    format!("the agent on {name} matches no broker of the cluster: {shown}")
-}
-
-/// A name that no other machine of the run has: many are called `localhost`.
-fn own_name(hosts: &[HostFile], found: &str, address: &str) -> String {
-    if hosts.iter().any(|host| host.name == found) {
-        plain(&format!("{found}-{address}"))
-    } else {
-        found.to_owned()
-    }
 }
 
 /// The directory of the run.
@@ -468,7 +447,7 @@ pub(super) async fn roofline(store: &Path) -> Option<Roofline> {
         Ok(Err(error)) => error.to_string(),
         Err(panic) => panic.to_string(),
     };
-    println!("no self-test, so nobody knows how far from this machine's limits the run is: {why}");
+    say!("no self-test, so nobody knows how far from this machine's limits the run is: {why}");
     None
 }
 
@@ -477,23 +456,35 @@ fn seconds_of(plan: &impl Plan, cell: &Factors, repeats: u32) -> u64 {
     once * u64::from(plan.repeats(cell).unwrap_or(repeats))
 }
 
+/// How far a run is: `cell 3 of 24, repeat 1 of 3`.
+fn place((number, all): (u32, Option<usize>), (repeat, repeats): (u32, u32)) -> String {
+    let all = all.map(|all| format!(" of {all}")).unwrap_or_default();
+    let repeat = if repeats > 1 { format!(", repeat {repeat} of {repeats}") } else { String::new() };
+    format!("cell {number}{all}{repeat}")
+}
+
 /// A line about a repeat.
 fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
     let phases = cell.phases.iter().filter(|phase| phase.repeat == repeat && phase.name != "warmup");
     let phase = |phase: &Phase| {
         let rows: Vec<_> =
             seconds.iter().filter(|row| row.at_ms > phase.from_ms && row.at_ms <= phase.to_ms).collect();
-        let count = rows.len().max(1) as u64;
-        let mean = |of: fn(&LoadSecond) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() / count;
+        let mean = |of: fn(&LoadSecond) -> f64| {
+            let rates: Vec<f64> = rows.iter().map(|row| of(row)).collect();
+            numbers::count(stats::mean(&rates))
+        };
         let p99 = rows.iter().map(|row| row.p99_us).max().unwrap_or_default();
         let failures: u64 = rows.iter().map(|row| row.failed + row.refused).sum();
-        let consumed = mean(|row| row.consumed);
-        let consumed = if consumed > 0 { format!(", consumed {consumed}/s") } else { String::new() };
+        let consumed = if rows.iter().any(|row| row.consumed > 0) {
+            format!(", consumed {}/s", mean(LoadSecond::consumed_rate))
+        } else {
+            String::new()
+        };
         let failed = if failures > 0 { format!(", {failures} failed") } else { String::new() };
         format!(
             "{}: {}/s{consumed}, worst second's p99 {:.2} ms{failed}",
             phase.name,
-            mean(|row| row.sent),
+            mean(LoadSecond::sent_rate),
             p99 as f64 / 1000.0
         )
     };
@@ -508,35 +499,10 @@ fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::figures::broker_host_names;
-    use crate::judge::fixture;
-    use crate::measure::{self, store_of};
 
     #[test]
-    fn an_agent_that_matches_no_broker_lends_no_disk() {
-        let asked = Asked { loopback: true, ..Asked::default() };
-        let own = store_of(asked.store.clone(), None);
-        assert!(own.is_absolute(), "the directory of the agent itself");
-        let asked = asked.without_disk();
-        let store = store_of(asked.store, None);
-        let host = measure::host("far", &store, None);
-        assert_eq!((host.disk.as_str(), host.filesystem.as_str(), device_of(&store).as_str()), ("", "", ""));
-        assert!(asked.loopback && host.cores > 0 && host.memory_bytes > 0, "the rest is looked at");
-    }
-
-    #[test]
-    fn what_is_said_of_an_agent_that_matches_no_broker_is_what_is_done_with_it() {
-        let mut file = fixture::file();
-        let far = HostFile { name: "far".to_owned(), ..HostFile::default() };
-        file.hosts.push(far);
-        assert_eq!(broker_host_names(&file), ["b1"]);
-        assert!(stranger(&file.target, "far").contains("no guard looks at them"));
-        // Behind other addresses nobody knows which machine the broker is on.
-        file.target.brokers[0].host = None;
-        file.hosts.remove(1);
-        assert_eq!(broker_host_names(&file), ["far"]);
-        let said = stranger(&file.target, "far");
-        assert!(said.starts_with("the agent on far matches no broker of the cluster"), "{said}");
-        assert!(said.contains("taken for a broker's, its disk is not judged"), "{said}");
+    fn a_run_says_how_far_it_is() {
+        assert_eq!(place((3, Some(24)), (1, 3)), "cell 3 of 24, repeat 1 of 3");
+        assert_eq!(place((3, None), (1, 1)), "cell 3");
     }
 }

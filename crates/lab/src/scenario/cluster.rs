@@ -5,11 +5,11 @@ use crate::agent::Asked;
 use crate::archive::{BrokerFile, HostFile, Target, TargetKind, plain};
 use crate::command::{Scene, is_secret};
 use crate::generator::Access;
-use crate::measure::{self, process_of, store_of};
+use crate::measure::{self, process_of, servers_on, store_of};
 use client::{Client, Config};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wire::body::ClusterInfo;
 
@@ -24,8 +24,12 @@ pub struct Cluster {
     pub target: Target,
     /// This machine.
     pub host: HostFile,
-    /// The broker's process, when it runs here.
-    pub pid: Option<i32>,
+    /// The broker's process as it was given.
+    pub(super) given_pid: Option<i32>,
+    /// Ports of this machine on which servers under load listen, that of the watched broker first if there is one.
+    pub(super) ports: Vec<u16>,
+    /// Whether a broker runs here, as far as is known without agents.
+    pub(super) has_broker: bool,
     /// Where the broker here keeps its messages, empty where nobody knows; our own directory without one.
     pub store: PathBuf,
 }
@@ -61,11 +65,35 @@ impl Cluster {
             broker.host = is_here.then(|| hostname.clone());
         }
         let local = watched(brokers.iter().filter(|broker| broker.host.is_some()));
-        let pid = pid.or_else(|| process_of(port_of(local?)?, target.kind == TargetKind::Rocketmq));
-        let store = store_of(local.map(store_path), pid);
+        let here: Vec<&BrokerFile> = brokers.iter().filter(|broker| broker.host.is_some()).collect();
+        let ports = ports_on(&Machine::of("localhost:0").await, (local, &here), namesrv).await;
+        let (has_broker, told) = (local.is_some(), local.map(store_path));
         target.brokers = brokers;
-        let host = measure::host(&hostname, &store, pid);
-        Ok(Self { client, target, host, pid, store })
+        let (given_pid, host, store) = (*pid, HostFile::default(), PathBuf::new());
+        let mut cluster = Self { client, target, host, given_pid, ports, has_broker, store };
+        let pid = cluster.pid();
+        cluster.store = store_of(told, pid);
+        cluster.host = measure::host(&hostname, &cluster.store, pid);
+        Ok(cluster)
+    }
+
+    /// The broker's process on this machine, if there is one. Looked for anew, because a broker may have been started again.
+    #[must_use]
+    pub fn pid(&self) -> Option<i32> {
+        let alive = |pid: &i32| Path::new(&format!("/proc/{pid}")).exists();
+        let is_java = self.target.kind == TargetKind::Rocketmq;
+        let port = self.ports.first().filter(|_| self.has_broker);
+        self.given_pid.filter(alive).or_else(|| process_of(*port?, is_java))
+    }
+
+    /// The processes of the other servers under load on this machine; `None` where not all are known.
+    #[must_use]
+    pub fn servers(&self, pid: Option<i32>) -> Option<Vec<i32>> {
+        if self.has_broker && pid.is_none() {
+            return None;
+        }
+        // Whose process the watched broker is has been found out.
+        servers_on(&self.ports[usize::from(self.has_broker)..], pid)
     }
 
     /// True when a broker runs on this machine, as long as no agent was asked where others run.
@@ -134,7 +162,33 @@ pub(super) async fn asked_of(target: &Target, agent: &str) -> (Vec<usize>, Asked
     let (port, store) = (broker.and_then(port_of), broker.map(store_path));
     let is_java = target.kind == TargetKind::Rocketmq;
     let loopback = machine.is_here();
-    (there, Asked { port, store, is_java, load: false, loopback })
+    let brokers: Vec<&BrokerFile> = there.iter().map(|index| &target.brokers[*index]).collect();
+    let mut beside = ports_on(&machine, (broker, &brokers), &target.namesrv).await;
+    beside.retain(|other| Some(*other) != port);
+    (there, Asked { port, beside, store, is_java, load: false, loopback })
+}
+
+/// Ports of a machine on which servers of the cluster listen: its watched broker, the other ones, and name servers.
+async fn ports_on(
+    machine: &Machine,
+    (watched, brokers): (Option<&BrokerFile>, &[&BrokerFile]),
+    namesrv: &str,
+) -> Vec<u16> {
+    let brokers = watched.into_iter().chain(brokers.iter().copied()).filter_map(port_of);
+    let mut ports: Vec<u16> = Vec::new();
+    brokers.for_each(|port| {
+        if !ports.contains(&port) {
+            ports.push(port)
+        }
+    });
+    for server in namesrv.split([';', ',']).map(str::trim) {
+        if let Some(port) = port_in(server)
+            && machine.is_same(&Machine::of(server).await)
+        {
+            ports.push(port);
+        }
+    }
+    ports
 }
 
 /// A machine by the addresses that one of its names has.
@@ -173,7 +227,11 @@ fn watched<'a>(brokers: impl Iterator<Item = &'a BrokerFile>) -> Option<&'a Brok
 }
 
 fn port_of(broker: &BrokerFile) -> Option<u16> {
-    broker.address.rsplit_once(':')?.1.parse().ok()
+    port_in(&broker.address)
+}
+
+fn port_in(address: &str) -> Option<u16> {
+    address.rsplit_once(':')?.1.parse().ok()
 }
 
 /// Where a broker says that it keeps its messages, the log before all else; empty where it does not say.

@@ -2,6 +2,7 @@
 
 use super::bench::Bench;
 use super::progress::Progress;
+use super::seen::OfBroker;
 use crate::Error;
 use crate::archive::{BrokerSecond, Event, Histograms, HostSecond, LoadSecond, RepeatDirectory, Rows};
 use crate::generator::Taken;
@@ -38,8 +39,7 @@ impl Files {
 
     /// A second of the load and of this machine.
     pub fn second(&mut self, taken: &Taken, probe: &mut HostProbe, progress: &Progress) -> Result<(), Error> {
-        self.load.append(&taken.second())?;
-        self.latencies(taken)?;
+        self.load(taken)?;
         if let Some(host) = probe.sample(taken.at_ms) {
             self.host.append(&host)?;
             if host.cpu_steal > 0.1 {
@@ -55,6 +55,12 @@ impl Files {
         }
         progress.second();
         Ok(())
+    }
+
+    /// An interval of the load.
+    pub fn load(&mut self, taken: &Taken) -> Result<(), Error> {
+        self.load.append(&taken.second())?;
+        self.latencies(taken)
     }
 
     fn latencies(&mut self, taken: &Taken) -> Result<(), Error> {
@@ -113,8 +119,18 @@ impl Files {
         self.others.get_mut(name).expect("just inserted").append(second)
     }
 
-    /// A second of a broker.
-    pub fn broker(&mut self, name: &str, second: &BrokerSecond) -> Result<(), Error> {
+    /// What was seen of a broker.
+    pub fn broker(&mut self, bench: &Bench, seen: OfBroker) -> Result<(), Error> {
+        match seen {
+            OfBroker::Second(name, second) => self.broker_second(&name, &second),
+            OfBroker::Event(event) => {
+                bench.line(&format!("the broker {}: {}", event.node, event.detail));
+                self.write(event)
+            }
+        }
+    }
+
+    fn broker_second(&mut self, name: &str, second: &BrokerSecond) -> Result<(), Error> {
         if !self.brokers.contains_key(name) {
             self.brokers.insert(name.to_owned(), self.directory.write_broker(name)?);
         }

@@ -19,6 +19,7 @@ use crate::command::{ModesFlags, Scene};
 use crate::generator::Workload;
 use crate::judge::conclusion::EQUAL_RATE;
 use crate::judge::factor::Factor;
+use crate::output::say;
 use crate::session;
 
 /// Ways to replicate; the empty one is that of the cluster.
@@ -62,7 +63,7 @@ fn possible(asked: &[String], found: &str) -> Result<String, Error> {
     };
     let others: Vec<&str> = asked.iter().filter(|word| *word != one).map(String::as_str).collect();
     if !others.is_empty() {
-        println!(
+        say!(
             "replication {} is left out: the cluster has {found}; start its brokers that way for a run of its own, then \
              vostok lab compare",
             others.join(", ")
@@ -176,18 +177,9 @@ fn disk_type(word: &str) -> Result<Option<&'static str>, Error> {
     }
 }
 
-/// How the cluster replicates, by the role of its first master.
+/// How the cluster replicates.
 fn replication(cluster: &Cluster) -> &'static str {
-    let brokers = &cluster.target.brokers;
-    let Some(master) = brokers.iter().find(|broker| broker.id == 0) else { return "none" };
-    let has_slaves = brokers.iter().any(|broker| broker.name == master.name && broker.id > 0);
-    let is = |key: &str, value: &str| master.settings.get(key).is_some_and(|found| found == value);
-    match () {
-        () if !has_slaves => "none",
-        () if is("enableControllerMode", "true") || is("enableDLegerCommitLog", "true") => "quorum",
-        () if is("brokerRole", "SYNC_MASTER") => "sync",
-        () => "async",
-    }
+    cluster.target.replication().unwrap_or("none")
 }
 
 #[cfg(test)]

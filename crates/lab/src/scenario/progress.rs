@@ -1,6 +1,7 @@
 //! How far a run is: a bar on a terminal, lines elsewhere.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::output::say;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::time::Duration;
 
 /// Progress of a run, in seconds of load.
@@ -32,6 +33,13 @@ impl Progress {
         self.bar.inc(seconds);
     }
 
+    /// How long the rest takes, by what was done so far: `4m`, `2h`. Nothing while nobody knows.
+    #[must_use]
+    pub fn left(&self) -> Option<String> {
+        let left = self.bar.eta().as_secs();
+        (left > 0).then(|| format!("{:#}", HumanDuration(Duration::from_secs(left))))
+    }
+
     /// What is being done.
     pub fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
@@ -45,7 +53,7 @@ impl Progress {
     /// A line that stays.
     pub fn line(&self, text: &str) {
         if self.bar.is_hidden() {
-            println!("{text}");
+            say!("{text}");
         } else {
             self.bar.println(text);
         }

@@ -11,6 +11,9 @@ use crate::measure::HostProbe;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// How often, and how long between, requests without an answer are looked at when a repeat ends.
+const ANSWER_LOOKS: (u32, Duration) = (70, Duration::from_millis(50));
+
 /// A part of a repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
@@ -218,8 +221,8 @@ impl<'a> Course<'a> {
         self.fleet.add_to(&mut taken).await?;
         self.last_ms = taken.at_ms;
         self.files.second(&taken, &mut self.probe, self.bench.progress())?;
-        while let Some((name, second)) = self.seen.broker() {
-            self.files.broker(&name, &second)?;
+        while let Some(seen) = self.seen.broker() {
+            self.files.broker(self.bench, seen)?;
         }
         while let Some((name, second)) = self.seen.machine() {
             self.files.afar(self.bench, self.last_ms, name, second)?;
@@ -256,9 +259,37 @@ impl<'a> Course<'a> {
         self.files.event(epoch_ms(), kind, stage.name.to_owned())
     }
 
-    async fn end(self) {
-        drop(self.seen);
+    /// Ends producers and writes what was still answered: the sum of the rows is what the brokers acknowledged.
+    async fn end(mut self) {
+        let last = self.last_answers().await;
+        let written = last.and_then(|last| self.files.load(&last));
+        if let Err(error) = written {
+            self.bench.line(&format!("what was answered after the last second is not in the files: {error}"));
+        }
         self.generator.stop().await;
+    }
+
+    /// What was answered since the last second; requests in flight have a time limit of their own.
+    async fn last_answers(&mut self) -> Result<Taken, Error> {
+        if self.sending {
+            self.fleet.stop().await?;
+            self.generator.stop_lanes();
+        }
+        let (mut last, mut lasted_ms) = (Taken::default(), 0);
+        let mut is_over = false;
+        for _ in 0..ANSWER_LOOKS.0 {
+            let mut taken = self.generator.take();
+            self.fleet.add_to(&mut taken).await?;
+            lasted_ms += taken.lasted_ms;
+            last.add(&taken);
+            // An answer that came between the counting and the look at what is in flight is counted the next time.
+            if is_over {
+                break;
+            }
+            is_over = taken.in_flight == 0;
+            tokio::time::sleep(ANSWER_LOOKS.1).await;
+        }
+        Ok(Taken { lasted_ms, in_flight: 0, ..last })
     }
 }
 

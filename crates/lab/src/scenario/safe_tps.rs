@@ -12,15 +12,17 @@
 //! was not would not be looked at again.
 
 use super::bench::{Bench, Plan};
+use super::idle::wait_for_idle;
 use super::record::Stage;
 use crate::Error;
-use crate::archive::{Archive, Factors, Record, RecordedCell, RunFile, Slo};
+use crate::archive::{Archive, Factors, LoadSecond, Record, RecordedCell, RunFile, Slo};
 use crate::command::{SafeTpsFlags, Scene};
 use crate::generator::{Send, Workload};
 use crate::judge::ceiling::flat_part;
 use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
 use crate::judge::figures::{broker_host_names, series};
 use crate::judge::guards::{Guard, Limits, Watch, next_to_break};
+use crate::judge::selftest::without_beaten;
 use crate::judge::stats::mean;
 use crate::judge::validity::REPEATS_MIN;
 use crate::judge::{Language, validity};
@@ -69,8 +71,11 @@ pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
         let first = cell(&base, None, CEILING);
         let mut bench = Bench::open(&plan.scene, "safe-tps", vec![first.clone()], &plan).await?;
         bench.keep(&slo)?;
-        let whole = search(&mut bench, &plan, (&base, &first), &limits).await?;
-        bench.finish(whole)
+        let searched = match wait_for_idle(&bench, &limits).await {
+            Ok(()) => search(&mut bench, &plan, (&base, &first), &limits).await,
+            busy => busy,
+        };
+        bench.close(searched).await
     })
 }
 
@@ -103,20 +108,19 @@ pub(super) fn again(first: &Factors) -> Factors {
     cell
 }
 
-/// False when it was interrupted.
 async fn search(
     bench: &mut Bench,
     plan: &Search,
     (base, first): (&Factors, &Factors),
     limits: &Limits,
-) -> Result<bool, Error> {
-    let Some(rates) = ladder(bench, plan, first).await? else { return Ok(false) };
+) -> Result<(), Error> {
+    let Some(rates) = ladder(bench, plan, first).await? else { return Ok(()) };
     let (ceiling, highest) = (flat_part(&rates), rates.iter().copied().fold(0.0, f64::max));
     bench.line(&format!("closed loop: {ceiling:.0}/s, {highest:.0} in its highest step; searching"));
     let mut halving = Halving::new(ceiling);
     while let Some(rate) = halving.next() {
         let Some(is_safe) = probe(bench, plan, &cell(base, Some(rate), PROBE), limits).await? else {
-            return Ok(false);
+            return Ok(());
         };
         halving.note(rate, is_safe);
     }
@@ -126,7 +130,7 @@ async fn search(
             break;
         }
         let Some(found) = bench.add(&cell(base, Some(rate.round()), CONFIRM), plan).await? else {
-            return Ok(false);
+            return Ok(());
         };
         // Judged as the report will judge it, so that both name the same rate.
         let record = record_of(bench, found);
@@ -140,12 +144,12 @@ async fn search(
             if !unseen.is_empty() {
                 bench.line(&format!("not looked at: {}", unseen.join("; ")));
             }
-            return Ok(true);
+            return Ok(());
         }
         rate *= 1.0 - LOWER.0;
     }
     bench.line("no rate is safe under these guards; the last lines say which ones break");
-    Ok(true)
+    Ok(())
 }
 
 /// Whether a rate seems safe, at the first or the second time; `None` when it was interrupted.
@@ -220,7 +224,7 @@ impl Halving {
 }
 
 fn record_of(bench: &Bench, found: RecordedCell) -> Record {
-    Record { file: bench.run_file().clone(), cells: vec![found] }
+    without_beaten(Record { file: bench.run_file().clone(), cells: vec![found] })
 }
 
 /// What breaks at a probe, and whether that cannot be chance: one repeat is no figure, but guards can be looked at, and
@@ -232,7 +236,9 @@ fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> (Vec<String>, 
     let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(reading);
     let generator = validity::generator(&case.judged.windows, &record.file);
     let unobserved: Vec<_> = validity::unobserved(&case.judged.windows, &record.file).collect();
-    let invalid = generator.iter().chain(&unobserved);
+    let outages = validity::outages(&case.judged.windows);
+    let others = validity::others(&case.judged.windows, &record.file);
+    let invalid = generator.iter().chain(&outages).chain(&others).chain(&unobserved);
     (broken.chain(invalid.map(|why| why.get(Language::En).to_owned())).collect(), is_certain)
 }
 
@@ -278,7 +284,7 @@ fn reading(guard: &Guard) -> String {
 pub(super) fn mean_rate(found: &RecordedCell) -> f64 {
     let record = Record { cells: vec![found.clone()], ..Record::default() };
     let windows = record.windows(&record.cells[0], "steady");
-    mean(&series(&windows, |row| row.sent as f64).concat())
+    mean(&series(&windows, LoadSecond::sent_rate).concat())
 }
 
 #[derive(Clone, Debug)]

@@ -10,6 +10,8 @@ use crate::Error;
 use crate::archive::{Factors, TargetKind};
 use crate::command::{Scale, Scene, SeedFlags};
 use crate::generator::{Payload, Workload};
+use crate::judge::validity::SOAK_SECONDS_MIN;
+use crate::output::say;
 use crate::session;
 
 /// Bodies of report 003: as they are, ones that zlib makes much smaller, and ones that it does not.
@@ -42,12 +44,21 @@ pub(super) struct Seed {
     fill: (u64, u32, u32),
 }
 
-/// Seconds of warm-up, seconds that count, bytes of a backlog and seconds of a soak, by scale.
-fn sizes_of(scale: Scale) -> (u32, u32, &'static str, u32) {
+/// How much of a report a scale is.
+struct Sizes {
+    /// Seconds of warm-up, and seconds that count.
+    seconds: (u32, u32),
+    /// Bytes of a backlog, and the longest filling and draining.
+    fill: (&'static str, u32),
+    /// Seconds of a soak: a shorter one has no valid figures.
+    soak: u32,
+}
+
+fn sizes_of(scale: Scale) -> Sizes {
     match scale {
-        Scale::Small => (2, 8, "512m", 120),
-        Scale::Medium => (10, 60, "20g", 3600),
-        Scale::Full => (30, 300, "200g", 8 * 3600),
+        Scale::Small => Sizes { seconds: (2, 8), fill: ("512m", 120), soak: SOAK_SECONDS_MIN },
+        Scale::Medium => Sizes { seconds: (10, 60), fill: ("20g", 3600), soak: 3600 },
+        Scale::Full => Sizes { seconds: (30, 300), fill: ("200g", 8 * 3600), soak: 8 * 3600 },
     }
 }
 
@@ -57,11 +68,11 @@ impl Seed {
     /// # Errors
     /// There is no such report.
     pub fn new(flags: &SeedFlags) -> Result<Self, Error> {
-        let (warmup, duration, fill, soak) = sizes_of(flags.scale);
+        let Sizes { seconds: (warmup, duration), fill: (fill, longest), soak } = sizes_of(flags.scale);
         let given = &flags.scene;
         let warmup = given.warmup.or(Some(warmup));
         let scene = Scene { warmup, duration: given.duration.or(Some(duration)), ..given.clone() };
-        let fill = (bytes(fill).expect("a constant"), soak.max(60), soak.max(60));
+        let fill = (bytes(fill).expect("a constant"), longest, longest);
         let mut seed = Self { scene, cells: Vec::new(), fill };
         let is_small = flags.scale == Scale::Small;
         match flags.report.as_str() {
@@ -71,7 +82,7 @@ impl Seed {
             "003" if is_small => seed.metaq_small(),
             "003" => seed.metaq(),
             // Ten hours where 001 had eight.
-            "004" => seed.trend(is_small, soak / 4 * 5),
+            "004" => seed.trend(is_small, if is_small { soak } else { soak / 4 * 5 }),
             other => {
                 let why = format!("expected 000, 001, 002, 003 or 004, found {other}");
                 return Err(Error::Flag { flag: "seed", why });
@@ -208,7 +219,7 @@ impl Seed {
         let before = self.cells.len();
         self.cells.retain(|cell| cell.flush.is_empty() || cell.flush == mode);
         if self.cells.len() < before {
-            println!(
+            say!(
                 "{} cells are left out: the broker flushes {mode} and cannot change while it runs",
                 before - self.cells.len()
             );

@@ -1,9 +1,10 @@
 //! What others see during a repeat: agents their machines, and brokers themselves.
 
 use super::bench::{Bench, Watched};
+use super::presence::Presence;
 use super::record::epoch_ms;
 use crate::agent::Link;
-use crate::archive::{BrokerSecond, HostSecond};
+use crate::archive::{BrokerSecond, Event, HostSecond};
 use crate::measure::BrokerProbe;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -15,9 +16,18 @@ const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 /// A second of a machine by its name; nothing when its agent is gone.
 type OfMachine = (String, Option<HostSecond>);
 
+/// What is seen of a broker.
+#[derive(Debug)]
+pub(super) enum OfBroker {
+    /// Its figures, by its name.
+    Second(String, BrokerSecond),
+    /// It was away, came back or started again.
+    Event(Event),
+}
+
 /// Tasks that take what is seen a second at a time. They end when this is dropped.
 pub(super) struct Seen {
-    brokers: UnboundedReceiver<(String, BrokerSecond)>,
+    brokers: UnboundedReceiver<OfBroker>,
     machines: UnboundedReceiver<OfMachine>,
     _tasks: JoinSet<()>,
 }
@@ -36,8 +46,8 @@ impl Seen {
         Self { brokers, machines, _tasks: tasks }
     }
 
-    /// The next second of a broker that has come.
-    pub fn broker(&mut self) -> Option<(String, BrokerSecond)> {
+    /// What has come of a broker next.
+    pub fn broker(&mut self) -> Option<OfBroker> {
         self.brokers.try_recv().ok()
     }
 
@@ -68,26 +78,31 @@ pub(super) async fn watch(Watched { address, asked, name }: Watched, sender: Unb
 }
 
 /// Asks every broker once a second; a slow answer delays only itself.
-fn watch_brokers(bench: &Bench, sender: &UnboundedSender<(String, BrokerSecond)>, tasks: &mut JoinSet<()>) {
+fn watch_brokers(bench: &Bench, sender: &UnboundedSender<OfBroker>, tasks: &mut JoinSet<()>) {
     let brokers = &bench.cluster().target.brokers;
     for broker in brokers {
         let has_slaves =
             broker.id == 0 && brokers.iter().any(|other| other.name == broker.name && other.id > 0);
-        let mut probe = BrokerProbe::new(&bench.cluster().client, broker, has_slaves);
+        let probe = BrokerProbe::new(&bench.cluster().client, broker, has_slaves);
         let name =
             if broker.id == 0 { broker.name.clone() } else { format!("{}-{}", broker.name, broker.id) };
-        let sender = sender.clone();
-        tasks.spawn(async move {
-            let mut clock = tokio::time::interval(Duration::from_secs(1));
-            clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-            loop {
-                clock.tick().await;
-                if let Some(second) = probe.sample(epoch_ms()).await
-                    && sender.send((name.clone(), second)).is_err()
-                {
-                    return;
-                }
-            }
-        });
+        tasks.spawn(watch_broker(name, probe, sender.clone()));
+    }
+}
+
+/// Hands on what a broker says of itself, and when it is away or another process.
+pub(super) async fn watch_broker(name: String, mut probe: BrokerProbe, sender: UnboundedSender<OfBroker>) {
+    let mut clock = tokio::time::interval(Duration::from_secs(1));
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut presence = Presence::of(&name);
+    loop {
+        clock.tick().await;
+        let at_ms = epoch_ms();
+        let sampled = probe.sample(at_ms).await;
+        let event = presence.note(at_ms, &sampled).map(OfBroker::Event);
+        let second = sampled.ok().map(|second| OfBroker::Second(name.clone(), second));
+        if event.into_iter().chain(second).any(|seen| sender.send(seen).is_err()) {
+            return;
+        }
     }
 }

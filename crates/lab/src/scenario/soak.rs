@@ -6,6 +6,8 @@ use crate::Error;
 use crate::archive::Factors;
 use crate::command::{Scene, SoakFlags};
 use crate::generator::Workload;
+use crate::judge::validity::SOAK_SECONDS_MIN;
+use crate::output::say;
 use crate::session;
 
 /// Longest wait for the last messages, seconds.
@@ -24,6 +26,9 @@ pub fn run(flags: &SoakFlags) -> Result<(), Error> {
     }
     session::block_on(async {
         let seconds = (flags.hours * 3600.0).max(1.0) as u32;
+        if seconds < SOAK_SECONDS_MIN {
+            say!("{}", too_short(seconds));
+        }
         let groups = flags.scene.groups.max(1);
         let scene = Scene { groups, duration: Some(seconds), repeats: Some(1), ..flags.scene.clone() };
         let mut cell = scene.factors(flags.threads, &flags.size, flags.queues);
@@ -32,6 +37,16 @@ pub fn run(flags: &SoakFlags) -> Result<(), Error> {
         let mut bench = Bench::open(&plan.scene, "soak", vec![cell], &plan).await?;
         bench.run(&plan).await
     })
+}
+
+/// What is said at the beginning of a soak whose figures will be invalid.
+fn too_short(seconds: u32) -> String {
+    let least = SOAK_SECONDS_MIN / 60;
+    format!(
+        "a soak of {seconds} s tells whether messages are lost; its rate and latency will be invalid, which take {least} minutes \
+         (--hours {})",
+        f64::from(SOAK_SECONDS_MIN) / 3600.0
+    )
 }
 
 /// Load whose content is checked, and an end in which everything arrives.
@@ -54,5 +69,16 @@ impl Plan for Soak {
             until: Until::Drained,
         });
         stages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_soak_that_is_too_short_for_figures_is_told_so() {
+        let said = too_short(120);
+        assert!(said.contains("of 120 s") && said.contains("take 15 minutes (--hours 0.25)"), "{said}");
     }
 }

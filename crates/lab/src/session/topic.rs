@@ -141,7 +141,8 @@ fn without<'a>(masters: &'a BTreeSet<String>, route: Option<&Route>) -> Vec<&'a 
     masters.iter().filter(|master| !on_it(master)).collect()
 }
 
-async fn existing(client: &Client, topic: &str) -> Result<Option<Arc<Route>>, Error> {
+/// The route of a topic, where there is one.
+pub(crate) async fn existing(client: &Client, topic: &str) -> Result<Option<Arc<Route>>, Error> {
     match client.refresh_route(topic).await {
         Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => Ok(None),
         Err(error) => Err(error.into()),

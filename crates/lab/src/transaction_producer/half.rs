@@ -3,6 +3,7 @@
 use super::Ending;
 use super::verdict::{Earlier, Meta};
 use crate::load::{Stamp, Template, Work};
+use crate::output::{alert, say};
 use crate::report::line::clock;
 use net::Peer;
 use std::collections::HashMap;
@@ -63,7 +64,7 @@ impl Half {
         if let Some((_, Some(earlier))) = judged {
             self.checks.unexpected.fetch_add(1, Relaxed);
             let now = clock(now_ms().saturating_add_signed(self.checks.zone_ms));
-            println!("{}", unexpected(&now, (&offset_id(&record), unique), times, earlier));
+            say!("{}", unexpected(&now, (&offset_id(&record), unique), times, earlier));
         }
         if judged.is_some() && self.is_duplicate(record.body(), times) {
             self.checks.duplicated.fetch_add(1, Relaxed);
@@ -140,7 +141,7 @@ impl Work for Half {
 
     fn asked(&self, command: &Command<'_>, out: &mut Vec<u8>) {
         if command.code == request::CHECK_TRANSACTION_STATE && self.check(command, out).is_none() {
-            eprintln!("a check-back cannot be read: {:?}", command.remark);
+            alert!("a check-back cannot be read: {:?}", command.remark);
         }
     }
 }

@@ -62,7 +62,8 @@ fn a_disk_with_few_requests_is_full_of_them() {
     // 3,000 IOPS of a cloud's volume, which is neither busy nor full of bytes.
     let limited = |most: f64, spins: bool| {
         judge(true, |record| {
-            record.file.hosts[1].disk_rotational = Some(spins);
+            let host = &mut record.file.hosts[1];
+            (host.disk, host.disk_rotational) = ("sda".to_owned(), Some(spins));
             record.file.hosts[1].roofline.as_mut().unwrap().disk_random_writes = most;
             fixture::each_host_second(record, "b1", |_, second| {
                 (second.disk_reads, second.disk_writes) = (900, 2_000);
@@ -77,6 +78,11 @@ fn a_disk_with_few_requests_is_full_of_them() {
     assert_eq!(used(limited(0.0, false)), None, "nobody measured it");
     assert_eq!(used(limited(1_500.0, false)), Some(1.0), "writes that follow each other are quicker");
     assert_eq!(used(limited(1_500.0, true)), None, "of a disk that spins they are another thing altogether");
+    let mut host = crate::archive::HostFile { disk_rotational: Some(true), ..Default::default() };
+    for (disk, spins) in [("sda", Some(true)), ("vda", None), ("xvdb1", None)] {
+        host.disk = disk.to_owned();
+        assert_eq!(host.disk_spins(), spins, "{disk}: what a virtual one says is a default of its driver");
+    }
 }
 
 #[test]

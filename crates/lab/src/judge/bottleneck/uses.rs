@@ -1,6 +1,6 @@
 //! How much of each resource is used, with the words to say it.
 
-use crate::archive::{FLUSH, HostFile, HostSecond, RunFile, Window};
+use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, Window};
 use crate::judge::figures::{broker_host_names, series};
 use crate::judge::guards::{cpu_busy_beside, loopback_bytes, network_bytes};
 use crate::judge::stats::{mean, slope};
@@ -199,7 +199,7 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
 /// busy nor full. One that spins does far more of those that follow each other, and shows when it is busy.
 fn requests(machine: &Machine<'_>) -> Option<Use> {
     let most = machine.host.roofline.as_ref()?.disk_random_writes;
-    if most <= 0.0 || machine.host.disk_rotational == Some(true) {
+    if most <= 0.0 || machine.host.disk_spins() == Some(true) {
         return None;
     }
     let done = machine.mean(|second| (second.disk_reads + second.disk_writes) as f64);
@@ -223,10 +223,7 @@ fn blocked(machine: &Machine<'_>) -> Option<Use> {
 /// Whether every acknowledgement waits for a flush: as the cell says, else as the brokers do.
 fn is_sync(file: &RunFile, windows: &[Window<'_>]) -> bool {
     let factors = windows.first().and_then(|window| window.factors);
-    factors.is_some_and(|factors| match factors.flush.as_str() {
-        "" => file.setting(factors, FLUSH) == Some("SYNC_FLUSH"),
-        mode => mode == "sync",
-    })
+    factors.is_some_and(|factors| file.flush(factors) == "sync")
 }
 
 fn flushes(machine: &Machine<'_>) -> Option<Use> {
@@ -278,7 +275,7 @@ fn network(machine: &Machine<'_>) -> Vec<Use> {
 
 /// Followers that fall behind by more than a twentieth of what is sent.
 fn replicas(windows: &[Window<'_>]) -> Vec<Use> {
-    let sent = mean(&series(windows, |second| second.sent_bytes as f64).concat());
+    let sent = mean(&series(windows, LoadSecond::sent_bytes_rate).concat());
     let brokers = windows.iter().flat_map(|window| &window.brokers);
     let falls = |(name, seconds): &(&str, &[crate::archive::BrokerSecond])| {
         let behind: Vec<f64> = seconds.iter().map(|second| second.replica_behind as f64).collect();

@@ -13,7 +13,7 @@ fn ladder(rates: &[(u32, f64)], change: impl Fn(&mut Record)) -> Ceiling {
         figures: judged[index].figures().expect("a valid cell"),
     };
     let steps: Vec<Step<'_>> = rates.iter().enumerate().map(step).collect();
-    ceiling(&steps, 7)
+    ceiling(&steps, &Invalid::default(), 7)
 }
 
 #[test]

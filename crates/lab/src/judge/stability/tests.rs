@@ -76,11 +76,23 @@ fn events_that_last() {
     let stall = |record: &mut Record| {
         for repeat in &mut record.cells[0].repeats {
             let at_ms = repeat.load[20].at_ms - 1_000;
-            let kind = "flush-stall".to_owned();
+            let kind = "no-answer".to_owned();
             repeat.events.push(Event { at_ms, kind, lasted_ms: 14_500, ..Event::default() });
         }
     };
-    check(stall, "flush-stall");
+    check(stall, "no-answer");
+}
+
+#[test]
+fn a_mark_of_the_lab_is_no_cause() {
+    for kind in ["during", "drain", "rest", "producers-start", "consumers-stop", "broker-back"] {
+        let mut record = dipping();
+        for repeat in &mut record.cells[0].repeats {
+            let at_ms = repeat.load[20].at_ms - 1_000;
+            repeat.events.push(Event { at_ms, kind: kind.to_owned(), lasted_ms: 14_500, ..Event::default() });
+        }
+        assert_eq!(judge(&record).causes, [], "{kind}");
+    }
 }
 
 type Change = fn(usize, &mut BrokerSecond);

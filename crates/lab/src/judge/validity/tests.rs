@@ -192,3 +192,49 @@ fn a_machine_that_was_not_seen_all_the_time() {
     record.cells[0].repeats[1].hosts.remove("b1");
     assert_eq!(reasons(&record), "60 seconds of the machine b1 were not observed");
 }
+
+#[test]
+fn a_broker_that_was_lost_in_a_repeat_is_named() {
+    use crate::archive::{BROKER_AWAY, BROKER_BACK, BROKER_RESTARTED, Event};
+    let check = |at_ms: u64, kinds: &[&str], expected: &str| {
+        let mut record = clean();
+        let repeat = &mut record.cells[0].repeats[1];
+        let from_ms = repeat.load[0].at_ms;
+        repeat.events = kinds
+            .iter()
+            .map(|kind| Event {
+                at_ms: (from_ms + at_ms).saturating_sub(10_000),
+                node: "broker-a".to_owned(),
+                kind: (*kind).to_owned(),
+                ..Event::default()
+            })
+            .collect();
+        assert_eq!(reasons(&record), expected, "{kinds:?} at {at_ms}");
+    };
+    let restarted = "the broker broker-a was started again during repeat 2";
+    check(30_000, &[BROKER_AWAY, BROKER_RESTARTED], restarted);
+    check(30_000, &[BROKER_RESTARTED], restarted);
+    check(30_000, &[BROKER_AWAY, BROKER_BACK], "the broker broker-a did not answer during repeat 2");
+    // What was warmed up is gone.
+    check(5_000, &[BROKER_RESTARTED], restarted);
+    check(900_000, &[BROKER_AWAY], "");
+    check(30_000, &["roll"], "");
+}
+
+#[test]
+fn machines_that_other_programs_use_tell_nothing() {
+    let check = |host: &str, others_cores: f64, expected: &str| {
+        let mut record = clean();
+        let seconds = record.cells[0].repeats[1].hosts.get_mut(host).expect("a machine of the run");
+        seconds.iter_mut().for_each(|second| second.others_cores = others_cores);
+        assert_eq!(reasons(&record), expected, "{others_cores} cores of {host}");
+    };
+    // Of eight cores.
+    check("b1", 7.44, "other programs used 93.0 % of the processors of b1 in repeat 2, limit 10.0 %");
+    check("lab", 1.0, "other programs used 12.5 % of the processors of lab in repeat 2, limit 10.0 %");
+    check("b1", 0.7, "");
+    let mut record = clean();
+    record.file.others_max = Some(1.0);
+    fixture::each_host_second(&mut record, "b1", |_, second| second.others_cores = 7.44);
+    assert_eq!(reasons(&record), "", "a run that was told to bear them");
+}

@@ -1,0 +1,112 @@
+//! Self-tests that cannot be believed: a run that was above what its machine was said to do alone.
+//!
+//! A self-test takes some seconds. Where something else used the machine then, or its disk had no credit left, its figures are
+//! too low, and whatever is held against them is wrong: a use of 300 %, a disk that is called slow.
+
+use super::stats::mean;
+use super::{Text, both, numbers};
+use crate::archive::{Beaten, HostFile, HostSecond, Limit, Record, Roofline, RunFile};
+
+/// How far above a limit a run must have been on average: what is written is counted a little apart from the time.
+const ABOVE: f64 = 1.1;
+
+/// The run with what its self-tests said and it was above left out, each part with all its figures.
+#[must_use]
+pub fn without_beaten(mut record: Record) -> Record {
+    let mut hosts = std::mem::take(&mut record.file.hosts);
+    for host in &mut hosts {
+        let Some(mut roofline) = host.roofline.take() else { continue };
+        host.beaten = beaten(&record, host, &roofline);
+        for found in &host.beaten {
+            leave_out(&mut roofline, found.limit);
+        }
+        host.roofline = Some(roofline);
+    }
+    record.file.hosts = hosts;
+    record
+}
+
+fn beaten(record: &Record, host: &HostFile, roofline: &Roofline) -> Vec<Beaten> {
+    type Reached = fn(&HostSecond) -> u64;
+    let limits: [(Limit, f64, Reached); 3] = [
+        (Limit::DiskWrite, roofline.disk_write_bytes, |second| second.disk_written),
+        (Limit::DiskRead, roofline.disk_read_bytes, |second| second.disk_read),
+        (Limit::Loopback, roofline.net_bytes, |second| second.net_loopback),
+    ];
+    let phases = record.cells.iter().flat_map(|cell| {
+        let counted = cell.cell.phases.iter().filter(|phase| phase.counts());
+        counted.filter_map(|phase| {
+            let repeat = cell.repeats.get(usize::try_from(phase.repeat).ok()?.checked_sub(1)?)?;
+            let seconds = repeat.hosts.get(&host.name)?.iter();
+            let inside = seconds.filter(|second| second.at_ms > phase.from_ms && second.at_ms <= phase.to_ms);
+            Some(inside.collect::<Vec<_>>())
+        })
+    });
+    let phases: Vec<Vec<&HostSecond>> = phases.collect();
+    let most = |of: Reached| {
+        let means =
+            phases.iter().map(|seconds| mean(&seconds.iter().map(|s| of(s) as f64).collect::<Vec<_>>()));
+        means.fold(0.0, f64::max)
+    };
+    let found = limits.into_iter().map(|(limit, tested, of)| Beaten { limit, tested, reached: most(of) });
+    found.filter(|found| found.tested > 0.0 && found.reached > found.tested * ABOVE).collect()
+}
+
+/// A disk that wrote too little in its test did the rest of it no better.
+fn leave_out(roofline: &mut Roofline, limit: Limit) {
+    match limit {
+        Limit::DiskWrite | Limit::DiskRead => {
+            let Roofline { net_bytes, net_round_trips, lab_messages, cpu_crc_bytes, .. } = *roofline;
+            *roofline =
+                Roofline { net_bytes, net_round_trips, lab_messages, cpu_crc_bytes, ..Roofline::default() };
+        }
+        Limit::Loopback => (roofline.net_bytes, roofline.net_round_trips) = (0.0, 0.0),
+    }
+}
+
+/// What is said of self-tests that were left out.
+#[must_use]
+pub fn left_out(file: &RunFile) -> Vec<Text> {
+    let told = |host: &HostFile| host.beaten.iter().map(|found| says(&host.name, found)).collect::<Vec<_>>();
+    file.hosts.iter().flat_map(told).collect()
+}
+
+fn says(node: &str, found: &Beaten) -> Text {
+    let [tested, reached] = [found.tested, found.reached].map(numbers::bytes);
+    let (what, what_zh, did, did_zh) = match found.limit {
+        Limit::DiskWrite => ("disk", "磁盘", "wrote", "写入"),
+        Limit::DiskRead => ("disk", "磁盘", "read", "读取"),
+        Limit::Loopback => ("loopback", "本机回环", "sent", "发送"),
+    };
+    both!(
+        "the self-test of the {what} of {node} is left out: it {did} {tested}/s, the run itself {reached}/s",
+        "主机 {node} 的{what_zh}自测不予采用：自测{did_zh} {tested}/s，而本次运行达到 {reached}/s"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::fixture;
+
+    fn run(disk_written: u64) -> Record {
+        let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
+        record.file.hosts[1].roofline.as_mut().expect("the fixture has one").disk_write_bytes = 32.7e6;
+        fixture::each_host_second(&mut record, "b1", |_, second| second.disk_written = disk_written);
+        without_beaten(record)
+    }
+
+    #[test]
+    fn a_self_test_that_its_own_run_beats_is_left_out_and_said_to_be() {
+        let found = run(97_700_000);
+        let roofline = found.file.hosts[1].roofline.clone().expect("its other parts");
+        assert_eq!((roofline.disk_write_bytes, roofline.disk_flushes, roofline.net_bytes), (0.0, 0.0, 125e6));
+        let says: Vec<String> = left_out(&found.file).into_iter().map(|text| text.en).collect();
+        let expected =
+            "the self-test of the disk of b1 is left out: it wrote 32.7 MB/s, the run itself 97.7 MB/s";
+        assert_eq!(says, [expected]);
+        let kept = run(34_000_000);
+        assert_eq!(kept.file.hosts[1].roofline.as_ref().map(|all| all.disk_write_bytes), Some(32.7e6));
+        assert!(left_out(&kept.file).is_empty());
+    }
+}

@@ -1,0 +1,90 @@
+//! Standard output whose reader may be gone, as with `| head`: that is no reason to panic, nor to end what leaves something
+//! behind.
+
+use crate::Error;
+use std::fmt::Arguments;
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard};
+
+/// Why nothing can be printed any more; what is printed afterwards is dropped.
+static CLOSED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Prints a line as `println!` does, and drops it where nobody reads any more.
+macro_rules! say {
+    ($($arguments:tt)*) => {
+        $crate::output::line(format_args!($($arguments)*))
+    };
+}
+pub(crate) use say;
+
+/// Prints a line as `eprintln!` does, and drops it where nobody reads.
+macro_rules! alert {
+    ($($arguments:tt)*) => {
+        $crate::output::warning(format_args!($($arguments)*))
+    };
+}
+pub(crate) use alert;
+
+/// Prints a line.
+pub(crate) fn line(text: Arguments<'_>) {
+    print(&mut io::stdout().lock(), &mut closed(), text);
+}
+
+/// Prints a line for whoever watches.
+pub(crate) fn warning(text: Arguments<'_>) {
+    // There is nobody left to tell.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// True when nobody reads any more: what only prints ends then.
+pub(crate) fn is_closed() -> bool {
+    closed().is_some()
+}
+
+/// Says whether everything was printed that somebody wanted to read.
+///
+/// # Errors
+/// Standard output could not be written, for another reason than that its reader is gone.
+pub(crate) fn check() -> Result<(), Error> {
+    outcome(closed().take())
+}
+
+fn closed() -> MutexGuard<'static, Option<io::Error>> {
+    CLOSED.lock().expect("nothing panics while it is held")
+}
+
+fn print(out: &mut impl Write, closed: &mut Option<io::Error>, text: Arguments<'_>) {
+    if closed.is_none() {
+        *closed = writeln!(out, "{text}").and_then(|()| out.flush()).err();
+    }
+}
+
+fn outcome(closed: Option<io::Error>) -> Result<(), Error> {
+    match closed {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::system("print to standard output")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_is_gone_is_no_fault_and_a_full_disk_is() {
+        let (reader, mut pipe) = io::pipe().unwrap();
+        drop(reader);
+        let mut full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (mut gone, mut failed) = (None, None);
+        for _ in 0..2 {
+            print(&mut pipe, &mut gone, format_args!("a line"));
+            print(&mut full, &mut failed, format_args!("a line"));
+        }
+        assert_eq!(gone.as_ref().map(io::Error::kind), Some(io::ErrorKind::BrokenPipe));
+        assert!(outcome(gone).is_ok() && outcome(None).is_ok());
+        let said = outcome(failed).unwrap_err().to_string();
+        assert!(said.starts_with("print to standard output: No space left"), "{said}");
+    }
+}

@@ -1,0 +1,283 @@
+//! The first screen: the answer in three big figures, what limits it, and the curve that it was read from.
+
+use super::chart::{Chart, Line, Mark, Scale};
+use super::figure::Figure;
+use super::timeline::{Timeline, figures};
+use super::{says, verdict, words};
+use crate::judge::backlog::{Backlog, phase_name};
+use crate::judge::ceiling::Ceiling;
+use crate::judge::conclusion::{Case, Conclusion, Ladder, SUSTAINED_SECONDS};
+use crate::judge::figures::Figures;
+use crate::judge::{Text, both, numbers};
+use maud::{Markup, html};
+
+/// Share of a ceiling from which on a step has reached it: there the curve has its knee.
+const REACHED: f64 = 0.9;
+
+/// Size of the charts of the first screen, two in a row.
+const HALF: (f64, f64) = (545.0, 270.0);
+
+/// A big figure.
+pub(crate) struct Tile {
+    pub name: Text,
+    pub value: String,
+    pub unit: &'static str,
+    /// What is to be known about it.
+    pub notes: Vec<Text>,
+}
+
+/// The first chapter.
+#[must_use]
+pub fn answer(run: &Conclusion<'_>) -> Markup {
+    let alone = run.main_ladder().is_none();
+    let backlog = run.cells.iter().find_map(|case| case.backlog.as_ref()).filter(|_| alone);
+    let tiles = backlog.map_or_else(|| tiles(run), backlog_tiles);
+    html! {
+        (row(&tiles))
+        dl.verdict { @for (name, text) in verdict::limits(run) { dt { (says(&name)) } dd { (says(&text)) } } }
+        @match run.main_ladder() {
+            Some(ladder) => { (curve(run, ladder)) }
+            None => { (over_time(run)) }
+        }
+        dl.verdict.rest { @for (name, text) in verdict::rest(run) { dt { (says(&name)) } dd { (says(&text)) } } }
+        (uses(run))
+    }
+}
+
+/// Big figures beside each other.
+#[must_use]
+pub(crate) fn row(tiles: &[Tile]) -> Markup {
+    html! { div.tiles { @for tile in tiles { (tile.markup()) } } }
+}
+
+impl Tile {
+    fn markup(&self) -> Markup {
+        html! {
+            div.tile {
+                p.name { (says(&self.name)) }
+                p.value { (self.value) @if !self.unit.is_empty() { " " small { (self.unit) } } }
+                @for note in &self.notes { p.note { (says(note)) } }
+            }
+        }
+    }
+}
+
+fn tiles(run: &Conclusion<'_>) -> [Tile; 3] {
+    let top = run.top.map(|top| &run.cells[top]);
+    [safe(run), highest(run, top), latency(run, top)]
+}
+
+/// A figure that nobody has.
+fn none(name: Text, why: Text) -> Tile {
+    Tile { name, value: "–".to_owned(), unit: "", notes: vec![why] }
+}
+
+fn safe(run: &Conclusion<'_>) -> Tile {
+    let name = both!("Highest safe rate", "最高安全 TPS");
+    let Some(safe) = &run.safe else {
+        return none(
+            name,
+            both!("no valid cell kept every guard and every message", "没有满足全部护栏且消息完整的有效用例"),
+        );
+    };
+    let [low, high] = [safe.tps.low, safe.tps.high].map(numbers::count);
+    let mut notes =
+        vec![both!("CI95 {low} – {high}", "CI95 {low} – {high}"), cell_note(&run.cells[safe.cell])];
+    if safe.seconds < SUSTAINED_SECONDS {
+        let (seconds, needed) = (numbers::count(safe.seconds), numbers::count(SUSTAINED_SECONDS));
+        notes.push(both!(
+            "held for {seconds} s only: confirm {needed} s with safe-tps",
+            "仅持续 {seconds} 秒：请用 safe-tps 确认 {needed} 秒"
+        ));
+    }
+    Tile { name, value: numbers::count(safe.tps.mean), unit: "msg/s", notes }
+}
+
+fn highest(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
+    let name = both!("Highest measured rate", "最高实测 TPS");
+    let Some((case, figures)) = top.and_then(|case| Some((case, case.judged.figures()?))) else {
+        return none(name, both!("no cell is valid", "没有有效用例"));
+    };
+    let [low, high] = [figures.tps.low, figures.tps.high].map(numbers::count);
+    let mut notes = vec![both!("CI95 {low} – {high}", "CI95 {low} – {high}"), cell_note(case)];
+    let is_safe = run.safe.as_ref().is_some_and(|safe| Some(safe.cell) == run.top);
+    notes.push(if is_safe {
+        both!("every guard held", "全部护栏满足")
+    } else {
+        both!("not a safe rate", "不是安全 TPS")
+    });
+    Tile { name, value: numbers::count(figures.tps.mean), unit: "msg/s", notes }
+}
+
+fn latency(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
+    let name = both!("Send p99 at the highest rate", "最高 TPS 时的发送 p99");
+    let Some(figures) = top.and_then(|case| case.judged.figures()) else {
+        return none(name, both!("no cell is valid", "没有有效用例"));
+    };
+    let spread = &figures.latency;
+    if spread.max_us <= 0.0 {
+        return none(name, both!("what is sent one way has no latency", "单向发送没有时延"));
+    }
+    let text = numbers::micros(spread.p99_us);
+    let (value, unit) = parted(&text);
+    let [p50, p999] = [spread.p50_us, spread.p999_us].map(numbers::micros);
+    let mut notes = vec![both!("p50 {p50}, p99.9 {p999}", "p50 {p50}，p99.9 {p999}")];
+    let safe = run.safe.as_ref().filter(|safe| Some(safe.cell) != run.top);
+    if let Some(figures) = safe.and_then(|safe| run.cells[safe.cell].judged.figures()) {
+        let p99 = numbers::micros(figures.latency.p99_us);
+        notes.push(both!("p99 at the safe rate: {p99}", "安全 TPS 时的 p99：{p99}"));
+    }
+    Tile { name, value: value.to_owned(), unit, notes }
+}
+
+/// A time without its unit, and the unit.
+fn parted(text: &str) -> (&str, &'static str) {
+    let (value, unit) = text.split_once(' ').unwrap_or((text, ""));
+    (value, ["µs", "ms", "s"].into_iter().find(|known| *known == unit).unwrap_or(""))
+}
+
+fn cell_note(case: &Case<'_>) -> Text {
+    let name = &case.judged.cell.cell.name;
+    both!("cell {name}", "用例 {name}")
+}
+
+/// Of a backlog: what it costs producers, and how fast it is gone.
+fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
+    let before = backlog.stages.iter().find(|stage| stage.name == "before");
+    let rate = before.map(|stage| &stage.send_tps).filter(|tps| tps.mean > 0.0);
+    let worst = backlog.stages.iter().filter_map(|stage| Some((stage, stage.producers.as_ref()?)));
+    let worst = worst.min_by(|one, other| one.1.mean.total_cmp(&other.1.mean));
+    let name = both!("Send rate before the backlog", "堆积前发送 TPS");
+    let before = match rate {
+        Some(tps) => {
+            let [low, high] = [tps.low, tps.high].map(numbers::count);
+            let notes = vec![both!("CI95 {low} – {high}", "CI95 {low} – {high}")];
+            Tile { name, value: numbers::count(tps.mean), unit: "msg/s", notes }
+        }
+        None => none(name, both!("nothing was sent before", "堆积前没有发送")),
+    };
+    let name = both!("Largest change for producers", "对生产的最大影响");
+    let cost = match worst {
+        Some((stage, ratio)) => {
+            let [value, low, high] =
+                [ratio.mean, ratio.low, ratio.high].map(|ratio| numbers::change(ratio - 1.0));
+            let phase = phase_name(&stage.name);
+            let (en, zh) = (phase.en, phase.zh);
+            let mut notes = vec![both!("phase “{en}”, {low} to {high}", "{zh}，{low} 到 {high}")];
+            if ratio.low <= 1.0 && ratio.high >= 1.0 {
+                notes.push(both!("not certain: the interval holds no change", "不确定：区间包含“无变化”"));
+            }
+            Tile { name, value, unit: "", notes }
+        }
+        None => none(name, both!("nothing was produced meanwhile", "排空期间没有生产")),
+    };
+    let name = both!("Read while draining", "排空时消费 TPS");
+    let seconds = numbers::short(backlog.drain_seconds);
+    let ended = match backlog.drained {
+        Some(false) => both!("not drained after {seconds} s", "{seconds} 秒后仍未排空"),
+        _ => both!("drained in {seconds} s", "{seconds} 秒排空"),
+    };
+    let cold = backlog.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));
+    let cold = cold.map(|share| both!("{share} of it read from the disk", "其中 {share} 来自磁盘"));
+    let notes = [Some(ended), cold].into_iter().flatten().collect();
+    [before, cost, Tile { name, value: numbers::count(backlog.drain_tps), unit: "msg/s", notes }]
+}
+
+/// The step of a ladder from which on more load gives next to nothing; none where its ceiling is not known.
+fn knee(run: &Conclusion<'_>, ladder: &Ladder) -> Option<usize> {
+    let Ceiling::Found { tps, .. } = &ladder.ceiling else { return None };
+    let rate = |cell: &usize| run.cells[*cell].judged.figures().map_or(0.0, |figures| figures.tps.mean);
+    ladder.cells.iter().copied().find(|cell| rate(cell) >= tps * REACHED)
+}
+
+/// Rate and latency over the load of the main ladder, with the knee, the ceiling and the safe rate.
+fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
+    let points = |value: fn(&Figures) -> f64, shown: fn(f64) -> String| {
+        let steps = ladder.cells.iter().filter_map(|cell| {
+            let case = &run.cells[*cell];
+            Some((ladder.factor.number(case.factors())?, value(case.judged.figures()?)))
+        });
+        let points: Vec<(f64, f64)> = steps.collect();
+        let labels = points.iter().map(|(_, y)| Text::same(shown(*y))).collect();
+        (points, labels)
+    };
+    let line = |name: Text, (points, labels)| Line { name, points, labels };
+    let knee = knee(run, ladder).and_then(|cell| ladder.factor.number(run.cells[cell].factors()));
+    let marks: Vec<Mark> = knee.into_iter().map(|at| Mark { at, name: knee_name(at) }).collect();
+    let mut limits = Vec::new();
+    if let Ceiling::Found { tps, .. } = &ladder.ceiling {
+        let rate = numbers::count(*tps);
+        limits.push(Mark { at: *tps, name: both!("ceiling {rate}", "上限 {rate}") });
+    }
+    // The rate of another size says nothing on this axis.
+    if let Some(safe) = run.safe.as_ref().filter(|safe| verdict::sends_the_same(run, ladder, safe.cell)) {
+        let rate = numbers::count(safe.tps.mean);
+        limits.push(Mark { at: safe.tps.mean, name: both!("highest safe {rate}", "最高安全 {rate}") });
+    }
+    let across = ladder.factor.name();
+    let name = across.clone();
+    let level = |cell: &usize| {
+        let of = run.cells[*cell].factors();
+        Some((ladder.factor.number(of)?, ladder.factor.level(of)))
+    };
+    let levels = ladder.cells.iter().filter_map(level).collect();
+    let base = Chart { across, dots: true, levels, marks, size: HALF, ..Chart::default() };
+    let rate = Chart {
+        up: Text::same("msg/s"),
+        lines: vec![line(both!("rate", "TPS"), points(|figures| figures.tps.mean, numbers::count))],
+        limits,
+        ..base.clone()
+    };
+    let of = |name: &str, value: fn(&Figures) -> f64| line(Text::same(name), points(value, numbers::short));
+    let p50 = of("p50, ms", |figures| figures.latency.p50_us / 1_000.0);
+    let p99 = of("p99, ms", |figures| figures.latency.p99_us / 1_000.0);
+    let latency = Chart { up: Text::same("ms"), up_scale: Scale::Log, lines: vec![p99, p50], ..base };
+    let files = ["cells/*/*/load.csv".to_owned()];
+    let (en, zh) = (&name.en, &name.zh);
+    html! {
+        div.halves {
+            (Figure::single(both!("Rate over {en}", "TPS 与{zh}"), &files, rate).markup())
+            (Figure::single(both!("Send latency over {en}", "发送时延与{zh}"), &files, latency).markup())
+        }
+        @if let Some(at) = knee {
+            p.note { (says(&knee_says(at))) }
+        }
+    }
+}
+
+fn knee_name(at: f64) -> Text {
+    let load = numbers::count(at);
+    both!("knee at {load}", "拐点 {load}")
+}
+
+fn knee_says(at: f64) -> Text {
+    let (load, share) = (numbers::count(at), numbers::percent(REACHED));
+    both!(
+        "Knee: {load} is the lowest load that reaches {share} of the ceiling; more load adds waiting rather than messages.",
+        "拐点：{load} 是达到上限 {share} 的最低负载；继续加压主要增加等待，而不是消息数。"
+    )
+}
+
+/// Where there is no ladder: the rate over time of the cell that the answer is about.
+fn over_time(run: &Conclusion<'_>) -> Markup {
+    let case =
+        run.top.map(|top| &run.cells[top]).or_else(|| run.cells.iter().find(|case| case.backlog.is_some()));
+    let Some(case) = case.filter(|case| case.backlog.is_none()) else { return html! {} };
+    let steps = [(Text::default(), Timeline::of_cell(run.record, case.judged.cell))];
+    figures(&steps, |step| step.essentials().into_iter().take(2).collect())
+}
+
+/// How full each resource was.
+fn uses(run: &Conclusion<'_>) -> Markup {
+    let Some(limit) = &run.bottleneck else { return html! {} };
+    html! {
+        table.uses {
+            caption { (words("How full each resource was at the highest rate", "最高 TPS 时各资源使用程度")) }
+            @for used in limit.ranked.iter().take(10) {
+                tr { td { (says(&used.resource.name())) } td { (used.node) }
+                    td { div.bar { i style={ "width:" (format!("{:.0}", used.used.clamp(0.0, 1.0) * 100.0)) "%" } {} } }
+                    td.number { (numbers::percent(used.used)) } td { (says(&used.reading)) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The table of all cases in the page: the columns of seeds 003 and 000, and what is needed to read them. A note has a row
+//! of its own below its case, which leaves the figures their room.
+
+use super::table::{self, columns};
+use super::words::{says, words};
+use crate::judge::conclusion::Conclusion;
+use crate::judge::{Language, Text, both, numbers};
+use maud::{Markup, html};
+
+/// A column of the page's table.
+struct Column {
+    /// Its name in `cells.csv`.
+    name: &'static str,
+    /// What stands above it.
+    title: Text,
+    /// Whether it is there even where nothing was measured, as the seeds' tables have it.
+    always: bool,
+    /// Whether thousands are set apart.
+    counts: bool,
+    /// Whether it is a figure, which an invalid cell has none of.
+    is_figure: bool,
+}
+
+fn column(name: &'static str, en: &str, zh: &str) -> Column {
+    let title = Text { en: en.to_owned(), zh: zh.to_owned() };
+    Column { name, title, always: true, counts: false, is_figure: true }
+}
+
+fn factor(name: &'static str, en: &str, zh: &str) -> Column {
+    Column { is_figure: false, ..column(name, en, zh) }
+}
+
+fn shown() -> Vec<Column> {
+    let counted = |column: Column| Column { counts: true, ..column };
+    let if_known = |column: Column| Column { always: false, ..column };
+    vec![
+        factor("case", "case", "CASE No."),
+        factor("disk", "disk", "磁盘类型"),
+        factor("flush", "flush", "刷盘策略"),
+        factor("replication", "replication", "复制方式"),
+        counted(factor("threads", "threads", "线程数")),
+        if_known(counted(factor("rate", "rate given", "给定速率"))),
+        counted(factor("queues", "queues", "分区数")),
+        counted(factor("size", "size, B", "消息大小 B")),
+        factor("compress", "compress", "压缩"),
+        column("send ms", "send ms", "发送耗时 ms"),
+        if_known(column("p99 ms", "p99 ms", "p99 ms")),
+        if_known(column("max ms", "max ms", "最大 RT ms")),
+        counted(column("send TPS", "send TPS", "发送 TPS")),
+        counted(column("consume TPS", "consume TPS", "订阅 TPS")),
+        if_known(column("MB/s", "MB/s", "MB/s")),
+        column("load", "load", "LOAD"),
+        column("iowait", "iowait %", "IOWAIT %"),
+        if_known(column("cpu %", "CPU %", "CPU %")),
+        column("netin", "netin MB/s", "NETIN MB/s"),
+        column("netout", "netout MB/s", "NETOUT MB/s"),
+    ]
+}
+
+/// Names in `cells.csv` of the columns that are shown, without those that hold nothing and that no seed has; the note last.
+#[must_use]
+pub fn names(rows: &[Vec<String>]) -> Vec<&'static str> {
+    shown_of(rows).into_iter().map(|column| column.name).chain(["note"]).collect()
+}
+
+/// Where a column stands in the rows.
+#[must_use]
+pub fn place(name: &str) -> usize {
+    columns().iter().position(|known| *known == name).expect("a column of the table")
+}
+
+fn shown_of(rows: &[Vec<String>]) -> Vec<Column> {
+    let is_known = |column: &Column| rows.iter().any(|row| !row[place(column.name)].is_empty());
+    shown().into_iter().filter(|column| column.always || is_known(column)).collect()
+}
+
+/// The table; every row leads to the cell's own figures.
+#[must_use]
+pub fn cases(run: &Conclusion<'_>) -> Markup {
+    let rows = table::rows(run, Language::En);
+    let zh = table::rows(run, Language::Zh);
+    let shown = shown_of(&rows);
+    let figures = shown.iter().filter(|column| column.is_figure).count();
+    let note = place("note");
+    html! {
+        div.wide {
+            table.cases {
+                thead { tr { @for column in &shown { th { (says(&column.title)) } } } }
+                tbody {
+                    @for (row, row_zh) in rows.iter().zip(&zh) {
+                        @let is_valid = row[place("valid")] == "true" || !row[place("send TPS")].is_empty();
+                        tr {
+                            @for column in shown.iter().filter(|column| is_valid || !column.is_figure) {
+                                @let (value, value_zh) = (&row[place(column.name)], &row_zh[place(column.name)]);
+                                @if column.name == "case" { td { (number(&both!("{value}", "{value_zh}"))) } }
+                                @else { td.number[column.is_figure || column.counts] { (told(value, column)) } }
+                            }
+                            @if !is_valid { td.bad colspan=(figures) { (says(&both_of(&row[note], &row_zh[note]))) } }
+                        }
+                        @if is_valid && !row[note].is_empty() {
+                            tr.remark { td {} td colspan=(shown.len() - 1) { b { (words("note", "备注")) } " " (says(&both_of(&row[note], &row_zh[note]))) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn both_of(en: &str, zh: &str) -> Text {
+    Text { en: en.to_owned(), zh: zh.to_owned() }
+}
+
+/// The number of a case, which may name a phase as well.
+fn number(name: &Text) -> Markup {
+    let cell = name.en.split(' ').next().unwrap_or_default();
+    html! { a href={ "#cell-" (cell) } { (says(name)) } }
+}
+
+fn told(value: &str, column: &Column) -> String {
+    match value.parse::<f64>() {
+        _ if value.is_empty() => "–".to_owned(),
+        Ok(count) if column.counts => numbers::count(count),
+        _ => value.to_owned(),
+    }
+}

@@ -1,0 +1,154 @@
+//! Words in a chart, none of which covers another: how much room they take, and where they find it.
+
+use crate::judge::Text;
+use maud::{Markup, html};
+
+/// Height of the letters of a chart, pixels.
+pub const FONT: f64 = 12.0;
+
+/// Room between two words of a line.
+const GAP: f64 = 4.0;
+
+/// Which side of its place a text extends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// To the right.
+    Start,
+    /// To both sides.
+    Middle,
+    /// To the left.
+    End,
+}
+
+/// A rectangle of the chart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "corners")]
+pub struct Area {
+    pub left: f64,
+    pub top: f64,
+    pub right: f64,
+    pub bottom: f64,
+}
+
+impl Area {
+    /// Whether two rectangles share a point inside.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
+    }
+
+    /// Whether another rectangle lies in this one.
+    #[must_use]
+    pub fn holds(&self, other: &Self) -> bool {
+        self.left <= other.left
+            && other.right <= self.right
+            && self.top <= other.top
+            && other.bottom <= self.bottom
+    }
+
+    /// A square around a point.
+    #[must_use]
+    pub fn around((x, y): (f64, f64), half: f64) -> Self {
+        Self { left: x - half, top: y - half, right: x + half, bottom: y + half }
+    }
+}
+
+/// A text at its place; `y` is the line it stands on.
+#[derive(Clone, Debug)]
+pub struct Word {
+    /// What is written.
+    pub text: Text,
+    /// Where.
+    pub at: (f64, f64),
+    /// To which side.
+    pub anchor: Anchor,
+    /// Class in the style sheet.
+    pub class: &'static str,
+}
+
+impl Word {
+    /// The room the text takes in the wider of the two languages.
+    #[must_use]
+    pub fn area(&self) -> Area {
+        let wide = width(&self.text.en).max(width(&self.text.zh));
+        let (x, y) = self.at;
+        let left = match self.anchor {
+            Anchor::Start => x,
+            Anchor::Middle => x - wide / 2.0,
+            Anchor::End => x - wide,
+        };
+        Area { left, top: y - FONT * 0.82, right: left + wide, bottom: y + FONT * 0.22 }
+    }
+
+    /// The text as SVG.
+    #[must_use]
+    pub fn markup(&self) -> Markup {
+        let anchor = match self.anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let (x, y) = (super::short(self.at.0), super::short(self.at.1));
+        let Text { en, zh } = &self.text;
+        html! {
+            @if en == zh { text.(self.class) x=(x) y=(y) text-anchor=(anchor) { (en) } }
+            @else {
+                text.(self.class).en x=(x) y=(y) text-anchor=(anchor) { (en) }
+                text.(self.class).zh x=(x) y=(y) text-anchor=(anchor) { (zh) }
+            }
+        }
+    }
+}
+
+/// Pixels a text takes at most, by its letters: those of a sans-serif face, and full squares for Chinese.
+#[must_use]
+pub fn width(text: &str) -> f64 {
+    let of = |letter: char| match letter {
+        'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' => 0.34,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.95,
+        letter if letter.is_ascii_uppercase() => 0.75,
+        letter if letter.is_ascii_digit() => 0.64,
+        letter if letter.is_ascii() => 0.62,
+        'µ' | '–' | '±' | '×' => 0.65,
+        _ => 1.05,
+    };
+    text.chars().map(of).sum::<f64>() * FONT
+}
+
+/// What is written already, and what else must not be covered.
+#[derive(Debug, Default)]
+pub struct Words {
+    taken: Vec<Area>,
+    words: Vec<Word>,
+}
+
+impl Words {
+    /// Keeps a place free of words.
+    pub fn keep(&mut self, area: Area) {
+        self.taken.push(area);
+    }
+
+    /// Writes a word at the first of its places that is free and lies within the bounds. False where none is.
+    pub fn write(&mut self, within: &Area, places: impl IntoIterator<Item = Word>) -> bool {
+        let is_free = |word: &Word| {
+            let area = word.area();
+            within.holds(&area) && !self.taken.iter().any(|other| other.meets(&area))
+        };
+        let Some(word) = places.into_iter().find(is_free).filter(|word| !word.text.en.is_empty()) else {
+            return false;
+        };
+        let area = word.area();
+        self.taken.push(Area { left: area.left - GAP, right: area.right + GAP, ..area });
+        self.words.push(word);
+        true
+    }
+
+    /// All that is written.
+    #[must_use]
+    pub fn written(&self) -> &[Word] {
+        &self.words
+    }
+}

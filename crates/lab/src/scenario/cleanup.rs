@@ -1,0 +1,121 @@
+//! What a run made on the cluster is removed when it ends: a group that nobody is in any more keeps its messages on the disks.
+
+use crate::Error;
+use crate::archive::{Archive, Made, RunFile};
+use crate::command::CleanFlags;
+use crate::output::say;
+use crate::session;
+use client::{Client, Config};
+use std::path::Path;
+
+/// Names that are told of each kind.
+const TOLD_MAX: usize = 3;
+
+/// Topics that brokers make beside a group (`MixAll.getRetryTopic`, `MixAll.getDLQTopic`).
+const BESIDE_GROUP: [&str; 2] = ["%RETRY%", "%DLQ%"];
+
+/// Removes what a run left behind, `vostok lab clean`.
+///
+/// # Errors
+/// The directory holds no run, or a server does not answer.
+pub fn run(flags: &CleanFlags) -> Result<(), Error> {
+    session::block_on(async {
+        let archive = Archive::open(&flags.run)?;
+        let mut run = archive.run()?;
+        let namesrv = flags.namesrv.clone().unwrap_or_else(|| run.target.namesrv.clone());
+        let client = Client::start(Config { credentials: flags.credentials(), ..Config::new(&namesrv) })?;
+        run.target.namesrv = namesrv;
+        let before = run.made.clone();
+        let removed = remove(&client, &mut run).await;
+        let made = std::mem::take(&mut run.made);
+        archive.save(&RunFile { made, ..archive.run()? })?;
+        client.shutdown();
+        removed.map_err(|why| Error::Broken(why.to_string()))?;
+        say!("removed: {}", names(&before));
+        Ok(())
+    })
+}
+
+/// Removes what a run made; what is removed is no longer in its file, also where the rest cannot be.
+pub(super) async fn remove(client: &Client, run: &mut RunFile) -> Result<(), client::Error> {
+    let masters = run.target.brokers.iter().filter(|broker| broker.id == 0);
+    let cluster = Servers {
+        client,
+        masters: masters.map(|broker| broker.address.clone()).collect(),
+        name_servers: run.target.namesrv.split([';', ',']).map(|server| server.trim().to_owned()).collect(),
+    };
+    for group in run.made.groups.clone() {
+        cluster.remove_group(&group).await?;
+        run.made.groups.remove(&group);
+    }
+    for topic in run.made.topics.clone() {
+        cluster.remove_topic(&topic).await?;
+        run.made.topics.remove(&topic);
+    }
+    Ok(())
+}
+
+/// Everything that knows topics.
+struct Servers<'a> {
+    client: &'a Client,
+    masters: Vec<String>,
+    name_servers: Vec<String>,
+}
+
+impl Servers<'_> {
+    async fn remove_group(&self, group: &str) -> Result<(), client::Error> {
+        for master in &self.masters {
+            self.client.delete_group(master, group).await?;
+        }
+        for prefix in BESIDE_GROUP {
+            self.remove_topic(&format!("{prefix}{group}")).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_topic(&self, topic: &str) -> Result<(), client::Error> {
+        for master in &self.masters {
+            self.client.delete_topic(master, topic).await?;
+        }
+        for name_server in self.name_servers.iter().filter(|server| !server.is_empty()) {
+            self.client.delete_route(name_server, topic).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What is said where something could not be removed.
+pub(super) fn left_behind(made: &Made, root: &Path, why: &client::Error) -> Error {
+    let (names, root) = (names(made), root.display());
+    Error::Broken(format!("left on the cluster: {names} ({why}); vostok lab clean {root} removes them"))
+}
+
+fn names(made: &Made) -> String {
+    let kinds = [("consumer groups", &made.groups), ("topics", &made.topics)];
+    let told = kinds.into_iter().filter(|(_, names)| !names.is_empty()).map(|(kind, names)| {
+        let first: Vec<&str> = names.iter().take(TOLD_MAX).map(String::as_str).collect();
+        let more = names.len().saturating_sub(TOLD_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{kind} {}{more}", first.join(", "))
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { "nothing".to_owned() } else { told.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_told_with_the_command_that_removes_it() {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let made = Made { topics: set(&["t"]), groups: set(&["a", "b", "c", "d", "e"]) };
+        let said = left_behind(&made, Path::new("/runs/7"), &client::Error::NoNameServer).to_string();
+        assert!(
+            said.starts_with("left on the cluster: consumer groups a, b, c and 2 more; topics t ("),
+            "{said}"
+        );
+        assert!(said.ends_with("); vostok lab clean /runs/7 removes them"), "{said}");
+        assert_eq!(names(&Made::default()), "nothing");
+    }
+}
