@@ -1,6 +1,6 @@
 # make run    builds and starts name server and broker on embedded defaults, data in ./data
 # make test   installs what the tests need and runs all of them, real clients included
-# make bench  Vostok beside Apache RocketMQ and two limit servers; make bench-quick: under 3 minutes
+# make bench  Vostok beside Apache RocketMQ and two limit servers; make bench-quick: about 4 minutes
 
 CARGO ?= cargo
 DATA ?= ./data
@@ -12,6 +12,7 @@ run: build
 
 build:
 	$(CARGO) build --release --locked
+	@tests/tools/split-symbols target/release/vostok
 
 test: lint unit build
 	tests/tools/run-all

@@ -255,10 +255,16 @@ def exports():
 
 
 def later():
-    """Of what Vostok does not serve yet, the answer says what and why."""
+    """A topic is drained; of what Vostok does not serve yet, the answer says what and why; about users both say that there are none."""
+    yield case("updateTopic -b {b} -t Drained -r 1 -w 1", "^create topic to {b} success", title="updateTopic before it is read-only")
+    yield case("updateTopicPerm -b {b} -t Drained -p 4", "update topic perm from 6 to 4 in {b} success", title="updateTopicPerm to read-only", patient=True)
+    # With a queue of its own choice the client asks for no route that may be written to.
+    yield case("sendMessage -t Drained -p late -b broker-a -i 0", "^broker-a +0 +SEND_OK", title="sendMessage to a read-only topic")
     more = {"fails": True, "only": "vostok"}
     yield case("getSyncStateSet -a 127.0.0.1:1 -b broker-a", "Exception", **more)
-    for words in ("listUser -b {b}", "getUser -b {b} -u someone", "listAcl -b {b}", "switchTimerEngine -b {b} -e R",
+    for words in ("listUser -b {b}", "getUser -b {b} -u someone", "getAcl -b {b} -s User:someone", "listAcl -b {b}"):
+        yield case(words, "CODE: 1  DESC: ", fails=True)
+    for words in ("switchTimerEngine -b {b} -e R",
                   "checkRocksdbCqWriteProgress -c DefaultCluster -t One", "getBrokerLiteInfo -b {b}"):
         yield case(words, "CODE: 3  DESC:  request type [0-9]+ not supported", **more)
 

@@ -6,13 +6,14 @@ mod security;
 mod serve;
 mod store_command;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 /// A drop-in replacement for Apache RocketMQ in one binary.
 #[derive(Parser)]
-#[command(name = "vostok", version)]
+#[command(name = "vostok", version = env!("VOSTOK_VERSION"))]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -36,18 +37,24 @@ fn main() -> ExitCode {
         Command::Lab(lab) => match lab::run(lab) {
             // The lab reads its flags itself; wrong ones end as those of the others do.
             Err(lab::Error::Usage(text)) => text.exit(),
-            Err(error @ lab::Error::Flag { .. }) => {
-                eprintln!("vostok: {error}");
-                return ExitCode::from(2);
+            Err(error) => {
+                complain(&error);
+                return ExitCode::from(error.exit_code());
             }
-            ended => ended.map_err(|error| error.to_string()),
+            Ok(()) => Ok(()),
         },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("vostok: {text}");
+            complain(&text);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says on standard error why a command ended, where somebody reads that.
+fn complain(why: &dyn std::fmt::Display) {
+    // There is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "vostok: {why}");
 }

@@ -1,14 +1,15 @@
 //! From settings to running roles and back.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use broker::RunningBroker;
 use clap::ValueEnum;
 use namesrv::NameServer;
 use net::tls::Security;
-use net::{Limits, Workers};
+use net::{Budget, Limits, Workers};
+use wire::body::parse_key_values;
 
 use crate::{address, security};
 
@@ -68,12 +69,14 @@ impl RunningRoles {
             None => read_if_there(&broker::Config::file_of(settings.home()))?,
         };
         let (text, security) = security::take(&text)?;
-        let secured = security.clone();
-        let name_server =
-            settings.has(Role::Namesrv).then(|| start_name_server(settings, &text, secured)).transpose()?;
-        let mut running = Self { name_server, broker: None, name_servers: String::new() };
-        if settings.has(Role::Broker) {
-            match start_broker(settings, &text, security, running.name_server.as_ref()) {
+        let config = settings.has(Role::Broker).then(|| broker_config(settings, &text)).transpose()?;
+        let mut running = Self { name_server: None, broker: None, name_servers: String::new() };
+        if settings.has(Role::Namesrv) {
+            let started = start_name_server(settings, &text, security.clone(), config.as_ref());
+            running.name_server = Some(started?);
+        }
+        if let Some(config) = config {
+            match start_broker(settings, config, security, running.name_server.as_ref()) {
                 Ok((broker, name_servers)) => {
                     running.broker = Some(broker);
                     running.name_servers = name_servers;
@@ -104,8 +107,9 @@ impl RunningRoles {
             lines.extend(address::advice(broker.address(), &told));
         }
         if let (Some(name_server), Some(broker)) = (&self.name_server, &self.broker) {
-            let client = SocketAddr::new(broker.address().ip(), name_server.local_addr().port());
-            lines.push(address::snippet(client));
+            let listens = name_server.local_addr();
+            let ip = if listens.ip().is_unspecified() { broker.address().ip() } else { listens.ip() };
+            lines.push(address::snippet(SocketAddr::new(ip, listens.port())));
         }
         lines.join("\n")
     }
@@ -142,17 +146,39 @@ fn read_if_there(path: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
-fn start_name_server(settings: &Settings, text: &[u8], security: Security) -> Result<NameServer, Error> {
+/// Takes over what a broker's file says about the connections of the process: it counts for the name server beside it as
+/// well, before the name server's own file.
+fn share(config: &mut namesrv::Config, broker: &broker::Config, text: &[u8]) -> Result<(), Error> {
+    for (key, _) in parse_key_values(text).map_err(|error| Error::new("the configuration file", error))? {
+        match key.as_str() {
+            "bindAddress" => config.bind_address = broker.bind_address.to_string(),
+            "proxyProtocolTrustedAddresses" => config.trusted_proxies = broker.trusted_proxies.clone(),
+            "connectionBufferBytes" => config.connection_bytes_max = broker.connection_bytes_max,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn start_name_server(
+    settings: &Settings,
+    text: &[u8],
+    security: Security,
+    beside: Option<&broker::Config>,
+) -> Result<NameServer, Error> {
     let mut config = namesrv::Config::new(settings.home());
     // A file given to both roles is a broker's; its listenPort is the broker's too.
-    let file = settings.config.as_ref().filter(|_| !settings.has(Role::Broker));
-    let text = match file {
+    let file = settings.config.as_ref().filter(|_| beside.is_none());
+    let own = match file {
         Some(_) => text.to_vec(),
         // What was changed while a name server ran without a file.
         None => read_if_there(&config.config_store_path)?,
     };
-    for warning in config.read(&text).map_err(|error| Error::new("the configuration file", error))? {
+    for warning in config.read(&own).map_err(|error| Error::new("the configuration file", error))? {
         tracing::warn!("{warning}");
+    }
+    if let Some(broker) = beside {
+        share(&mut config, broker, text)?;
     }
     if let Some(file) = file {
         config.config_store_path.clone_from(file);
@@ -164,12 +190,13 @@ fn start_name_server(settings: &Settings, text: &[u8], security: Security) -> Re
         .map_err(|error| Error::new("the name server does not start", error))
 }
 
-fn start_broker(
-    settings: &Settings,
-    text: &[u8],
-    security: Security,
-    name_server: Option<&NameServer>,
-) -> Result<(RunningBroker, String), Error> {
+/// Where a listener of this machine is reached from this machine.
+fn reached_at(listens: SocketAddr) -> SocketAddr {
+    let ip = if listens.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listens.ip() };
+    SocketAddr::new(ip, listens.port())
+}
+
+fn broker_config(settings: &Settings, text: &[u8]) -> Result<broker::Config, Error> {
     let (mut config, notes) =
         broker::Config::from_properties(text).map_err(|error| Error::new("the configuration file", error))?;
     for note in notes {
@@ -188,7 +215,16 @@ fn start_broker(
     if let Some(port) = settings.broker_port {
         config.listen_port = port;
     }
-    let local = name_server.map(|server| format!("127.0.0.1:{}", server.local_addr().port()));
+    Ok(config)
+}
+
+fn start_broker(
+    settings: &Settings,
+    mut config: broker::Config,
+    security: Security,
+    name_server: Option<&NameServer>,
+) -> Result<(RunningBroker, String), Error> {
+    let local = name_server.map(|server| reached_at(server.local_addr()).to_string());
     let given = settings.name_servers.clone().or_else(|| config.namesrv_addr.clone());
     // It stands for what is not said at all; with a name server of its own the process says enough.
     let given = given.or_else(|| std::env::var("NAMESRV_ADDR").ok().filter(|_| name_server.is_none()));
@@ -198,7 +234,12 @@ fn start_broker(
     name_servers.dedup();
     config.namesrv_addr = Some(name_servers.join(";"));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let workers = Workers::start_secured("broker", threads, Limits::default(), security)
+    let security = Security { proxies: config.trusted_proxies.clone(), ..security };
+    let budget = match name_server {
+        Some(name_server) => name_server.budget().clone(),
+        None => Budget::new(config.connection_bytes_max),
+    };
+    let workers = Workers::start_within("broker", threads, Limits::default(), security, budget)
         .map_err(|error| Error::new("the broker's threads cannot be started", error))?;
     match RunningBroker::start(config, workers.clone()) {
         Ok(broker) => Ok((broker, name_servers.join(";"))),

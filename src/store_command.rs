@@ -1,7 +1,7 @@
 //! `vostok store verify|repair|dump`: looking into a store directory. Exit code 0: nothing found; 1: something found; 2:
 //! cannot run.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand, ValueEnum};
-use store::inspect::{Part, Progress, Repair, Survey, Verified, Wanted, verify};
+use store::inspect::{Decision, Part, Progress, Repair, Survey, Verified, Wanted, verify};
 use store::{Disk, ReadOnlyDisk, RealDisk};
 
 /// Lines of lost messages that are printed.
@@ -31,6 +31,10 @@ cannot be read. A store in use may show findings at its end that are none.")]
     #[command(after_help = "Examples:
   vostok store repair --root /data/rocketmq/store            what would be done, and which messages are lost
   vostok store repair --root /data/rocketmq/store --apply    do it; the broker must not run
+
+A broker that cannot tell damage from what a power cut left refuses to start and names the place. Then decide:
+  vostok store repair --root DIR --keep-behind OFFSET --apply   the messages behind it stay, those in it are lost
+  vostok store repair --root DIR --cut-at OFFSET --apply        the log ends there
 
 What is overwritten or removed is copied to a directory beside the store first.")]
     Repair(RepairFlags),
@@ -68,6 +72,12 @@ pub struct RepairFlags {
     /// Change the files. Without it nothing is written.
     #[arg(long)]
     apply: bool,
+    /// Only this: keep what lies behind the damage that begins at this position of the commit log.
+    #[arg(long, value_name = "OFFSET")]
+    keep_behind: Option<u64>,
+    /// Only this: end the commit log at this position, where damage begins.
+    #[arg(long, value_name = "OFFSET", conflicts_with = "keep_behind")]
+    cut_at: Option<u64>,
 }
 
 /// A kind of file.
@@ -132,7 +142,7 @@ pub fn run(command: &StoreCommand) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(text) => {
-            eprintln!("vostok: {text}");
+            crate::complain(&text);
             ExitCode::from(2)
         }
     }
@@ -146,7 +156,9 @@ fn survey(place: &Place, disk: Arc<dyn Disk>) -> Result<Survey, String> {
 /// A store in use is read all the same, and said to be.
 fn warn_if_used(place: &Place) {
     if let Some(holder) = store::lock_holder(&place.root) {
-        eprintln!("vostok: the store is in use by {holder}; what is being written may look incomplete");
+        crate::complain(&format!(
+            "the store is in use by {holder}; what is being written may look incomplete"
+        ));
     }
 }
 
@@ -160,20 +172,26 @@ fn verified(survey: &Survey) -> Result<Verified, String> {
         let step = if terminal { percent } else { percent / 5 * 5 };
         if shown.swap(step, Ordering::Relaxed) != step {
             let (end, mib) = (if terminal { "\r" } else { "\n" }, done >> 20);
-            eprint!("{step:3} % of the commit log read, {mib} MiB{end}");
+            // Nobody has to watch.
+            let _ = write!(std::io::stderr(), "{step:3} % of the commit log read, {mib} MiB{end}");
         }
     };
     let verified = verify(survey, threads, &progress).map_err(|error| error.to_string())?;
     if terminal {
-        eprintln!();
+        let _ = writeln!(std::io::stderr());
     }
     Ok(verified)
 }
 
 fn print(lines: impl IntoIterator<Item = String>) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    let written = lines.into_iter().try_for_each(|line| writeln!(out, "{line}"));
-    written.map_err(|error| format!("the output cannot be written: {error}"))
+    match lines.into_iter().try_for_each(|line| writeln!(out, "{line}")) {
+        // Who reads may have seen enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("the output cannot be written: {error}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn lines_of(verified: &Verified) -> Vec<String> {
@@ -238,7 +256,11 @@ fn run_repair(flags: &RepairFlags) -> Result<bool, String> {
     let survey = survey(&flags.place, disk)?;
     let verified = verified(&survey)?;
     print(lines_of(&verified))?;
-    let repair = Repair::of(&survey, &verified);
+    let decision = flags.keep_behind.map(Decision::KeepBehind).or(flags.cut_at.map(Decision::CutAt));
+    let repair = match decision {
+        Some(decision) => Repair::deciding(&survey, &verified, decision)?,
+        None => Repair::of(&survey, &verified),
+    };
     if repair.steps().is_empty() {
         let outcome = if verified.unreadable_bytes == 0 {
             "nothing to repair"

@@ -201,3 +201,37 @@ fn a_reader_that_never_reads_costs_little() {
     let after = stage.server.resident_kb();
     assert!(after < before + 160 * 1024, "6 GB of answers nobody reads: {before} kB grew to {after} kB");
 }
+
+#[test]
+fn unfinished_frames_on_many_connections_take_the_memory_that_is_theirs_and_no_more() {
+    let stage = Stage::start(&["connectionBufferBytes=32m"]);
+    let mut bystander = Bystander::of(&stage);
+    bystander.works();
+    let before = stage.server.resident_kb();
+    // 190 MB that nobody finishes, on the ports of both roles.
+    let mut bytes = frame(2_000_000, 0, 10, &[]);
+    bytes.resize(1_900_000, 7);
+    let open = |address: SocketAddr| {
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (stream, 0)
+    };
+    let mut crowd: Vec<(std::net::TcpStream, usize)> =
+        ports(&stage).iter().cycle().take(99).copied().map(open).collect();
+    let says = |what: &str| std::fs::read_to_string(stage.server.setup().log()).unwrap().contains(what);
+    let (began, mut most) = (Instant::now(), 0);
+    while !says("closed for others to go on") {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody gave way");
+        crowd.retain_mut(|(stream, sent)| match stream.write(&bytes[*sent..]) {
+            Ok(count) => {
+                *sent += count;
+                true
+            }
+            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+        });
+        bystander.works();
+        most = most.max(stage.server.resident_kb());
+    }
+    // What the allocator has not given back comes on top.
+    assert!(most < before + 2 * 32 * 1024, "{most} kB of {before} kB before");
+}

@@ -8,6 +8,7 @@ mod common;
 
 mod apps;
 mod clients;
+mod damage;
 mod edges;
 mod frames;
 mod hostile;

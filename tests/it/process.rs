@@ -112,6 +112,40 @@ fn clients_are_told_the_name_a_broker_is_given() {
     assert!(route.contains(&address), "{route}");
 }
 
+/// Whether the name server and the broker's ports can be reached at this address of the machine.
+fn reached(stage: &Stage, host: &str) -> [bool; 3] {
+    let setup = stage.server.setup();
+    let ports = [setup.namesrv_port, setup.broker_port, setup.broker_port - 2];
+    ports.map(|port| std::net::TcpStream::connect((host, port)).is_ok())
+}
+
+#[test]
+fn both_roles_listen_on_the_bind_address_alone() {
+    let everywhere = Stage::start(&[]);
+    assert_eq!(reached(&everywhere, "127.0.0.2"), [true; 3]);
+    drop(everywhere);
+    let one = Stage::start(&["bindAddress=127.0.0.1"]);
+    assert_eq!(reached(&one, "127.0.0.1"), [true; 3]);
+    assert_eq!(reached(&one, "127.0.0.2"), [false; 3]);
+    // The broker finds the name server where it listens.
+    one.connect().stored(&send_header("Bound", 0), b"x");
+    eventually("it is registered", || {
+        let code = request::GET_ROUTEINFO_BY_TOPIC;
+        let answer = one.name_server().call(code, |writer| writer.text("topic", "Bound"), b"");
+        (answer.code == 0).then_some(())
+    });
+}
+
+#[test]
+fn a_name_server_may_listen_on_an_address_of_its_own() {
+    let mut stage = Stage::start(&[]);
+    let changed = b"bindAddress=127.0.0.1";
+    let answer = stage.name_server().call(request::UPDATE_NAMESRV_CONFIG, |writer| writer, changed);
+    assert_eq!((answer.code, answer.remark()), (0, ""));
+    stage = stage.restart(|server| server.kill9());
+    assert_eq!(reached(&stage, "127.0.0.2"), [false, true, true]);
+}
+
 #[test]
 fn a_second_start_on_the_same_data_says_who_is_there() {
     let stage = Stage::start(&[]);
@@ -167,4 +201,13 @@ fn many_connections_and_topics_do_not_slow_the_end() {
     let asked = std::time::Instant::now();
     assert!(stage.server.terminate().success());
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}
+
+#[test]
+fn the_version_says_commit_build_and_target() {
+    let output =
+        std::process::Command::new(env!("CARGO_BIN_EXE_vostok")).arg("--version").output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("a line of text");
+    let wanted = ["vostok 0.1.0 (commit ", " build, ", "linux"];
+    assert!(wanted.iter().all(|part| text.contains(part)), "{text}");
 }
