@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import children
 from servers import VOSTOK
 
 TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
@@ -75,10 +76,17 @@ def load(server, cell, seconds, directory, cpus):
     arguments = [*pin, VOSTOK, "lab", "producer", "-n", f"127.0.0.1:{server.namesrv_port}", "-t", cell.get("topic", "bench"),
                  "-w", str(cell["w"]), "-s", str(cell["size"]), "--queues", "8", "--duration", str(seconds), "--json", file]
     arguments += ["--rate", str(cell["rate"])] if "rate" in cell else []
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds + 60)
+    done = children.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds + 60)
     if done.returncode != 0 or not file.exists():
         raise RuntimeError(f"the lab failed against {server.name} with code {done.returncode}:\n{done.stdout[-2000:]}")
     return json.loads(file.read_text())
+
+
+def cost(server, cell, seconds, directory, cpus):
+    """CPU in us per message of one run of the lab."""
+    before = cpu_us(server.pid)
+    result = load(server, cell, seconds, directory, cpus)
+    return (cpu_us(server.pid) - before) / max(1, result["messages"])
 
 
 def measure(server, cell, seconds, directory, cpus):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import children
 import local
 
 HERE = Path(__file__).resolve().parent
@@ -29,7 +30,7 @@ class Server:
         pin = ["taskset", "-c", self.cpus] if self.cpus else []
         log = self.work / "server.log"
         with open(log, "wb") as file:
-            self.process = subprocess.Popen([*pin, *arguments], stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+            self.process = children.start([*pin, *arguments], stdout=file, stderr=file, stdin=subprocess.DEVNULL)
         self.pid = self.process.pid  # taskset becomes the server
         local.await_ports(self.process, ports, 20, log)
 

@@ -15,9 +15,11 @@ import threading
 import time
 from pathlib import Path
 
+import children
 import local
 import measure
 import servers
+import warm
 
 OUT = Path(__file__).resolve().parent / ".out"
 CLOCK = time.monotonic
@@ -30,6 +32,7 @@ def parser(text):
     made.add_argument("--servers", default="vostok,java", help="which, in order (default: %(default)s)")
     made.add_argument("--heap", default="4g", help="of Java's broker (default: %(default)s)")
     made.add_argument("--pin", action=argparse.BooleanOptionalAction, default=False, help="server on core 0, load on core 1")
+    warm.add_option(made)
     made.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of every server, may be repeated")
     return made
 
@@ -82,7 +85,7 @@ class Kept:
         file, log = self.work / "broker.conf", self.work / "server.log"
         file.write_text("\n".join([*self.conf, *(["flushDiskType=SYNC_FLUSH"] if self.sync else [])]) + "\n")
         with open(log, "ab") as out:
-            self.process = subprocess.Popen(
+            self.process = children.start(
                 [*pin, self.binary or servers.VOSTOK, "serve", "--data", self.work / "data", "--namesrv-port", str(self.namesrv_port),
                  "--broker-port", str(self.broker_port), "-c", file], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
         self.pid = self.process.pid
@@ -101,7 +104,7 @@ class Kept:
         return CLOCK() - began
 
     def remove(self):
-        if self.process is not None or (self.work / "broker.pid").exists():
+        if self.process is not None or any(self.work.glob("*.pid")):
             self.end(crash=True)
         discard(self.work)
 
@@ -120,7 +123,7 @@ class Lab:
         words = [word for key, value in flags.items() for word in ((f"-{key}" if len(key) == 1 else f"--{key}"), str(value))]
         pin = ["taskset", "-c", server.load_cpus] if server.load_cpus else []
         self.log = open(OUT / "lab.log", "wb")
-        self.process = subprocess.Popen([*pin, "nice", "-n", str(nice), servers.VOSTOK, "lab", tool, "-n", f"127.0.0.1:{server.namesrv_port}", *words, "--json", self.file],
+        self.process = children.start([*pin, "nice", "-n", str(nice), servers.VOSTOK, "lab", tool, "-n", f"127.0.0.1:{server.namesrv_port}", *words, "--json", self.file],
                                         stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
 
     def stop(self):
@@ -139,6 +142,20 @@ class Lab:
 
 def produce(server, **flags):
     return Lab(server, "producer", **{"t": "bench", "cores": 1} | flags).result()
+
+
+def warmed(server, chosen, seconds, **flags):
+    """Loads a server before it is measured: Java's until it is steady, others for so many seconds."""
+    if server.name != "java":
+        produce(server, **flags, duration=seconds)
+        return None
+
+    def window(length):
+        before = measure.cpu_us(server.pid)
+        messages = produce(server, **flags, duration=length)["messages"]
+        return (measure.cpu_us(server.pid) - before) / max(1, messages)
+
+    return warm.until_steady(server.name, window, chosen.warm_max)
 
 
 def measured(server, **flags):
@@ -249,7 +266,8 @@ def need_disk(count):
 
 
 def ready(text):
-    """Checks what every benchmark needs and says on what it runs."""
+    """Checks what every benchmark needs, sees to its end, and says on what it runs."""
+    children.watch_signals()
     OUT.mkdir(exist_ok=True)
     if not servers.VOSTOK.exists():
         sys.exit(f"{servers.VOSTOK} does not exist; run `make build` first")

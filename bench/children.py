@@ -1,0 +1,36 @@
+"""Programs that end with the benchmark that started them, however it ends.
+
+A signal becomes an exception, so that every `finally` and `with` of a benchmark runs: Java's servers are no children and are
+stopped there. What is still running then ends with this process, because the kernel was asked to see to that.
+"""
+import ctypes
+import signal
+import subprocess
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def ended(number, _):
+    # A second signal must not stop the first one's cleaning up.
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def watch_signals():
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, ended)
+
+
+def with_parent():
+    """In the child before it becomes another program: it ends with its parent."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def start(arguments, **options):
+    return subprocess.Popen(arguments, preexec_fn=with_parent, **options)
+
+
+def run(arguments, **options):
+    return subprocess.run(arguments, preexec_fn=with_parent, **options)
