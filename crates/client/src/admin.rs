@@ -139,18 +139,36 @@ impl Client {
             .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
     }
 
-    /// Deletes a topic on every master of the cluster and from the name servers.
+    /// Deletes a topic on one broker (`DELETE_TOPIC_IN_BROKER`), also one that is not there.
     ///
     /// # Errors
-    /// A server does not answer, or refuses.
-    pub async fn delete_topic(&self, topic: &str) -> Result<(), Error> {
-        for master in self.masters("").await? {
-            let write = |frame: wire::frame::FrameWriter<'_>| frame.text("topic", topic).finish(b"");
-            self.inner.remote.call(&master, request::DELETE_TOPIC_IN_BROKER, TIMEOUT, write).await?;
-        }
+    /// The broker does not answer, or refuses.
+    pub async fn delete_topic(&self, broker: &str, topic: &str) -> Result<(), Error> {
         let write = |frame: wire::frame::FrameWriter<'_>| frame.text("topic", topic).finish(b"");
-        let (reply, server) =
-            self.inner.remote.ask_name_server(request::DELETE_TOPIC_IN_NAMESRV, write).await?;
-        accept(server, reply).map(|_| ())
+        self.inner.remote.call(broker, request::DELETE_TOPIC_IN_BROKER, TIMEOUT, write).await.map(|_| ())
+    }
+
+    /// Deletes the route of a topic from one name server (`DELETE_TOPIC_IN_NAMESRV`): brokers do not take it back.
+    ///
+    /// # Errors
+    /// The name server does not answer, or refuses.
+    pub async fn delete_route(&self, name_server: &str, topic: &str) -> Result<(), Error> {
+        let write = |frame: wire::frame::FrameWriter<'_>| frame.text("topic", topic).finish(b"");
+        self.inner
+            .remote
+            .call(name_server, request::DELETE_TOPIC_IN_NAMESRV, TIMEOUT, write)
+            .await
+            .map(|_| ())
+    }
+
+    /// Deletes a consumer group and its offsets on one broker (`DELETE_SUBSCRIPTIONGROUP`), also one that is not there.
+    ///
+    /// # Errors
+    /// The broker does not answer, or refuses.
+    pub async fn delete_group(&self, broker: &str, group: &str) -> Result<(), Error> {
+        let write = |frame: wire::frame::FrameWriter<'_>| {
+            frame.text("groupName", group).flag("cleanOffset", true).finish(b"");
+        };
+        self.inner.remote.call(broker, request::DELETE_SUBSCRIPTIONGROUP, TIMEOUT, write).await.map(|_| ())
     }
 }
