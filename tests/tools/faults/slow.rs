@@ -1,10 +1,14 @@
 //! A disk that is slow, hangs, or is frozen for a while.
 
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use memmap2::{MmapOptions, MmapRaw};
 use wire::codes::response;
 
 use crate::Options;
@@ -122,6 +126,24 @@ pub fn slow(options: &Options) -> Result<String, Trouble> {
     ))
 }
 
+/// Maps all files below a directory into locked memory, which the kernel then reclaims from no one: a page that it took would
+/// have to come from the disk.
+fn lock_in_memory(directory: &Path) -> io::Result<Vec<MmapRaw>> {
+    let mut locked = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let metadata = fs::symlink_metadata(&path)?;
+        if metadata.is_dir() {
+            locked.extend(lock_in_memory(&path)?);
+        } else if metadata.len() > 0 {
+            let mapped = MmapOptions::new().map_raw_read_only(&File::open(&path)?)?;
+            mapped.lock()?;
+            locked.push(mapped);
+        }
+    }
+    Ok(locked)
+}
+
 /// The disk does not answer for a while.
 pub fn hanging(options: &Options) -> Result<String, Trouble> {
     let home = home()?;
@@ -130,6 +152,7 @@ pub fn hanging(options: &Options) -> Result<String, Trouble> {
     let setup = setup(options, disk.path(), home.path(), &LINES);
     let mut server = setup.start()?;
     let histories = warm(&setup)?;
+    let locked = lock_in_memory(disk.path())?;
     let (answers, passes, longest) = beside_a_reader(&setup, || {
         disk.hang(true);
         let answers = (0..5).map(|_| timed_send(&setup)).collect::<Result<Vec<_>, _>>();
@@ -141,6 +164,7 @@ pub fn hanging(options: &Options) -> Result<String, Trouble> {
     let all = codes.iter().all(|code| *code == response::FLUSH_DISK_TIMEOUT);
     must(all, || format!("sends to a hanging disk are answered {codes:?}, expected 10"))?;
     must(longest < PULL_MAX, || format!("a pull took {longest:?} while the disk hung"))?;
+    drop(locked);
     until("a send succeeds when the disk answers again", RECOVERY, || succeeds(&setup))?;
     runs(&mut server)?;
     let counts = after(&setup, server, histories)?;
