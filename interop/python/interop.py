@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer, RecvMessage, SendStatus
 from rocketmq.exceptions import RocketMQException
-from rocketmq.ffi import MessageModel, _CConsumeStatus
+from rocketmq.ffi import MessageModel, _CConsumeStatus, dll
 
 AT_ONCE = 6
 
@@ -74,7 +74,10 @@ class Stage:
         return client
 
     def producer(self, **options):
-        return self.started(Producer(f"{self.group}_P{len(self.clients)}", **options))
+        """A producer with connections of its own. Shared ones are locked while one scenario connects, and another one's first
+        send then fails at once: "No route info", "get timed_mutex timeout" in the client's log."""
+        name = f"{self.group}_P{len(self.clients)}"
+        return self.started(Producer(name, **options), lambda one: dll.SetProducerInstanceName(one._handle, name.encode()))
 
     def push(self, inbox, expression="*", name="c", **options):
         """A push consumer that puts what it gets into `inbox`."""
