@@ -1,7 +1,7 @@
-//! What the figures of a run mean: rules that are pure functions over [`crate::archive`], each in its own file.
+//! The verdict of a run: rules R0 to R12 as pure functions over [`crate::archive`], each in its own file.
 //!
-//! A rule takes rows and gives a verdict with its evidence, in English and Chinese. None reads a file, a clock or a
-//! random source; the bootstrap gets its seed as an argument.
+//! A rule takes recorded rows and returns a verdict with its evidence, in English and Chinese. No rule reads a file, a
+//! clock or a random source; the bootstrap gets its seed as an argument.
 
 pub mod backlog;
 pub mod balance;

@@ -1,4 +1,4 @@
-//! R6: what does a backlog cost the producers, and how fast does it drain?
+//! R6: what does a backlog cost the producers, and how fast do consumers drain it?
 
 use super::figures::{Means, broker_hosts, busiest, series, spread};
 use super::stability::{Stability, stability};
@@ -8,10 +8,11 @@ use super::{Text, both, numbers};
 use crate::archive::{LoadSecond, Record, RecordedCell, RunFile, Window};
 use serde::{Deserialize, Serialize};
 
-/// Phases of a backlog, in order: the live load, filling without consumers, draining, and after.
+/// Names of the phases of a backlog cell, in order: live load before it, filling without consumers, draining, and
+/// after.
 pub const PHASES: [&str; 4] = ["before", "during", "drain", "after"];
 
-/// One phase: the columns of seed 003.
+/// The figures of one phase: the columns of the report of seed 003.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the columns say it")]
 pub struct Stage {
@@ -21,18 +22,18 @@ pub struct Stage {
     pub send_p99_ms: f64,
     pub send_p999_ms: f64,
     pub send_tps: Estimate,
-    /// Rate of producers over the rate before; absent where there was none.
+    /// Send rate in this phase divided by the rate in the phase `before`; `None` when there was no rate before.
     pub producers: Option<Estimate>,
-    /// R5 of the phase; absent where nothing was sent.
+    /// R5 for this phase; `None` when nothing was sent in it.
     pub stability: Option<Stability>,
     pub consume_tps: f64,
-    /// The busiest machine with a broker.
+    /// The broker machine with the busiest processors in this phase.
     pub host: Option<Means>,
-    /// Bytes read from the disks of all of them per second.
+    /// Bytes read per second from the disks of all broker machines together.
     pub disk_read: Option<f64>,
 }
 
-/// What a phase is called.
+/// The name of a phase as reports print it.
 #[must_use]
 pub fn phase_name(name: &str) -> Text {
     let zh = match name {
@@ -45,26 +46,26 @@ pub fn phase_name(name: &str) -> Text {
     Text { en: name.to_owned(), zh: zh.to_owned() }
 }
 
-/// What a backlog did.
+/// The verdict of R6 on a backlog cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Backlog {
-    /// The phases that were recorded.
+    /// The phases that were recorded, in order.
     pub stages: Vec<Stage>,
     /// Messages consumed per second while draining.
     pub drain_tps: f64,
-    /// Seconds until it was drained, or until the time for that was over.
+    /// Seconds until the backlog was drained, or until the time limit of the phase.
     pub drain_seconds: f64,
-    /// Whether it was drained in every repeat; absent where it was ended early.
+    /// Whether the backlog was drained in every repeat; `None` when the phase was ended early.
     pub drained: Option<bool>,
-    /// Bytes read from the disks per byte consumed while draining: 0 when all came from memory.
+    /// Bytes read from the disks divided by bytes consumed while draining; 0 when all reads were served from memory.
     pub cold_ratio: Option<f64>,
     /// Bytes read from the disks per second while draining.
     pub cold_bytes: Option<f64>,
-    /// To be read.
+    /// The verdict as a sentence for the report.
     pub says: Text,
 }
 
-/// Judges a cell with the phase `drain`; others are no backlog.
+/// Judges a cell that has a phase `drain`; returns `None` for any other cell, which is no backlog.
 #[must_use]
 pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     let drain = record.windows(cell, "drain");
@@ -101,7 +102,7 @@ pub fn backlog(record: &Record, cell: &RecordedCell) -> Option<Backlog> {
     Some(Backlog { stages, drain_tps, drain_seconds, drained, cold_ratio, cold_bytes, says })
 }
 
-/// Whether every repeat of a phase came to what it waited for; absent where none says.
+/// Whether every repeat of a phase met the condition it waited for; `None` when no repeat recorded that.
 fn met(cell: &RecordedCell, phase: &str) -> Option<bool> {
     let said = cell.cell.phases.iter().filter(|found| found.name == phase).filter_map(|found| found.met);
     said.reduce(|one, other| one && other)
@@ -131,8 +132,9 @@ fn stage(file: &RunFile, name: &str, windows: &[Window<'_>], quiet: &[Window<'_>
 }
 
 impl Stage {
-    /// Ends a phase in which nothing was produced with the last message: that all is read shows only in a whole second
-    /// without one. Returns how many times shorter that makes it.
+    /// Cuts a phase in which nothing was produced after its last message. The lab recognises an empty queue only by a
+    /// whole second without a message, so the recorded phase is longer than the drain. Returns the recorded length
+    /// divided by the new length.
     fn end_when_empty(&mut self, file: &RunFile, windows: &[Window<'_>]) -> f64 {
         let short: Vec<Window<'_>> = windows.iter().map(until_empty).collect();
         let rows =
@@ -153,7 +155,7 @@ impl Stage {
     }
 }
 
-/// A window without the seconds at its end in which nothing was consumed.
+/// Returns the window without the trailing seconds in which nothing was consumed.
 fn until_empty<'a>(window: &Window<'a>) -> Window<'a> {
     let Some(last) = window.load.iter().rposition(|second| second.consumed > 0) else {
         return window.clone();
@@ -166,8 +168,8 @@ fn until_empty<'a>(window: &Window<'a>) -> Window<'a> {
     Window { load: &window.load[..=last], hosts: hosts.collect(), ..window.clone() }
 }
 
-/// How long the seconds lasted until all was read. Where others without a message followed, the last one counts as far
-/// as its messages take at the rate of the second before.
+/// Seconds until everything was consumed; `whole` is the number of seconds before trailing empty seconds were cut. If
+/// some were cut, the last second counts only for the share that its messages need at the rate of the second before it.
 fn seconds_to_empty(load: &[LoadSecond], whole: usize) -> f64 {
     match load {
         [.., before, last] if load.len() < whole => {
@@ -178,7 +180,7 @@ fn seconds_to_empty(load: &[LoadSecond], whole: usize) -> f64 {
     }
 }
 
-/// What each phase costs producers.
+/// Describes how the send rate changed in each phase.
 fn cost(stages: &[Stage]) -> Option<Text> {
     let known =
         || stages.iter().filter_map(|stage| Some((phase_name(&stage.name), stage.producers.as_ref()?)));
@@ -200,7 +202,7 @@ fn cost(stages: &[Stage]) -> Option<Text> {
     })
 }
 
-/// A phase in which the rate fluctuates.
+/// Describes a phase in which the send rate fluctuates; `None` for a steady phase.
 fn unsteady(stage: &Stage) -> Option<Text> {
     let stability = stage.stability.as_ref().filter(|stability| stability.fluctuates)?;
     let (Text { en, zh }, says, says_zh) = (phase_name(&stage.name), &stability.says.en, &stability.says.zh);

@@ -1,12 +1,13 @@
-//! R4: do the bytes add up? What was sent must be what the network and the disk carried.
+//! R4: do the byte counts add up? The bytes of the sent messages must match what the network and the disk carried.
 //!
-//! Each message costs up to [`OVERHEAD`] bytes beside its body (frame, header, properties, record), so a term is off
-//! when it is more than 10 % below the bodies or more than 10 % above bodies and overhead. A machine is expected to carry
-//! what all brokers on it do: masters and slaves often stand crosswise. Where the lab drives a broker on its own machine,
-//! what passes between them is counted in both directions, and what the lab has with brokers elsewhere passes here too.
+//! Each message costs up to [`OVERHEAD`] bytes beside its body (frame, header, properties, record). A term is off when
+//! it is more than 10 % below the bytes of the bodies, or more than 10 % above bodies and overhead. The expectation for
+//! a machine is the sum over all brokers on it, since masters and slaves are often placed crosswise. When the lab runs
+//! on the machine of a broker, traffic between the two goes over loopback and is counted in both directions, and the
+//! traffic of the lab with brokers on other machines passes the network of this machine too.
 //!
-//! Rates of several sizes that are all the same in bytes per second are a ceiling of bandwidth (seed 000-B missed
-//! one of 0.8 Gb/s), whatever the message rates look like.
+//! When several message sizes reach the same bytes per second, bandwidth is the limit, whatever the message rates are
+//! (seed 000-B missed such a limit of 0.8 Gb/s).
 
 use super::factor::{Factor, ladders};
 use super::figures::{Figures, broker_host_names};
@@ -17,31 +18,32 @@ use super::{Text, both, numbers};
 use crate::archive::{BrokerFile, Factors, HostFile, RunFile};
 use serde::{Deserialize, Serialize};
 
-/// Most bytes a message may cost beside its body.
+/// Most bytes that a message may cost beside its body.
 pub const OVERHEAD: f64 = 512.0;
 
-/// Share by which a term may be off.
+/// Share by which a term may differ from its expectation.
 const TOLERANCE: f64 = 0.1;
 
-/// Spread of bytes per second over sizes that still counts as one ceiling.
+/// Spread of the bytes per second of several sizes up to which they count as one bandwidth limit.
 const CEILING: f64 = 0.08;
 
-/// One term of the balance.
+/// One term of the balance: expected and measured bytes per second of one resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Term {
-    /// What it is.
+    /// Name of the term: network in, network out or disk written.
     pub name: Text,
-    /// Bytes per second of bodies that should be there.
+    /// Expected bytes per second, counting message bodies only.
     pub expected: f64,
-    /// Bytes per second found.
+    /// Measured bytes per second.
     pub found: f64,
-    /// Whether it is off.
+    /// Whether the measured bytes are outside the tolerance.
     pub off: bool,
-    /// Bytes beside the body that each message carries here.
+    /// Measured bytes per message beyond the body.
     pub beside: f64,
 }
 
-/// The terms of one cell: network in, network out and disk of the brokers' machines, the disk where one was looked at.
+/// Computes the terms of one cell for the busiest broker machine: network in, network out and disk written. The disk
+/// term is left out when the disk of that machine was not observed.
 #[must_use]
 pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term> {
     let Some(host) = &figures.host else { return Vec::new() };
@@ -56,7 +58,7 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
     let shared = file.hosts.first().is_some_and(|first| first.name == host.node);
     let (inward, outward) = if shared {
         let elsewhere = masters - copies.masters;
-        // What a slave takes from its master beside it goes over loopback too.
+        // A slave on the same machine as its master replicates over loopback, which counts in both directions.
         let local = (each + each_read) * copies.masters + each * copies.within;
         (local + each * copies.taken + each_read * elsewhere, local + each * (copies.given + elsewhere))
     } else {
@@ -81,15 +83,15 @@ pub fn balance(file: &RunFile, factors: &Factors, figures: &Figures) -> Vec<Term
     terms
 }
 
-/// Brokers of one machine, counted by the copies of a master's messages that they mean.
+/// The brokers of one machine, counted by the copies of a master's messages that they cause.
 struct Copies {
-    /// Masters, which get what is sent and give it to consumers.
+    /// Masters on this machine. They receive messages from producers and send them to consumers.
     masters: f64,
-    /// Slaves here of masters elsewhere.
+    /// Slaves on this machine whose master is on another machine.
     taken: f64,
-    /// Slaves elsewhere of masters here.
+    /// Slaves on other machines whose master is on this machine.
     given: f64,
-    /// Slaves here of masters here.
+    /// Slaves on this machine whose master is on this machine too.
     within: f64,
 }
 
@@ -114,42 +116,43 @@ impl Copies {
                 within: count(true, true),
             };
         }
-        // Nobody knows which broker it is: one master with its share of the slaves.
+        // The run does not say which broker is on this machine: assume one master with its share of the slaves.
         let all = |of: fn(&BrokerFile) -> bool| brokers.iter().filter(|broker| of(broker)).count() as f64;
         let given = all(|broker| broker.id > 0) / all(|broker| broker.id == 0).max(1.0);
         Self { masters: 1.0, taken: 0.0, given, within: 0.0 }
     }
 
-    /// Logs on the machine.
+    /// Number of commit logs on the machine.
     fn kept(&self) -> f64 {
         self.masters + self.taken + self.within
     }
 }
 
-/// Overhead of every copy of every message, and of the answers, of so many bytes per second.
+/// Most overhead in bytes per second for traffic of `expected` bytes per second: the overhead of one copy times the
+/// number of copies.
 fn most_beside(expected: f64, bodies: f64, overhead: f64) -> f64 {
     let copies = if bodies > 0.0 { (expected / bodies).max(1.0) } else { 1.0 };
     copies * overhead
 }
 
-/// Bytes of properties that messages were given.
+/// Bytes of user properties in each message.
 #[must_use]
 pub fn properties(factors: &Factors) -> f64 {
     factors.more.get("property-size").and_then(|size| size.parse().ok()).unwrap_or(0.0)
 }
 
-/// A rate in bytes per second that is the same for several sizes.
+/// A bandwidth limit: several message sizes that reach the same bytes per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ByteCeiling {
-    /// Bytes of bodies per second.
+    /// Bytes of bodies per second that the sizes reach.
     pub bytes: f64,
-    /// The sizes.
+    /// The message sizes in bytes.
     pub sizes: Vec<u64>,
-    /// To be read.
+    /// The finding as a sentence for the report.
     pub says: Text,
 }
 
-/// Finds sizes, three or more, at which the same bytes per second are reached.
+/// Finds three or more message sizes that reach the same bytes per second.
 #[must_use]
 pub fn byte_ceilings(file: &RunFile, cells: &[Judged<'_>]) -> Vec<ByteCeiling> {
     let valid: Vec<(&Factors, f64)> =
@@ -182,7 +185,8 @@ fn byte_ceiling(file: &RunFile, (bytes, sizes): (f64, Vec<u64>)) -> ByteCeiling 
     ByteCeiling { bytes, sizes, says }
 }
 
-/// What the machines of the brokers can do; those of the lab say nothing about them.
+/// The limits measured on the broker machines, for comparison; the lab's machine is left out because it says nothing
+/// about them.
 fn limits_beside(file: &RunFile) -> Text {
     let names = broker_host_names(file);
     let of_broker = |host: &&HostFile| names.contains(&host.name.as_str());

@@ -1,8 +1,9 @@
-//! R3: what limits the rate?
+//! R3: which resource limits the rate?
 //!
-//! Every resource's use is put on one scale, 1 being all of it, and the fullest is named with its evidence. Where a
-//! limit does not show as use (a throttled disk is not busy, a shaped network is not full), what it does to its
-//! users shows: everything waits for the disk, or bytes flow at a constant rate while nothing else is busy.
+//! The use of every resource is put on one scale, where 1 means fully used, and the resource with the highest use is
+//! named with its evidence. Some limits do not show as use: a throttled disk is not busy, a shaped network is not full.
+//! They are recognised by their effects: threads wait for the disk, or bytes flow at a constant rate while nothing else
+//! is busy.
 
 mod uses;
 
@@ -15,26 +16,26 @@ use super::{Text, both, numbers};
 use crate::archive::{LoadSecond, RunFile, Window};
 use serde::{Deserialize, Serialize};
 
-/// Use above which a resource is named.
+/// Use from which on a resource is named as the bottleneck.
 const NAMED: f64 = 0.6;
 
-/// Variation of bytes per second below which they flow as through a pipe.
+/// Variation of the bytes per second below which a shaped network is assumed.
 const PIPE_VARIATION: f64 = 0.03;
 
-/// What limits a rate, most likely first.
+/// The verdict of R3: the resource that limits a rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// What is named.
+    /// The resource that limits the rate.
     pub resource: Resource,
-    /// Machine; empty for the load itself.
+    /// Machine of that resource; empty when the load itself is the limit.
     pub node: String,
-    /// Why.
+    /// Why this resource is named.
     pub evidence: Text,
-    /// Every resource with its use, fullest first.
+    /// Every resource with its use, highest use first.
     pub ranked: Vec<Use>,
 }
 
-/// Judges the steady windows of one cell; `saturated` says whether more load was tried and gave no more.
+/// Judges the steady windows of one cell. `saturated` says whether more load was tried and gave no higher rate.
 #[must_use]
 pub fn bottleneck(file: &RunFile, windows: &[Window<'_>], saturated: bool) -> Bottleneck {
     let mut ranked = uses(file, windows);
@@ -53,7 +54,7 @@ pub fn bottleneck(file: &RunFile, windows: &[Window<'_>], saturated: bool) -> Bo
     }
 }
 
-/// No machine of a broker was observed: this one's resources say nothing about theirs.
+/// The verdict when no broker machine was observed: the resources of the lab's machine say nothing about the brokers'.
 fn unseen(windows: &[Window<'_>], (saturated, ranked): (bool, Vec<Use>)) -> Bottleneck {
     let evidence = if saturated {
         both!(
@@ -69,7 +70,7 @@ fn unseen(windows: &[Window<'_>], (saturated, ranked): (bool, Vec<Use>)) -> Bott
     Bottleneck { resource: Resource::Unknown, node: String::new(), evidence, ranked }
 }
 
-/// Nothing is used much, yet more load gives no more.
+/// The verdict when more load gives no more although no observed resource is used much.
 fn without_use(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
     let varies =
         mean(&series(windows, LoadSecond::sent_bytes_rate).iter().map(|s| variation(s)).collect::<Vec<_>>());
@@ -93,7 +94,7 @@ fn without_use(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
     Bottleneck { resource, node: String::new(), evidence, ranked }
 }
 
-/// Nothing is used much and more load was not tried, or gave more.
+/// The verdict when no resource is used much, and more load was not tried or gave a higher rate.
 fn room_left(windows: &[Window<'_>], ranked: Vec<Use>) -> Bottleneck {
     let round_trip = mean(&windows.iter().map(|window| mean_latency_us(window.load)).collect::<Vec<_>>());
     let threads = numbers::count(windows.first().and_then(in_flight).unwrap_or_default());

@@ -1,72 +1,72 @@
-//! R1: where does more load stop giving more?
+//! R1: at which load does more load give no higher rate?
 //!
-//! A ladder is a row of cells that differ in their load alone. Its ceiling is found when the last two steps gain less
-//! than 5 % each and their intervals say so, when the last one stays below the best before it, or when latency has its
-//! knee: the 99th percentile is more than three times what it was at half the rate. A ladder that still climbs has no
-//! ceiling, whatever its last figure is. What a step gains counts against the best before it: one that makes up for a
-//! dip gains nothing.
+//! A ladder is a series of cells that differ only in their load. Its ceiling is found in one of three cases: the last
+//! two steps gain less than 5 % each and their intervals confirm it; the last step stays below the best step before it;
+//! or latency has a knee, where the 99th percentile is more than three times that at half the rate. A ladder whose rate
+//! still rises has no ceiling, whatever its last rate is. The gain of a step is measured against the best step before
+//! it, so a step that only recovers from a dip gains nothing.
 
 use super::figures::Figures;
 use super::stats;
 use super::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
 
-/// Gain of a step below which it is flat.
+/// Ratio of a step's rate to the best rate before it, below which the step counts as flat.
 const GAIN_MIN: f64 = 1.05;
 
-/// Latency at the knee over latency at half the rate.
+/// Ratio of the latency at a step to the latency at half its rate from which on the step is a knee.
 const KNEE: f64 = 3.0;
 
 /// Share of the highest rate from which on a step belongs to the flat part of its ladder.
 const FLAT: f64 = 0.9;
 
-/// A step of a ladder.
+/// A step of a ladder: a load and what it reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// Threads, or messages per second offered.
+    /// Number of threads, or offered messages per second.
     pub load: f64,
-    /// What it reached.
+    /// The figures of the step's cell.
     pub figures: &'a Figures,
 }
 
-/// What a ladder shows.
+/// What a ladder shows about its ceiling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ceiling {
-    /// More load gives no more.
+    /// The ladder has a ceiling: more load gives no higher rate.
     Found {
-        /// Step with the highest rate.
+        /// Index of the step with the highest rate.
         step: usize,
-        /// Mean rate of the flat part.
+        /// Mean rate of the flat part, messages per second.
         tps: f64,
-        /// How it shows.
+        /// How the ceiling shows.
         why: Text,
     },
-    /// The last step still gained: there may be any amount above it.
+    /// The last step still gained, so the ceiling may be any rate above it.
     NotSaturated {
-        /// Gain of the last step.
+        /// Gain of the last step, as a ratio to the best rate before it.
         gain: f64,
-        /// What to do.
+        /// What to do to find the ceiling.
         why: Text,
     },
-    /// Two steps or fewer, or intervals too wide to tell.
+    /// The ladder has two steps or fewer, or intervals too wide to tell.
     Undecided {
-        /// What to do.
+        /// What to do to find the ceiling.
         why: Text,
     },
 }
 
-/// Steps of a ladder that were run and are not valid.
+/// Steps of a ladder that were run but are invalid.
 #[derive(Clone, Debug, Default)]
 pub struct Invalid {
-    /// Their loads.
+    /// The loads of the invalid steps.
     pub loads: Vec<f64>,
-    /// What speaks against the first of them.
+    /// The first reason why the first of these steps is invalid.
     pub why: Text,
 }
 
 impl Invalid {
-    /// What to do, where more load is to be tried: what was run and is not valid must become valid first.
+    /// The advice in place of "try more load": the invalid steps must become valid first.
     fn advice(&self) -> Text {
         if self.loads.is_empty() {
             return both!("extend the ladder", "请继续加压");
@@ -80,7 +80,7 @@ impl Invalid {
     }
 }
 
-/// Judges the valid steps of a ladder, lowest load first; `invalid` are those that were run above some of them.
+/// Judges the valid steps of a ladder, lowest load first; `invalid` holds the invalid steps above the last of them.
 #[must_use]
 pub fn ceiling(steps: &[Step<'_>], invalid: &Invalid, seed: u64) -> Ceiling {
     let [before @ .., last] = steps else {
@@ -103,15 +103,15 @@ pub fn ceiling(steps: &[Step<'_>], invalid: &Invalid, seed: u64) -> Ceiling {
     if steps.len() < 3 { undecided(steps.len(), invalid) } else { not_yet(&gain, invalid) }
 }
 
-/// Whether steps, in any order, show a ceiling.
+/// Whether the steps, given in any order, show a ceiling.
 #[must_use]
 pub fn is_found(mut steps: Vec<Step<'_>>, seed: u64) -> bool {
     steps.sort_by(|one, other| one.load.total_cmp(&other.load));
     matches!(ceiling(&steps, &Invalid::default(), seed), Ceiling::Found { .. })
 }
 
-/// The ceiling of a ladder that levels off: the mean of its flat part. The highest of several steps alone is too high by its
-/// own luck, where the rate wanders by a tenth and more.
+/// The rate of the flat part of a ladder, as the mean of its steps. The highest of several steps alone would be too
+/// high by chance when the rate varies by 10 % or more.
 #[must_use]
 pub fn flat_part(rates: &[f64]) -> f64 {
     let best = rates.iter().copied().fold(0.0, f64::max);
@@ -119,13 +119,13 @@ pub fn flat_part(rates: &[f64]) -> f64 {
     stats::mean(&flat)
 }
 
-/// The rate of a step over the best of those before it.
+/// The rate of a step divided by the best rate of the steps before it.
 fn gain(before: &[Step<'_>], step: &Step<'_>, seed: u64) -> Option<stats::Estimate> {
     let best = before.get(highest(before).0)?;
     Some(stats::ratio(&best.figures.tps_seconds, &step.figures.tps_seconds, seed))
 }
 
-/// The step with the highest rate, and the rate.
+/// Index and rate of the step with the highest rate.
 #[must_use]
 pub fn highest(steps: &[Step<'_>]) -> (usize, f64) {
     let rates = steps.iter().map(|step| step.figures.tps.mean).enumerate();
@@ -148,7 +148,7 @@ fn flat(steps: &[Step<'_>], seed: u64) -> Option<Text> {
         .then(|| both!("the last two steps gained {one} and {other}", "最后两级仅增长 {one} 与 {other}"))
 }
 
-/// The first step whose latency left the straight line.
+/// Describes the first step whose latency is a knee.
 fn knee(steps: &[Step<'_>]) -> Option<Text> {
     let (step, _) = highest(steps);
     let top = steps.get(step)?.figures;

@@ -1,9 +1,9 @@
-//! R7, R8 and R11: what each factor does, over pairs of cells that differ in it alone.
+//! R7, R8 and R11: what each factor changes, over pairs of cells that differ in it alone.
 //!
-//! An effect is the geometric mean of the ratios over all such pairs, so that a factor is never mixed up with another
-//! that was changed beside it. Where closed and open loops are there, rates come from the one and latency, which only
-//! compares at equal rate, from the other. R7 reads the factors flush and replication, for which nothing else is told of
-//! latency; R11 reads settings of a sweep, of which only those are told whose interval excludes no effect.
+//! An effect is the geometric mean of the ratios over all such pairs, so a factor is never confused with another one
+//! that was changed at the same time. When a run has closed and open loops, rates are compared in the closed loops, and
+//! latency, which is comparable only at equal rate, in the open loops. R7 covers the factors flush and replication, R8
+//! the others. R11 covers settings that were swept, and reports only those whose interval excludes "no effect".
 
 use super::factor::{Factor, ladders};
 use super::figures::Figures;
@@ -13,44 +13,44 @@ use super::{Text, both, numbers};
 use crate::archive::Factors;
 use serde::{Deserialize, Serialize};
 
-/// An effect within this is called flat, when its interval is as well.
+/// An effect of at most this share is called flat, when its interval lies within the share as well.
 const FLAT: f64 = 0.05;
 
-/// What changing one factor from its first level to another does.
+/// The effect of changing one factor from its first level to another level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// Name of the factor.
     pub factor: Text,
-    /// Level it is compared with.
+    /// The level that is the base of the comparison.
     pub from: String,
-    /// The other level.
+    /// The level that is compared with `from`.
     pub to: String,
-    /// Rate at the other level over the rate at the first.
+    /// Rate at level `to` divided by the rate at level `from`.
     pub tps: Estimate,
-    /// The same for the 99th percentile of latency; 0 where there is nothing to tell.
+    /// 99th percentile of latency at level `to` divided by that at `from`; 0 when latency cannot be compared.
     pub p99: Estimate,
-    /// Pairs of cells behind both.
+    /// Number of pairs of cells behind both ratios.
     pub pairs: usize,
-    /// Whether the latency is that of cells which were sent the same rate.
+    /// Whether `p99` compares cells that were sent the same rate.
     pub equal_rate: bool,
-    /// To be read.
+    /// The effect as a sentence for the report.
     pub says: Text,
 }
 
 impl Effect {
-    /// Whether the interval of the rate, or of the latency at equal rate, leaves no doubt that there is one.
+    /// Whether the interval of the rate, or of the latency at equal rate, excludes that there is no effect.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         is_certain(&self.tps) || (self.equal_rate && is_certain(&self.p99))
     }
 }
 
-/// Whether an interval excludes that there is no effect.
+/// Whether the interval of a ratio excludes 1.
 fn is_certain(ratio: &Estimate) -> bool {
     ratio.mean > 0.0 && (ratio.low > 1.0 || ratio.high < 1.0)
 }
 
-/// Effects of every factor that varies, but for settings.
+/// Effects of every factor that varies, except settings.
 #[must_use]
 pub fn effects(cells: &[Judged<'_>], seed: u64) -> Vec<Effect> {
     let valid: Vec<(&Factors, &Figures)> = valid(cells);
@@ -58,7 +58,7 @@ pub fn effects(cells: &[Judged<'_>], seed: u64) -> Vec<Effect> {
     factors.iter().flat_map(|factor| of_factor(&valid, factor, seed)).collect()
 }
 
-/// R11: of the settings that were swept, those that do something; absent where none was.
+/// R11: the swept settings that have an effect; `None` when no setting was swept.
 #[must_use]
 pub fn sensitive(cells: &[Judged<'_>], seed: u64) -> Option<Vec<Effect>> {
     let valid = valid(cells);
@@ -67,7 +67,7 @@ pub fn sensitive(cells: &[Judged<'_>], seed: u64) -> Option<Vec<Effect>> {
     (!settings.is_empty()).then(|| all.filter(Effect::is_certain).collect())
 }
 
-/// What varies: settings, and everything else.
+/// The factors that vary: settings first, then all others.
 fn varied(cells: &[(&Factors, &Figures)]) -> (Vec<Factor>, Vec<Factor>) {
     let factors: Vec<&Factors> = cells.iter().map(|(factors, _)| *factors).collect();
     Factor::varied(&factors).into_iter().partition(Factor::is_setting)
@@ -77,15 +77,15 @@ fn valid<'a>(cells: &'a [Judged<'_>]) -> Vec<(&'a Factors, &'a Figures)> {
     cells.iter().filter_map(|cell| Some((cell.factors(), cell.figures()?))).collect()
 }
 
-/// Two cells that differ in one factor.
+/// Two cells that differ in one factor only.
 struct Pair<'a> {
     base: &'a Figures,
     other: &'a Figures,
-    /// Whether both were sent the same rate, in an open loop.
+    /// Whether both cells were sent the same rate in an open loop.
     equal_rate: bool,
 }
 
-/// Pairs by level: (first level, other level, pairs of cells).
+/// Pairs of cells by level: first level, other level, the pairs.
 type Pairs<'a> = Vec<(String, String, Vec<Pair<'a>>)>;
 
 fn of_factor(cells: &[(&Factors, &Figures)], factor: &Factor, seed: u64) -> Vec<Effect> {
@@ -110,7 +110,8 @@ fn of_factor(cells: &[(&Factors, &Figures)], factor: &Factor, seed: u64) -> Vec<
 fn effect(factor: &Factor, (from, to): (String, String), pairs: &[Pair<'_>], seed: u64) -> Effect {
     let (open, closed): (Vec<&Pair<'_>>, Vec<_>) = pairs.iter().partition(|pair| pair.equal_rate);
     let equal_rate = !open.is_empty();
-    // At equal rate every rate is reached, and in a closed loop the faster mode is the more loaded one.
+    // Open loops all reach the rate they are sent, so rates are compared in closed loops when there are any. In a
+    // closed loop the faster mode is the more loaded one, so latency is not.
     let reached = if closed.is_empty() { &open } else { &closed };
     let is_mode = matches!(factor, Factor::Flush | Factor::Replication);
     let late = if equal_rate || is_mode { &open } else { &closed };
@@ -121,7 +122,8 @@ fn effect(factor: &Factor, (from, to): (String, String), pairs: &[Pair<'_>], see
     Effect { factor: factor.name(), from, to, tps, p99, pairs: pairs.len(), equal_rate, says }
 }
 
-/// The geometric mean of ratios. Errors of independent pairs add up in squares; in logarithms, because ratios do.
+/// The geometric mean of ratios with its interval. Errors of independent pairs add up as squares, here of logarithms,
+/// because these are ratios.
 #[must_use]
 pub fn together(ratios: impl Iterator<Item = Estimate>) -> Estimate {
     let known: Vec<Estimate> = ratios.filter(|ratio| ratio.mean > 0.0 && ratio.low > 0.0).collect();
@@ -147,7 +149,7 @@ fn says(
     let (late, late_zh) = later(p99, equal_rate);
     let Text { en, zh } = factor.name();
     let is_flat = tps.low > 1.0 - FLAT && tps.high < 1.0 + FLAT;
-    // A setting is told because it does something: where its rate shows nothing, its latency does.
+    // A setting is reported only because it has an effect; when its rate shows none, the effect is in its latency.
     if is_flat && factor.is_setting() && !is_certain(tps) {
         return both!(
             "{en} {from} → {to}: TPS unchanged ({low} to {high}){late}",
@@ -166,7 +168,7 @@ fn says(
     )
 }
 
-/// What is said of latency, in both languages; nothing for what is sent one way, which has none.
+/// The words about latency in both languages; empty for one-way sends, which have no latency.
 fn later(p99: &Estimate, equal_rate: bool) -> (String, String) {
     if p99.mean == 0.0 {
         return (String::new(), String::new());
@@ -176,21 +178,22 @@ fn later(p99: &Estimate, equal_rate: bool) -> (String, String) {
     (format!(", p99{of} {value} ({low} to {high})"), format!("，{of_zh}p99 {value}（{low} 到 {high}）"))
 }
 
-/// Two factors whose effects do not simply add up.
+/// Two factors whose effects depend on each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interaction {
-    /// How much the second factor's effect is changed by the first's: 1 is not at all.
+    /// The second factor's effect at the first factor's highest level, divided by its effect at the lowest level: 1
+    /// means that the effects are independent.
     pub times: Estimate,
-    /// To be read.
+    /// The interaction as a sentence for the report.
     pub says: Text,
 }
 
-/// Pairs of factors where the effect of one, from its lowest to its highest level, depends on the other's by more
-/// than 5 %, certainly.
+/// Pairs of factors where the effect of one, from its lowest to its highest level, differs by more than 5 % between the
+/// levels of the other, and the interval confirms it.
 #[must_use]
 pub fn interactions(cells: &[Judged<'_>], seed: u64) -> Vec<Interaction> {
     let mut valid = valid(cells);
-    // At equal rate nothing depends on anything: every cell reaches it.
+    // With closed and open loops, only closed loops count: at equal rate every cell reaches the same rate.
     if valid.iter().any(|(factors, _)| factors.rate.is_none()) {
         valid.retain(|(factors, _)| factors.rate.is_none());
     }
@@ -209,7 +212,7 @@ fn interaction(
     seed: u64,
 ) -> Option<Interaction> {
     let factors: Vec<&Factors> = cells.iter().map(|(factors, _)| *factors).collect();
-    // The other factor's whole effect at each level of the first.
+    // The other factor's effect over its whole range, at each level of the first factor.
     let spans = ladders(&factors, other).into_iter().map(|ladder| (ladder[0], ladder[ladder.len() - 1]));
     let spans: Vec<(usize, usize)> = spans.collect();
     let starts: Vec<&Factors> = spans.iter().map(|span| factors[span.0]).collect();
@@ -233,7 +236,7 @@ fn interaction(
     Some(Interaction { times, says })
 }
 
-/// One ratio over another.
+/// Divides one ratio by another, with the intervals.
 fn quotient(below: &Estimate, above: &Estimate) -> Estimate {
     let inverse = Estimate { mean: 1.0 / below.mean, low: 1.0 / below.high, high: 1.0 / below.low };
     let product = together([*above, inverse].into_iter());

@@ -1,9 +1,9 @@
-//! The names of what may differ between cells, and cells that differ in one of them alone.
+//! The factors in which cells of a run can differ, and the groups of cells that differ in one factor only.
 
 use super::{Text, numbers};
 use crate::archive::{Factors, SETTING};
 
-/// One thing that may differ.
+/// A factor in which cells can differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "fields of `Factors`")]
 pub enum Factor {
@@ -19,12 +19,12 @@ pub enum Factor {
     Replication,
     Compression,
     Payload,
-    /// Anything else by its name.
+    /// Any other factor, by its name.
     More(String),
 }
 
 impl Factor {
-    /// Every factor of which the cells hold more than one level, in the order of the type.
+    /// Every factor of which the cells hold more than one level, in the order of this enum.
     #[must_use]
     pub fn varied(cells: &[&Factors]) -> Vec<Self> {
         let fixed = [
@@ -53,13 +53,13 @@ impl Factor {
         fixed.into_iter().chain(more).filter(varies).collect()
     }
 
-    /// Whether it is a setting of the brokers.
+    /// Whether the factor is a setting of the brokers.
     #[must_use]
     pub fn is_setting(&self) -> bool {
         matches!(self, Self::More(name) if name.starts_with(SETTING))
     }
 
-    /// The level of a cell, to be read.
+    /// The level of this factor in a cell, as text for reports.
     #[must_use]
     pub fn level(&self, of: &Factors) -> String {
         let word = |word: &String| if word.is_empty() { "-".to_owned() } else { word.clone() };
@@ -80,7 +80,7 @@ impl Factor {
         }
     }
 
-    /// The level as a number, where it is one: for order and for axes.
+    /// The level of this factor in a cell as a number, for sorting and for axes; `None` when the level is not a number.
     #[must_use]
     pub fn number(&self, of: &Factors) -> Option<f64> {
         Some(match self {
@@ -97,7 +97,7 @@ impl Factor {
         })
     }
 
-    /// The factors with this one taken out: equal for cells that differ in it alone.
+    /// The factors of a cell without this one: equal for cells that differ in this factor only.
     #[must_use]
     pub fn without(&self, of: &Factors) -> Factors {
         let mut rest = of.clone();
@@ -119,7 +119,7 @@ impl Factor {
         rest
     }
 
-    /// What it is called.
+    /// The name of the factor as reports print it.
     #[must_use]
     pub fn name(&self) -> Text {
         let (en, zh) = match self {
@@ -141,10 +141,10 @@ impl Factor {
     }
 }
 
-/// Groups of cells (by index) that differ in `factor` alone, each ordered by it; groups of one are left out. Levels that
-/// are no numbers are in the order in which they appear first among all cells, the same in every group: effects of
-/// groups that begin with another level could not be put together. A closed loop has no rate, so it is no step of a
-/// ladder of rates.
+/// Groups of cells (by index) that differ in `factor` only, each sorted by its level; groups of one cell are left out.
+/// Levels that are not numbers keep the order in which they first appear among all cells, because the effects of groups
+/// that start from different levels could not be combined. A closed loop has no rate, so it is not a step of a ladder
+/// of rates.
 #[must_use]
 pub fn ladders(cells: &[&Factors], factor: &Factor) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Factors, Vec<usize>)> = Vec::new();

@@ -6,35 +6,35 @@ use crate::archive::{HostSecond, LoadSecond, RunFile, Sparse, Window};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// What a cell reached in its steady state.
+/// What a cell reached in its steady state, over all repeats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Messages acknowledged per second.
     pub tps: Estimate,
-    /// The same for every second of every repeat.
+    /// Messages acknowledged in every second of every repeat.
     pub tps_seconds: Vec<Vec<f64>>,
-    /// 99 of 100 of each second of every repeat, microseconds.
+    /// 99th percentile of the send latency in every second of every repeat, microseconds.
     pub p99_seconds: Vec<Vec<f64>>,
-    /// Bytes of bodies per second.
+    /// Bytes of message bodies sent per second.
     pub payload_bytes: f64,
     /// Messages consumed per second.
     pub consume_tps: f64,
-    /// Send latency over all repeats.
+    /// Distribution of the send latency over all repeats.
     pub latency: Spread,
-    /// From being sent to being consumed, 99 of 100 of all messages, microseconds; absent without consumers, and where
-    /// clocks are too far apart to tell.
+    /// 99th percentile of the time from send to consumption over all messages, microseconds. `None` without consumers,
+    /// and when the clocks of the machines differ too much to tell.
     pub end_to_end_p99_us: Option<f64>,
-    /// Requests without an answer.
+    /// Number of requests that got no answer.
     pub failed: u64,
-    /// Requests answered with an error.
+    /// Number of requests that were answered with an error.
     pub refused: u64,
-    /// The busiest machine with a broker.
+    /// The broker machine with the busiest processors; `None` when no broker machine was observed.
     pub host: Option<Means>,
-    /// Processor time of the brokers per message, microseconds.
+    /// Processor time that the brokers used per message, microseconds.
     pub cpu_us_per_message: Option<f64>,
 }
 
-/// A distribution of latency, microseconds.
+/// A distribution of latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "percentiles")]
 pub struct Spread {
@@ -46,7 +46,7 @@ pub struct Spread {
     pub max_us: f64,
 }
 
-/// A machine in the steady state: means of its seconds.
+/// A machine in the steady state: each figure is the mean over its seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields of `HostSecond`")]
 pub struct Means {
@@ -64,7 +64,7 @@ pub struct Means {
 }
 
 impl Figures {
-    /// From the windows of all repeats; `seed` is the bootstrap's.
+    /// Computes the figures from the windows of all repeats; `seed` is the seed of the bootstrap.
     #[must_use]
     pub fn new(file: &RunFile, windows: &[Window<'_>], seed: u64) -> Self {
         let tps_seconds = series(windows, LoadSecond::sent_rate);
@@ -94,7 +94,7 @@ fn rows<'a>(windows: &'a [Window<'a>]) -> impl Iterator<Item = &'a LoadSecond> {
     windows.iter().flat_map(|window| window.load)
 }
 
-/// One value a second, each repeat apart.
+/// One value per second of load, in a list per repeat.
 #[must_use]
 pub fn series(windows: &[Window<'_>], value: impl Fn(&LoadSecond) -> f64) -> Vec<Vec<f64>> {
     windows.iter().map(|window| window.load.iter().map(&value).collect()).collect()
@@ -104,7 +104,7 @@ fn mean_of(windows: &[Window<'_>], value: impl Fn(&LoadSecond) -> f64) -> f64 {
     mean(&series(windows, value).concat())
 }
 
-/// Mean latency weighted by messages: what Little's law needs.
+/// Mean latency in microseconds, weighted by the messages of each second: the mean that Little's law needs.
 #[must_use]
 pub fn mean_latency_us(load: &[LoadSecond]) -> f64 {
     let sent: u64 = load.iter().map(|second| second.sent).sum();
@@ -112,13 +112,13 @@ pub fn mean_latency_us(load: &[LoadSecond]) -> f64 {
     if sent == 0 { 0.0 } else { total / sent as f64 }
 }
 
-/// All send latencies of the windows.
+/// Histogram of all send latencies of the windows; `None` when none was recorded.
 #[must_use]
 pub fn histogram(windows: &[Window<'_>]) -> Option<Histogram<u64>> {
     merged(windows.iter().flat_map(|window| window.latency))
 }
 
-/// What some seconds hold together; absent where that is nothing.
+/// Merges the histograms of several seconds; `None` when they hold no latency.
 #[must_use]
 pub fn merged<'a>(seconds: impl Iterator<Item = &'a (u64, Sparse)>) -> Option<Histogram<u64>> {
     let mut all = Histogram::new(3).expect("three digits are valid");
@@ -126,7 +126,8 @@ pub fn merged<'a>(seconds: impl Iterator<Item = &'a (u64, Sparse)>) -> Option<Hi
     (!all.is_empty()).then_some(all)
 }
 
-/// Send latencies of the windows.
+/// Distribution of the send latencies of the windows. Without histograms it is estimated from the percentiles of each
+/// second.
 pub(super) fn spread(windows: &[Window<'_>]) -> Spread {
     let Some(all) = histogram(windows) else {
         let seconds = |value: fn(&LoadSecond) -> f64| stats::median(&series(windows, value).concat());
@@ -151,8 +152,9 @@ pub(super) fn spread(windows: &[Window<'_>]) -> Spread {
     }
 }
 
-/// Names of the machines with brokers: as the run says, else every machine but the lab's, which the run would name if a
-/// broker was there. None where no machine of a broker was observed.
+/// Names of the observed machines that run brokers: those that the run names for its brokers. Where it names none, all
+/// machines except the first, which is the lab's: the run would name that one if a broker ran there. Empty when no
+/// broker machine was observed.
 #[must_use]
 pub fn broker_host_names(file: &RunFile) -> Vec<&str> {
     let said: Vec<&str> = file.target.brokers.iter().filter_map(|broker| broker.host.as_deref()).collect();
@@ -161,19 +163,19 @@ pub fn broker_host_names(file: &RunFile) -> Vec<&str> {
     if found.is_empty() { known.into_iter().skip(1).collect() } else { found }
 }
 
-/// A machine with a broker.
+/// A machine that runs brokers, with its means over the windows.
 pub(super) struct Machine {
     pub means: Means,
     process_cores: f64,
 }
 
-/// The one whose processors are busiest.
+/// Returns the means of the machine with the highest processor use.
 pub(super) fn busiest(machines: Vec<Machine>) -> Option<Means> {
     let busiest = machines.into_iter().max_by(|one, other| one.means.cpu.total_cmp(&other.means.cpu));
     busiest.map(|machine| machine.means)
 }
 
-/// The machines with brokers that were observed in the windows.
+/// The machines with brokers that were observed during the windows.
 pub(super) fn broker_hosts(file: &RunFile, windows: &[Window<'_>]) -> Vec<Machine> {
     let names = broker_host_names(file);
     let machine = |name: &str| {

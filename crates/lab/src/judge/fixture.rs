@@ -1,11 +1,11 @@
-//! Runs made up for tests: clean ones, into which a test plants its fault.
+//! Synthetic runs for tests: valid ones, into which a test inserts its fault.
 
 use crate::archive::{
     BrokerFile, BrokerSecond, Cell, Factors, HostFile, HostSecond, LoadSecond, Phase, Record, RecordedCell,
     Repeat, Roofline, RunFile, Sparse,
 };
 
-/// When every made-up run begins.
+/// The time at which every synthetic run begins, milliseconds since the epoch.
 pub const START_MS: u64 = 1_760_000_000_000;
 
 /// Seconds of a repeat.
@@ -13,7 +13,7 @@ pub const SECONDS: u64 = 60;
 
 const GIB: u64 = 1 << 30;
 
-/// The lab's machine and the broker's.
+/// A run file with the lab's machine and the broker's machine.
 pub fn file() -> RunFile {
     let roofline = Roofline {
         disk_write_bytes: 1e9,
@@ -76,7 +76,7 @@ pub fn factors(threads: u32) -> Factors {
     }
 }
 
-/// A clean cell of three repeats at `tps`, with 2 % of noise.
+/// A valid cell of three repeats at `tps` messages per second, with 2 % of noise.
 pub fn cell(factors: &Factors, tps: f64) -> RecordedCell {
     let number = 1;
     let name = format!("{number:03}-w{}-s{}-q{}", factors.threads, factors.size, factors.queues);
@@ -90,7 +90,7 @@ pub fn cell(factors: &Factors, tps: f64) -> RecordedCell {
     RecordedCell { cell, repeats }
 }
 
-/// A run of clean cells.
+/// A run of valid cells, given by factors and messages per second.
 pub fn record(cells: &[(Factors, f64)]) -> Record {
     let mut made: Vec<RecordedCell> = cells.iter().map(|(factors, tps)| cell(factors, *tps)).collect();
     for (number, made) in (1_u32..).zip(&mut made) {
@@ -101,14 +101,14 @@ pub fn record(cells: &[(Factors, f64)]) -> Record {
     Record { file, cells: made }
 }
 
-/// Changes every second of load of every repeat.
+/// Applies `change` to every second of load of every repeat.
 pub fn each_second(record: &mut Record, change: impl Fn(usize, &mut LoadSecond)) {
     for repeat in record.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
         repeat.load.iter_mut().enumerate().for_each(|(index, second)| change(index, second));
     }
 }
 
-/// Changes every second of a machine in every repeat.
+/// Applies `change` to every second of the named machine in every repeat.
 pub fn each_host_second(record: &mut Record, name: &str, change: impl Fn(usize, &mut HostSecond)) {
     for repeat in record.cells.iter_mut().flat_map(|cell| &mut cell.repeats) {
         let seconds = repeat.hosts.get_mut(name).expect("a machine of the run");

@@ -1,47 +1,48 @@
-//! A cell after R0: figures, or the reasons why there are none.
+//! A cell of a run after rule R0: its figures, or the reasons why it has none.
 
 use super::backlog::{PHASES, phase_name};
 use super::figures::Figures;
 use super::{Text, both, validity};
 use crate::archive::{Factors, Record, RecordedCell, Window};
 
-/// One cell of a run, judged.
+/// One cell of a run with the verdict of rule R0.
 #[derive(Clone, Debug)]
 pub struct Judged<'a> {
-    /// As recorded.
+    /// The cell as the run recorded it.
     pub cell: &'a RecordedCell,
-    /// The steady part of each repeat.
+    /// The steady-state window of each repeat.
     pub windows: Vec<Window<'a>>,
-    /// Invalid cells have no figures, so that none can be shown.
+    /// The figures of a valid cell, or the reasons why the cell is invalid. An invalid cell has no figures, so none can
+    /// be shown.
     pub outcome: Result<Figures, Vec<Text>>,
-    /// Whether nothing but the number of its repeats speaks against it.
+    /// Whether R0 found no fault in the cell, other than too few repeats.
     pub is_sound: bool,
 }
 
 impl Judged<'_> {
-    /// What made this cell differ.
+    /// The factors of the cell: what distinguishes the cells of a run.
     #[must_use]
     pub fn factors(&self) -> &Factors {
         &self.cell.cell.factors
     }
 
-    /// The figures of a valid cell.
+    /// The figures of the cell; `None` when the cell is invalid.
     #[must_use]
     pub fn figures(&self) -> Option<&Figures> {
         self.outcome.as_ref().ok()
     }
 }
 
-/// Judges every finished cell of a run; the run's seed is the bootstrap's.
+/// Judges every finished cell of a run by R0. The bootstrap is seeded with the run's seed.
 #[must_use]
 pub fn judged(record: &Record) -> Vec<Judged<'_>> {
     record.cells.iter().map(|cell| judged_cell(record, cell)).collect()
 }
 
-/// Judges one of them.
+/// Judges one cell of a run by R0.
 pub(super) fn judged_cell<'a>(record: &'a Record, cell: &'a RecordedCell) -> Judged<'a> {
     let steady = record.windows(cell, "steady");
-    // A backlog's ordinary load is what it was before.
+    // A backlog cell has no phase `steady`; its phase `before` holds the ordinary load.
     let windows = if steady.is_empty() { record.windows(cell, "before") } else { steady };
     let mut faults = validity::faults(&windows, &record.file);
     for phase in &PHASES[1..] {

@@ -1,6 +1,6 @@
-//! How numbers are written in reports: always with a unit, thousands apart, three digits that matter.
+//! How numbers are written in reports: always with a unit, with a thousands separator, with three significant digits.
 
-/// A count with its thousands apart: `12,346`.
+/// Writes a count with a thousands separator: `12,346`.
 #[must_use]
 pub fn count(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
@@ -17,7 +17,7 @@ pub fn count(value: f64) -> String {
     text
 }
 
-/// Three digits that matter: `0.0123`, `1.23`, `12.3`, `1,234`.
+/// Writes a number with three significant digits: `0.0123`, `1.23`, `12.3`, `1,234`.
 #[must_use]
 pub fn short(value: f64) -> String {
     match value.abs() {
@@ -30,13 +30,13 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// Messages per second.
+/// Writes a rate in messages per second: `12,346 msg/s`.
 #[must_use]
 pub fn rate(value: f64) -> String {
     format!("{} msg/s", count(value))
 }
 
-/// Microseconds in the unit that reads best.
+/// Writes a time given in microseconds, in the unit that reads best: µs, ms or s.
 #[must_use]
 pub fn micros(value: f64) -> String {
     match value {
@@ -46,7 +46,7 @@ pub fn micros(value: f64) -> String {
     }
 }
 
-/// Bytes, decimal: `93.4 MB`.
+/// Writes a number of bytes in decimal units: `93.4 MB`.
 #[must_use]
 pub fn bytes(value: f64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
@@ -59,7 +59,7 @@ pub fn bytes(value: f64) -> String {
     if unit == 0 { format!("{scaled:.0} B") } else { format!("{} {}", short(scaled), UNITS[unit]) }
 }
 
-/// A size as it is typed: `1k`, `10k`, `1m`, `100`.
+/// Writes a size in bytes as the flags accept it: `1k`, `10k`, `1m`, `100`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     match bytes {
@@ -70,14 +70,14 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A share as percent: `12.3 %`.
+/// Writes a share as percent: `12.3 %`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent.abs() >= 100.0 { format!("{} %", count(percent)) } else { format!("{percent:.1} %") }
 }
 
-/// A change with its sign: `+12.3 %`.
+/// Writes a relative change as percent with its sign: `+12.3 %`.
 #[must_use]
 pub fn change(share: f64) -> String {
     format!("{:+.1} %", share * 100.0)

@@ -1,5 +1,5 @@
 //! Coordinated omission: a closed loop sends nothing while a server pauses, so the requests that would have waited are
-//! missing from its percentiles. An open loop counts from the intended time and has none missing.
+//! missing from its percentiles. An open loop measures latency from the intended send time and misses none of them.
 
 use super::figures::histogram;
 use super::stats::mean;
@@ -7,7 +7,8 @@ use super::validity::in_flight;
 use crate::archive::{Window, corrected};
 use hdrhistogram::Histogram;
 
-/// Send latencies as they were seen, and with those that a closed loop left out.
+/// Send latencies of a closed loop: as measured, and with the requests added that the loop did not send while it
+/// waited.
 #[derive(Clone, Debug)]
 pub struct Corrected {
     seen: Histogram<u64>,
@@ -15,15 +16,16 @@ pub struct Corrected {
 }
 
 impl Corrected {
-    /// The latency that this share of the requests did not exceed, microseconds. What was left out can only have waited
-    /// longer: where the requests that are put in make a pause a smaller share of all, what was seen counts.
+    /// The latency in microseconds that this share of the requests did not exceed. The omitted requests can only have
+    /// waited longer, so the measured value counts where adding them makes a pause a smaller share of all requests.
     #[must_use]
     pub fn value_at_quantile(&self, share: f64) -> u64 {
         self.seen.value_at_quantile(share).max(self.all.value_at_quantile(share))
     }
 }
 
-/// The send latencies had a closed loop gone on sending while it waited; `None` in an open loop, and where nobody answers.
+/// Corrects the send latencies of a closed loop for coordinated omission. `None` for an open loop, and when no request
+/// was answered.
 #[must_use]
 pub fn without_omission(windows: &[Window<'_>]) -> Option<Corrected> {
     if windows.first()?.factors?.rate.is_some() {
@@ -32,7 +34,7 @@ pub fn without_omission(windows: &[Window<'_>]) -> Option<Corrected> {
     let seen = histogram(windows)?;
     let count = mean(&windows.iter().filter_map(in_flight).collect::<Vec<_>>());
     let seconds: usize = windows.iter().map(|window| window.load.len()).sum();
-    // Requests, not messages: a batch has one latency.
+    // This counts requests, not messages: a batch has one latency.
     let per_second = seen.len() as f64 / seconds.max(1) as f64;
     let all = corrected(&seen, count.round() as u32, per_second);
     Some(Corrected { seen, all })
@@ -48,7 +50,7 @@ mod tests {
     fn a_pause_is_seen_through_a_closed_loop_alone() {
         let p99 = |factors: Factors| {
             let mut record = fixture::record(&[(factors, 1_000.0)]);
-            // One of ten requests in flight, and all others, stop for two of sixty seconds once.
+            // Ten requests are in flight, and all of them stop once for two of sixty seconds.
             for (_, second) in
                 record.cells[0].repeats.iter_mut().filter_map(|repeat| repeat.latency.get_mut(30))
             {
@@ -66,7 +68,7 @@ mod tests {
     #[test]
     fn what_is_corrected_is_never_below_what_was_seen() {
         let mut record = fixture::record(&[(fixture::factors(1), 1_000.0)]);
-        // Twenty times what a request takes, in two of a thousand requests.
+        // Two of a thousand requests take twenty times as long as the others.
         for (_, second) in record.cells[0].repeats.iter_mut().flat_map(|repeat| &mut repeat.latency) {
             second.record_n(20_000, 2);
         }

@@ -6,38 +6,38 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Redrawn samples per interval.
+/// Number of resampled means per bootstrap interval.
 const DRAWS: usize = if cfg!(test) { 200 } else { 1_000 };
 
-/// Neighbouring seconds drawn together.
+/// Number of consecutive seconds that the bootstrap draws together.
 const BLOCK: usize = 5;
 
-/// A mean and the interval that holds it in 95 of 100 cases.
+/// A mean with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Lower end of the interval.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper end of the 95 % interval.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Half the interval's width, as a share of the mean.
+    /// Half the width of the interval, as a share of the mean.
     #[must_use]
     pub fn spread(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.mean.abs() }
     }
 }
 
-/// Mean of all, 0 for none.
+/// The arithmetic mean of the values; 0 when there are none.
 #[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// The value that `share` of all do not exceed (nearest rank), 0 for none.
+/// The value that `share` of all values do not exceed (nearest rank); 0 when there are none.
 #[must_use]
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -46,13 +46,13 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
 }
 
-/// The middle value.
+/// The median of the values; 0 when there are none.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Standard deviation as a share of the mean; 0 where there is nothing to vary.
+/// Standard deviation as a share of the mean; 0 for fewer than two values and for a mean of 0.
 #[must_use]
 pub fn variation(values: &[f64]) -> f64 {
     let centre = mean(values);
@@ -66,13 +66,14 @@ pub fn variation(values: &[f64]) -> f64 {
 /// A straight line through equally spaced values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slope {
-    /// Change per step.
+    /// Change from one value to the next.
     pub per_step: f64,
-    /// Its standard error, widened for neighbours that resemble each other.
+    /// Standard error of `per_step`, widened for the autocorrelation of neighbouring values.
     pub error: f64,
 }
 
-/// Least squares; the error counts only as many independent values as the residuals' first autocorrelation leaves.
+/// Fits a straight line by least squares. The autocorrelation of the residuals at lag 1 reduces how many values count
+/// as independent and so widens the error. Fewer than three values have an infinite error.
 #[must_use]
 pub fn slope(values: &[f64]) -> Slope {
     let n = values.len() as f64;
@@ -91,7 +92,7 @@ pub fn slope(values: &[f64]) -> Slope {
     Slope { per_step, error: (total / (n - 2.0) / xx).sqrt() * widening }
 }
 
-/// The mean of several repeats with its interval; `seed` decides the draws.
+/// The mean over several repeats with its bootstrap interval; `seed` makes the draws repeatable.
 #[must_use]
 pub fn estimate(repeats: &[Vec<f64>], seed: u64) -> Estimate {
     let draws = draw_means(repeats, seed);
@@ -99,7 +100,7 @@ pub fn estimate(repeats: &[Vec<f64>], seed: u64) -> Estimate {
     Estimate { mean: mean(&all), low: quantile(&draws, 0.025), high: quantile(&draws, 0.975) }
 }
 
-/// `after` divided by `before`, with its interval.
+/// The mean of `after` divided by the mean of `before`, with its bootstrap interval.
 #[must_use]
 pub fn ratio(before: &[Vec<f64>], after: &[Vec<f64>], seed: u64) -> Estimate {
     let whole = |repeats: &[Vec<f64>]| mean(&repeats.iter().map(|repeat| mean(repeat)).collect::<Vec<_>>());
@@ -113,7 +114,7 @@ pub fn ratio(before: &[Vec<f64>], after: &[Vec<f64>], seed: u64) -> Estimate {
     }
 }
 
-/// Means of samples drawn again: repeats with replacement, within each runs of [`BLOCK`] seconds.
+/// Means of resampled data: repeats are drawn with replacement, and within each repeat blocks of [`BLOCK`] seconds.
 fn draw_means(repeats: &[Vec<f64>], seed: u64) -> Vec<f64> {
     let repeats: Vec<Sums> =
         repeats.iter().filter(|repeat| !repeat.is_empty()).map(|repeat| Sums::new(repeat)).collect();
@@ -128,7 +129,7 @@ fn draw_means(repeats: &[Vec<f64>], seed: u64) -> Vec<f64> {
     (0..DRAWS).map(draw).collect()
 }
 
-/// Sums of the first so many values, so that a block's mean is one subtraction.
+/// Running sums of the values of one repeat, so that the sum of a block is one subtraction.
 struct Sums(Vec<f64>);
 
 impl Sums {
@@ -141,10 +142,11 @@ impl Sums {
         Self(std::iter::once(0.0).chain(running).collect())
     }
 
-    /// The mean of as many blocks, drawn with replacement, as the values hold.
+    /// Draws as many blocks, with replacement, as cover the length of the repeat, and returns their mean.
     fn draw(&self, random: &mut fastrand::Rng) -> f64 {
         let count = self.0.len() - 1;
-        // A series of a block alone would always be drawn as it is, and look certain.
+        // If the series were a single block, every draw would return the same mean and the interval would have no
+        // width.
         let block = BLOCK.min(count / 3).max(1);
         let blocks = count.div_ceil(block);
         let sum: f64 = (0..blocks)

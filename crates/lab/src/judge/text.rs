@@ -5,19 +5,19 @@ use serde::{Deserialize, Serialize};
 /// A sentence in English and in Simplified Chinese.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
-    /// English.
+    /// The sentence in English.
     pub en: String,
-    /// Simplified Chinese.
+    /// The sentence in Simplified Chinese.
     pub zh: String,
 }
 
 /// The language in which a report opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
-    /// English.
+    /// The report opens in English.
     #[default]
     En,
-    /// Simplified Chinese.
+    /// The report opens in Simplified Chinese.
     Zh,
 }
 
@@ -31,7 +31,7 @@ impl Text {
         }
     }
 
-    /// Several sentences as one; none for none.
+    /// Joins several sentences with semicolons; `None` when there are no sentences.
     #[must_use]
     pub fn joined(parts: &[Self]) -> Option<Self> {
         let join = |words: fn(&Self) -> &str, by| parts.iter().map(words).collect::<Vec<_>>().join(by);
@@ -39,7 +39,7 @@ impl Text {
         (!parts.is_empty()).then_some(Self { en, zh })
     }
 
-    /// A name that is the same in both languages.
+    /// Makes a text that is the same in both languages, such as a name.
     #[must_use]
     pub fn same(text: impl Into<String>) -> Self {
         let en = text.into();
@@ -47,7 +47,7 @@ impl Text {
     }
 }
 
-/// A [`Text`] from two format strings.
+/// Makes a [`Text`] from two format strings, English and Chinese.
 macro_rules! both {
     ($en:literal, $zh:literal) => {
         $crate::judge::Text { en: format!($en), zh: format!($zh) }

@@ -1,4 +1,4 @@
-//! How much of each resource is used, with the words to say it.
+//! How much of each resource is used, with the words that describe it.
 
 use crate::archive::{HostFile, HostSecond, LoadSecond, RunFile, Window};
 use crate::judge::figures::{broker_host_names, series};
@@ -8,28 +8,28 @@ use crate::judge::validity::{GENERATOR_CPU_MAX, generator_share, lag_p99_us};
 use crate::judge::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
 
-/// What can be the limit.
+/// A kind of resource that can limit the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
-    /// Processors, or a quota of them.
+    /// Processors, or a CPU quota.
     Cpu,
-    /// Bandwidth, requests or flushes of the store's device.
+    /// Bandwidth, requests per second or flushes per second of the disk that holds the store.
     Disk,
-    /// Either direction.
+    /// Network bandwidth in either direction.
     Network,
-    /// Followers.
+    /// Replication to slaves.
     Replica,
     /// The load generator, or too few requests in flight.
     Client,
-    /// Something inside the server that no figure shows.
+    /// Something inside the server that no recorded figure shows, such as a lock.
     Server,
-    /// No machine of a broker was observed.
+    /// Unknown, because no broker machine was observed.
     Unknown,
 }
 
 impl Resource {
-    /// What it is called.
+    /// The name of the resource as reports print it.
     #[must_use]
     pub fn name(self) -> Text {
         let (en, zh) = match self {
@@ -45,35 +45,35 @@ impl Resource {
     }
 }
 
-/// One resource of one machine.
+/// The use of one resource of one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Use {
-    /// Which.
+    /// The resource.
     pub resource: Resource,
-    /// Where; empty for the load itself.
+    /// Name of the machine; empty for the load itself.
     pub node: String,
-    /// 1 is all of it.
+    /// Use of the resource, where 1 means fully used.
     pub used: f64,
-    /// The figure behind it.
+    /// The measured figure behind `used`, as text.
     pub reading: Text,
 }
 
-/// Percent of time in which everything waits for the disk that counts as three quarters used.
+/// I/O pressure (percent of time in which all tasks waited for the disk) that counts as a use of three quarters.
 const PRESSURE_HIGH: f64 = 10.0;
 
-/// Share of segments sent again that counts as a full network.
+/// Share of retransmitted TCP segments that counts as a full network.
 const RETRANSMITS_HIGH: f64 = 0.01;
 
-/// Bytes of a TCP segment.
+/// Payload bytes of a TCP segment.
 const SEGMENT: f64 = 1_448.0;
 
-/// Share of a core that counts as all of it.
+/// Use of a core, as a share, from which on the core counts as full.
 const FULL: f64 = 0.95;
 
-/// Share of a second lost to a quota that counts as all of it.
+/// Share of the time that a CPU quota stopped the processes which counts as full use of the quota.
 const THROTTLED_HIGH: f64 = 0.25;
 
-/// Every resource the windows have figures for.
+/// Returns the use of every resource for which the windows hold figures.
 #[must_use]
 pub fn uses(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
     let names = broker_host_names(file);
@@ -108,7 +108,7 @@ impl Machine<'_> {
     }
 }
 
-/// `lab` is what the load generator uses of this machine's cores.
+/// Returns the uses of one machine; `lab` is the number of this machine's cores that the load generator uses.
 fn machine(
     host: &HostFile,
     seconds: &[HostSecond],
@@ -125,8 +125,8 @@ fn machine(
     all
 }
 
-/// What other programs use is not the broker's limit as long as the broker gets a processor when it wants one; when it
-/// waits for one, that is.
+/// Processor use of a broker machine. What other programs use does not limit the broker as long as it gets a processor
+/// when it wants one, so it is left out; the time that the broker waits for a processor counts as use.
 fn processors(machine: &Machine<'_>, lab: f64) -> Vec<Use> {
     let whole = f64::from(machine.host.cores.max(1));
     let others = machine.mean(|second| second.others_cores);
@@ -152,12 +152,13 @@ fn processors(machine: &Machine<'_>, lab: f64) -> Vec<Use> {
             both!("CPU: a quota stopped the processes {value} of the time", "CPU：配额限流占 {value} 的时间");
         all.push(machine.uses(Resource::Cpu, (throttled / THROTTLED_HIGH).min(1.0), text));
     }
-    // A hint, because nobody says who fills it: the broker uses as much, and nobody else does.
+    // No figure says which process fills the busiest core. It counts as a hint when the broker uses at least a core and
+    // neither other programs nor the lab do.
     let core = machine.mean(|second| second.cpu_core_max);
     if core > FULL && used >= FULL && others < FULL && lab < FULL {
         let value = numbers::percent(core);
         let text = both!("CPU: the busiest core is {value} busy", "CPU：最忙的核 {value}");
-        // Below the whole machine's use, which says more when both are full.
+        // Ranked below the use of the whole machine, which tells more when both are full.
         all.push(machine.uses(Resource::Cpu, core * 0.8, text));
     }
     all
@@ -167,7 +168,7 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
     let util = machine.mean(|second| second.disk_util);
     let value = numbers::percent(util);
     let text = both!("disk: busy {value} of the time", "磁盘：util {value}");
-    // Where nobody knows which one it is, none was looked at.
+    // A host without a disk name had no disk observed.
     let is_known = !machine.host.disk.is_empty();
     let mut all: Vec<Use> = is_known.then(|| machine.uses(Resource::Disk, util, text)).into_iter().collect();
     let pressure = machine.mean(|second| second.io_pressure);
@@ -195,8 +196,9 @@ fn disk(machine: &Machine<'_>) -> Vec<Use> {
     all
 }
 
-/// Reads and writes against the scattered writes of the self-test: a disk in a cloud may have few of them and be neither
-/// busy nor full. One that spins does far more of those that follow each other, and shows when it is busy.
+/// Reads and writes per second against the random writes of the self-test. A cloud volume may be limited in requests
+/// while it is neither busy nor full. A spinning disk does far more sequential requests than random ones; its limit
+/// shows as busy time.
 fn requests(machine: &Machine<'_>) -> Option<Use> {
     let most = machine.host.roofline.as_ref()?.disk_random_writes;
     if most <= 0.0 || machine.host.disk_spins() == Some(true) {
@@ -208,8 +210,8 @@ fn requests(machine: &Machine<'_>) -> Option<Use> {
     Some(machine.uses(Resource::Disk, (done / most).min(1.0), text))
 }
 
-/// How often a thread of the broker waited for the disk when it was looked at. A throttled disk shows here even while
-/// other programs keep the processors busy, which the pressure of the whole machine takes for progress.
+/// How often a sampled thread of the broker waited for the disk. A throttled disk shows here even while other programs
+/// keep the processors busy, which the pressure figure of the whole machine counts as progress.
 fn blocked(machine: &Machine<'_>) -> Option<Use> {
     let share = machine.mean(|second| f64::from(u8::from(second.process_blocked > 0)));
     let value = numbers::percent(share);
@@ -220,7 +222,7 @@ fn blocked(machine: &Machine<'_>) -> Option<Use> {
     (share > 0.0).then(|| machine.uses(Resource::Disk, share, text))
 }
 
-/// Whether every acknowledgement waits for a flush: as the cell says, else as the brokers do.
+/// Whether acknowledgements wait for a flush: as the factors of the cell say, otherwise as the brokers are configured.
 fn is_sync(file: &RunFile, windows: &[Window<'_>]) -> bool {
     let factors = windows.first().and_then(|window| window.factors);
     factors.is_some_and(|factors| file.flush(factors) == "sync")
@@ -273,7 +275,7 @@ fn network(machine: &Machine<'_>) -> Vec<Use> {
     all
 }
 
-/// Followers that fall behind by more than a twentieth of what is sent.
+/// Slaves whose replication lag grows by more than 5 % of the bytes sent.
 fn replicas(windows: &[Window<'_>]) -> Vec<Use> {
     let sent = mean(&series(windows, LoadSecond::sent_bytes_rate).concat());
     let brokers = windows.iter().flat_map(|window| &window.brokers);
@@ -294,9 +296,9 @@ fn replicas(windows: &[Window<'_>]) -> Vec<Use> {
     brokers.filter_map(falls).collect()
 }
 
-/// Bytes of requests that left the lab's process and that the other machine has not confirmed, of those in flight: all
-/// of them where the network is too slow, hardly any where the server is. Only at a ceiling, because a long way does
-/// the same to a few requests.
+/// Share of the bytes in flight that left the lab but were not acknowledged by TCP on the other machine: nearly all
+/// when the network is too slow, hardly any when the server is. Only meaningful at a ceiling, because a long round trip
+/// has the same effect on few requests.
 pub(super) fn on_the_way(file: &RunFile, windows: &[Window<'_>]) -> Option<Use> {
     let host = file.hosts.first()?;
     let seconds = windows.iter().flat_map(|window| &window.hosts).filter(|(of, _)| of.name == host.name);
@@ -325,7 +327,7 @@ fn client(file: &RunFile, windows: &[Window<'_>]) -> Vec<Use> {
         let value = numbers::percent(share);
         let text =
             both!("client: the generator uses {value} of its processors", "客户端：压测端 CPU {value}");
-        // At the limit of R0 the generator is what is measured.
+        // R0 accepts a generator up to `GENERATOR_CPU_MAX`; from there on the generator itself is the bottleneck.
         add(share / GENERATOR_CPU_MAX, text);
     }
     let lag = lag_p99_us(windows);
