@@ -1,8 +1,8 @@
-//! Copies of what is cut from the log's end, in `vostok/cut`: a torn record, and whatever lies behind it. Only for people; no
-//! broker reads them.
+//! Copies of what recovery cuts from the end of the commit log, in the directory `vostok/cut`: a torn record and the bytes
+//! behind it. The copies are for people; no broker reads them.
 //!
-//! A file `<20 digits>.<number>` holds the bytes of one log file from that position of the log on, up to the last one that is not
-//! zero. The newest [`COPIES_MAX`] are kept, and of one cut at most [`BYTES_MAX`].
+//! A file `<20 digits>.<number>` holds bytes of one commit log file, from the log position in its name up to the last byte
+//! that is not zero. The newest [`COPIES_MAX`] copies are kept; one cut copies at most [`BYTES_MAX`] bytes.
 
 use crate::disk::Space;
 use crate::error::is_lack;
@@ -13,17 +13,18 @@ use crate::store::Shared;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes copied of one cut at most.
+/// Bytes that one cut copies at most.
 const BYTES_MAX: u64 = 64 << 20;
-/// Copies kept, those of this cut included; so many files are copied of one cut at most.
+/// Copies kept in the directory, those of the current cut included. One cut copies at most as many commit log files.
 const COPIES_MAX: usize = 16;
-/// Bytes copied at once.
+/// Bytes read and written at once while copying.
 const STEP_BYTES: u64 = 64 << 10;
-/// Behind so many zeros nothing is looked for: files are filled with them ahead of their use.
+/// The search for data to copy ends after so many zero bytes: commit log files are filled with zeros by preallocation.
 const ZEROS_MAX: u64 = 8 << 20;
 
 impl Shared {
-    /// Copies what lies behind a position of the log, and answers the copies. A full disk costs the copy, not the start.
+    /// Copies the bytes of the log from position `end` on and returns the paths of the copies. When the disk is full the copy
+    /// is skipped and the store still opens.
     pub(super) fn set_aside(&self, end: u64) -> io::Result<Vec<PathBuf>> {
         let mut copies = Vec::new();
         let mut left = BYTES_MAX;
@@ -61,12 +62,13 @@ impl Shared {
         let name = (1u64..).map(|number| format!("{}.{number}", file_name(segment.base + from)));
         let path = directory.join(name.into_iter().find(|name| !names.contains(name)).unwrap_or_default());
         let done = self.copy(segment, from, length, &path).and_then(|()| self.disk.sync_dir(&directory));
-        // Half a copy would pass for a whole one.
+        // Remove a half-written copy: it would pass for a whole one.
         done.inspect_err(|_| drop(self.disk.remove(&path)))?;
         Ok(Some(path))
     }
 
-    /// Where what is written behind a position of a file ends; `None` when all is zeros.
+    /// Position in the file behind the last byte that is not zero, looking from position `from` on; `None` when there are
+    /// only zeros.
     fn data_behind(&self, segment: &Segment, from: u64) -> io::Result<Option<u64>> {
         let (mut at, mut zeros, mut end) = (from, 0, None);
         let mut bytes = Vec::new();
@@ -108,7 +110,7 @@ fn copies_directory(root: &Path) -> PathBuf {
     table::directory(root).join("cut")
 }
 
-/// What the disk does not give is copied as zeros.
+/// Reads bytes of a commit log file for a copy. A range that the disk cannot read is copied as zeros.
 fn read(segment: &Segment, at: u64, length: u64, bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.resize(usize::try_from(length).expect("a short step"), 0);

@@ -1,4 +1,6 @@
-//! What lies behind a place in the log where no whole record begins, as far as it tells what the place is.
+//! Collects the facts about a broken position of the log, that is one where a record should begin and no whole one does:
+//! above all the whole records behind it. [`super::evidence`] decides by them whether the position is the log's end or
+//! damage.
 
 use super::evidence::{Behind, Broken, Facts, Unflushed, Verdict, judge};
 use super::scan::Scan;
@@ -11,38 +13,39 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use wire::record::{RECORD_BYTES_MIN, RecordView};
 
-/// Records that tell enough where their number is of no interest.
+/// Whole records behind a broken position that are looked at when their exact number is not needed.
 const SAMPLE: u64 = 1000;
-/// How much of a file the disk may refuse before the rest of it counts as nothing: what lies behind the log's end must not
-/// keep the store from opening.
+/// Bytes of one file that may be unreadable before the rest of the file counts as empty: bad sectors behind the log's end
+/// must not keep the store from opening.
 const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
-/// A lost write shows in whole sectors.
+/// Unit in which a power cut loses writes, in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// So many zeros in front of the end of a sector are what the length of a record of less than 256 bytes begins with by right.
+/// Zero bytes before the end of a sector that prove no lost write: the 4-byte size of a record below 256 bytes begins with
+/// three zeros.
 const NATURAL_ZEROS: u64 = 3;
 
-/// What a place without a whole record is.
+/// What a broken position of the log is, and what lies behind it.
 pub(super) struct BrokenPlace {
     pub(super) verdict: Verdict,
-    /// Where the next whole record begins.
+    /// Position of the next whole record.
     pub(super) next: Option<u64>,
-    /// Where the last one begins that was looked at.
+    /// Position of the last whole record that was looked at.
     pub(super) last: Option<u64>,
     pub(super) behind: Behind,
 }
 
-/// Whole records behind a place, and how they go on from those before it.
+/// The whole records behind a broken position, and how well they continue the records before it.
 #[derive(Default)]
 struct Collected {
     behind: Behind,
     next: Option<u64>,
     last: Option<u64>,
-    /// Next queue offset by topic and queue id.
+    /// Next expected queue offset by topic and queue id.
     queues: HashMap<(String, i32), u64>,
 }
 
 impl Shared {
-    /// Decides what the end of what was read is.
+    /// Decides what the position at which the scan stopped is: the log's end or damage.
     pub(super) fn place_at_end(&self, scan: &Scan) -> io::Result<BrokenPlace> {
         let Some(segment) = self.log.segment_of(scan.end) else {
             return Ok(BrokenPlace {
@@ -66,7 +69,7 @@ impl Shared {
         if place.verdict == Verdict::Damage || place.behind.records < SAMPLE {
             return Ok(place);
         }
-        // What is cut is counted.
+        // The verdict is a cut: count all records that it loses.
         decide(u64::MAX)
     }
 
@@ -74,7 +77,7 @@ impl Shared {
         Window::new(segment.clone(), self.log.segment_bytes).giving_up_after(UNREADABLE_BYTES_MAX)
     }
 
-    /// Whether sectors that were lost explain what lies at a position of the log.
+    /// Whether sectors lost in a power cut can explain the bytes at a log position.
     fn broken_at(&self, segment: &Arc<Segment>, offset: u64) -> io::Result<Broken> {
         let window = &mut self.searching(segment);
         let (at, file_end) = (offset - segment.base, self.log.segment_bytes);
@@ -96,7 +99,8 @@ impl Shared {
         Ok(Broken::Altered)
     }
 
-    /// Looks at so many whole records behind the end of what was read, or at fewer that prove enough.
+    /// Looks at up to `limit` whole records behind the end of the scan; stops earlier when they prove that the position is
+    /// damage.
     fn collect_behind(&self, scan: &Scan, limit: u64, unflushed: Unflushed) -> io::Result<Collected> {
         let mut collected = Collected::default();
         self.visit_behind(scan.end, &mut |offset, view| {
@@ -127,7 +131,7 @@ impl Shared {
             };
             let expected = collected.queues.get(&key).copied().or_else(known);
             goes_on &= expected.is_none_or(|expected| {
-                // A topic that was made again begins at 0.
+                // A topic that was deleted and created again begins at queue offset 0.
                 let missing = place.queue_offset.checked_sub(expected);
                 place.queue_offset == 0
                     || missing.is_some_and(|missing| missing <= room * u64::from(u16::MAX))
@@ -137,7 +141,7 @@ impl Shared {
         behind.fitting += u64::from(goes_on);
     }
 
-    /// Visits all whole records behind a position at which none begins, in all files, until told to stop.
+    /// Visits all whole records behind a broken position of the log, in all files, until `visit` breaks.
     pub(super) fn visit_behind(
         &self,
         offset: u64,
@@ -158,7 +162,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Visits the whole records of a file from one of them on.
+    /// Visits the whole records of one file, beginning with the one at `first`.
     fn visit_file(
         &self,
         window: &mut Window,

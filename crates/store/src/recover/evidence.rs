@@ -1,57 +1,59 @@
-//! What a place in the log is where a record should begin and no whole one does: the log's end, or damage. A pure decision;
-//! [`super::behind`] collects the facts. The cases are those of `docs/decisions/0004-cut-tail.md`.
+//! Decides what a broken position of the log is, that is one where a record should begin and no whole one does: the log's
+//! end, or damage. A pure decision; [`super::behind`] collects the facts. The cases are those of
+//! `docs/decisions/0004-cut-tail.md`.
 
 use crate::config::{Config, FlushMode};
 use std::time::Duration;
 
-/// Longest time RocketMQ leaves appended bytes unflushed (`flushCommitLogThoroughInterval`), and what a flush may take.
+/// Longest time RocketMQ leaves appended bytes unflushed (`flushCommitLogThoroughInterval`), plus the duration of one flush.
 const FLUSH_ALLOWANCE: Duration = Duration::from_secs(10);
-/// With synchronous flush the flusher never rests while bytes are unflushed: two flushes on a slow disk.
+/// Longest time bytes stay unflushed under synchronous flush: the flush thread never rests then, so two flushes on a slow
+/// disk.
 const SYNC_FLUSH_ALLOWANCE: Duration = Duration::from_secs(5);
-/// What was appended so much longer ago than the allowance was flushed, however slow the disk.
+/// Safety margin on the allowance: bytes appended longer ago than both together were flushed, however slow the disk.
 const CERTAINTY: Duration = Duration::from_secs(30);
 
-/// What the bytes of the broken record are.
+/// What the bytes of the broken record look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// Sectors of zeros explain that no whole record is here: they may never have reached the disk.
+    /// Whole sectors are zeros: they may never have reached the disk.
     Zeros,
-    /// Whatever sectors are lost, a record that was being written does not look like that.
+    /// No set of lost sectors explains the bytes: a record that was being written does not look like this.
     Altered,
 }
 
-/// The whole records behind a place in the log.
+/// The whole records behind a broken position of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Behind {
-    /// How many there are.
+    /// Number of these records.
     pub(super) records: u64,
-    /// Those that go on from the records before the place: neither their store time nor their queue offset goes back.
+    /// Those of them that continue the records before the position: neither store time nor queue offset goes back.
     pub(super) fitting: u64,
-    /// Store time of the first one in ms.
+    /// Store time of the first of them, in ms since the epoch.
     pub(super) first_ms: i64,
-    /// Newest store time in ms.
+    /// Newest store time of them, in ms since the epoch.
     pub(super) newest_ms: i64,
 }
 
-/// What is known of a place in the log where no whole record begins.
+/// What is known of a broken position of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) broken: Broken,
-    /// The place lies below the checkpoint's position: bytes of an earlier life of the log were overwritten there long ago.
+    /// The position lies below the checkpoint's: older bytes of a reused file were overwritten there long ago.
     pub(super) is_checkpointed: bool,
-    /// The checkpoint, or an earlier opening, said that everything up to behind this place is on the disk.
+    /// The checkpoint, or an earlier opening, said that the log is on the disk up to a point behind this position.
     pub(super) was_durable: bool,
-    /// The store was stopped cleanly, or the file system was never gone since it was opened.
+    /// No page can be lost: the store was stopped cleanly, or the file system stayed mounted since the store was opened.
     pub(super) kept_pages: bool,
     pub(super) behind: Behind,
 }
 
-/// How long appended bytes may be unflushed.
+/// How long appended bytes may stay unflushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unflushed {
-    /// When everything goes as it should.
+    /// In normal operation, in ms.
     usual_ms: i64,
-    /// Whatever happens.
+    /// In the worst case, in ms.
     longest_ms: i64,
 }
 
@@ -71,44 +73,48 @@ impl Behind {
         self.fitting * 2 > self.records
     }
 
-    /// How much longer ago than the newest record everything before the first one was appended.
+    /// Time in ms between the store times of the first record behind the position and of the newest. What lies before the
+    /// position was appended at least as long before the newest record.
     fn age_ms(&self) -> i64 {
         self.newest_ms.saturating_sub(self.first_ms)
     }
 
-    /// Whether what lies before was flushed long before the newest record came; more records tell nothing else.
+    /// Whether these records prove that the log before the position was flushed long ago. Looking at more records adds
+    /// nothing then.
     pub(super) fn is_proof(&self, unflushed: Unflushed) -> bool {
         self.goes_on() && self.age_ms() > unflushed.longest_ms
     }
 }
 
-/// What the place is.
+/// What a broken position of the log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The log ends there: nothing that counts lies behind.
+    /// The log's end: no record behind the position counts.
     End,
-    /// The log ends there: a power cut kept pages from the disk, and what lies behind was written later.
+    /// The log's end: a power cut kept pages from the disk, and the records behind the position were written later than those
+    /// pages.
     LostPages,
-    /// Something that was written is gone. What lies behind is kept.
+    /// Damage: a record that was written is gone. The records behind it are kept.
     Damage,
-    /// Lost pages, or damage of what had been on the disk for long.
+    /// Either pages lost in a power cut or damage of bytes that were on the disk for long; the facts do not tell which.
     Undecided,
 }
 
-/// Decides what a place is.
+/// Decides what a broken position of the log is.
 pub(super) fn judge(facts: &Facts, unflushed: Unflushed) -> Verdict {
     let Facts { broken, is_checkpointed, was_durable, kept_pages, behind } = *facts;
     if is_checkpointed && behind.records > 0 {
         return Verdict::Damage;
     }
-    // What a broker cut off without wiping it goes back: in time, or to queue offsets that were given again since.
+    // Records that an earlier broker cut off without wiping them go back: in store time, or to queue offsets that were
+    // assigned again.
     if behind.records == 0 || !behind.goes_on() {
         return Verdict::End;
     }
     if was_durable || kept_pages || broken == Broken::Altered {
         return Verdict::Damage;
     }
-    // The first record behind is younger than what is missing, so that was unflushed for longer than this if it was lost.
+    // The first record behind is younger than the missing bytes: if these were lost, they had stayed unflushed for that age.
     if behind.is_proof(unflushed) {
         Verdict::Damage
     } else if behind.age_ms() > unflushed.usual_ms {

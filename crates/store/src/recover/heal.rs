@@ -1,16 +1,16 @@
-//! The healer: a thread of low priority that looks after queue files that are not what the queue table says.
+//! The healer: a thread of low priority that rebuilds queue files which differ from what the queue table says.
 //!
-//! Opening believes the table. Afterwards this thread looks at the files of each queue: are they there, at their full size,
-//! and are the first and the last unit of each what they must be? Readers report what does not fit in between. A queue
-//! found bad is *lost* from its first bad unit up to what was written so far: that range is wiped, readers of it are told
-//! [`crate::ReadError::Rebuilding`], and one pass over the log for all lost queues writes it again. Appends and reads of everything
-//! else go on. A crash in between leaves the wiped range empty, which the next look or read finds.
+//! Opening a store believes the queue table. Afterwards this thread checks the files of each queue: they exist, have their
+//! full size, and their first and last units are valid. Readers report invalid units in between. A queue found bad is *lost*
+//! from its first bad unit up to the newest written one: that range is wiped, reads of it answer
+//! [`crate::ReadError::Rebuilding`], and one pass over the commit log writes it again for all lost queues. Appends and all
+//! other reads go on. A crash in between leaves the wiped range empty, and the next check or read finds it.
 //!
-//! What the disk does not give of the log is passed over like a damaged record, but only when the attempt before failed of
-//! that.
+//! A part of the log that the disk cannot read is passed over like a damaged record, but only when the attempt before failed
+//! for the same cause.
 //!
-//! A clean stop does not wait for it. It then leaves the crash mark: a RocketMQ broker would take the hole for the
-//! queue's end.
+//! A clean stop does not wait for the healer. While queues are lost it leaves the crash mark (`abort`): a RocketMQ broker
+//! would take the hole for the queue's end.
 
 use super::place::Place;
 use super::window::{Found, Unreadable, Window, find, is_of_medium, next_whole};
@@ -29,33 +29,33 @@ use std::time::{Duration, Instant};
 use wire::record::RecordView;
 use wire::units::{LogOffset, QueueOffset};
 
-/// Units kept in memory before they go to the files: 24 MiB.
+/// Rebuilt units kept in memory before they are written to the files: 24 MiB.
 const UNITS_MAX: usize = 1 << 20;
-/// How often the log says how far a rebuild is.
+/// How often a rebuild logs its progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A rebuild that failed is tried again after [`crate::Config::rebuild_pause`], and after up to so many times that: a disk
-/// that was full may not be for long, and one that fails must not be read over and over.
+/// Longest pause before a failed rebuild is tried again, in multiples of [`crate::Config::rebuild_pause`]; pauses double from
+/// one. A full disk may soon have space, but a failing one must not be read over and over.
 const PAUSES_MAX: u32 = 64;
-/// How much of a file of the log a rebuild may pass over because the disk gives errors: sectors, not a disk that is gone.
+/// Unreadable bytes of one commit log file that a rebuild may pass over: enough for bad sectors, not for a failed disk.
 const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
 
-/// What the store does besides serving, and how far it is. All zero when it does nothing.
+/// Progress of the healer; all zero while it has nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Queues whose files were not looked at since the store was opened.
+    /// Queues whose files were not checked since the store was opened.
     pub unchecked_queues: u64,
-    /// Queues that are being rebuilt from the log, or wait for it.
+    /// Queues that are being rebuilt from the commit log, or wait for it.
     pub lost_queues: u64,
-    /// Position in the log the rebuild has reached.
+    /// Log position that the rebuild has reached.
     pub rebuild_at: u64,
-    /// Position at which it will be done.
+    /// Log position at which the rebuild will be done.
     pub rebuild_end: u64,
 }
 
-/// What the healer has to do.
+/// The healer's work list, and how it is woken and waited for.
 #[derive(Default)]
 pub(crate) struct Healer {
     pub(crate) wake: Arc<Wake>,
@@ -66,7 +66,7 @@ pub(crate) struct Healer {
 #[derive(Default)]
 struct State {
     unchecked: Vec<Arc<Queue>>,
-    /// Whether the log's start moved since the queues' minima were taken down.
+    /// Whether the log's minimum moved since the queue table recorded the queues' minimum offsets.
     correct_minima: bool,
     lost: Vec<Arc<Queue>>,
     retry: Option<Retry>,
@@ -75,25 +75,25 @@ struct State {
     stopped: bool,
 }
 
-/// When a rebuild that failed is tried again.
+/// When and how a failed rebuild is tried again.
 #[derive(Clone, Copy)]
 struct Retry {
     at: Instant,
-    /// Pauses until then.
+    /// Length of the pause before it, in multiples of [`crate::Config::rebuild_pause`].
     pauses: u32,
-    /// How much of a file of the log may be unreadable then.
+    /// Unreadable bytes of one commit log file that the next attempt passes over.
     tolerance: u64,
 }
 
 /// Why a rebuild failed.
 enum Failure {
-    /// The disk gives an error for a place in the log.
+    /// The disk reports an I/O error for a part of the log.
     Unreadable(OpenError),
     Other(OpenError),
 }
 
 impl Failure {
-    /// The failure to read a file of the log.
+    /// Classifies an error of reading the commit log file at `path`.
     fn of_log(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| match is_of_medium(&error) {
             true => Self::Unreadable(OpenError::io(path)(error)),
@@ -108,24 +108,24 @@ impl From<OpenError> for Failure {
     }
 }
 
-/// By topic and queue id.
+/// Rebuild jobs by topic and queue id.
 type Jobs = HashMap<Box<str>, BTreeMap<i32, Job>>;
 
-/// A range of a queue to be written again.
+/// A range of a queue, `from..until`, whose units are written again.
 struct Job {
     queue: Arc<Queue>,
     from: u64,
-    /// The next place to write in the files.
+    /// Queue offset of the next unit to write to the files.
     written: u64,
-    /// Units from there on.
+    /// Rebuilt units from `written` on, not yet in the files.
     units: Vec<Unit>,
     until: u64,
-    /// Where in the log its messages begin at the earliest, and end at the latest.
+    /// Log positions between which all messages of the range lie.
     start: u64,
     end: u64,
-    /// The unit of the newest message found, or of the one before the range.
+    /// Unit of the newest message found; before any is found, the unit in front of the range.
     newest: Option<Unit>,
-    /// The unit of the last place: kept when the log holds nothing better, see [`Shared::suspect_of`].
+    /// The unit for the range's last queue offset when the log holds no message for it, see [`Shared::suspect_of`].
     suspect: Option<Unit>,
 }
 
@@ -134,7 +134,7 @@ impl Job {
         self.written + self.units.len() as u64
     }
 
-    /// Fills the places of messages that were not found.
+    /// Fills the rest of the range, whose messages were not found, with blank units.
     fn fill(&mut self) {
         let missing = self.until - self.next();
         let Some(blanks) = missing.checked_sub(1) else { return };
@@ -151,7 +151,7 @@ impl Job {
 }
 
 impl Shared {
-    /// Has the files of all queues looked at, later.
+    /// Has the healer check the files of all queues.
     pub(super) fn check_later(&self, correct_minima: bool) {
         let mut state = lock(&self.healer.state);
         state.unchecked = self.queues.all();
@@ -168,12 +168,12 @@ impl Shared {
         }
     }
 
-    /// Whether something is known to be lost and not whole again.
+    /// Whether some queue is lost or reported and not yet rebuilt.
     pub(crate) fn is_healing(&self) -> bool {
         !lock(&self.healer.state).lost.is_empty() || self.queues.open.has_reports()
     }
 
-    /// Waits until the healer has nothing to do, cannot do it now, or ends.
+    /// Waits until the healer is idle: nothing to do, a pause before the next attempt, or stopped.
     pub(crate) fn wait_healed(&self) {
         let mut state = lock(&self.healer.state);
         while !state.stopped && (state.is_busy || self.queues.open.has_reports()) {
@@ -181,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// The healer's thread.
+    /// Body of the healer's thread.
     pub(crate) fn run_healer(&self) {
         let _ = rustix::process::nice(19);
         while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
@@ -214,7 +214,7 @@ impl Shared {
         };
         let waits_until = retry.map(|retry| retry.at).filter(|at| *at > Instant::now());
         if !lost.is_empty() && waits_until.is_none() {
-            // An error that passes costs no message: only when it comes again, what lies there is given up.
+            // Pass over unreadable parts of the log only at the second attempt: a passing error then costs no message.
             let rebuilt = self.rebuild(&lost, retry.map_or(0, |retry| retry.tolerance));
             let mut state = lock(&self.healer.state);
             state.retry = rebuilt.err().map(|failure| {
@@ -229,7 +229,7 @@ impl Shared {
             return;
         }
         let mut state = lock(&self.healer.state);
-        // One that was lost since the look is no reason to rest either.
+        // A queue lost since `lost` was cloned keeps the healer busy as well.
         state.is_busy = self.queues.open.has_reports() || state.lost.len() > lost.len();
         if state.is_busy {
             return;
@@ -239,7 +239,7 @@ impl Shared {
         self.healer.wake.sleep(waits_until);
     }
 
-    /// Looks at a queue's files and puts it on the list of lost ones when they are not as they must be.
+    /// Checks a queue's files and marks the queue as lost from the first bad unit on.
     fn look_at(&self, queue: &Arc<Queue>, look: fn(&Queue) -> io::Result<Option<u64>>) {
         match look(queue) {
             Ok(None) => {}
@@ -248,9 +248,9 @@ impl Shared {
         }
     }
 
-    /// Takes a range of a queue's units out of service; the healer writes them again.
+    /// Takes the units `from..until` of a queue out of service; the healer writes them again.
     pub(crate) fn lose(&self, queue: &Arc<Queue>, from: u64, until: u64) {
-        // Held across both, so that a rebuild that ends now does not miss this one.
+        // Held while the queue and the list change, so that a rebuild that ends now does not miss this range.
         let mut state = lock(&self.healer.state);
         if !queue.lose(from, until) {
             return;
@@ -279,7 +279,8 @@ impl Shared {
         }
     }
 
-    /// Writes the lost parts of these queues again, in one pass over the log, of which so many bytes of a file may be unreadable.
+    /// Writes the lost ranges of these queues again, in one pass over the log. `tolerance` bytes of each file may be
+    /// unreadable.
     fn rebuild(&self, lost: &[Arc<Queue>], tolerance: u64) -> Result<(), Failure> {
         let mut jobs = Jobs::new();
         let (mut from, mut end) = (u64::MAX, 0);
@@ -298,7 +299,7 @@ impl Shared {
             job.fill();
         }
         self.write_jobs(&mut jobs)?;
-        // Now, and not with the next checkpoint: without the queue table the files would be believed as a crash leaves them.
+        // Sync now and not with the next checkpoint: a table older than that would vouch for files as a crash leaves them.
         if self.sync_touched(&mut lock(&self.touched)).is_err() {
             return Ok(());
         }
@@ -315,9 +316,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Wipes the lost range and looks around it.
+    /// Wipes a queue's lost range and determines which part of the log holds its messages.
     fn begin_job(&self, queue: &Arc<Queue>, tolerance: u64) -> Result<Option<Job>, Failure> {
-        // No checkpoint writes to the files now.
+        // Excludes checkpoints, which write to the same files.
         let _alone = lock(&self.checkpointing);
         let Some((from, until)) = queue.lost() else { return Ok(None) };
         if queue.is_removed() {
@@ -325,7 +326,7 @@ impl Shared {
             return Ok(None);
         }
         let before = from.checked_sub(1).filter(|place| *place >= queue.min().get());
-        // The records beside it are read as well: they may be several messages, some of them in the range.
+        // The records next to the range are read as well: a batch may have some of its messages in the range.
         let newest = before.and_then(|place| self.true_unit(queue, place));
         let start = newest.map_or(0, |unit| unit.log_offset.get());
         let end = self.true_unit(queue, until).map_or(u64::MAX, |unit| unit.end().get());
@@ -346,10 +347,10 @@ impl Shared {
         }))
     }
 
-    /// The unit for the last place of a lost range, should its message not be found. That of a range of one is as it was,
-    /// so that its message is missed and not silently passed over. At the queue's end it leads to where the record was:
-    /// RocketMQ takes the unit there for how far the log is indexed, a blank one for 2 GiB, and gives no unit to new messages
-    /// before that.
+    /// The unit for the last queue offset of a lost range when its message is not found. A range of one unit keeps the old
+    /// unit, so that readers report the message missing and do not pass it over silently. At the queue's end the unit leads
+    /// to where the record was: RocketMQ takes the last unit for the position up to which the log is indexed, reads a blank
+    /// one as 2 GiB, and assigns no unit to new messages before that position.
     fn suspect_of(&self, queue: &Queue, lost: Range<u64>, tolerance: u64) -> Result<Option<Unit>, Failure> {
         let Range { start: from, end: until } = lost;
         let kept = if until == from + 1 { queue.unit_in_files(from) } else { None };
@@ -373,8 +374,8 @@ impl Shared {
         Ok((size > 0).then_some(unit))
     }
 
-    /// The unit at an offset if it leads to its message: one that does not would send the search to a wrong part of the
-    /// log, and what is not found there counts as gone.
+    /// The unit at a queue offset, if it leads to that message. A wrong unit would limit the search to a wrong part of the
+    /// log, and messages not found there count as gone.
     fn true_unit(&self, queue: &Queue, place: u64) -> Option<Unit> {
         let unit = queue.unit_in_files(place)?;
         let message = Numbered { offset: QueueOffset::new(place), unit };
@@ -383,7 +384,7 @@ impl Shared {
         leads_to_it(queue, message, &record).then_some(unit)
     }
 
-    /// Finds the jobs' messages in the log; `false` when the store is being closed.
+    /// Collects the units of all jobs from the log range `part`; `false` when the store is closing.
     fn read_log_for(&self, jobs: &mut Jobs, part: Range<u64>, tolerance: u64) -> Result<bool, Failure> {
         let Range { start: from, end } = part;
         let (mut kept, mut steps) = (0, 0u64);
@@ -446,7 +447,7 @@ impl Shared {
         }
     }
 
-    /// Takes a record's units for those of its queues that wait for them. Answers the number of units.
+    /// Adds a record's units to the jobs of its queues, where they are missing. Returns the number of units added.
     fn take(&self, jobs: &mut Jobs, view: &RecordView<'_>, at: u64) -> usize {
         let places = self.places_of(view).filter(|place| !self.queues.tombstones.covers(place.topic, at));
         places.map(|place| take_place(jobs, view, at, place)).sum()
@@ -455,7 +456,7 @@ impl Shared {
     fn write_jobs(&self, jobs: &mut Jobs) -> Result<(), OpenError> {
         let waiting = jobs.values_mut().flat_map(BTreeMap::values_mut);
         for job in waiting.filter(|job| !job.units.is_empty()) {
-            // Per queue, so that a checkpoint need not wait long.
+            // Locked for each queue separately, so that a checkpoint does not wait long.
             let _alone = lock(&self.checkpointing);
             let units = std::mem::take(&mut job.units);
             if job.queue.is_removed() {
@@ -470,9 +471,9 @@ impl Shared {
     }
 }
 
-/// Takes a record's unit for one queue if that waits for it.
+/// Adds a record's units to the job of one queue, where they are missing. Returns the number of units added.
 fn take_place(jobs: &mut Jobs, view: &RecordView<'_>, at: u64, place: Place<'_>) -> usize {
-    // Only lost queues are of interest: most records end here.
+    // Most records belong to queues that are not lost and end here.
     let job = jobs.get_mut(place.topic).and_then(|queues| queues.get_mut(&place.queue_id));
     let Some(job) = job else { return 0 };
     let wanted = place.queue_offset.max(job.next());
@@ -492,7 +493,7 @@ fn take_place(jobs: &mut Jobs, view: &RecordView<'_>, at: u64, place: Place<'_>)
     gap + count
 }
 
-/// Whether a queue file that reads like this is damaged, rather than the disk.
+/// Whether this error of reading a queue file means that the file is damaged, rather than that the disk failed.
 pub(crate) fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), NotFound | InvalidData | UnexpectedEof)

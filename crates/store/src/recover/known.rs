@@ -1,4 +1,4 @@
-//! Opening from the queue table: the queues as the last checkpoint knew them, without a look at their files.
+//! Opens a store from the queue table: the queues as the last checkpoint recorded them, without reading their files.
 
 use super::window::{Found, Window, find};
 use crate::checkpoint::{Checkpoint, Dirty, Mark};
@@ -11,14 +11,14 @@ use crate::wake::lock;
 use std::path::Path;
 use wire::record::{RecordView, peek};
 
-/// The newest record before a position: where it begins, and its store time.
+/// The newest record before a log position: its own position and its store time in ms.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) at: u64,
     pub(super) store_timestamp: i64,
 }
 
-/// What the table says of a store, checked against everything that is cheap to check.
+/// The queue table of a store, after every check that is cheap.
 pub(super) struct Known {
     table: Table,
     intended: Table,
@@ -26,7 +26,8 @@ pub(super) struct Known {
 }
 
 impl Shared {
-    /// The queue table, when it belongs to the page, the page to the log, and nobody else had the store open since.
+    /// Loads the queue table. `None` unless the table belongs to the checkpoint, the checkpoint fits the log, and no other
+    /// program had the store open since.
     pub(super) fn known_queues(&self, page: &Checkpoint) -> Result<Option<Known>, OpenError> {
         let Some(mark) = page.mark else { return Ok(None) };
         let root = &self.config.root;
@@ -64,7 +65,8 @@ impl Shared {
         Ok(Some(Known { table, intended, newest }))
     }
 
-    /// A topic of which RocketMQ left queues of batches that are not among ours: versions before this one had none.
+    /// A topic for which RocketMQ left a directory of batch consume queues and Vostok has none: Vostok versions before this
+    /// one kept none.
     fn unknown_batches(&self) -> Result<Option<Box<str>>, OpenError> {
         let directories = [self.config.root.join(JAVAS), self.queues.batched_directory.clone()];
         let [javas, ours] =
@@ -75,7 +77,7 @@ impl Shared {
         Ok(topics.find(|topic| has(&javas, topic) && !has(&ours, topic)))
     }
 
-    /// Takes over which topics were removed from a table that does not count otherwise.
+    /// Takes over the tombstones of removed topics from a queue table that is otherwise not used.
     pub(super) fn keep_tombstones(&self) -> Result<(), OpenError> {
         let root = &self.config.root;
         let failed = || OpenError::io(table::directory(root));
@@ -89,8 +91,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The record the page calls the newest one, when it is whole and ends where the page says; all zero for a store
-    /// without messages. `None` when page and log do not fit.
+    /// The record that the checkpoint names as the newest one, when it is whole and ends where the checkpoint says; all zero
+    /// for a store without messages. `None` when checkpoint and log do not fit.
     fn newest_record(&self, page: &Checkpoint) -> Result<Option<Newest>, OpenError> {
         let (Ok(claimed), Ok(at)) =
             (u64::try_from(page.logics_physical_offset), u64::try_from(page.confirm_phy_offset))
@@ -119,12 +121,12 @@ impl Shared {
         let view =
             RecordView::parse(bytes).map_err(|error| OpenError::io(&path)(std::io::Error::other(error)))?;
         let next = at + size as u64;
-        // A blank record may lie between, so that the next one begins in the next file.
+        // A blank record may follow, so that the next record begins in the next file.
         let is_next = next == end || end.is_multiple_of(self.log.segment_bytes) && next < end;
         Ok(is_next.then(|| Newest { at, store_timestamp: view.store_timestamp() }))
     }
 
-    /// Whether a record, a blank one, empty space or a file's end lies at this position.
+    /// Whether a record, a blank record, empty space or a file's end lies at this log position.
     pub(super) fn is_plausible_start(&self, at: u64) -> Result<bool, OpenError> {
         let Some(segment) = self.log.segment_of(at) else { return Ok(true) };
         let position = at - segment.base;
@@ -138,7 +140,7 @@ impl Shared {
             || [wire::record::MAGIC_V1, wire::record::MAGIC_V2, wire::record::MAGIC_BLANK].contains(&magic))
     }
 
-    /// Makes the queues the table knows.
+    /// Creates the queues that the table lists.
     pub(super) fn insert_known(&self, known: &Known) {
         let Known { table, intended, .. } = known;
         for (topic, before) in table.removed.iter().chain(&intended.removed) {
@@ -151,14 +153,14 @@ impl Shared {
                 let is_kept = !intended.removed.contains_key(topic);
                 let held =
                     table.queues.get(topic).filter(|_| is_kept).and_then(|queues| queues.get(queue_id));
-                // A new queue's file may begin with blank units.
+                // The first file of a new queue may begin with blank units.
                 let from = held.map_or(extent.min / file_units * file_units, |held| held.max);
                 if extent.max > from {
                     dirty.push((topic, *queue_id, from, extent.max));
                 }
             }
         }
-        // Those to be removed have lost files in part.
+        // Topics that are being removed have lost a part of their files.
         let kept = table.queues.iter().filter(|(topic, _)| !intended.removed.contains_key(*topic));
         self.queues.insert_all(kept);
         let log_min = self.log.min();
@@ -179,17 +181,17 @@ impl Shared {
     }
 }
 
-/// Whether the crash mark is the one that goes with the page.
+/// Whether the crash mark (`abort`) belongs to this checkpoint, so that no other program opened the store since.
 pub(crate) fn is_ours(disk: &dyn Disk, root: &Path, mark: Mark) -> std::io::Result<bool> {
     Ok(match read_openings(disk, &root.join("abort"))? {
-        // Nobody has it open, and we left it so.
+        // No crash mark: nobody has the store open, and the checkpoint says that Vostok closed it.
         None => !mark.running,
-        // Ours; or the opening after it got no further than the mark.
+        // The mark is of the opening that wrote the checkpoint, or of the next one, which then wrote nothing but the mark.
         Some(number) => number == mark.openings || number == mark.openings + 1,
     })
 }
 
-/// The number behind the process id in our crash mark; `None` without a mark, zero in one that somebody else left.
+/// The opening number behind the process id in `abort`; `None` without that file, zero when another program wrote it.
 fn read_openings(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<u64>> {
     let file = match disk.open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -201,7 +203,7 @@ fn read_openings(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<u64>> {
     Ok(Some(text.split(' ').nth(1).and_then(|number| number.trim().parse().ok()).unwrap_or(0)))
 }
 
-/// What `abort` holds: the process id as RocketMQ writes it, the number of this opening, and who we are.
+/// Content of `abort`: the process id as RocketMQ writes it, the number of this opening, and the mark of this program.
 pub(super) fn crash_mark(openings: u64) -> String {
     format!("{} {openings}{}", std::process::id(), crate::digest::MARK)
 }

@@ -1,17 +1,17 @@
-//! Opening a store. A crash is a normal start: the same steps run after a clean stop and after a power cut,
-//! they only begin at another position.
+//! Opens a store. A crash is a normal start: the same steps run after a clean stop and after a power cut, they only begin at
+//! another log position.
 //!
-//! 1. The checkpoint says up to where everything is durable. Queue units at or behind that position are
-//!    dropped; the end of the last record that still has a unit is where reading begins.
-//! 2. The unit journal tells more units, and then reading begins behind these. From there the log is read; every record that is whole (magic, lengths, checksum, its own position)
-//!    is indexed again.
-//! 3. A place without such a record is the end, or damage with records behind that are kept: [`evidence`] decides. What lies
-//!    behind the end is copied aside and wiped, and later files are removed: were it left, an old record could come to lie
-//!    exactly behind a new one and rise from the dead.
+//! 1. The checkpoint says up to which log position everything is durable. Queue units of records at or behind that position
+//!    are dropped. Reading begins behind the last record that still has a unit.
+//! 2. The unit journal holds later units; with it, reading begins behind those. From there the log is read, and every whole
+//!    record (magic, lengths, checksum, own position) is indexed again.
+//! 3. A position without a whole record is the log's end, or damage with records behind it that are kept: [`evidence`]
+//!    decides. Bytes behind the end are copied to `vostok/cut` and wiped, and later files are removed: otherwise an old
+//!    record could lie exactly behind a new one and be read again.
 //!
-//! Without a checkpoint that helps, the queue files of a cleanly stopped store are believed, and after a crash
-//! nothing is: then, and when the queues' newest record is not in the log, everything is rebuilt. Units of records before
-//! the log's start are kept even then: they alone tell where a queue goes on whose messages are all gone.
+//! Without a usable checkpoint the queue files of a cleanly stopped store are believed; after a crash they are not. Then, and
+//! when the queues' newest record is not in the log, all queues are rebuilt. Units of records before the log's start are kept
+//! even then: only they tell the next queue offset of a queue whose messages are all deleted.
 
 mod aside;
 mod behind;
@@ -47,26 +47,26 @@ use window::{Found, Window, find};
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-/// What opening found and did.
+/// What opening the store found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The store was not closed cleanly.
+    /// Whether the store was not closed cleanly.
     pub after_crash: bool,
-    /// Where reading the log began.
+    /// Log position where reading began.
     pub from: u64,
-    /// End of the last whole record: where the next one goes.
+    /// Log position behind the last whole record: the next record goes here.
     pub end: u64,
-    /// Records read and indexed again.
+    /// Number of records that were read and indexed again.
     pub records: u64,
-    /// Why reading ended, when it was not at empty space.
+    /// Why reading ended, when it did not end at empty space.
     pub cut: Option<String>,
-    /// Whole records behind the cut, which are lost with it, also those in files that were removed.
+    /// Number of whole records behind the cut. They are lost, as are those in removed files, which count here too.
     pub lost_behind_cut: u64,
-    /// Files of the log that were removed because they lie behind the cut.
+    /// Number of commit log files that were removed because they lie behind the cut.
     pub removed_files: u64,
-    /// Where copies of what was cut lie.
+    /// Paths of the copies of what was cut.
     pub copies: Vec<PathBuf>,
-    /// Damaged parts of the log. What lies behind them was kept.
+    /// Damaged parts of the log. Records behind them are kept.
     pub gaps: Vec<Gap>,
 }
 
@@ -85,13 +85,13 @@ impl Shared {
         let known = self.known_queues(&page)?;
         let checkpointed = self.known_durable(&page, after_crash)?;
         let sure = checkpointed.max(mounts_before.durable);
-        // From here on something may be changed: a crash in between must be seen as one.
+        // Set the crash mark first: recovery changes files from here on, and a crash in between must be seen as one.
         let is_known = known.is_some();
         self.begin(page.mark, is_known)?;
         let (from, newest) = match known {
             Some(known) => self.take_known(&known, &page)?,
             None => {
-                // Before a table counts again: it must not be believed with that one.
+                // Remove the journal before the next table is written: it must not be replayed on top of that one.
                 self.remove_journal().map_err(OpenError::io(root))?;
                 self.keep_tombstones()?;
                 self.load_queues(after_crash)?
@@ -106,7 +106,7 @@ impl Shared {
             store_timestamp: newest.store_timestamp,
         };
         let mut scan = self.scan(origin, Restarts::default())?;
-        // The table knows what was deleted here. A reading of all may find what one of the end did not.
+        // A table lists the deleted topics. Without one, a scan of the whole log may find further re-created topics.
         while !is_known && scan.learn() {
             tracing::warn!(
                 "topics were deleted and made again; reading the log again without their old messages"
@@ -142,7 +142,7 @@ impl Shared {
         Ok(recovered)
     }
 
-    /// What to say of a place that nothing decides.
+    /// The error that refuses to open a store whose log ends at a position that is either damage or a power cut's loss.
     fn refusal(&self, at: u64, undecided: &Undecided) -> OpenError {
         let Undecided { what, behind } = undecided;
         let (base, segment) = (at / self.log.segment_bytes * self.log.segment_bytes, self.log.segment_of(at));
@@ -164,7 +164,8 @@ impl Shared {
         }
     }
 
-    /// Takes the queues over from table and journal. Answers where reading the log begins, and the newest record before.
+    /// Takes the queues from the queue table and the unit journal. Returns the log position where reading begins, and the
+    /// newest record before it.
     fn take_known(&self, known: &Known, page: &Checkpoint) -> Result<(u64, Newest), OpenError> {
         let from = page.logics_physical_offset.unsigned_abs().max(self.log.min());
         self.insert_known(known);
@@ -197,7 +198,7 @@ impl Shared {
         }
     }
 
-    /// Takes over the files of all directories, by name.
+    /// Adds the commit log files of all directories to the log, in the order of their names.
     fn load_segments(&self) -> Result<(), OpenError> {
         let mut files = Vec::new();
         for directory in self.log.places.all() {
@@ -228,8 +229,8 @@ impl Shared {
         Ok(())
     }
 
-    /// A position before which everything was durable once: what the checkpoint says, and after a clean stop at least
-    /// all but the last file with records. Damage before it is no consequence of a crash.
+    /// Log position before which everything was durable: the checkpoint's, and after a clean stop at least the start of the
+    /// last file with records. Damage before it is no consequence of a crash.
     fn known_durable(&self, page: &Checkpoint, after_crash: bool) -> Result<u64, OpenError> {
         let numbers = [page.logics_physical_offset, page.confirm_phy_offset];
         let claimed = numbers.into_iter().max().and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
@@ -247,8 +248,8 @@ impl Shared {
         Ok(claimed)
     }
 
-    /// Loads the queues from their files as far as they can be believed. Answers where reading the log begins, and the
-    /// newest record before.
+    /// Loads the queues from their files as far as these can be believed. Returns the log position where reading begins, and
+    /// the newest record before it.
     fn load_queues(&self, after_crash: bool) -> Result<(u64, Newest), OpenError> {
         let unit = self.load_believed_queues(after_crash)?;
         let from = unit.map_or(0, |unit| unit.end().get()).max(self.log.min());
@@ -265,8 +266,8 @@ impl Shared {
     fn load_believed_queues(&self, after_crash: bool) -> Result<Option<Unit>, OpenError> {
         let held = self.log.capacity_end();
         let claimed = u64::try_from(lock(&self.page).logics_physical_offset).unwrap_or(0);
-        // Whoever stopped cleanly left the queues whole; the position may be an old one that RocketMQ up to 5.4 left as it
-        // was.
+        // A clean stop leaves the queues whole. Its checkpoint may name an old position: RocketMQ up to 5.4 did not update
+        // it.
         let limit = if after_crash { claimed.min(held) } else { held };
         let Some(unit) = self.load_queues_below(limit, after_crash)? else { return Ok(None) };
         if !self.is_record(unit)? {
@@ -277,15 +278,15 @@ impl Shared {
         if self.is_plausible_start(unit.end().get())? {
             return Ok(Some(unit));
         }
-        // Either the next record is torn, or that is not where one begins: a look at the whole file tells.
+        // Either the next record is torn, or the unit's size is wrong; reading the whole file tells which.
         let base = unit.log_offset.get() / self.log.segment_bytes * self.log.segment_bytes;
         tracing::warn!(at = %unit.end(), base, "no record begins behind the newest indexed one; reading its file again");
         self.take_back(base)?;
         self.load_queues_below(base, true)
     }
 
-    /// Lets the checkpoint say less, before what it speaks of is taken apart: after a crash in between the
-    /// half-rebuilt queues must not be believed.
+    /// Lowers the checkpoint's position before the queues behind it are taken apart: after a crash in between, half-rebuilt
+    /// queues must not be believed.
     fn take_back(&self, offset: u64) -> Result<(), OpenError> {
         self.save_page_opening(|page| {
             page.logics_physical_offset = offset.cast_signed();
@@ -300,8 +301,8 @@ impl Shared {
         page.save(&*self.disk, &path).map_err(OpenError::io(path))
     }
 
-    /// Loads the units of records before a position, and always those of records before the log's start: nothing else
-    /// tells where a queue goes on whose messages are all gone. Answers the newest unit of a record the log holds.
+    /// Loads the units of records before log position `limit`, and always those of records before the log's start: only they
+    /// tell the next queue offset of a queue whose messages are all deleted. Returns the newest unit of a record in the log.
     fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
         let limit = limit.max(self.log.min());
         self.queues.forget_all();
@@ -311,7 +312,7 @@ impl Shared {
         let newest = [ordinary, batched].into_iter().flatten().max_by_key(Unit::end);
         let newest = newest.filter(|unit| unit.log_offset.get() >= self.log.min());
         if newest.is_none() && lock(&self.page).logics_physical_offset > 0 {
-            // All is made from the log. Cut short by a crash, it must not be believed as far as the page says.
+            // All queues are rebuilt from the log. A crash meanwhile must not leave the checkpoint vouching for them.
             self.take_back(0)?;
         }
         Ok(newest)
@@ -344,7 +345,7 @@ impl Shared {
                         source: std::io::Error::other(error),
                     })?;
                 }
-                // There is no table that would know another one.
+                // No queue table holds another minimum for this queue.
                 queue.commit(Extent { min: queue.min().get(), ..queue.committed() });
                 newest = [newest, loaded.last].into_iter().flatten().max_by_key(Unit::end);
             }
@@ -352,7 +353,7 @@ impl Shared {
         Ok(newest)
     }
 
-    /// Whether the log holds the record a unit speaks of.
+    /// Whether the log holds the record that a unit refers to.
     fn is_record(&self, unit: Unit) -> Result<bool, OpenError> {
         let Some(segment) = self.log.segment_of(unit.log_offset.get()) else { return Ok(false) };
         let at = unit.log_offset.get() - segment.base;
@@ -368,7 +369,8 @@ impl Shared {
         }))
     }
 
-    /// Wipes what lies behind the end, of which it makes copies, and makes what lies before it durable. Answers the copies.
+    /// Copies and wipes what lies behind the log's end, and makes everything before it durable. Returns the paths of the
+    /// copies.
     fn cut(&self, scan: &Scan, after_crash: bool) -> Result<Vec<PathBuf>, OpenError> {
         let end = scan.end;
         let mut copies = Vec::new();
@@ -390,7 +392,7 @@ impl Shared {
             }
         }
         let directory = &self.config.commit_log;
-        // After a kill the records are in the page cache only.
+        // After a kill the newest records are in the page cache only.
         self.log.sync(scan.origin.from, end).map_err(OpenError::io(directory))?;
         self.log.remove_from(end.max(1)).map_err(OpenError::io(directory))?;
         Ok(copies)
@@ -398,22 +400,23 @@ impl Shared {
 
     fn set_state(&self, scan: &Scan, newest: Newest) {
         let mut appender = lock(&self.appender);
-        // Without a record read the newest indexed one is the newest of all that matter.
+        // When no record was read, the newest indexed record is the newest of all.
         appender.store_timestamp = scan.store_timestamp.max(newest.store_timestamp);
         appender.last_record = scan.last_record.unwrap_or(newest.at);
         self.appended.store(scan.end, Ordering::Release);
         self.flushed.store(scan.end, Ordering::Release);
     }
 
-    /// Leaves the mark that tells the next start of a crash, as Java does: a file that begins with the process id. The
-    /// page follows: whoever changes one without the other was not us.
+    /// Creates `abort`, which tells the next start of a crash: as with RocketMQ, a file that begins with the process id. The
+    /// checkpoint is updated after it, so that a start finds out when another program changed one of the two.
     fn begin(&self, mark: Option<Mark>, is_known: bool) -> Result<(), OpenError> {
         let openings = mark.map_or(1, |mark| mark.openings + 1);
         let rounds = &mut *lock(&self.checkpointing);
         rounds.openings = openings;
         rounds.generation = mark.map_or(0, |mark| mark.generation);
         if !is_known && mark.is_some() {
-            // Before our crash mark: with it a table that does not count would look like one that does.
+            // Must precede the new `abort`: together with it the old checkpoint would make an unusable queue table look
+            // usable.
             self.save_page_opening(|page| page.mark = None)?;
         }
         let root = &self.config.root;

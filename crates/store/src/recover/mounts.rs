@@ -1,13 +1,13 @@
-//! Whether a write that was not flushed can have been lost since the store was opened last.
+//! Tells whether a write that was not flushed can have been lost since the store was last opened.
 //!
-//! A process that is killed leaves what it wrote in the page cache. Only when the file system goes away, by a power cut or
-//! with the machine, are pages lost. So every opening notes, in the file `vostok/mounts`, by which mounts it saw the
-//! directories of the log: when the next one sees them by the same, nothing was lost in between. A flush that fails removes
-//! the file: pages that could not be written are lost although the file system stays.
+//! A killed process leaves its writes in the page cache. Pages are lost only when the file system goes away, by an unmount or
+//! a power cut. So every opening writes the mounts of the log's directories to the file `vostok/mounts`: when the next
+//! opening sees the same mounts, no page was lost in between. A failed flush removes the file: then pages are lost although
+//! the mount stays.
 //!
-//! The file is text: a line `durable` with a position of the log up to which damage was passed over and all else is on the disk,
-//! a line per directory with the name [`Disk::mount`] gives, and a line with the CRC-32 of what precedes it. Without it, or
-//! where it is damaged, pages count as possibly lost.
+//! The file is text: a line `durable` with the log position up to which damage was passed over and everything else is on the
+//! disk, a line per directory with the name that [`Disk::mount`] gives, and a line with the CRC-32 of the preceding lines.
+//! Without the file, or when it is damaged, pages count as possibly lost.
 
 use crate::disk::{Disk, Space};
 use crate::queue::table;
@@ -15,20 +15,20 @@ use crate::store::Shared;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Longer than any such file; a longer one is none.
+/// Upper bound of the file's length in bytes; a longer file is invalid.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What the file says.
+/// Content of the file `vostok/mounts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mounts {
-    /// Damage before this position was passed over by an opening, which made everything else up to there durable.
+    /// Log position up to which an opening passed over damage and made everything else durable.
     pub(super) durable: u64,
-    /// The mounts of the log's directories; none where a system cannot name them.
+    /// The mounts of the log's directories; empty where the system cannot name them.
     names: Vec<String>,
 }
 
 impl Mounts {
-    /// Whether nothing that `before` saw was away since.
+    /// Whether the mounts are those in `before`, so that no page was lost in between.
     pub(super) fn kept_pages(&self, before: &Self) -> bool {
         !self.names.is_empty() && self.names == before.names
     }
@@ -77,7 +77,7 @@ impl Shared {
         table::directory(&self.config.root).join("mounts")
     }
 
-    /// What the last opening noted. A file that cannot be read says nothing.
+    /// The mounts that the previous opening wrote. An unreadable file counts as empty.
     pub(super) fn mounts_before(&self) -> Mounts {
         Mounts::load(&*self.disk, &self.mounts_path()).unwrap_or_else(|error| {
             tracing::warn!(%error, "the list of mounts cannot be read; pages of the log count as possibly lost");
@@ -85,20 +85,20 @@ impl Shared {
         })
     }
 
-    /// Pages of the log were lost although its mounts stay.
+    /// Removes the file `vostok/mounts`: pages of the log were lost although its file systems stayed mounted.
     pub(crate) fn forget_mounts(&self) {
         if let Err(error) = self.disk.remove(&self.mounts_path()) {
             tracing::warn!(%error, "the list of mounts cannot be removed");
         }
     }
 
-    /// By which mounts the directories of the log are seen now.
+    /// The mounts of the log's directories now.
     pub(super) fn mounts_now(&self) -> Mounts {
         let names = self.log.places.all().map(|directory| self.disk.mount(directory).ok().flatten());
         Mounts { durable: 0, names: names.collect::<Option<Vec<_>>>().unwrap_or_default() }
     }
 
-    /// Notes them for the next opening, and how far damage was passed over. Without that it takes more for lost.
+    /// Writes `now` for the next opening. When that fails, the next opening assumes that pages may be lost.
     pub(super) fn note_mounts(&self, before: &Mounts, now: Mounts) {
         if *before == now {
             return;

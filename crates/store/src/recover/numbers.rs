@@ -1,9 +1,11 @@
-//! The queue offsets of messages that damage took. A queue offset names one message for ever, also one that is gone: where a later
-//! message of the queue follows, its place stays blank; where none does, this reserves it.
+//! Reserves the queue offsets of messages that damage destroyed. A queue offset names one message for ever, also a lost one.
+//! Where a later message of the queue follows, the lost one's offset gets a blank unit; where none follows, this module
+//! reserves the offset.
 //!
-//! What remains of a damaged record mostly still says its queue and number. Where it does not, every queue without a message behind
-//! the damage may have had some there, and each gets as many places as messages fit that are not accounted for. A reserved place leads to where the
-//! message was, as the units of lost queues do: readers report it and go on.
+//! The remains of a damaged record mostly still hold its queue and queue offset. Where they do not, every queue without a
+//! message behind the damage may have lost some there, and each such queue gets as many reserved offsets as unaccounted
+//! messages fit into the damage. The unit of a reserved offset leads to where the message was, as the units of lost queues
+//! do: readers report it missing and go on.
 
 use super::place::Jump;
 use super::scan::{Gap, Scan};
@@ -16,24 +18,24 @@ use std::sync::Arc;
 use wire::record::{MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView};
 use wire::units::LogOffset;
 
-/// Places reserved in a queue at most: damage of a sector, not of a disk.
+/// Queue offsets reserved in one queue at most: enough for a damaged sector, not for a damaged disk.
 const RESERVED_MAX: u64 = 64;
-/// Damage longer than this is not read for what it may still say.
+/// Longest damage, in bytes, that is searched for remains of records.
 const READ_BYTES_MAX: u64 = 16 << 20;
-/// Where a record has its position in the log.
+/// Position of the `physicalOffset` field in a record.
 const POSITION_AT: usize = 28;
 
-/// What remains of the records in a gap.
+/// Remains of the records in a gap of the log.
 #[derive(Default)]
 struct Remains {
-    /// Places of messages, by topic, queue id and number.
+    /// The messages that can still be told, by topic, queue id and queue offset.
     places: BTreeMap<(String, i32, u64), Jump>,
-    /// Where that ends which says nothing any more, and how long the rest is.
+    /// Log position and length in bytes of the part at the gap's end that tells nothing.
     unknown: Option<(u64, u64)>,
 }
 
 impl Shared {
-    /// Reserves the numbers of messages that damage took and no other message follows.
+    /// Reserves the queue offsets of messages that damage destroyed and that no message of the same queue follows.
     pub(super) fn reserve_numbers(&self, scan: &mut Scan) -> io::Result<()> {
         let (mut unknown, mut accounted) = (Vec::new(), 0);
         let followed = std::mem::take(&mut scan.behind_gaps);
@@ -53,7 +55,7 @@ impl Shared {
             }
         }
         let bytes: u64 = unknown.iter().map(|(_, length)| length).sum();
-        // As many as can have been there. The blank places are some of them, but for those that are accounted for.
+        // As many messages as fit into the unknown bytes, less the blank units that no remains account for.
         let room = bytes.div_ceil(RECORD_BYTES_MIN as u64);
         let missing = room.saturating_sub(scan.blanks.saturating_sub(accounted));
         let Some((at, length)) = unknown.last().copied().filter(|_| missing > 0) else { return Ok(()) };
@@ -79,7 +81,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What remains of the records in a gap, which lies in one file.
+    /// Reads the remains of the records in a gap; a gap lies in one file.
     fn remains_of(&self, gap: Gap) -> io::Result<Remains> {
         let mut remains = Remains::default();
         let Some(segment) = self.log.segment_of(gap.at).filter(|_| gap.length <= READ_BYTES_MAX) else {
@@ -100,8 +102,8 @@ impl Shared {
         Ok(remains)
     }
 
-    /// Takes what the record at the start of `bytes` still says, and answers its size. Where its size is damaged, it may be all there
-    /// is.
+    /// Takes the queue and queue offset from the remains of the record at the start of `bytes`, and returns the record's
+    /// size. When the size itself is damaged, the record is assumed to fill the rest of the gap.
     fn take_remains(&self, bytes: &mut [u8], offset: u64, remains: &mut Remains) -> Option<usize> {
         let is_its = |view: &RecordView<'_>| view.log_offset() == Some(LogOffset::new(offset));
         if let Ok(view) = RecordView::parse(bytes).as_ref()
@@ -133,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// Whether a gap is the blank record at the end of a file: zeros but for its head.
+    /// Whether the rest of a gap is the damaged blank record at the end of a file: zeros except for its first 8 bytes.
     fn is_file_end(&self, segment: &Segment, gap: Gap, rest: &[u8]) -> bool {
         let reaches_end = gap.at + gap.length == segment.base + self.log.segment_bytes;
         let (head, zeros) = rest.split_at(rest.len().min(8));

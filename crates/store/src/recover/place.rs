@@ -1,8 +1,9 @@
-//! Where a stored record belongs, and adding it to its queues.
+//! Determines the queues of a stored record and adds it to them during recovery.
 //!
-//! RocketMQ's checksum covers the body only. A record behind the newest digest whose number is ahead of its queue, though
-//! nothing before is known to be missing, or which repeats a number, may have a damaged one: it waits for the next record of the
-//! queue, which tells. Taken at its word it would cost all messages up to that number, or its own number would be given again.
+//! RocketMQ's checksum covers the body only. So a record that has no digest yet may have a damaged queue offset: one that
+//! skips offsets although nothing before it is known to be missing, or one that repeats an offset. Such a record waits for
+//! the next record of its queue, which settles it. Believing a damaged offset would cost all messages up to it, or assign the
+//! record's own offset again.
 
 use super::scan::Scan;
 use crate::batch::is_indexed;
@@ -16,24 +17,24 @@ use std::sync::atomic::Ordering;
 use wire::record::{RECORD_BYTES_MIN, RecordView};
 use wire::units::LogOffset;
 
-/// Places a queue may miss, besides those that damaged parts of the log may have held, before a record's queue offset is
-/// taken for damaged.
+/// Queue offsets that a record may skip, beyond what damaged parts of the log can have held, before its queue offset counts
+/// as damaged.
 const GAP_MAX: u64 = 1 << 16;
-/// How many messages a record of a queue of batches can be. How small they are says nothing: they may be compressed.
+/// Most messages in one record of a batch consume queue. The record's size sets no lower bound: messages may be compressed.
 const BATCH_COUNT_MAX: u64 = i16::MAX as u64;
 
-/// Where a record belongs.
+/// The queue and queue offset of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) topic: &'a str,
     pub(super) queue_id: i32,
     pub(super) queue_offset: u64,
-    /// How many messages of the queue the record is.
+    /// How many queue offsets the record takes.
     pub(super) count: u16,
     pub(super) tags: Tags,
 }
 
-/// A record with the first of its numbers in a queue.
+/// A record's unit with the first of its queue offsets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Jump {
     pub(super) unit: Unit,
@@ -45,7 +46,7 @@ pub(super) struct Jump {
 pub(super) type Jumps = HashMap<(Box<str>, i32), Jump>;
 
 impl Shared {
-    /// The place of a stored record in its queue, if it has one.
+    /// The place of a stored record in its own queue; `None` for records that are not indexed.
     fn place_of<'a>(&self, view: &RecordView<'a>) -> Option<Place<'a>> {
         let topic = view.topic_str()?;
         let is_batched = self.queues.is_batched(topic);
@@ -60,7 +61,7 @@ impl Shared {
         Some(Place { topic, queue_id: view.queue_id(), queue_offset, count, tags })
     }
 
-    /// The places of a stored record in all its queues.
+    /// The places of a stored record in all its queues, light queues included.
     pub(super) fn places_of<'a>(&self, view: &RecordView<'a>) -> impl Iterator<Item = Place<'a>> {
         let place = self.place_of(view);
         let further =
@@ -72,7 +73,7 @@ impl Shared {
         place.into_iter().chain(further.into_iter().flatten())
     }
 
-    /// Adds a stored record to its queues, as appending it did.
+    /// Adds a stored record to its queues, as its append did.
     pub(super) fn index_record(&self, view: &RecordView<'_>, scan: &mut Scan) {
         self.places_of(view).for_each(|place| self.index_place(view, scan, place));
     }
@@ -107,7 +108,7 @@ impl Shared {
             return;
         }
         if wanted > next {
-            // Every record before it took its part of the log.
+            // Every earlier message took at least this many bytes of the log.
             let is_empty = queue.min() == queue.max();
             let records = if is_empty { offset } else { scan.gap_bytes } / RECORD_BYTES_MIN as u64;
             let room = records.saturating_mul(if queue.is_batched() { BATCH_COUNT_MAX } else { 1 });
@@ -131,14 +132,14 @@ impl Shared {
         self.put(scan, &queue, jump);
     }
 
-    /// Lets a record wait whose number cannot be its own. By its position it has the next one.
+    /// Lets a record wait whose queue offset cannot be its own. Its position in the log gives it the queue's next offset.
     fn suspect(&self, scan: &mut Scan, queue: &Arc<Queue>, jump: Jump) {
         let jump = Jump { first: queue.max().get(), ..jump };
         scan.jumps.insert((queue.topic().into(), queue.queue_id()), jump);
     }
 
-    /// Takes the record that waits for the next one of its queue, which has this number. Whether there was one whose own number is
-    /// damaged: then the place before the next one is its.
+    /// Settles the record that waits for the next one of its queue, which has the queue offset `wanted`. Returns whether the
+    /// waiting record's offset was damaged: then the offset before `wanted` is its true one.
     fn settle_jump(&self, scan: &mut Scan, queue: &Arc<Queue>, wanted: u64) -> bool {
         if scan.jumps.is_empty() {
             return false;
@@ -159,7 +160,7 @@ impl Shared {
         true
     }
 
-    /// Puts the records that no other one of their queue followed where they say.
+    /// Adds the waiting records that no record of their queue followed, at the queue offsets they claim.
     pub(super) fn put_jumps(&self, scan: &mut Scan) {
         for ((topic, queue_id), jump) in std::mem::take(&mut scan.jumps) {
             if let Some(queue) = self.queues.find(&topic, queue_id) {
@@ -168,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// Adds a record to a queue behind blank places for those that are missing.
+    /// Adds a record to a queue, behind blank units for skipped queue offsets.
     pub(super) fn put(&self, scan: &mut Scan, queue: &Arc<Queue>, jump: Jump) {
         let Jump { unit, first, count } = jump;
         let next = queue.max().get();

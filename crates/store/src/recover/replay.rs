@@ -1,4 +1,4 @@
-//! Taking over the unit journal: what the queues got between the last checkpoint and the journal's last entry.
+//! Replays the unit journal: the units that queues received between the last checkpoint and the journal's last entry.
 
 use super::known::Newest;
 use crate::error::OpenError;
@@ -9,18 +9,18 @@ use crate::store::Shared;
 use crate::wake::lock;
 use std::sync::atomic::Ordering;
 
-/// What became of the journal.
+/// Result of replaying the unit journal.
 pub(super) enum Replayed {
-    /// All queues are complete up to this position of the log.
+    /// All queues are complete up to this log position; the newest record before it.
     To(u64, Newest),
-    /// There is none that counts.
+    /// There is no usable journal.
     Nothing,
-    /// The queues have a part of it and must be made again.
+    /// The journal does not continue the queues, which hold a part of it now and must be loaded again.
     Broken,
 }
 
 impl Shared {
-    /// Puts the journal's units into the queues, which are as the table says: complete up to `committed`.
+    /// Adds the journal's units to the queues, which the queue table has loaded up to log position `committed`.
     pub(super) fn replay_journal(&self, committed: u64) -> Result<Replayed, OpenError> {
         let (disk, root) = (&*self.disk, &self.config.root);
         let found = match journal::find(disk, root, committed) {
@@ -53,7 +53,7 @@ impl Shared {
         Ok(Replayed::To(found.end.at, newest))
     }
 
-    /// Whether the log holds what the journal speaks of.
+    /// Whether the log holds the records that the journal refers to.
     fn fits_log(&self, found: &Found) -> Result<bool, OpenError> {
         let end = found.end;
         let fits = end.at <= self.log.capacity_end()
@@ -68,7 +68,7 @@ impl Shared {
         Ok(fits)
     }
 
-    /// Answers how many units were new; `None` when they do not continue their queue.
+    /// Adds one group of units to its queue. Returns how many were new; `None` when they do not continue the queue.
     fn adopt(&self, group: &Group<'_>, committed: u64, units: &mut Vec<Unit>) -> Option<u64> {
         units.clear();
         let is_old = |unit: &Unit| {
@@ -79,7 +79,7 @@ impl Shared {
         for unit in group.units() {
             let unit = unit?;
             if units.is_empty() && is_old(&unit) {
-                // In the table already, or of a topic that was removed since.
+                // The unit is in the queue table already, or its topic was removed since.
                 first += 1;
                 continue;
             }

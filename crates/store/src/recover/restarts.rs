@@ -1,29 +1,29 @@
-//! Where the numbers of queues begin anew in the log.
+//! Finds where queue offsets begin at 0 again in the log.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A queue by topic and id.
+/// A queue by topic and queue id.
 type Key<'a> = (&'a str, i32);
 
-/// Where the numbers of queues begin anew: their topic was deleted and made again by a broker that leaves no tombstone.
-/// What lies before is of a topic that is gone.
+/// Queues whose offsets begin at 0 again in the log: their topic was deleted and created again by a broker that leaves no
+/// tombstone. Earlier records of such a queue belong to the deleted topic.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(HashMap<Box<str>, HashMap<i32, Restart>>);
 
 #[derive(Debug)]
 struct Restart {
-    /// Position of the message that is the first again.
+    /// Log position of the first message of the re-created queue.
     at: u64,
-    /// The number that follows.
+    /// Next expected queue offset.
     next: u64,
-    /// Records seen of the numbers that began anew.
+    /// Records of the re-created queue seen so far.
     records: u64,
 }
 
 impl Restarts {
-    /// Takes over what another reading found, where one record alone, whose number may be damaged, does not say so.
-    /// False when there was nothing.
+    /// Takes over what another scan found. Topics with a single such record are left out: its queue offset may be damaged.
+    /// Returns whether anything was taken over.
     pub(crate) fn learn(&mut self, found: Self) -> bool {
         let is_sure = |queues: &HashMap<i32, Restart>| queues.values().map(|it| it.records).sum::<u64>() > 1;
         let mut is_any = false;
@@ -34,13 +34,13 @@ impl Restarts {
         is_any
     }
 
-    /// Position of the record with which a queue begins anew, as far as is known.
+    /// Log position of the record with which the re-created queue begins, if it was re-created.
     pub(crate) fn begin_of(&self, (topic, queue_id): Key<'_>) -> Option<u64> {
         Some(self.0.get(topic)?.get(&queue_id)?.at)
     }
 
-    /// Takes a record of a queue into account that has these numbers, where `next` follows all before it. Whether other
-    /// records have these numbers.
+    /// Takes note of a record of a queue at log position `at`, where `next` is the queue's next offset. Returns whether
+    /// earlier records of the queue have the same queue offsets.
     pub(crate) fn repeats(
         &mut self,
         (topic, queue_id): Key<'_>,
@@ -59,7 +59,7 @@ impl Restarts {
         if repeats || restart.next == numbers.start {
             (restart.next, restart.records) = (numbers.end, restart.records + 1);
         } else {
-            // The numbers before go on: what looked like a beginning was a damaged record.
+            // The old queue offsets continue: the record at queue offset 0 was damaged.
             queues.remove(&queue_id);
         }
         repeats

@@ -1,4 +1,4 @@
-//! Reading the log from a position to its end, indexing every record.
+//! Reads the commit log from a position to its end and indexes every record.
 
 use super::behind::BrokenPlace;
 use super::evidence::{Behind, Verdict};
@@ -19,43 +19,43 @@ use wire::record::RecordView;
 
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
-/// How often the log says how far reading is.
+/// How often reading logs its progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
-/// Threads that check records ahead of the one that indexes them.
+/// Threads that check records before the scanning thread indexes them.
 const WALKERS: usize = 2;
 
-/// Where reading begins, and what is known before.
+/// Where the scan begins, and what is known before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) from: u64,
-    /// Everything before this position was durable once, as the checkpoint or a clean stop says.
+    /// Log position before which everything was durable, by the checkpoint or a clean stop.
     pub(super) checkpointed: u64,
-    /// The same, as an earlier opening that passed over damage may say of more.
+    /// The same, or a higher position that an earlier opening recorded when it passed over damage.
     pub(super) sure: u64,
-    /// No page that was written can have been lost.
+    /// Whether no page that was written can have been lost.
     pub(super) kept_pages: bool,
-    /// Where the log ends as a clean stop left it.
+    /// Log position of the end, when the store was stopped cleanly.
     pub(super) clean_end: Option<u64>,
-    /// Store time of the record before.
+    /// Store time in ms of the record before `from`.
     pub(super) store_timestamp: i64,
 }
 
-/// Whole records that are cut off.
+/// Whole records lost behind the log's end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
     pub(super) records: u64,
-    /// Files with such records that begin behind the cut.
+    /// Number of commit log files with such records that begin behind the cut.
     pub(super) files: u64,
 }
 
-/// A place that is damage or what a power cut left, which nothing decides.
+/// A position that is either damage or a power cut's loss, and the facts do not tell which.
 #[derive(Debug)]
 pub(super) struct Undecided {
     pub(super) what: String,
     pub(super) behind: Behind,
 }
 
-/// What reading the log found.
+/// State and result of a scan.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) origin: Origin,
@@ -63,37 +63,37 @@ pub(super) struct Scan {
     pub(super) records: u64,
     pub(super) last_record: Option<u64>,
     pub(super) store_timestamp: i64,
-    /// Why it ended, unless at empty space.
+    /// Why the scan ended, unless at empty space.
     pub(super) reason: Option<String>,
-    /// What lies behind its end.
+    /// Whole records behind the log's end, which are lost.
     pub(super) lost: Lost,
     pub(super) undecided: Option<Undecided>,
-    /// Store time of the newest record read: the next one has no older one.
+    /// Store time in ms of the newest record read; the next one's must not be older.
     pub(super) last_timestamp: i64,
     pub(super) gaps: Vec<Gap>,
-    /// Bytes that damage took, also such that a repair has filled.
+    /// Bytes of the log that damage destroyed, including damage that a repair has filled.
     pub(super) gap_bytes: u64,
-    /// Places of queues that stay blank because their messages are missing.
+    /// Queue offsets that got a blank unit because their messages are missing.
     pub(super) blanks: u64,
     /// Addresses of the queues that have a message behind the last gap.
     pub(super) behind_gaps: HashSet<usize>,
-    /// Records whose number may be damaged.
+    /// Records that wait because their queue offset may be damaged.
     pub(super) jumps: Jumps,
-    /// Everything before this position belongs to damage that was decided on.
+    /// Log position up to which a decided damage reaches.
     decided: u64,
-    /// Queues that were deleted and made again by another broker, as far as this reading tells.
+    /// Queues that this scan found deleted and created again by another broker.
     pub(super) restarts: Restarts,
-    /// Those that earlier readings told.
+    /// Such queues that earlier scans found.
     pub(super) known: Restarts,
     reported: Instant,
 }
 
-/// A part of the log that cannot be read, with whole records behind it.
+/// A damaged part of the log with whole records behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Where it begins.
+    /// Log position where the gap begins.
     pub at: u64,
-    /// Its length in bytes.
+    /// Length of the gap in bytes.
     pub length: u64,
 }
 
@@ -121,12 +121,12 @@ impl Scan {
         }
     }
 
-    /// Whether queues began anew of which nothing was known when this began. They are known now.
+    /// Moves re-created queues found by this scan to `known`. Returns whether there were new ones.
     pub(super) fn learn(&mut self) -> bool {
         self.known.learn(std::mem::take(&mut self.restarts))
     }
 
-    /// Goes on behind damage.
+    /// Records a gap from the current end to `next` and goes on there.
     fn pass_gap(&mut self, next: u64) {
         let gap = Gap { at: self.end, length: next - self.end };
         self.gaps.push(gap);
@@ -144,7 +144,7 @@ impl Scan {
     }
 }
 
-/// Lets a bounded number of threads run ahead.
+/// Limits how many files the checking threads are ahead of the indexing one.
 struct Semaphore(Mutex<usize>, Condvar);
 
 impl Semaphore {
@@ -167,8 +167,8 @@ impl Semaphore {
 }
 
 impl Shared {
-    /// Reads to the end of the log. Damage is passed over and reported, and does not end the log. Of the queues in `known`
-    /// nothing counts that lies before they began anew.
+    /// Reads to the end of the log. Damage is logged and passed over. Records of the queues in `known` that lie before their
+    /// re-creation are ignored.
     pub(super) fn scan(&self, origin: Origin, known: Restarts) -> Result<Scan, OpenError> {
         let mut scan = Scan::new(origin, known);
         if scan.end.is_multiple_of(self.log.segment_bytes) {
@@ -186,7 +186,7 @@ impl Shared {
         Ok(scan)
     }
 
-    /// Reads one file from the end of what was read; `true` when the log goes on in the next one.
+    /// Reads the rest of one file; `true` when the log goes on in the next file.
     fn scan_segment(&self, window: &mut Window, scan: &mut Scan) -> io::Result<bool> {
         let file_end = window.base() + self.log.segment_bytes;
         while scan.end < file_end {
@@ -205,13 +205,13 @@ impl Shared {
                 Found::Damage(reason) => Some(reason),
             };
             let Some(next) = self.next_behind(scan, reason)? else { return Ok(false) };
-            // What is left of a gap in the next file is another one.
+            // The part of a gap in the next file becomes a gap of its own.
             scan.pass_gap(next.min(file_end));
         }
         Ok(true)
     }
 
-    /// Where the log goes on behind a place without a whole record; `None` where it ends there.
+    /// Log position of the next whole record behind a broken position; `None` when the log ends there.
     fn next_behind(&self, scan: &mut Scan, reason: Option<String>) -> io::Result<Option<u64>> {
         if scan.end < scan.decided {
             return Ok(Some(scan.decided));
@@ -243,7 +243,7 @@ impl Shared {
         Ok(None)
     }
 
-    /// Takes the whole record that begins at the end of what was read.
+    /// Indexes the whole record that begins at the current end of the scan.
     fn scan_record(&self, window: &mut Window, scan: &mut Scan, size: usize) -> io::Result<()> {
         let offset = scan.end;
         let view = RecordView::parse(window.get(offset - window.base(), size)?).map_err(io::Error::other)?;
@@ -255,7 +255,7 @@ impl Shared {
         scan.last_record = Some(offset);
         scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());
         if is_filler(&view) {
-            // As much as the damage that a repair filled may have held.
+            // The filler that a repair wrote may stand for this many bytes of destroyed messages.
             scan.gap_bytes += size as u64;
         } else {
             scan.last_timestamp = view.store_timestamp();
@@ -271,8 +271,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads whole files, all but the last, as long as they are undamaged: threads find and check their records, and this
-    /// one indexes them in the order of the log.
+    /// Reads whole files except the last, as long as they are undamaged: worker threads find and check the records, and the
+    /// calling thread indexes them in log order.
     fn scan_ahead(&self, scan: &mut Scan) -> Result<(), OpenError> {
         let mut segments = self.log.segments_in(scan.end, u64::MAX);
         segments.pop();
@@ -294,7 +294,7 @@ impl Shared {
                             break;
                         };
                         let walked = walk(&mut Window::new(segment.clone(), self.log.segment_bytes));
-                        // Room for one is there.
+                        // Never blocks: each file has a channel with room for its one result.
                         let _ = senders[index].send(walked);
                     }
                 });
@@ -326,12 +326,12 @@ impl Shared {
         self.scan_segment(&mut window, scan).map(|_| ())
     }
 
-    /// Writes the tails to the queue files so that rebuilding a big store needs little memory.
+    /// Writes the queues' in-memory tails to the queue files, so that rebuilding a big store needs little memory.
     fn spill_tails(&self, end: u64) -> io::Result<()> {
         let written = self.write_round(&mut lock(&self.checkpointing), end, &mut lock(&self.touched));
         match written {
             Ok(queues) => {
-                // The journal cannot know these: it begins anew behind the next checkpoint.
+                // The journal lacks these units: it begins anew behind the next checkpoint.
                 lock(&self.journaling).give_up(&*self.disk, &self.config.root, end);
                 queues.iter().for_each(|queue| queue.trim_written());
             }

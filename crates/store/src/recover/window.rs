@@ -1,4 +1,4 @@
-//! Looking at a commit log file record by record: what lies at a position, and where after damage the next whole record does.
+//! Reads a commit log file record by record: what lies at a position, and where the next whole record begins behind damage.
 
 use crate::disk::PAGE_BYTES;
 use crate::log::Segment;
@@ -12,7 +12,7 @@ use wire::units::LogOffset;
 /// Bytes read at once.
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// A part of a file the disk gives an error for.
+/// A range of a file, `at..end`, that the disk cannot read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) at: u64,
@@ -20,21 +20,21 @@ pub(crate) struct Unreadable {
     pub(crate) error: String,
 }
 
-/// A piece of a segment in memory that follows the reader.
+/// A sliding window over the bytes of one commit log file.
 pub(crate) struct Window {
     segment: Arc<Segment>,
     segment_bytes: u64,
     start: u64,
     bytes: Vec<u8>,
-    /// Bytes that may be unreadable before that is an error.
+    /// Unreadable bytes that are accepted before a read fails.
     tolerance: u64,
-    /// Whether more than that is no error, but the end of what is tried.
+    /// What happens beyond `tolerance`: with `true` the rest of the file counts as unreadable, with `false` the read fails.
     gives_up: bool,
-    /// What was met so far, ascending. No record that lies there is whole.
+    /// Unreadable ranges met so far, ascending. A record that overlaps one is not whole.
     pub(crate) unreadable: Vec<Unreadable>,
-    /// Bytes of these that were tried.
+    /// Length in bytes of the unreadable ranges that were really tried.
     unreadable_bytes: u64,
-    /// From here to the end of the file nothing is tried any more.
+    /// From this position of the file on no read is tried any more.
     readable_end: u64,
 }
 
@@ -53,22 +53,22 @@ impl Window {
         }
     }
 
-    /// The same for a reader that goes on behind so many bytes the disk gives an error for.
+    /// A window that goes on behind up to `tolerance` unreadable bytes.
     pub(crate) fn tolerant(self, tolerance: u64) -> Self {
         Self { tolerance, ..self }
     }
 
-    /// The same for a reader to whom the rest of the file is unreadable once more bytes than that are.
+    /// A window that counts the rest of the file as unreadable after more than `tolerance` unreadable bytes.
     pub(crate) fn giving_up_after(self, tolerance: u64) -> Self {
         Self { tolerance, gives_up: true, ..self }
     }
 
-    /// Position in the log of the file's first byte.
+    /// Log position of the file's first byte.
     pub(super) fn base(&self) -> u64 {
         self.segment.base
     }
 
-    /// `length` bytes at a position of the segment; the caller stays within it.
+    /// `length` bytes at position `at` of the file; the caller stays within the file.
     pub(crate) fn get(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         let held = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
         let held = held.filter(|skip| skip + length <= self.bytes.len());
@@ -92,7 +92,7 @@ impl Window {
         Ok(&self.bytes[skip..skip + length])
     }
 
-    /// Reads page by page; those that cannot be read become zeros.
+    /// Reads page by page; unreadable pages become zeros.
     fn read_pages(&mut self) -> io::Result<()> {
         let end = self.start + self.bytes.len() as u64;
         let mut at = self.start;
@@ -101,7 +101,7 @@ impl Window {
             let inside = |position: u64| usize::try_from(position - self.start).expect("inside the window");
             let has_failed = self.unreadable_in(page, next).next().is_some();
             let bytes = &mut self.bytes[inside(at)..inside(next.min(end))];
-            // What failed once may take the disk seconds to fail again.
+            // Do not try a page again that failed once: the disk may take seconds to fail again.
             if has_failed {
                 bytes.fill(0);
             } else if let Err(error) = self.segment.file.read_at(bytes, at) {
@@ -125,7 +125,7 @@ impl Window {
             self.readable_end = self.readable_end.min(at);
         }
         let behind = self.first_behind(at);
-        // What was met behind it by a reader that went back.
+        // Drops ranges behind this one, found by a reader that went back: the new range covers them.
         self.unreadable.truncate(if end == self.segment_bytes { behind } else { self.unreadable.len() });
         match behind.checked_sub(1).map(|before| &mut self.unreadable[before]) {
             Some(before) if before.end == at => before.end = end,
@@ -134,45 +134,45 @@ impl Window {
         if is_over && !self.gives_up { Err(error) } else { Ok(()) }
     }
 
-    /// Which of the unreadable parts is the first that ends behind a position.
+    /// Index of the first unreadable range that ends behind a position.
     fn first_behind(&self, at: u64) -> usize {
         self.unreadable.partition_point(|part| part.end <= at)
     }
 
-    /// What cannot be read of a range, as far as that was tried.
+    /// The unreadable ranges within `at..end` met so far.
     pub(crate) fn unreadable_in(&self, at: u64, end: u64) -> impl Iterator<Item = &Unreadable> {
         self.unreadable[self.first_behind(at)..].iter().take_while(move |part| part.at < end)
     }
 
-    /// Damage where a range cannot be read.
+    /// `Found::Damage` when an unreadable range overlaps the `length` bytes at `at`.
     fn refusal(&self, at: u64, length: u64) -> Option<Found> {
         let Unreadable { at, end, error } = self.unreadable_in(at, at + length).next()?;
         Some(Found::Damage(format!("bytes {at} to {end} of the file cannot be read: {error}")))
     }
 }
 
-/// Whether a read failed because of the place on the disk.
+/// Whether a read failed with `EIO`, an error of the medium.
 pub(super) fn is_of_medium(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::IO)
 }
 
-/// What lies at a position.
+/// What lies at a position of a commit log file.
 pub(crate) enum Found {
     Record(usize),
-    /// The rest of the file is blank.
+    /// A blank record: the rest of the file is unused.
     Roll,
     Nothing,
     Damage(String),
 }
 
-/// Whole records one behind the other.
+/// Whole records that directly follow each other.
 #[derive(Default)]
 pub(super) struct Walk {
-    /// Positions in the file, and sizes.
+    /// Position in the file and size in bytes of each record.
     pub(super) records: Vec<(u32, u32)>,
 }
 
-/// The whole records from the start of a file on.
+/// Walks the whole records from the start of a file.
 pub(super) fn walk(window: &mut Window) -> io::Result<Walk> {
     let mut found = Walk::default();
     let mut at = 0;
@@ -226,10 +226,10 @@ fn check(view: &RecordView<'_>) -> Result<(), RecordError> {
     if planted::is(Bug::SkipCrc) { Ok(()) } else { view.check_crc() }
 }
 
-/// Whether a sector behind the body was lost in a power cut. The checksum covers the body only; a lost sector
-/// reads as zeros. In the lengths before the properties that shows when the record is parsed, in a topic any zero
-/// is one too many, and properties end in a separator, so no sector of them is all zeros. A record without
-/// properties ends in two zeros by right: its length.
+/// Whether a sector of the record behind its body was lost in a power cut. RocketMQ's checksum covers the body only, and a
+/// lost sector reads as zeros. Zeros in the length fields behind the body show when the record is parsed. A topic contains no
+/// zero byte. Properties end in a separator, so none of their sectors is all zeros. A record without properties rightly ends
+/// in two zero bytes, the length.
 fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
     const SECTOR_BYTES: u64 = 512;
     let properties = view.properties();
@@ -237,11 +237,11 @@ fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
         return view.topic().contains(&0);
     }
     if properties.ends_with(&[0]) {
-        // A write that failed half-way ends anywhere, not only between sectors.
+        // A failed write can end at any byte, not only between sectors.
         return true;
     }
-    // From the low byte of their length on: a sector that begins there and is lost does not show in the length
-    // when that byte is zero by right.
+    // Begin at the low byte of the properties' length: when that byte is rightly zero, the length does not show the loss of a
+    // sector that begins there.
     let skip = view.size() - properties.len() - 1;
     let from = at + skip as u64;
     let to_sector = usize::try_from(from.next_multiple_of(SECTOR_BYTES) - from).expect("less than a sector");
@@ -250,13 +250,13 @@ fn is_torn(view: &RecordView<'_>, at: u64) -> bool {
     view.topic().contains(&0) || behind.chunks(SECTOR_BYTES as usize).any(is_lost)
 }
 
-/// Zeros that are read in search of a record before nothing is said to follow: more than the largest record has. Files are
-/// filled with zeros ahead of their use.
+/// Zero bytes read in search of a record before nothing is assumed to follow: more than the largest record. Preallocation
+/// fills files with zeros.
 const ZEROS_MAX: u64 = 8 << 20;
-/// Bytes looked at once where most are zeros.
+/// Bytes searched at once where most are zeros.
 const SEARCH_BYTES: u64 = 64 << 10;
 
-/// [`next_whole`] that passes quickly over zeros.
+/// Like [`next_whole`], but passes quickly over zeros.
 pub(super) fn next_whole_behind(window: &mut Window, from: u64, end: u64) -> io::Result<Option<u64>> {
     let (mut at, mut zeros) = (from, 0);
     loop {
@@ -273,7 +273,8 @@ pub(super) fn next_whole_behind(window: &mut Window, from: u64, end: u64) -> io:
             }
         } else {
             zeros = 0;
-            // A record may begin with the last byte of the step, and with zeros that were passed over: its size is less than 16 MiB.
+            // A record may begin with the last byte of the step, or within the zeros passed over before it: the first byte of
+            // a size below 16 MiB is zero.
             let limit = (at + step + RECORD_BYTES_MIN as u64 - 1).min(end);
             if let Some(next) = next_whole(window, at.saturating_sub(4).max(from), limit)? {
                 return Ok(Some(next));
@@ -283,7 +284,7 @@ pub(super) fn next_whole_behind(window: &mut Window, from: u64, end: u64) -> io:
     }
 }
 
-/// How many bytes from a position on have to be on the disk for a whole record to begin there, as far as what is there tells.
+/// How many bytes from `at` on must be on the disk for a whole record to begin there, by the size that its header claims.
 pub(super) fn header_size(window: &mut Window, at: u64) -> io::Result<u64> {
     let left = window.segment_bytes - at;
     let head = window.get(at, usize::try_from(left.min(8)).expect("eight bytes"))?;
@@ -293,10 +294,10 @@ pub(super) fn header_size(window: &mut Window, at: u64) -> io::Result<u64> {
     })
 }
 
-/// The first whole record behind damage at `from`, before `end` of the same file, told by its magic and position.
+/// The first whole record in `from + 1..end` of the file, found by its magic and its own position.
 pub(crate) fn next_whole(window: &mut Window, from: u64, end: u64) -> io::Result<Option<u64>> {
     let mut at = from + 1;
-    // Behind where the reader gave up there is nothing to search.
+    // The rest of the file counts as unreadable from `readable_end` on.
     while at + RECORD_BYTES_MIN as u64 <= end.min(window.readable_end) {
         let step = usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES / 2);
         let bytes = window.get(at, step)?;

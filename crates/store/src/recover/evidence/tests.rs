@@ -39,9 +39,10 @@ fn records_that_were_cut_off_before_count_for_nothing() {
         let behind = behind(10, fitting, 100_000);
         both(Facts { broken: Broken::Altered, kept_pages: true, behind, ..PLAIN }, Verdict::End);
     }
-    // Below the checkpoint there are none: a clock that was set back, or a damaged time before the place, looks the same.
+    // Below the checkpoint there is no leftover of an earlier cut: a clock set back, or a damaged time before the position,
+    // looks the same.
     both(Facts { is_checkpointed: true, behind: behind(10, 0, 0), ..PLAIN }, Verdict::Damage);
-    // One among those that go on may be damaged where no checksum tells.
+    // One record among those that continue the queues may be damaged in a field without checksum.
     both(Facts { broken: Broken::Altered, behind: behind(10, 9, 0), ..PLAIN }, Verdict::Damage);
 }
 

@@ -1,9 +1,10 @@
-//! What the healer knows while it works.
+//! The healer's list of lost queues while it works.
 
 use super::*;
 use crate::{Config, FakeDisk, Message, Store};
 
-/// A rebuild that ends forgets what is whole again, under the healer's lock: nothing may be lost before it is on the list.
+/// A rebuild that ends forgets, under the healer's lock, the queues that are whole again. No queue may become lost before it
+/// is on the list.
 #[test]
 fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
     let hour = Duration::from_secs(3600);

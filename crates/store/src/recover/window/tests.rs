@@ -1,4 +1,4 @@
-//! What counts as a lost sector.
+//! Which bytes count as a lost sector, and how a window treats unreadable ones.
 
 use super::*;
 use wire::record::{Fields, encode};
@@ -80,8 +80,8 @@ fn a_lost_sector_is_seen_wherever_it_begins() {
     }
 }
 
-/// A file of six pages with a record in the first, one of zeros in the next three, and one in the fifth. The disk gives errors
-/// for a part.
+/// A file of six pages: a record in the first, a record of zeros in the next three, another record in the fifth. The disk
+/// cannot read the range `unreadable`.
 fn unreadable(part: std::ops::Range<u64>) -> Window {
     let (disk, path) = (crate::FakeDisk::new(512), std::path::Path::new("/log"));
     let file = crate::Disk::create(&disk, path, 6 * PAGE_BYTES, crate::Space::Sparse).unwrap();
@@ -100,7 +100,7 @@ fn unreadable(part: std::ops::Range<u64>) -> Window {
 
 #[test]
 fn a_tolerant_reader_finds_the_record_behind_what_cannot_be_read() {
-    // The second page of the record of zeros: they would be right.
+    // The second page of the record of zeros: the zeros put in its place would be right by chance.
     let part = 2 * PAGE_BYTES + 100..2 * PAGE_BYTES + 101;
     assert!(find(&mut unreadable(part.clone()), 0).is_err());
     let mut window = unreadable(part).tolerant(PAGE_BYTES);
@@ -132,7 +132,7 @@ fn a_reader_that_gives_up_has_read_what_lies_before_and_takes_the_rest_for_unrea
     assert_eq!(places(&window), [(PAGE_BYTES, 6 * PAGE_BYTES)]);
     assert!(matches!(find(&mut window, 4 * PAGE_BYTES), Ok(Found::Damage(_))));
     assert_eq!(next_whole(&mut window, PAGE_BYTES, 6 * PAGE_BYTES).unwrap(), None);
-    // Nothing there is tried again, and nothing of another window is left in the bytes.
+    // The unreadable pages are not tried again, and no byte of an earlier position stays in the window.
     assert_eq!(window.get(5 * PAGE_BYTES, 8).unwrap(), [0; 8]);
     assert!(window.get(4 * PAGE_BYTES, 8).unwrap().iter().all(|byte| *byte == 0));
     assert_eq!(places(&window), [(PAGE_BYTES, 6 * PAGE_BYTES)]);
