@@ -1,4 +1,4 @@
-//! What a whole run says: every rule applied, and the few sentences that go on top of its report.
+//! The conclusion of a whole run: every rule applied, and the few sentences at the top of its report.
 
 use super::backlog::{Backlog, backlog};
 use super::balance::{ByteCeiling, Term, balance, byte_ceilings};
@@ -15,23 +15,24 @@ use super::stats::{Estimate, mean};
 use super::{Text, both};
 use crate::archive::{Factors, LoadSecond, Record, RecordedCell};
 
-/// Seconds for which a rate must have been held to be called safe without more ado.
+/// Seconds for which a rate must have been held to be called safe without a reservation.
 pub const SUSTAINED_SECONDS: f64 = 300.0;
 
-/// Purposes of the cells of a search (`vostok lab safe-tps`): to find the ceiling, and to confirm what was found.
+/// Purpose of the cells with which `vostok lab safe-tps` finds the ceiling.
 pub const CEILING: &str = "ceiling";
-/// See [`CEILING`].
+/// Purpose of the cells with which `vostok lab safe-tps` confirms the rate that it found.
 pub const CONFIRM: &str = "confirm";
-/// Purpose of the cells in between: tried once, to see where to go on.
+/// Purpose of the cells that `vostok lab safe-tps` runs once each, to decide which rate to try next.
 pub const PROBE: &str = "search";
-/// Purpose of the cells in which `vostok lab modes` compares latency: a share of what the slowest mode reaches.
+/// Purpose of the cells in which `vostok lab modes` compares latency, at a share of the slowest mode's rate.
 pub const EQUAL_RATE: &str = "equal-rate";
 
-/// Gain of a step below which more load gave no more.
+/// Ratio to the best rate before it, below which a step shows that more load gave no more.
 const GAIN_MIN: f64 = 1.05;
 
-/// Whether more load gives no more, by the rates of a ladder's steps: two after the best of those before gained next to
-/// nothing. Where one of them fell, the rate wanders and may have been low by chance, and it takes three.
+/// Whether more load gives no more, by the rates of a ladder's steps: each of the last two steps gained less than 5 %
+/// over the best step before them. If one of the two fell by about 5 % or more, it may have been low by chance, so
+/// three such steps are required.
 #[must_use]
 pub fn levels_off(rates: &[f64]) -> bool {
     let since_best = |count: usize| {
@@ -43,82 +44,81 @@ pub fn levels_off(rates: &[f64]) -> bool {
     since_best(2).is_some_and(is_even) || since_best(3).is_some()
 }
 
-/// A run with all its verdicts.
+/// A run with the verdicts of all rules.
 #[derive(Clone, Debug)]
 pub struct Conclusion<'a> {
-    /// What was measured.
+    /// The run as it was recorded.
     pub record: &'a Record,
-    /// Every finished cell.
+    /// Every finished cell with its verdicts.
     pub cells: Vec<Case<'a>>,
-    /// Rows of cells that differ in their load alone, but for those that were run at a rate that others had found.
+    /// Series of cells that differ only in their load, without the cells that were run at a rate found by others.
     pub ladders: Vec<Ladder>,
     /// The highest rate at which every guard held.
     pub safe: Option<Safe>,
-    /// Place in `cells` of the highest rate.
+    /// Index in `cells` of the cell with the highest rate.
     pub top: Option<usize>,
-    /// What limits that rate.
+    /// What limits the rate of the cell `top`.
     pub bottleneck: Option<Bottleneck>,
-    /// Constant bytes per second over sizes.
+    /// Bandwidth limits: the same bytes per second at several message sizes.
     pub byte_ceilings: Vec<ByteCeiling>,
-    /// What each factor does.
+    /// The effect of each factor.
     pub effects: Vec<Effect>,
-    /// R11: settings that do something; absent where none was swept.
+    /// R11: settings that have an effect; `None` when no setting was swept.
     pub sensitive: Option<Vec<Effect>>,
-    /// Factors whose effects depend on each other.
+    /// Pairs of factors whose effects depend on each other.
     pub interactions: Vec<Interaction>,
 }
 
-/// A cell with what the rules say about it alone.
+/// A cell with the verdicts of the rules that look at one cell.
 #[derive(Clone, Debug)]
 pub struct Case<'a> {
-    /// R0.
+    /// The verdict of R0: figures, or the reasons why the cell is invalid.
     pub judged: Judged<'a>,
-    /// R2, the worst reading over the repeats.
+    /// The guards of R2, each with its worst reading over the repeats.
     pub guards: Vec<Guard>,
-    /// R4; empty where nothing can be said.
+    /// The byte balance of R4; empty when it cannot be computed.
     pub balance: Vec<Term>,
-    /// R5.
+    /// The verdict of R5 on fluctuation.
     pub stability: Option<Stability>,
-    /// R6.
+    /// The verdict of R6; `None` when the cell is no backlog.
     pub backlog: Option<Backlog>,
-    /// R10.
+    /// The verdict of R10; `None` when the cell is no soak.
     pub soak: Option<Soak>,
 }
 
-/// A row of cells that differ in their load alone.
+/// A series of cells that differ only in their load.
 #[derive(Clone, Debug)]
 pub struct Ladder {
-    /// Threads, or rate.
+    /// The load factor: threads or rate.
     pub factor: Factor,
-    /// Places in [`Conclusion::cells`], lowest load first.
+    /// Indices in [`Conclusion::cells`], lowest load first.
     pub cells: Vec<usize>,
-    /// R1.
+    /// The verdict of R1 on the ladder.
     pub ceiling: Ceiling,
 }
 
 /// The highest rate at which every guard held.
 #[derive(Clone, Debug)]
 pub struct Safe {
-    /// Place in [`Conclusion::cells`].
+    /// Index in [`Conclusion::cells`].
     pub cell: usize,
-    /// The rate.
+    /// The rate in messages per second.
     pub tps: Estimate,
-    /// The guard with the least room.
+    /// The guard with the least headroom, which breaks first when the rate is raised.
     pub next: Option<Guard>,
-    /// Seconds each repeat held it.
+    /// Seconds for which each repeat held the rate.
     pub seconds: f64,
 }
 
 impl<'a> Case<'a> {
-    /// Judges a finished cell of a run.
+    /// Applies the rules that look at one cell to a finished cell of a run.
     #[must_use]
     pub fn new(record: &'a Record, cell: &'a RecordedCell, limits: &Limits) -> Self {
         case(record, judged_cell(record, cell), limits)
     }
 
-    /// Whether the cell's rate was held as one to rely on: it is valid, no guard broke, every message came, and of a
-    /// search it is the cell that confirms. What a backlog is filled with, and what modes are compared at, is no rate to
-    /// rely on.
+    /// Whether the cell's rate counts as safe: the cell is valid, no guard broke and every message arrived. In a search
+    /// only the cell that confirms counts. A backlog and the cells in which modes are compared at an equal rate do not.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         let is_whole =
@@ -127,18 +127,19 @@ impl<'a> Case<'a> {
         self.judged.figures().is_some() && is_whole && is_meant && !self.guards.iter().any(Guard::is_broken)
     }
 
-    /// Whether it was tried once only, to see where a search goes on.
+    /// Whether the cell was run once only, to decide which rate a search tries next.
     #[must_use]
     pub fn is_probe(&self) -> bool {
         self.purpose() == Some(PROBE)
     }
 
-    /// What could not be looked at.
+    /// The guards for which there are no figures.
     pub fn not_measured(&self) -> impl Iterator<Item = &Guard> {
         self.guards.iter().filter(|guard| guard.used.is_none())
     }
 
-    /// The same to be read, with the machine; several guards may miss one thing.
+    /// What the guards without figures would have needed, with the machine. Guards that miss the same thing give one
+    /// text.
     #[must_use]
     pub fn unseen(&self) -> Vec<Text> {
         let mut parts: Vec<Text> = Vec::new();
@@ -153,14 +154,15 @@ impl<'a> Case<'a> {
         parts
     }
 
-    /// Seconds for which each repeat held the rate of a valid cell.
+    /// Seconds for which each repeat held the rate; 0 for an invalid cell.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         let repeats = self.judged.figures().map(|figures| figures.tps_seconds.iter().map(Vec::len));
         repeats.and_then(Iterator::min).unwrap_or(0) as f64
     }
 
-    /// Whether it was run at a rate that others had found, to confirm it or to compare latency: no step of a ladder.
+    /// Whether the cell was run at a rate found by other cells, to confirm it or to compare latency. Such a cell is no
+    /// step of a ladder.
     fn is_at_found_rate(&self) -> bool {
         self.purpose().is_some_and(|of| [CONFIRM, EQUAL_RATE].contains(&of))
     }
@@ -169,7 +171,7 @@ impl<'a> Case<'a> {
         self.factors().more.get("purpose").map(String::as_str)
     }
 
-    /// What made this cell differ.
+    /// The factors of the cell: what distinguishes the cells of a run.
     #[must_use]
     pub fn factors(&self) -> &Factors {
         self.judged.factors()
@@ -209,13 +211,13 @@ impl<'a> Conclusion<'a> {
         }
     }
 
-    /// How many cells are valid.
+    /// Number of valid cells.
     #[must_use]
     pub fn valid(&self) -> usize {
         self.cells.iter().filter(|case| case.judged.figures().is_some()).count()
     }
 
-    /// The ladder of the highest rate, else the longest.
+    /// The ladder that holds the highest rate, otherwise the longest ladder.
     #[must_use]
     pub fn main_ladder(&self) -> Option<&Ladder> {
         let with_top =
@@ -232,14 +234,14 @@ fn case<'a>(record: &'a Record, judged: Judged<'a>, limits: &Limits) -> Case<'a>
     let stability = judged.figures().map(|_| stability(file, windows));
     let backlog = judged.is_sound.then(|| backlog(record, judged.cell)).flatten();
     let mut soak = soak(file, judged.cell, windows);
-    // Lost messages are lost whatever the figures are worth; how an invalid cell's figures drift is nothing to tell.
+    // Lost messages are reported for an invalid cell too; the drift of its figures is not.
     if judged.figures().is_none() {
         soak.iter_mut().for_each(|soak| soak.drifts.clear());
     }
     Case { guards: worst, balance, stability, backlog, soak, judged }
 }
 
-/// Of each guard the repeat that used most of it.
+/// For each guard, the reading of the repeat that used most of its limit.
 fn worst(repeats: Vec<Vec<Guard>>) -> Vec<Guard> {
     let mut worst: Vec<Guard> = Vec::new();
     for guard in repeats.into_iter().flatten() {
@@ -253,7 +255,7 @@ fn worst(repeats: Vec<Vec<Guard>>) -> Vec<Guard> {
     worst
 }
 
-/// Whether these cells, which differ in their threads alone, show a ceiling: more threads would give no more.
+/// Whether the finished cells of the run, which differ in their threads only, show a ceiling.
 #[must_use]
 pub fn has_ceiling(record: &Record) -> bool {
     let cells: Vec<Judged<'_>> = judged(record);
@@ -284,7 +286,7 @@ fn load_ladders(cells: &[Case<'_>], seed: u64) -> Vec<Ladder> {
     .collect()
 }
 
-/// The steps above the last valid one of a ladder that were run and are not valid, lowest load first.
+/// The invalid steps of a ladder above its last valid step, lowest load first.
 fn invalid_above(cells: &[Case<'_>], factor: &Factor, ladder: &[usize]) -> Invalid {
     let Some(last) = ladder.last().map(|index| cells[*index].factors()) else { return Invalid::default() };
     let most = factor.number(last).unwrap_or(0.0);
@@ -303,8 +305,9 @@ fn invalid_above(cells: &[Case<'_>], factor: &Factor, ladder: &[usize]) -> Inval
     Invalid { loads: found.into_iter().map(|(load, _)| load).collect(), why }
 }
 
-/// The highest step of a search's ladder, and whether the last step gave no more. Its figures may be invalid, as when
-/// the load generator was the limit: what limited it can be said all the same.
+/// Index of the cell with the highest rate among the ceiling cells of a search, and whether the last step gave no more.
+/// The cell may be invalid, for example because the load generator was the limit; its bottleneck can be named all the
+/// same.
 fn searched_ceiling(cells: &[Case<'_>]) -> Option<(usize, bool)> {
     let steps = cells.iter().enumerate().filter(|(_, case)| case.purpose() == Some(CEILING));
     let rates: Vec<(usize, f64)> = steps
@@ -399,7 +402,7 @@ mod tests {
             (for_purpose(1_000, PROBE), 8_000.0),
         ];
         let mut record = fixture::record(&cells);
-        // The generator's quota makes the ladder invalid, and is what limits it.
+        // The CPU quota of the generator makes the ladder invalid, and is the bottleneck.
         record.file.lab_cores_allowed = Some(0.1);
         for cell in &mut record.cells {
             let cores = if cell.cell.factors.threads == 1_000 { 0.05 } else { 0.1 };
@@ -421,7 +424,7 @@ mod tests {
             factors.more.insert("purpose".to_owned(), purpose.to_owned());
             (factors, rate.unwrap_or(10_000.0))
         };
-        // Lowered three times before it was confirmed, and above what the closed loops reached.
+        // The rate was lowered until it was confirmed, and is above what the closed loops reached.
         let rates = [12_000.0, 11_400.0, 10_800.0].map(|rate| at(Some(rate), 60, CONFIRM));
         let mut cells = [60, 120, 240].map(|threads| at(None, threads, CEILING)).to_vec();
         cells.extend(rates.clone());

@@ -1,13 +1,13 @@
-//! R2: may this rate be called safe? It may when every guard holds, on every machine.
+//! R2: is a rate safe? It is when every guard holds on every machine.
 //!
 //! The highest rate is not the right rate: a broker is safe while its processors, memory, disk and network all have
-//! room, nothing fails, consumers keep up and the latency asked for is kept.
+//! headroom, nothing fails, consumers keep up and the requested latency is kept.
 //!
-//! A disk's write time is judged against twice its idle time, but below [`Limits::await_floor_ms`] it is never too
-//! long: write-back in large requests takes longer than the idle disk's 4 KiB without anybody waiting for it.
+//! The write time of a disk is compared with twice its idle time. Below [`Limits::await_floor_ms`] it never breaks the
+//! guard: write-back in large requests takes longer than a 4 KiB write on an idle disk, and nobody waits for it.
 //!
-//! A guard for which there are no figures is told as *not measured*: it does not break, but nobody may think that it
-//! held. What the user asks for and was not measured is broken.
+//! A guard without figures is reported as *not measured*: it does not count as broken, and the report says that nobody
+//! knows whether it held. When the user's SLO needs a figure that was not measured, the guard is broken.
 
 mod measured;
 
@@ -20,40 +20,40 @@ use super::{Text, both, numbers, validity};
 use crate::archive::{BrokerFile, HostFile, HostSecond, LoadSecond, RunFile, Sparse, TargetKind, Window};
 use serde::{Deserialize, Serialize};
 
-/// Share of the processors from which on other programs are named.
+/// Share of the processors from which on other programs are mentioned in the reading.
 const OTHERS_NAMED: f64 = 0.05;
 
-/// What is still called safe.
+/// Limits up to which a rate is called safe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Busy share of the processors.
     pub cpu_busy: f64,
-    /// Load average of one minute per core.
+    /// One-minute load average per core.
     pub load_per_core: f64,
     /// Share of memory that must be available.
     pub memory_available: f64,
     /// Busy share of the disk.
     pub disk_util: f64,
-    /// Write time as a multiple of the idle disk's.
+    /// Write time of the disk as a multiple of the idle disk's write time.
     pub await_times_idle: f64,
-    /// Write time that is never too long, milliseconds.
+    /// Write time of the disk that never breaks the guard, milliseconds.
     pub await_floor_ms: f64,
-    /// Percent of time in which everything waited for the disk.
+    /// I/O pressure: percent of time in which all tasks waited for the disk.
     pub io_pressure: f64,
-    /// Share of the network's speed, each direction.
+    /// Share of the network's speed, in each direction.
     pub network: f64,
-    /// Share by which consumers may fall behind producers.
+    /// Share by which the consumed rate may stay below the sent rate.
     pub drift: f64,
-    /// Share of an intended rate that may be missing.
+    /// Share of the intended rate of an open loop that may be missing.
     pub rate_missing: f64,
-    /// Longest collector pause of a second, 99 of 100 seconds that had one, milliseconds.
+    /// 99th percentile, over the seconds with a garbage collection, of the longest pause in the second, milliseconds.
     pub gc_pause_ms: f64,
-    /// What the user asks for.
+    /// The limits that the user asks for (SLO).
     pub slo: Slo,
 }
 
 impl Limits {
-    /// The defaults, and what the run was told to keep.
+    /// The default limits with the SLO of the run.
     #[must_use]
     pub fn of(file: &RunFile) -> Self {
         Self { slo: file.slo.clone(), ..Self::default() }
@@ -104,34 +104,35 @@ pub enum Watch {
     CollectorPause,
 }
 
-/// One figure beside its limit.
+/// A measured figure compared with its limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guard {
-    /// What is watched.
+    /// What the guard watches.
     pub watch: Watch,
-    /// On which machine; empty for the load itself.
+    /// Name of the machine; empty for the load itself.
     pub node: String,
-    /// As a multiple of the limit: above 1 the guard is broken. For what must be 0, infinity when it is not. Absent when
-    /// it was not measured.
+    /// The figure as a multiple of its limit: above 1 the guard is broken. For a figure that must be 0, it is infinity
+    /// when the figure is not 0. `None` when the figure was not measured.
     pub used: Option<f64>,
-    /// The figure and the limit, to be read; why there is no figure.
+    /// The figure and its limit as text, or why there is no figure.
     pub reading: Text,
 }
 
 impl Guard {
-    /// Whether it is broken.
+    /// Whether the figure is beyond its limit.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.used.is_some_and(|used| used > 1.0)
     }
 
-    /// Share of the limit that is left, negative when broken; absent where there is no measure of it.
+    /// Share of the limit that is left, negative when the guard is broken; `None` when it was not measured or has no
+    /// scale.
     #[must_use]
     pub fn headroom(&self) -> Option<f64> {
         self.used.filter(|used| used.is_finite()).map(|used| 1.0 - used)
     }
 
-    /// Whether this reading tells more against a rate: a broken guard most, then one that nobody could look at.
+    /// Whether this reading is worse than the other. A broken guard is worst, then one that was not measured.
     #[must_use]
     pub fn is_worse(&self, other: &Self) -> bool {
         let rank = |guard: &Self| match guard.used {
@@ -157,18 +158,18 @@ impl Guard {
         Self { watch, node: node.to_owned(), used: None, reading }
     }
 
-    /// What the user asks for and nobody can see.
+    /// A broken guard for a limit that the user asked for and that was not measured.
     fn asked_in_vain(watch: Watch, reading: Text) -> Self {
         Self { watch, node: String::new(), used: Some(f64::INFINITY), reading }
     }
 }
 
-/// Every guard of the brokers' machines that were observed, and of the load.
+/// Every guard of the observed broker machines and of the load.
 #[must_use]
 pub fn guards(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
     let brokers = broker_host_names(file);
     let is_java = file.target.kind == TargetKind::Rocketmq;
-    // Whether the lab's own machine had room is R0's to say.
+    // R0 judges whether the lab's own machine had headroom.
     let of_broker = |host: &HostFile| brokers.contains(&host.name.as_str());
     let machines = window.hosts.iter().filter(|(host, seconds)| of_broker(host) && !seconds.is_empty());
     let mut all: Vec<Guard> =
@@ -180,7 +181,8 @@ pub fn guards(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard
     all
 }
 
-/// Brokers on machines that nobody looked at, where others were: without any, the report says so once for all.
+/// One guard without a figure for each broker on a machine that was not observed. Empty when no broker machine was
+/// observed: the report then says so once.
 fn unwatched(file: &RunFile) -> impl Iterator<Item = Guard> {
     let is_known =
         |broker: &BrokerFile| file.hosts.iter().any(|host| Some(&host.name) == broker.host.as_ref());
@@ -196,7 +198,8 @@ fn unwatched(file: &RunFile) -> impl Iterator<Item = Guard> {
     })
 }
 
-/// The guard that breaks first when the rate is raised: the least headroom among those that measure a share.
+/// The guard that breaks first when the rate is raised: the one with the least headroom among guards with a measured
+/// share.
 #[must_use]
 pub fn next_to_break(guards: &[Guard]) -> Option<&Guard> {
     let share = |guard: &Guard| guard.used.filter(|used| *used > 0.0 && *used <= 1.0);
@@ -218,13 +221,14 @@ fn machine(host: &HostFile, seconds: &[HostSecond], (limits, is_java): (&Limits,
     all
 }
 
-/// Busy share of what the processes may use: a quota makes four idle cores look like room that is not there.
+/// Busy share of the processors that the broker may use, which may be fewer than the machine has because of a CPU
+/// quota.
 #[must_use]
 pub fn cpu_busy(host: &HostFile, seconds: &[HostSecond]) -> f64 {
     cpu_busy_beside(host, seconds, 0.0)
 }
 
-/// The same without so many cores that other programs use; of the quota they use nothing.
+/// Like [`cpu_busy`], without the cores that other programs use. These do not count against the broker's CPU quota.
 #[must_use]
 pub fn cpu_busy_beside(host: &HostFile, seconds: &[HostSecond], others: f64) -> f64 {
     let all = mean(&column(seconds, |second| second.cpu_user + second.cpu_system + second.cpu_steal));
@@ -305,7 +309,7 @@ fn load(file: &RunFile, window: &Window<'_>, limits: &Limits) -> Vec<Guard> {
     all
 }
 
-/// An open loop must send what it is told to: a rate that was not reached is not one that was held.
+/// The guard of an open loop's rate: a rate that the generator did not reach was not held.
 fn rate(window: &Window<'_>, limits: &Limits) -> Option<Guard> {
     let intended = window.factors?.rate.filter(|rate| *rate > 0.0)?;
     let reached = mean(&window.load.iter().map(LoadSecond::sent_rate).collect::<Vec<_>>()) / intended;
@@ -317,8 +321,8 @@ fn rate(window: &Window<'_>, limits: &Limits) -> Option<Guard> {
     Some(Guard::new(Watch::Rate, "", ((1.0 - reached).max(0.0), limits.rate_missing), text))
 }
 
-/// 99 of 100 of all latencies of the window; absent where there are none. Percentiles of seconds would hide any pause
-/// that is short enough.
+/// 99th percentile of all latencies of the window, `None` when there are none. A percentile over the percentiles of
+/// seconds would hide short pauses.
 fn p99_of(seconds: &[(u64, Sparse)]) -> Option<f64> {
     super::figures::merged(seconds.iter()).map(|all| all.value_at_quantile(0.99) as f64)
 }
@@ -337,7 +341,7 @@ fn p99(watch: Watch, (en, zh): (&str, &str), seen: Option<f64>, most: u64) -> Gu
     Guard::new(watch, "", (seen, most as f64), text)
 }
 
-/// Consumers must get what is sent: each group all of it.
+/// The guard of the consumers: each consumer group must receive everything that is sent.
 fn drift(window: &Window<'_>, limits: &Limits) -> Guard {
     let groups = u64::from(window.factors.map_or(0, |factors| factors.groups));
     let is_delayed = window.factors.is_some_and(|factors| factors.more.contains_key("delay"));

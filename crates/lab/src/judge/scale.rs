@@ -1,7 +1,7 @@
-//! R12: do more masters carry more? Efficiency is the rate of `n` masters over `n` times the rate of one.
+//! R12: do more masters carry more? Efficiency is the rate of `n` masters divided by `n` times the rate of one.
 //!
-//! A run has one cluster, so the numbers of masters come from two runs of the same cells: what their capacities say. A
-//! ladder that was not saturated tells a lower bound of a capacity, so the efficiency is one, too, or nothing but that.
+//! A run has one cluster, so two runs of the same cells are compared by their capacities. A ladder that was not
+//! saturated gives a lower bound of a capacity only; the efficiency is then a bound as well, or cannot be told.
 
 use super::bottleneck::Bottleneck;
 use super::conclusion::Conclusion;
@@ -10,21 +10,21 @@ use super::versus::Versus;
 use super::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
 
-/// Efficiency below which something is shared.
+/// Efficiency below which the masters share a limiting resource.
 const EFFICIENT: f64 = 0.8;
 
-/// What more masters bring.
+/// The verdict of R12: what more masters bring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScaleOut {
-    /// Masters of the smaller and of the larger cluster.
+    /// Number of masters of the smaller and of the larger cluster.
     pub masters: (usize, usize),
-    /// What each master of the larger one carries over what each of the smaller one does.
+    /// Rate per master of the larger cluster divided by the rate per master of the smaller one.
     pub efficiency: Estimate,
-    /// To be read.
+    /// The verdict as a sentence for the report.
     pub says: Text,
 }
 
-/// Judges two runs by the second's capacity over the first's; nothing where both have as many masters.
+/// Compares the capacities of two runs; `None` when both clusters have the same number of masters.
 #[must_use]
 pub fn scale_out((first, second): (&Conclusion<'_>, &Conclusion<'_>), versus: &Versus) -> Option<ScaleOut> {
     let capacity = versus.capacity.as_ref()?;
@@ -43,13 +43,13 @@ pub fn scale_out((first, second): (&Conclusion<'_>, &Conclusion<'_>), versus: &V
     };
     let times = counts.1 as f64 / counts.0 as f64;
     let efficiency = Estimate { mean: gain.mean / times, low: gain.low / times, high: gain.high / times };
-    // What limits a ladder that climbs is the load, which is nothing that masters share.
+    // A ladder that still climbs is limited by its load, which the masters do not share.
     let limit = larger.bottleneck.as_ref().filter(|_| !climb.1);
     let says = says(counts, &efficiency, (climb, limit));
     Some(ScaleOut { masters: counts, efficiency, says })
 }
 
-/// What ladders of the fewer and of the more masters that were not saturated leave of an efficiency.
+/// The words for what unsaturated ladders leave of the efficiency; `climb` is as in [`says`].
 fn bound(climb: (bool, bool)) -> (&'static str, &'static str) {
     match climb {
         (false, false) => ("", ""),
@@ -68,7 +68,7 @@ fn bound(climb: (bool, bool)) -> (&'static str, &'static str) {
     }
 }
 
-/// `climb` says whether ladders of the fewer and of the more masters were not saturated.
+/// `climb` says whether the ladders of the smaller and of the larger cluster were not saturated.
 fn says(
     (few, many): (usize, usize),
     efficiency: &Estimate,
@@ -135,7 +135,7 @@ mod tests {
         assert!(found.says.en.contains("they share the CPU"), "{}", found.says.en);
     }
 
-    /// A matrix on two and on four masters, each of which carries so many messages per second: what it says.
+    /// Compares a matrix on two masters with one on four masters that carry `each` messages per second each.
     fn scaled(each: f64) -> (f64, String) {
         let steps = |masters: f64| {
             let rate = |threads: u32| (threads, (f64::from(threads) / 0.002).min(masters * each));
@@ -149,7 +149,7 @@ mod tests {
     fn steps_that_wait_for_their_answers_are_nothing_that_masters_share() {
         let (efficiency, says) = scaled(5_000.0);
         assert!((efficiency - 1.0).abs() < 0.02 && says.ends_with("of what each of 2 does"), "{says}");
-        // One flat step of the four alone may be chance.
+        // A single flat step of the larger cluster may be chance.
         let (efficiency, says) = scaled(10_000.0);
         assert!((efficiency - 1.0).abs() < 0.02 && says.contains("does, at least: "), "{says}");
         let (_, says) = scaled(1e9);

@@ -1,16 +1,17 @@
-//! Self-tests that cannot be believed: a run that was above what its machine was said to do alone.
+//! Self-test figures that a run disproved: the run exceeded what the machine was said to be able to do.
 //!
-//! A self-test takes some seconds. Where something else used the machine then, or its disk had no credit left, its figures are
-//! too low, and whatever is held against them is wrong: a use of 300 %, a disk that is called slow.
+//! A self-test takes some seconds. When another program used the machine then, or its cloud disk had used up its burst
+//! credit, the figures are too low, and comparisons with them are wrong: a use of 300 %, a disk that is called slow.
 
 use super::stats::mean;
 use super::{Text, both, numbers};
 use crate::archive::{Beaten, HostFile, HostSecond, Limit, Record, Roofline, RunFile};
 
-/// How far above a limit a run must have been on average: what is written is counted a little apart from the time.
+/// Average of the run, as a multiple of the self-test's limit, from which on the self-test is left out. The margin
+/// allows for writes that are counted a little later than they were made.
 const ABOVE: f64 = 1.1;
 
-/// The run with what its self-tests said and it was above left out, each part with all its figures.
+/// Removes from the run the parts of its self-tests that the run exceeded. A part is removed with all its figures.
 #[must_use]
 pub fn without_beaten(mut record: Record) -> Record {
     let mut hosts = std::mem::take(&mut record.file.hosts);
@@ -52,7 +53,8 @@ fn beaten(record: &Record, host: &HostFile, roofline: &Roofline) -> Vec<Beaten> 
     found.filter(|found| found.tested > 0.0 && found.reached > found.tested * ABOVE).collect()
 }
 
-/// A disk that wrote too little in its test did the rest of it no better.
+/// Removes a part of a self-test. A disk that wrote too little in its test gave too low figures in the other disk tests
+/// as well.
 fn leave_out(roofline: &mut Roofline, limit: Limit) {
     match limit {
         Limit::DiskWrite | Limit::DiskRead => {
@@ -64,7 +66,7 @@ fn leave_out(roofline: &mut Roofline, limit: Limit) {
     }
 }
 
-/// What is said of self-tests that were left out.
+/// The sentences about the self-tests that were left out.
 #[must_use]
 pub fn left_out(file: &RunFile) -> Vec<Text> {
     let told = |host: &HostFile| host.beaten.iter().map(|found| says(&host.name, found)).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
-//! R10: does it last? Nothing lost, doubled, changed or out of order, and no figure that drifts.
+//! R10: does the system last? No message is lost, duplicated, changed or out of order, and no figure drifts.
 //!
-//! A message is lost only when its readers had caught up at the end: one that is still to be read is not missing.
+//! A missing message counts as lost only when its consumers had caught up at the end.
 
 use super::figures::{broker_host_names, series};
 use super::stats::{self, Slope, mean};
@@ -8,28 +8,29 @@ use super::{Text, both, numbers};
 use crate::archive::{HostSecond, LoadSecond, RecordedCell, RunFile, Window};
 use serde::{Deserialize, Serialize};
 
-/// Change per hour that counts as drift, once it is beyond its error.
+/// Change per hour, as a share, that counts as drift once it exceeds its error.
 const DRIFT_PER_HOUR: f64 = 0.02;
 
-/// Fewest seconds in which a drift can be told from noise.
+/// Fewest seconds of load in which drift can be told from noise.
 const SECONDS_MIN: usize = 300;
 
-/// What a long run shows.
+/// The verdict of R10 on a long run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Soak {
-    /// Messages that were lost, doubled, changed or out of order.
+    /// Messages that were lost, duplicated, changed or out of order.
     pub broken: Vec<Text>,
-    /// Figures that drift.
+    /// The figures that drift.
     pub drifts: Vec<Text>,
-    /// Why nobody can say whether messages were lost.
+    /// Why it is unknown whether messages were lost; `None` when it is known.
     pub undecided: Option<Text>,
-    /// Hours observed.
+    /// Hours of observed load.
     pub hours: f64,
-    /// Whether the content was checked.
+    /// Whether the content of the messages was checked.
     pub checked: bool,
 }
 
-/// Judges a cell whose content was checked or that ran for at least five minutes; others are no soak.
+/// Judges a cell whose content was checked or that ran for at least five minutes; `None` for any other cell, which is
+/// no soak.
 #[must_use]
 pub fn soak(file: &RunFile, cell: &RecordedCell, windows: &[Window<'_>]) -> Option<Soak> {
     let seconds: usize = windows.iter().map(|window| window.load.len()).max().unwrap_or(0);
@@ -65,7 +66,7 @@ impl Soak {
     }
 }
 
-/// Where the readers had not caught up when the run ended.
+/// The sentence for a run whose consumers had not caught up at its end; `None` when they had.
 fn unread(cell: &RecordedCell) -> Option<Text> {
     let missing = cell.cell.checked.get("missing").copied().filter(|count| *count > 0)?;
     if cell.cell.interrupted {
@@ -84,7 +85,7 @@ fn unread(cell: &RecordedCell) -> Option<Text> {
     ))
 }
 
-/// `all_read` tells whether what is missing is lost.
+/// The faults found by the content check. Missing messages are faults only when `all_read` is true.
 fn content(cell: &RecordedCell, all_read: bool) -> Vec<Text> {
     let fault = |(kind, en, zh): (&str, &str, &str)| {
         let count = cell.cell.checked.get(kind).copied().filter(|count| *count > 0)?;
@@ -125,7 +126,7 @@ fn drifts(file: &RunFile, window: &Window<'_>) -> Vec<Text> {
     found.into_iter().flatten().collect()
 }
 
-/// Which way of drifting is bad.
+/// The direction of a drift that is bad.
 #[derive(Clone, Copy, PartialEq)]
 enum Harm {
     Growth,
@@ -140,7 +141,8 @@ fn drift((en, zh): (&str, &str), values: &[f64], harm: Harm) -> Option<Text> {
     let Slope { per_step, error } = stats::slope(values);
     let (per_hour, error) = (per_step * 3_600.0 / centre, error * 3_600.0 / centre);
     let surely = per_hour.abs() - 3.0 * error;
-    // What it amounts to within the run must be seen as well, else a minute's wobble becomes an hour's drift.
+    // The change within the run must also reach the limit; otherwise the noise of a minute, extrapolated to an hour,
+    // counts as drift.
     let within = per_step.abs() * values.len() as f64 / centre;
     let bad = harm == Harm::Both || per_hour > 0.0;
     (bad && surely > DRIFT_PER_HOUR && within > 0.01).then(|| {

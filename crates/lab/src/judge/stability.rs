@@ -1,8 +1,8 @@
-//! R5: does the rate fluctuate, and with what?
+//! R5: does the rate fluctuate, and what coincides with it?
 //!
-//! A cell fluctuates when its seconds vary by more than 10 %, or when any ten seconds reach less than half of the
-//! median. What happened in the low seconds but not in the others is named: a cause must overlap most of the dips, and
-//! be there at least twice as often as otherwise.
+//! A cell fluctuates when the rates of its seconds vary by more than 10 %, or when any ten consecutive seconds reach
+//! less than half of the median. A cause is named when it was present in at least half of the low seconds, and at least
+//! twice as often there as in the other seconds.
 
 use super::figures::{broker_host_names, series};
 use super::stats::{mean, median, variation};
@@ -11,56 +11,57 @@ use crate::archive::{BROKER_AWAY, BROKER_RESTARTED, BrokerSecond, HostSecond, Lo
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Variation above which a rate fluctuates.
+/// Variation of the rate above which it fluctuates.
 const VARIATION_MAX: f64 = 0.1;
 
-/// Seconds that are looked at together.
+/// Number of consecutive seconds whose mean is compared with the median.
 const STRETCH: usize = 10;
 
 /// Share of the median below which a second is low.
 const LOW: f64 = 0.8;
 
-/// Share of the low seconds that a cause must be there in.
+/// Share of the low seconds in which a cause must have been present.
 const OVERLAP_MIN: f64 = 0.5;
 
-/// Events that may lower a rate. The others are marks of the lab, as where a phase begins or ends, or what the seconds of load
-/// and machines say as well, which would be counted twice.
+/// Kinds of events that can lower a rate. Other events are marks of the lab, such as the begin of a phase, or repeat
+/// what the rows of load and machines say, so they would be counted twice.
 const EVENT_CAUSES: [&str; 3] = ["no-answer", BROKER_AWAY, BROKER_RESTARTED];
 
-/// Bytes that are not flushed or not replicated, over those that are sent in a second, from which on that is behind.
+/// Unflushed or unreplicated bytes, as a multiple of the bytes sent per second, from which on flushing or replication
+/// lags.
 const BEHIND: f64 = 2.0;
 
-/// Milliseconds from which on an append holds up those behind it, and a collector everything.
+/// Milliseconds from which on a slow append or a garbage collection counts as a cause.
 const PAUSE_MS: f64 = 100.0;
 
-/// Requests that a broker refused without saying why.
+/// Kind of the cause for requests that a broker refused without a recorded reason.
 const REFUSED: &str = "refused-by-broker";
 
-/// What a fluctuating rate goes with.
+/// The verdict of R5: how much a rate fluctuates, and the likely causes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
-    /// Standard deviation over mean of 1 s rates.
+    /// Standard deviation of the rates of single seconds, divided by their mean.
     pub variation: f64,
-    /// Lowest ten seconds over the median.
+    /// Mean rate of the lowest ten consecutive seconds, divided by the median.
     pub lowest: f64,
-    /// Whether that is too much.
+    /// Whether the rate fluctuates by the limits of R5.
     pub fluctuates: bool,
-    /// Share of the low seconds each cause was there in, and of the others, where it explains them; strongest first.
+    /// The causes that coincide with the low seconds, strongest first; empty for a steady rate.
     pub causes: Vec<Cause>,
-    /// To be read.
+    /// The verdict as a sentence for the report.
     pub says: Text,
 }
 
-/// Something that was there when the rate was low.
+/// A possible cause: something that was present in the low seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// `flow-control`, `refusedBehind`, `roll`, `gc`, …
+    /// Kind of the cause: `flow-control`, `refusedBehind`, `roll`, `gc`, …
     pub kind: String,
-    /// Share of the low seconds.
+    /// Share of the low seconds in which the cause was present.
     pub in_low: f64,
-    /// Share of the others.
+    /// Share of the other seconds in which the cause was present.
     pub in_others: f64,
-    /// How often.
+    /// How many times the cause occurred.
     pub times: u64,
 }
 
@@ -108,12 +109,12 @@ fn says(varies: f64, fluctuates: bool, causes: &[Cause]) -> Text {
     }
 }
 
-/// Whether a cause is one that a broker gives for what it refused.
+/// Whether the cause is a reason that a broker gave for refused requests.
 fn is_refusal(kind: &str) -> bool {
     kind == "putMessageFailedTimes" || kind.starts_with("refused")
 }
 
-/// A cause in Chinese; what nobody named here as it is.
+/// The name of a cause in Chinese; a kind without a translation is returned unchanged.
 pub(crate) fn name_zh(kind: &str) -> &str {
     match kind {
         "flow-control" => "流控",
@@ -145,7 +146,7 @@ pub(crate) fn name_zh(kind: &str) -> &str {
     }
 }
 
-/// In which seconds each cause was there, per repeat, and how often.
+/// The seconds in which a cause was present, over all repeats, and how often it occurred.
 #[derive(Default)]
 struct Presence {
     seconds: Vec<bool>,
@@ -187,14 +188,14 @@ fn cause(kind: String, mut presence: Presence, low: &[bool]) -> Option<Cause> {
     })
 }
 
-/// Everything in a window that may lower a rate: its kind, the second (by index) and how often.
+/// Everything in a window that can lower a rate: kind, index of the second, number of occurrences.
 fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
     let mut found = Vec::new();
     for event in window.events.iter().filter(|event| EVENT_CAUSES.contains(&event.kind.as_str())) {
         let ends = event.at_ms + event.lasted_ms.max(1);
         let overlaps = |second: &LoadSecond| second.at_ms > event.at_ms && second.at_ms < ends + 1_000;
         let seconds = window.load.iter().enumerate().filter(|(_, second)| overlaps(second));
-        // Counted once, in its first second.
+        // An event that lasts several seconds is counted once, in its first second.
         found.extend(
             seconds.enumerate().map(|(place, (at, _))| (event.kind.clone(), at, u64::from(place == 0))),
         );
@@ -219,7 +220,7 @@ fn sightings(file: &RunFile, window: &Window<'_>) -> Vec<(String, usize, u64)> {
     found
 }
 
-/// What a broker says of itself that may lower a rate.
+/// What a broker's own figures show that can lower a rate.
 fn broker_troubles(window: &Window<'_>, seconds: &[BrokerSecond]) -> Vec<(String, usize, u64)> {
     let sent = median(&window.load.iter().map(LoadSecond::sent_bytes_rate).collect::<Vec<_>>());
     let mut found = Vec::new();
@@ -244,23 +245,23 @@ fn broker_troubles(window: &Window<'_>, seconds: &[BrokerSecond]) -> Vec<(String
     found
 }
 
-/// What a broker has refused so far by cause.
+/// Requests that a broker has refused so far, by cause.
 fn refusals(second: &BrokerSecond) -> BTreeMap<&str, u64> {
     let mut causes: BTreeMap<&str, u64> = second.refused().collect();
-    // Runs of earlier versions only have the sum.
+    // Runs of earlier versions recorded only the sum over all causes.
     let unnamed = second.refused_total.saturating_sub(causes.values().sum());
     causes.insert(REFUSED, unnamed);
     causes
 }
 
-/// What a machine's second shows that may lower a rate.
+/// What a machine's figures of one second show that can lower a rate.
 fn troubles(second: &HostSecond) -> impl Iterator<Item = &'static str> {
     let signs = [
         ("full-gc", second.gc_full > 0),
         ("gc", second.gc_pause_ms > PAUSE_MS && second.gc_full == 0),
         ("steal", second.cpu_steal > 0.05),
         ("cpu-quota", second.cpu_throttled > 0.05),
-        // The broker was ready to work for a fifth of a core and something else had it.
+        // The broker waited for a fifth of a core while other programs used more than that.
         ("other-programs", second.process_waiting > 0.2 && second.others_cores > second.process_waiting),
         ("disk", second.disk_util > 0.9 || second.io_pressure > 20.0),
         ("swap", second.swap_in + second.swap_out > 0),

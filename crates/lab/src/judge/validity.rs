@@ -1,17 +1,18 @@
-//! R0: may a cell's figures be shown at all? An invalid cell has reasons instead of numbers.
+//! R0: may the figures of a cell be shown? An invalid cell has reasons instead of figures.
 //!
-//! - Little's law: in a closed loop, rate times mean latency is the number of requests in flight. Where it is not,
-//!   rate and latency were taken from different moments, or the generator spent the time itself.
-//! - Steady state: the rate neither climbs nor falls by 2 % a minute. A slope that its own error explains does not
-//!   count, nor one that amounts to less than 2 % within the window. Each repeat counts, so that one which climbs does not
-//!   make up for one that falls.
-//! - The servers went on: no broker was away or started again from the beginning of the repeat on.
-//! - The generator had room: below 70 % of its processors, and (open loop) less than 1 ms late.
-//! - The machines were its own: other programs used less than 10 % of the processors of the generator's and the servers'
-//!   machines.
-//! - At least three repeats, and no second missing. A soak is run once: it counts as often as five minutes go into it.
-//!   Elsewhere one long run does not show how much another would differ. A backlog takes as long as a soak: run once, its
-//!   phases are told as those of one repeat. Probes of a search are run once and are never shown as figures.
+//! - Little's law: in a closed loop, rate times mean latency is the number of requests in flight. Where it is not, rate
+//!   and latency were taken at different times, or the generator itself spent the time.
+//! - Steady state: the rate changes by less than 2 % per minute. A slope within its own error does not count, nor does
+//!   one that amounts to less than 2 % over the window. Each repeat is checked too, so a rising repeat does not cancel
+//!   a falling one.
+//! - The servers kept running: no broker was away or restarted after the repeat began.
+//! - The generator had headroom: it used below 70 % of its processors, and in an open loop sent less than 1 ms late.
+//! - The machines were not shared: other programs used less than 10 % of the processors of the generator's and the
+//!   servers' machines.
+//! - There are at least three repeats, and no second is missing. A soak is run once and counts as one repeat per five
+//!   minutes; for other cells one long run does not show how much another run would differ. A backlog takes as long as
+//!   a soak: it may be run once, and its phases are then reported as those of one repeat. The probes of a search are
+//!   run once and are never shown as figures.
 
 use super::conclusion::PROBE;
 use super::figures::merged;
@@ -20,35 +21,36 @@ use super::stats::{self, mean, quantile};
 use super::{Text, both, numbers};
 use crate::archive::{BROKER_RESTARTED, HostFile, LoadSecond, RunFile, Window};
 
-/// Fewest repeats that tell anything about the next one.
+/// Fewest repeats from which the result of a further repeat can be estimated.
 pub const REPEATS_MIN: usize = 3;
 
-/// Seconds of one window that tell as much as a repeat: a soak is run once.
+/// Seconds of a soak's single window that count as one repeat.
 const LONG_SECONDS: usize = 300;
 
-/// Seconds of a soak that tell as much as [`REPEATS_MIN`] repeats.
+/// Seconds of a soak that count as [`REPEATS_MIN`] repeats.
 pub const SOAK_SECONDS_MIN: u32 = (LONG_SECONDS * REPEATS_MIN) as u32;
 
-/// Rate times latency over requests in flight.
+/// Accepted range of rate times latency divided by requests in flight.
 pub const LITTLE: std::ops::RangeInclusive<f64> = 0.93..=1.07;
 
-/// Most change of the rate, share per minute.
+/// Largest accepted change of the rate, as a share per minute.
 const SLOPE_MAX: f64 = 0.02;
 
-/// Most of its processors that the generator may use.
+/// Largest share of its processors that the generator may use.
 pub const GENERATOR_CPU_MAX: f64 = 0.7;
 
-/// Most of a machine's processors that other programs may use, where a run does not say.
+/// Largest share of a machine's processors that other programs may use, unless the run sets another limit.
 const OTHERS_MAX: f64 = 0.1;
 
-/// Seconds of a window in which a machine need not have been looked at, and their share of a long one.
+/// Number of seconds of a window for which a machine may have no figures; a longer window allows the share
+/// `UNSEEN_SHARE`.
 const UNSEEN_MAX: usize = 2;
 const UNSEEN_SHARE: usize = 100;
 
-/// Latest that the generator may be itself, microseconds.
+/// Largest delay that the generator itself may add before sending, microseconds.
 const LAG_US_MAX: f64 = 1_000.0;
 
-/// Why there are too few repeats to tell anything about the next one.
+/// The reason that there are too few repeats, or `None`.
 #[must_use]
 pub fn too_few(windows: &[Window<'_>]) -> Option<Text> {
     let factors = windows.first().and_then(|window| window.factors);
@@ -76,7 +78,7 @@ pub fn too_few(windows: &[Window<'_>]) -> Option<Text> {
     })
 }
 
-/// Why the repeats must not be believed, however many there are; empty when they may.
+/// The reasons not to trust the repeats, apart from their number; empty when there are none.
 #[must_use]
 pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     let mut found = outages(windows);
@@ -104,8 +106,8 @@ pub fn faults(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     found
 }
 
-/// Brokers that were away or started again, each once per repeat: what follows is measured of another process, with cold
-/// caches, and nothing was served meanwhile.
+/// Brokers that were away or restarted, each once per repeat. What is measured afterwards belongs to another process
+/// with cold caches, and meanwhile nothing was served.
 #[must_use]
 pub fn outages(windows: &[Window<'_>]) -> Vec<Text> {
     let mut found = Vec::new();
@@ -135,7 +137,7 @@ pub fn outages(windows: &[Window<'_>]) -> Vec<Text> {
     found
 }
 
-/// Nothing was acknowledged, with what brokers said.
+/// The reason of a cell in which nothing was acknowledged, with what brokers answered.
 fn silence(windows: &[Window<'_>]) -> Text {
     let mut events = windows.iter().flat_map(|window| window.events);
     match events.rfind(|event| ["flow-control", "no-answer"].contains(&event.kind.as_str())) {
@@ -147,12 +149,12 @@ fn silence(windows: &[Window<'_>]) -> Text {
     }
 }
 
-/// The machines that were not looked at all the time.
+/// The machines that were not observed all the time.
 pub fn unobserved(windows: &[Window<'_>], file: &RunFile) -> impl Iterator<Item = Text> {
     file.hosts.iter().filter_map(|host| unseen(windows, &host.name))
 }
 
-/// Why a phase of a backlog must not be believed. The rate may change within it, and nothing may be sent.
+/// The reasons not to trust a phase of a backlog. In a phase the rate may change, and nothing need be sent.
 #[must_use]
 pub fn phase(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     let law = if sends(windows) { little(windows) } else { None };
@@ -162,14 +164,15 @@ pub fn phase(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     outages(windows).into_iter().chain(rest).collect()
 }
 
-/// Whether producers went on: answers to what was under way when they stopped still come in the first second.
+/// Whether producers were sending. Answers to requests in flight when they stopped arrive in the first second and do
+/// not count.
 #[must_use]
 pub fn sends(windows: &[Window<'_>]) -> bool {
     let seconds = windows.iter().flat_map(|window| window.load);
     seconds.clone().filter(|second| second.sent > 0).count() * 2 > seconds.count()
 }
 
-/// A window counts once, that of a soak as often as it could have been cut.
+/// How many repeats a window counts as: one, or for a soak one per `LONG_SECONDS`.
 fn repeats(window: &Window<'_>) -> usize {
     let is_soak = window.factors.is_some_and(|factors| factors.more.contains_key("soak"));
     match window.load.len() {
@@ -179,13 +182,13 @@ fn repeats(window: &Window<'_>) -> usize {
     }
 }
 
-/// Why the load generator itself was the limit; empty when it had room.
+/// The reasons why the load generator itself was the limit; empty when it had headroom.
 #[must_use]
 pub fn generator(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     [busy(windows, file), late(windows)].into_iter().flatten().collect()
 }
 
-/// Seconds of the series that are not there: more than a second and a half between two rows.
+/// The reason that seconds of the series are missing: more than 1.5 s between two rows.
 fn missing_seconds(windows: &[Window<'_>]) -> Option<Text> {
     let gap = |pair: &[crate::archive::LoadSecond]| {
         let milliseconds = pair[1].at_ms.saturating_sub(pair[0].at_ms);
@@ -195,11 +198,12 @@ fn missing_seconds(windows: &[Window<'_>]) -> Option<Text> {
     (missing > 0).then(|| both!("{missing} seconds of the series are missing", "序列缺少 {missing} 秒"))
 }
 
-/// A machine of the run that was not looked at all the time: nobody knows what it did then.
+/// The reason that a machine of the run was not observed all the time, or `None`.
 fn unseen(windows: &[Window<'_>], name: &str) -> Option<Text> {
     let missing = |window: &Window<'_>| {
         let seen = window.hosts.iter().find(|(host, _)| host.name == name).map_or(0, |(_, rows)| rows.len());
-        // Its seconds begin at other moments, and its first one may end after the window's.
+        // The seconds of a machine do not begin with those of the window, and its first one may end after the window's
+        // first one.
         let most = UNSEEN_MAX.max(window.load.len() / UNSEEN_SHARE);
         Some(window.load.len().saturating_sub(seen)).filter(|missing| *missing > most)
     };
@@ -238,14 +242,14 @@ fn little(windows: &[Window<'_>]) -> Option<Text> {
     ))
 }
 
-/// Requests in flight: as counted, else as configured.
+/// Requests in flight: the counted mean, otherwise the configured number.
 pub(super) fn in_flight(window: &Window<'_>) -> Option<f64> {
     let counted = mean(&window.load.iter().map(|second| second.in_flight as f64).collect::<Vec<_>>());
     let configured = window.factors.map_or(0.0, |factors| f64::from(factors.threads));
     Some(if counted > 0.0 { counted } else { configured }).filter(|count| *count > 0.0)
 }
 
-/// How a rate changes: share per minute, its error, and the minutes it was watched.
+/// How a rate changes: share per minute, the error of that share, and the minutes of observation.
 #[derive(Clone, Copy)]
 struct Change {
     per_minute: f64,
@@ -254,7 +258,8 @@ struct Change {
 }
 
 impl Change {
-    /// Whether it is too much, by so many errors, and amounts to something in the time.
+    /// Whether the change exceeds the limit by `errors` standard errors and amounts to the limit within the observed
+    /// time.
     fn is_too_much(&self, errors: f64) -> bool {
         let (surely, amounts) =
             (self.per_minute.abs() - errors * self.error, self.per_minute.abs() * self.minutes);
@@ -262,10 +267,11 @@ impl Change {
     }
 }
 
-/// Minutes of a repeat whose slope alone tells something.
+/// Minutes of a repeat from which on its own slope is checked.
 const ALONE_MINUTES: f64 = 0.5;
 
-/// Of the repeats together, and of each that is long enough alone, which must be surer as there are several.
+/// Checks the slope of all repeats together, at two standard errors, and of each long enough repeat, at three because
+/// there are several of them.
 fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
     let changes: Vec<Change> = series(windows, LoadSecond::sent_rate)
         .iter()
@@ -296,8 +302,8 @@ fn unsteady(windows: &[Window<'_>]) -> Option<Text> {
     })
 }
 
-/// Share of its processors that the generator used: of the machine's, or of as many as it has threads. Every machine that
-/// sends has at least as many as the lab asks for.
+/// Share of its processors that the generator used: of those of the machine, or of as many as it has threads. Every
+/// machine that sends has at least as many processors as the lab has threads.
 #[must_use]
 pub fn generator_share(windows: &[Window<'_>], file: &RunFile) -> Option<f64> {
     let machine = file.hosts.first().map(|host| host.cores).filter(|cores| *cores > 0)?;
@@ -315,7 +321,8 @@ fn busy(windows: &[Window<'_>], file: &RunFile) -> Option<Text> {
     ))
 }
 
-/// The machines of the generator and the servers on which other programs used the processors, by the worst repeat.
+/// The machines of the generator and the servers on which other programs used too much processor time, by the worst
+/// repeat.
 #[must_use]
 pub fn others(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     let found = used_machines(file).filter_map(|host| {
@@ -332,7 +339,7 @@ pub fn others(windows: &[Window<'_>], file: &RunFile) -> Vec<Text> {
     found.collect()
 }
 
-/// The same of machines that are looked at without load.
+/// Like [`others`], for machines observed without load.
 #[must_use]
 pub fn others_now(window: &Window<'_>, file: &RunFile) -> Vec<Text> {
     let found = used_machines(file).filter_map(|host| {
@@ -347,7 +354,7 @@ pub fn others_now(window: &Window<'_>, file: &RunFile) -> Vec<Text> {
     found.collect()
 }
 
-/// The machines of the generator and of brokers.
+/// The machines of the generator and of the brokers.
 fn used_machines(file: &RunFile) -> impl Iterator<Item = &HostFile> {
     let brokers = broker_host_names(file);
     let is_used =
@@ -366,12 +373,12 @@ fn others_on(window: &Window<'_>, host: &HostFile) -> Option<f64> {
     Some(mean(&cores) / f64::from(host.cores.max(1)))
 }
 
-/// How late the generator was itself, 99 of 100 of all requests, microseconds; 0 in a closed loop.
+/// 99th percentile of the delay that the generator itself added, over all requests, microseconds; 0 in a closed loop.
 #[must_use]
 pub fn lag_p99_us(windows: &[Window<'_>]) -> f64 {
     match merged(windows.iter().flat_map(|window| window.late)) {
         Some(all) => all.value_at_quantile(0.99) as f64,
-        // Runs of earlier versions only have the percentiles of seconds.
+        // Runs of earlier versions recorded only a percentile per second.
         None => quantile(&series(windows, |second| second.lag_p99_us as f64).concat(), 0.95),
     }
 }
@@ -387,7 +394,7 @@ fn late(windows: &[Window<'_>]) -> Option<Text> {
     })
 }
 
-/// Whether end-to-end latencies may be shown: the clocks must agree ten times better than what is measured.
+/// Whether end-to-end latencies may be shown: the clock difference must be at most a tenth of the measured latency.
 #[must_use]
 pub fn clock_is_good_enough(skew_us: u64, end_to_end_us: f64) -> bool {
     skew_us as f64 * 10.0 <= end_to_end_us

@@ -1,8 +1,9 @@
-//! R9: is one better than the other? Cell by cell, with three answers, and never mixing capacity and latency.
+//! R9: is one run better than the other? Compared cell by cell, with three answers, capacity and latency apart.
 //!
-//! *Capacity* is the rate of cells in a closed loop, of a ladder that of its best step alone (`ladders`). *Latency* is
-//! compared only where both were sent the same rate (open loop): in a closed loop the faster one is also the more
-//! loaded one, and a single thread's rate is nothing but the round trip (seed 000 read "0.45×" as capacity).
+//! *Capacity* is the rate of cells in a closed loop; of a ladder only its best step counts (`ladders`). *Latency* is
+//! compared only where both runs were sent the same rate (open loop). In a closed loop the faster system is also the
+//! more loaded one, and the rate of a single thread is nothing but the round trip time (seed 000 read "0.45×" as
+//! capacity).
 
 mod ladders;
 mod machines;
@@ -19,28 +20,28 @@ use super::{Text, both, numbers};
 use crate::archive::Factors;
 use serde::{Deserialize, Serialize};
 
-/// A certain difference smaller than this is still called equal.
+/// Relative difference below which two cells are called equal even when the interval excludes 1.
 const RELEVANT: f64 = 0.02;
 
-/// Threads below which a closed loop measures the round trip.
+/// Number of threads below which a closed loop measures the round trip time.
 const ROUND_TRIP_THREADS: u32 = 4;
 
-/// How the second compares with the first.
+/// How the second run compares with the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The second is better.
+    /// The second run is better.
     Better,
-    /// No difference shows.
+    /// No relevant difference shows.
     Equal,
-    /// The second is worse.
+    /// The second run is worse.
     Worse,
-    /// The machines were apart: nobody knows what the servers have to do with the difference.
+    /// The machines of the runs differ, so a difference cannot be attributed to the servers.
     NotComparable,
 }
 
 impl Verdict {
-    /// From a ratio of which more is better.
+    /// The verdict for a ratio of a figure where more is better.
     #[must_use]
     pub fn more_is_better(ratio: &Estimate) -> Self {
         match ratio {
@@ -50,7 +51,7 @@ impl Verdict {
         }
     }
 
-    /// From a ratio of which less is better.
+    /// The verdict for a ratio of a figure where less is better.
     #[must_use]
     pub fn less_is_better(ratio: &Estimate) -> Self {
         match Self::more_is_better(ratio) {
@@ -60,7 +61,7 @@ impl Verdict {
         }
     }
 
-    /// What it is called.
+    /// The name of the verdict as reports print it.
     #[must_use]
     pub fn name(self) -> Text {
         let (en, zh) = match self {
@@ -73,55 +74,55 @@ impl Verdict {
     }
 }
 
-/// What is compared.
+/// The figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
-    /// Messages per second, closed loop: of a cell that is no step of a ladder, or of the best step of one.
+    /// Messages per second in a closed loop, of a cell outside any ladder or of the best step of one.
     Capacity,
-    /// Messages per second of another step of a ladder: what the load asked for, or overload.
+    /// Messages per second of another step of a ladder: below the best step it shows the load, above it overload.
     RateAtLoad,
-    /// The 99th percentile at the same rate, open loop.
+    /// 99th percentile of latency in an open loop at the same rate.
     LatencyAtRate,
-    /// The time of one request after the other.
+    /// Mean time of a request with few threads, where nothing but the round trip is measured.
     RoundTrip,
 }
 
-/// One cell of both runs.
+/// A cell that both runs have, with its figures in both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pairing {
-    /// What the cell was.
+    /// The factors of the cell.
     pub factors: Factors,
-    /// What is compared.
+    /// The figure that is compared.
     pub aspect: Aspect,
-    /// Figure of the first: messages per second, or microseconds.
+    /// The figure in the first run: messages per second, or microseconds.
     pub first: f64,
-    /// Figure of the second.
+    /// The figure in the second run, in the same unit.
     pub second: f64,
-    /// Second over first.
+    /// The second figure divided by the first.
     pub ratio: Estimate,
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Two runs beside each other.
+/// The comparison of two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Versus {
-    /// In what the machines of the two runs were apart, so that no cell is judged; empty where the machines are judged too.
+    /// The differences between the machines of the two runs that prevent a verdict; empty when verdicts were given.
     #[serde(default)]
     pub apart: Vec<Text>,
-    /// Cells that are valid in both.
+    /// Cells that are valid in both runs.
     pub pairings: Vec<Pairing>,
-    /// Cells of both that are invalid in one of them, with the reason.
+    /// Cells that are invalid in one of the runs, with the reason.
     pub left_out: Vec<(Factors, Text)>,
-    /// Cells that only one of them has.
+    /// Number of cells of the first run that the second one does not have.
     pub unmatched: usize,
-    /// Modes of flush and replication that each run has one of, and another one.
+    /// Flush and replication modes that differ between the runs: each run has one mode of such a factor.
     #[serde(default)]
     pub modes: Vec<Text>,
     /// Geometric mean of the ratios of capacity.
     pub capacity: Option<Estimate>,
-    /// The ladders behind it; older comparisons do not say.
+    /// The ladders from which `capacity` was taken; comparisons of earlier versions have no such field.
     #[serde(default)]
     pub ladders: Ladders,
     /// Geometric mean of the ratios of latency at equal rate.
@@ -134,7 +135,7 @@ pub struct Versus {
 #[must_use]
 pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus {
     let modes = modes(first, second);
-    // The same load; how the servers are set up may differ, for that is what is compared.
+    // Cells match by their load. The set-up of the servers may differ, because that is what is compared.
     let load = |cell: &Judged<'_>| {
         modes.iter().fold(cell.factors().clone(), |factors, (factor, _)| factor.without(&factors))
     };
@@ -169,7 +170,7 @@ pub fn versus(first: &[Judged<'_>], second: &[Judged<'_>], seed: u64) -> Versus 
 }
 
 impl Versus {
-    /// The same without a verdict, because the machines were apart in this.
+    /// The comparison without verdicts, because of these differences between the machines.
     #[must_use]
     pub fn without_verdicts(mut self, apart: Vec<Text>) -> Self {
         if !apart.is_empty() {
@@ -180,7 +181,8 @@ impl Versus {
     }
 }
 
-/// Modes of which each run has one alone, and another one. With more of them a cell would have several partners.
+/// Flush and replication modes of which each run has exactly one, and not the same. With more modes a cell would match
+/// several others.
 fn modes(first: &[Judged<'_>], second: &[Judged<'_>]) -> Vec<(Factor, Text)> {
     let only = |run: &[Judged<'_>], factor: &Factor| {
         let mut levels: Vec<String> = run.iter().map(|cell| factor.level(cell.factors())).collect();
@@ -214,7 +216,7 @@ fn mean_of(pairings: &[Pairing], aspect: Aspect) -> Option<Estimate> {
 
 fn pairing(factors: &Factors, (before, after): (&Figures, &Figures), seed: u64) -> Pairing {
     let aspect = match factors {
-        // One-way sends have no latency: what arrived is all there is to compare.
+        // One-way sends have no latency, so the received rate is all there is to compare.
         _ if before.latency.p99_us == 0.0 || after.latency.p99_us == 0.0 => Aspect::Capacity,
         factors if factors.rate.is_some() => Aspect::LatencyAtRate,
         factors if factors.threads < ROUND_TRIP_THREADS => Aspect::RoundTrip,
@@ -230,7 +232,7 @@ fn pairing(factors: &Factors, (before, after): (&Figures, &Figures), seed: u64) 
             (before.latency.p99_us, after.latency.p99_us, ratio, Verdict::less_is_better(&ratio))
         }
         Aspect::RoundTrip => {
-            // In a closed loop the time of a round trip is what the rate says, upside down.
+            // In a closed loop the round trip time is the reciprocal of the rate.
             let ratio = ratio(&after.tps_seconds, &before.tps_seconds, seed);
             (before.latency.mean_us, after.latency.mean_us, ratio, Verdict::less_is_better(&ratio))
         }
@@ -238,14 +240,14 @@ fn pairing(factors: &Factors, (before, after): (&Figures, &Figures), seed: u64) 
     Pairing { factors: factors.clone(), aspect, first, second, ratio, verdict }
 }
 
-/// Price of a million messages at `share` of a rate, when a month costs `month`.
+/// Price of a million messages when a month costs `month` and the load is `share` of the rate `tps`.
 #[must_use]
 pub fn price_per_million(month: f64, tps: f64, share: f64) -> f64 {
     const SECONDS_PER_MONTH: f64 = 30.0 * 86_400.0;
     if tps <= 0.0 { 0.0 } else { month / (tps * share * SECONDS_PER_MONTH) * 1e6 }
 }
 
-/// Reads a ratio: `+12.3 % (+8.0 to +16.1 %)`.
+/// Writes a ratio as a change with its interval: `+12.3 % (+8.0 to +16.1 %)`.
 #[must_use]
 pub fn ratio_text(ratio: &Estimate) -> String {
     let [value, low, high] = [ratio.mean, ratio.low, ratio.high].map(|ratio| numbers::change(ratio - 1.0));

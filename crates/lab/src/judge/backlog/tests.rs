@@ -3,7 +3,7 @@ use crate::archive::{Factors, Phase};
 use crate::judge::fixture;
 use crate::judge::guards::Limits;
 
-/// A run of twenty seconds before, twenty while filling and twenty while draining, which producers feel by `times`.
+/// A run of 20 s before, 20 s filling and 20 s draining. While draining the send rate changes by the factor `times`.
 fn record(times: f64) -> Record {
     record_of(Some(16_000.0), times)
 }
@@ -48,7 +48,7 @@ fn a_backlog_that_is_drained_alone_is_one_in_a_closed_loop_too() {
     let mut record = record_of(None, 1.0);
     fixture::each_second(&mut record, |index, second| {
         if index >= 40 {
-            // What was under way when producers stopped.
+            // Answers to the requests in flight when producers stopped.
             (second.sent, second.in_flight) = (if index == 40 { 60 } else { 0 }, 0);
         }
     });
@@ -57,8 +57,8 @@ fn a_backlog_that_is_drained_alone_is_one_in_a_closed_loop_too() {
     assert!(found.says.en.starts_with("nothing was produced meanwhile"), "{}", found.says.en);
 }
 
-/// 262,144 messages that are read at 150,000 a second while nothing is produced, and the seconds until it is seen that
-/// none is left.
+/// 262,144 messages that are consumed at 150,000 per second without producers, then `idle` seconds until the lab sees
+/// that the queue is empty.
 fn drained_alone(met: Option<bool>, idle: u64) -> Record {
     let mut record = record_of(None, 1.0);
     let phases = &mut record.cells[0].cell.phases;
@@ -108,7 +108,7 @@ fn seconds_without_a_message_count_where_it_was_not_drained() {
         assert!((found.drain_tps - 262_144.0 / 3.0).abs() < 1e-6, "{found:?}");
     };
     check(drained_alone(Some(false), 1));
-    // Recorded by a lab that did not say.
+    // Recorded by a version of the lab that did not record whether the phase met its condition.
     check(drained_alone(None, 1));
     let mut ended_early = drained_alone(None, 1);
     ended_early.cells[0].cell.interrupted = true;
@@ -150,7 +150,7 @@ fn the_time_to_drain_is_right_at_its_bounds() {
 
 #[test]
 fn a_backlog_that_costs_nothing() {
-    // Seed 003 #34: produced at 39,000 whether it drains or not.
+    // Seed 003 #34: producers reach 39,000 messages per second whether the backlog drains or not.
     let found = judge(1.0);
     assert!(found.says.en.contains("costs producers nothing"), "{}", found.says.en);
     assert_eq!((found.drain_tps, found.drain_seconds), (68_000.0, 20.0));
@@ -176,7 +176,7 @@ fn a_backlog_that_costs_a_third() {
 fn every_phase_has_its_own_percentiles_and_stability() {
     let mut record = record(1.0);
     fixture::each_second(&mut record, |index, second| {
-        // The first seconds of filling, as flow control answers.
+        // Flow control refuses requests in the first seconds of filling.
         if (20..26).contains(&index) {
             (second.sent, second.refused) = (second.sent / 4, 9);
         }

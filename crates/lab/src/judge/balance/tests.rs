@@ -29,7 +29,7 @@ fn bytes_that_are_missing_or_too_many() {
 
 #[test]
 fn a_slave_takes_its_copy() {
-    // Without its bytes on the wire the second copy was never made.
+    // Without outgoing bytes for the slave, the second copy was never made.
     let with_slave = |record: &mut Record| {
         let slave = crate::archive::BrokerFile { id: 1, host: None, ..record.file.target.brokers[0].clone() };
         record.file.target.brokers.push(slave);
@@ -79,7 +79,7 @@ fn loopback_holds_both_directions() {
 
 #[test]
 fn loopback_holds_both_directions_of_what_stays_on_the_machine_alone() {
-    // The lab beside a master; `beside` stands elsewhere.
+    // The lab runs on the machine of a master; the broker `beside` is on another machine.
     let shared = |beside: &crate::archive::BrokerFile, loopback: u64, (more_in, more_out): (u64, u64)| {
         terms(0, |record| {
             record.file.hosts.remove(0);

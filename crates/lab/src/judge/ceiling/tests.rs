@@ -2,7 +2,7 @@ use super::*;
 use crate::archive::Record;
 use crate::judge::{fixture, judged};
 
-/// Judges a ladder of (threads, rate); `change` may plant something.
+/// Judges a ladder of (threads, rate); `change` may alter the record first.
 fn ladder(rates: &[(u32, f64)], change: impl Fn(&mut Record)) -> Ceiling {
     let cells: Vec<_> = rates.iter().map(|(threads, tps)| (fixture::factors(*threads), *tps)).collect();
     let mut record = fixture::record(&cells);

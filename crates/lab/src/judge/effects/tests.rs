@@ -91,7 +91,7 @@ fn modes_are_late_at_equal_rate_only() {
     let cells = [(mode("async", ""), 30_000.0), (mode("sync", ""), 6_000.0)];
     let (effects, ..) = found(&cells);
     assert!(!effects[0].equal_rate && !effects[0].says.en.contains("p99"), "{}", effects[0].says.en);
-    // The last mode comes first, as brokers are in it.
+    // The level that the brokers were in is recorded first although it is the last mode of the sweep.
     let record =
         fixture::record(&[&cells[..], &[(open("sync"), 4_200.0), (open("async"), 4_200.0)]].concat());
     let judge = |slower: u64| {
@@ -124,7 +124,7 @@ fn only_settings_that_do_something_are_told() {
     assert_eq!(effects, [], "settings have a list of their own");
     let told: Vec<String> = sensitive.iter().flatten().map(|effect| effect.factor.en.clone()).collect();
     assert_eq!(told, ["set:sendMessageThreadPoolNums"]);
-    // At a rate that every cell reaches it is the latency that tells.
+    // At a rate that every cell reaches, only latency differs.
     let open = |value: &str| Factors { rate: Some(9_000.0), ..threads(value) };
     let mut record = fixture::record(&[(open("1"), 9_000.0), (open("16"), 9_000.0)]);
     assert_eq!(sensitive_of(&record), Some(Vec::new()));
@@ -137,6 +137,6 @@ fn only_settings_that_do_something_are_told() {
     let (zh, zh_late) = zh.split_once("，等速率 p99 +").expect("what it does");
     assert!(en.contains("1 → 16: TPS unchanged (") && en_late.contains(" % (+"), "{:?}", told[0].says);
     assert!(zh.contains("1 → 16：TPS 无变化（") && zh_late.contains(" %（+"), "{:?}", told[0].says);
-    // Where nothing was swept there is nothing to say.
+    // No setting was swept, so there is nothing to report.
     assert_eq!(found(&[(fixture::factors(60), 9_000.0), (fixture::factors(120), 9_900.0)]).2, None);
 }

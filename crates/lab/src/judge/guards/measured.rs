@@ -1,11 +1,11 @@
-//! Guards for which a machine may have no figures: the store's device, the network and a collector.
+//! Guards for which a machine may have no figures: the disk of the store, the network and garbage collection.
 
 use super::{Guard, Limits, Watch, column};
 use crate::archive::{HostFile, HostSecond};
 use crate::judge::stats::{mean, quantile};
 use crate::judge::{both, numbers};
 
-/// The device under the store.
+/// Guards of the disk that holds the store.
 pub(super) fn device(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard> {
     if host.disk.is_empty() {
         let (kind, name) = (&host.filesystem, &host.name);
@@ -63,21 +63,21 @@ pub(super) fn pressure(host: &HostFile, seconds: &[HostSecond], limits: &Limits)
     Guard::new(Watch::IoPressure, &host.name, (pressure, limits.io_pressure), text)
 }
 
-/// Bytes per second one direction of a machine's cards carries at most, as negotiated. Of several cards the fastest:
-/// nobody knows which of them the brokers' bytes take.
+/// Most bytes per second that one direction of the machine's network cards carries, as negotiated. Of several cards the
+/// fastest counts, because the run does not say which of them the brokers use.
 #[must_use]
 pub fn network_bytes(host: &HostFile) -> Option<f64> {
     let fastest = host.nics.values().flatten().max();
     fastest.map(|megabits| *megabits as f64 * 125_000.0).filter(|bytes| *bytes > 0.0)
 }
 
-/// Bytes per second that go over loopback at most, as the self-test found.
+/// Most bytes per second over loopback, as the self-test measured it.
 #[must_use]
 pub fn loopback_bytes(host: &HostFile) -> Option<f64> {
     host.roofline.as_ref().map(|roofline| roofline.net_bytes).filter(|bytes| *bytes > 0.0)
 }
 
-/// Cards and loopback have limits of their own.
+/// Guards of the network cards and of loopback, which have separate limits.
 pub(super) fn network(host: &HostFile, seconds: &[HostSecond], limits: &Limits) -> Vec<Guard> {
     let within = mean(&column(seconds, |second| second.net_loopback as f64));
     let directions = [
@@ -134,11 +134,11 @@ pub(super) fn collector(
     }
     let full: u64 = seconds.iter().map(|second| second.gc_full).sum();
     let text = both!("{full} full collections, limit 0", "Full GC {full} 次，上限 0");
-    // Runs of earlier versions only have the sum of a second's pauses.
+    // Runs of earlier versions recorded only the sum of the pauses in a second.
     let longest = |second: &HostSecond| {
         if second.gc_pause_max_ms > 0.0 { second.gc_pause_max_ms } else { second.gc_pause_ms }
     };
-    // Seconds without a pause would hide one that comes every two minutes.
+    // Only seconds with a pause count; otherwise the percentile would hide a pause that comes every two minutes.
     let mut pauses = column(seconds, longest);
     pauses.retain(|longest| *longest > 0.0);
     let pause = quantile(&pauses, 0.99);

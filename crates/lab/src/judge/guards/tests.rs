@@ -37,14 +37,14 @@ fn sending() -> LoadSecond {
     }
 }
 
-/// A second's latencies: 99 of 100 are this one.
+/// A second in which all latencies are `us` microseconds.
 fn all_at(us: u64, count: u64) -> (u64, Sparse) {
     let mut latencies = Sparse::default();
     latencies.record_n(us, count);
     (0, latencies)
 }
 
-/// The guards of a minute in which one thing was changed.
+/// The guards of a minute of load in which `change` was applied.
 fn minute(
     factors: &Factors,
     slo: &str,
@@ -69,13 +69,13 @@ fn watches(guards: &[Guard], only: impl Fn(&Guard) -> bool) -> Vec<Watch> {
     guards.iter().filter(|guard| only(guard)).map(|guard| guard.watch).collect()
 }
 
-/// Which guards a minute breaks in which one thing was changed.
+/// The guards that break in a minute of load to which `change` was applied.
 fn broken(change: impl Fn(&mut HostFile, &mut HostSecond, &mut LoadSecond)) -> Vec<Watch> {
     let factors = Factors { groups: 1, ..Factors::default() };
     watches(&minute(&factors, "e2e.p99<50ms,send.p99<10ms", change), Guard::is_broken)
 }
 
-/// Which guards could not be looked at.
+/// The guards that were not measured in a minute of load to which `change` was applied.
 fn unseen(factors: &Factors, change: impl Fn(&mut HostFile, &mut HostSecond, &mut LoadSecond)) -> Vec<Watch> {
     watches(&minute(factors, "", change), |guard| guard.used.is_none())
 }
@@ -130,7 +130,7 @@ fn a_latency_that_is_asked_for_must_be_measured() {
 
 #[test]
 fn a_percentile_is_that_of_all_messages() {
-    // Two seconds of sixty hold a pause: a percentile over seconds would pass them over.
+    // Two of sixty seconds hold a pause; a percentile over the percentiles of seconds would hide it.
     let mut latency = vec![all_at(5_000, 1_000); 58];
     latency.extend(vec![all_at(900_000, 1_000); 2]);
     let load = vec![sending(); 60];
@@ -158,7 +158,7 @@ fn delayed_messages_are_no_consumers_that_fall_behind() {
 
 #[test]
 fn loopback_is_not_as_slow_as_the_card() {
-    // A broker and its load on one machine with 1 Gb/s: 300 MB/s stay within it.
+    // A broker and its load on one machine with 1 Gb/s: 300 MB/s over loopback do not break the guard.
     let within = |_: &mut HostFile, second: &mut HostSecond, _: &mut LoadSecond| {
         (second.net_in, second.net_out, second.net_loopback) = (300_000_000, 300_000_000, 300_000_000);
     };
@@ -203,7 +203,7 @@ fn a_store_whose_disk_is_not_known_is_called_so() {
 
 #[test]
 fn both_directions_have_the_whole_speed() {
-    // Seed 004 added in and out and compared the sum with one direction.
+    // Seed 004 compared the sum of both directions with the speed of one direction.
     let both = |_: &mut HostFile, second: &mut HostSecond, _: &mut LoadSecond| {
         second.net_in = 90_000_000;
         second.net_out = 90_000_000;

@@ -4,7 +4,7 @@ use crate::judge::fixture;
 
 const SECONDS: u64 = 1_200;
 
-/// Twenty minutes made of the seconds of a clean cell.
+/// Twenty minutes that repeat the seconds of a valid cell.
 fn long() -> Record {
     let mut record = fixture::record(&[(fixture::factors(60), 30_000.0)]);
     let (name, to_ms) = ("steady".to_owned(), u64::MAX);

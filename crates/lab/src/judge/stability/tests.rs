@@ -2,7 +2,7 @@ use super::*;
 use crate::archive::{BrokerSecond, Event, Record};
 use crate::judge::fixture;
 
-/// Seconds 20 to 34 of every repeat.
+/// Whether this second belongs to the dip: seconds 20 to 34 of every repeat.
 fn dips(index: usize) -> bool {
     (20..35).contains(&index)
 }
@@ -104,7 +104,7 @@ fn each_broker_second(record: &mut Record, change: Change) {
     }
 }
 
-/// Seven more in every second of a dip.
+/// A running total of refused requests that grows by seven in every second of the dip.
 fn refused(index: usize) -> u64 {
     index.clamp(19, 34) as u64 * 7
 }

@@ -23,7 +23,7 @@ fn an_interval_holds_the_mean_most_of_the_time() {
         let interval = estimate(&repeats(100.0, 0.2, *seed), *seed);
         interval.low <= 100.0 && 100.0 <= interval.high
     });
-    // Three repeats make the drawn means a little too alike; the ordinary share is about 88 of 100.
+    // Three repeats make the resampled means a little too similar: about 88 of 100 intervals hold the true mean.
     assert!(holds.count() >= 160);
 }
 

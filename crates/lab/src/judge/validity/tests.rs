@@ -11,7 +11,7 @@ fn clean() -> Record {
     fixture::record(&[(fixture::factors(60), 30_000.0)])
 }
 
-/// The reason found when every second of load is changed.
+/// Checks the reason that R0 finds when `change` is applied to every second of load.
 fn check(change: impl Fn(usize, &mut LoadSecond), expected: &str) {
     let mut record = clean();
     fixture::each_second(&mut record, change);
@@ -73,7 +73,7 @@ fn a_second_that_is_late_counts_with_its_requests() {
     let mut record = clean();
     for repeat in &mut record.cells[0].repeats {
         repeat.late = repeat.load.iter().map(|second| (second.at_ms, late(10, 1_000))).collect();
-        // Two of sixty seconds: a percentile over seconds would pass them over.
+        // Two of sixty seconds are late; a percentile over the percentiles of seconds would hide them.
         repeat.late[30].1 = late(40_000, 1_000);
         repeat.late[31].1 = late(40_000, 1_000);
     }
@@ -123,7 +123,7 @@ fn a_soak_is_run_once() {
     let cell = &mut record.cells[0];
     cell.cell.phases = vec![phase];
     cell.repeats = vec![Repeat { load: (1..=900).map(second).collect(), ..Repeat::default() }];
-    // No machine is looked at here.
+    // The run observes no machine.
     record.file.hosts.clear();
     assert!(reasons(&record).starts_with("1 repeats"), "one long run does not show how much another differs");
     record.cells[0].cell.factors.more.insert("soak".to_owned(), "900".to_owned());
@@ -215,7 +215,7 @@ fn a_broker_that_was_lost_in_a_repeat_is_named() {
     check(30_000, &[BROKER_AWAY, BROKER_RESTARTED], restarted);
     check(30_000, &[BROKER_RESTARTED], restarted);
     check(30_000, &[BROKER_AWAY, BROKER_BACK], "the broker broker-a did not answer during repeat 2");
-    // What was warmed up is gone.
+    // The restarted broker lost its warm caches.
     check(5_000, &[BROKER_RESTARTED], restarted);
     check(900_000, &[BROKER_AWAY], "");
     check(30_000, &["roll"], "");
@@ -229,7 +229,7 @@ fn machines_that_other_programs_use_tell_nothing() {
         seconds.iter_mut().for_each(|second| second.others_cores = others_cores);
         assert_eq!(reasons(&record), expected, "{others_cores} cores of {host}");
     };
-    // Of eight cores.
+    // The machine has eight cores.
     check("b1", 7.44, "other programs used 93.0 % of the processors of b1 in repeat 2, limit 10.0 %");
     check("lab", 1.0, "other programs used 12.5 % of the processors of lab in repeat 2, limit 10.0 %");
     check("b1", 0.7, "");

@@ -1,8 +1,9 @@
-//! Which cells of two runs tell a capacity: of a ladder its best step alone.
+//! Which cells of two runs show a capacity: of each ladder only its best step.
 //!
-//! Below it a closed loop waits for its answers: its rate is the requests in flight over the round trip, the same for one
-//! server and for a hundred. Above it servers may lose what they had. The best step is the one where either run has its
-//! highest rate of the loads that both have, and a capacity only where the ladder shows its ceiling up to there (R1).
+//! Below the best step a closed loop waits for its answers: its rate is the number of requests in flight divided by the
+//! round trip time, whatever the server could carry. Above it an overloaded server may become slower. The best step is
+//! the load, among those that both runs have, at which either run has its highest rate. It is a capacity only if the
+//! ladder shows its ceiling (R1) up to the highest common load.
 
 use super::{Aspect, Pairing};
 use crate::archive::Factors;
@@ -11,25 +12,25 @@ use crate::judge::factor::{Factor, ladders};
 use crate::judge::{Judged, Text, both};
 use serde::{Deserialize, Serialize};
 
-/// The ladders that both runs have.
+/// The ladders that both runs have, and how many of them were saturated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ladders {
-    /// Those with more than one step in both runs, whose top steps tell the capacity.
+    /// Ladders with more than one step in both runs.
     pub compared: usize,
-    /// Those that show no ceiling in the first run, and in the second: what they tell is a lower bound.
+    /// Ladders without a ceiling in the first run and in the second; their rates are lower bounds of the capacity.
     pub unsaturated: (usize, usize),
 }
 
 /// The highest load of a ladder that both runs have.
 pub(super) struct Top {
-    /// Threads, or rate.
+    /// The load factor: threads or rate.
     factor: Factor,
-    /// What the cell is in both runs.
+    /// The factors of the cell with that load, without those in which the runs differ.
     cell: Factors,
 }
 
 impl Ladders {
-    /// What is said beside the capacity; nothing where every ladder shows its ceiling in both runs.
+    /// The reservation that is printed beside the capacity; `None` when every ladder shows its ceiling in both runs.
     #[must_use]
     pub fn says(&self) -> Option<Text> {
         let (all, (first, second)) = (self.compared, self.unsaturated);
@@ -50,7 +51,8 @@ impl Ladders {
         ))
     }
 
-    /// Looks for the ceiling of each ladder in both runs; `load` takes out of a cell's factors what is not load.
+    /// Looks for the ceiling of each ladder in both runs. `load` gives the factors of a cell without those in which the
+    /// runs differ.
     pub(super) fn of(
         tops: &[Top],
         (first, second): (&[Judged<'_>], &[Judged<'_>]),
@@ -63,7 +65,7 @@ impl Ladders {
 }
 
 impl Top {
-    /// Whether the ladder of a run shows its ceiling no higher than here.
+    /// Whether the ladder of a run shows its ceiling at this load or below.
     fn is_ceiling(&self, run: &[Judged<'_>], load: &impl Fn(&Judged<'_>) -> Factors, seed: u64) -> bool {
         let (factor, most) = (&self.factor, self.factor.number(&self.cell).unwrap_or(0.0));
         let ladder = factor.without(&self.cell);
@@ -76,7 +78,7 @@ impl Top {
     }
 }
 
-/// Calls the other steps of each ladder what they are, and returns the ladders' tops.
+/// Marks every step of a ladder except the best as [`Aspect::RateAtLoad`], and returns the highest step of each ladder.
 pub(super) fn tops(pairings: &mut [Pairing]) -> Vec<Top> {
     let cells: Vec<&Factors> = pairings.iter().map(|pairing| &pairing.factors).collect();
     let by = |factor: Factor| {
@@ -84,7 +86,7 @@ pub(super) fn tops(pairings: &mut [Pairing]) -> Vec<Top> {
         found.collect::<Vec<_>>()
     };
     let mut found = by(Factor::Threads);
-    // At a given rate threads are no load.
+    // When the rate is given, the number of threads is no load.
     found.retain(|(_, ladder)| cells[ladder[0]].rate.is_none());
     found.extend(by(Factor::Rate));
     let mut tops = Vec::new();

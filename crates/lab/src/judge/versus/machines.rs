@@ -1,14 +1,15 @@
-//! Whether two runs had machines that did the same alone: if not, a faster server cannot be told from a faster machine, nor
-//! from one that was less busy that day.
+//! Whether the machines of two runs performed alike in their self-tests. If not, a faster server cannot be told from a
+//! faster machine, or from one that other programs used less that day.
 
 use crate::archive::{HostFile, Roofline, RunFile};
 use crate::judge::figures::broker_host_names;
 use crate::judge::{Text, both, numbers};
 
-/// Times from which on two self-tests are apart: one takes a second or two, and is a fifth off on many machines.
+/// Ratio from which on two self-tests differ. A self-test takes a second or two and varies by a fifth on many machines.
 const APART: f64 = 1.5;
 
-/// In what the self-tests of two runs are apart, the lab's machine first; figures that one of them does not have say nothing.
+/// The limits in which the self-tests of two runs differ, the lab's machine first. A figure that one of them lacks is
+/// not compared.
 #[must_use]
 pub fn apart(first: &RunFile, second: &RunFile) -> Vec<Text> {
     let labs = first.hosts.first().zip(second.hosts.first());
@@ -21,7 +22,7 @@ pub fn apart(first: &RunFile, second: &RunFile) -> Vec<Text> {
             );
         }
     }
-    // The lab's machine may be a broker's.
+    // The lab's machine may also run a broker.
     found.dedup();
     found
 }
@@ -33,7 +34,7 @@ fn broker_hosts(file: &RunFile) -> Vec<&HostFile> {
     file.hosts.iter().filter(is_other).collect()
 }
 
-/// A limit of both machines.
+/// A limit that both machines measured.
 struct Limit {
     name: Text,
     values: (f64, f64),

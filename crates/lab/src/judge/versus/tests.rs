@@ -18,7 +18,7 @@ fn verdict(first: f64, second: f64) -> Verdict {
 fn three_answers() {
     assert_eq!(verdict(30_000.0, 40_000.0), Verdict::Better);
     assert_eq!(verdict(30_000.0, 25_000.0), Verdict::Worse);
-    // Certain but too small to matter, as seed 000's 94 against 95.
+    // A certain difference that is too small to matter, such as 94 against 95 in seed 000.
     assert_eq!(verdict(30_000.0, 30_300.0), Verdict::Equal);
 }
 
@@ -31,7 +31,7 @@ fn a_run_is_equal_to_itself() {
 
 #[test]
 fn one_thread_tells_the_round_trip_not_the_capacity() {
-    // Seed 000: 741 and 334 per second with one thread are 1.35 and 3.19 ms there and back.
+    // Seed 000: with one thread, 741 and 334 messages per second are round trips of 1.35 and 3.19 ms.
     let single = |tps| fixture::record(&[(fixture::factors(1), tps)]);
     let found = compare(&single(741.0), &single(334.0));
     assert_eq!((found.pairings[0].aspect, found.pairings[0].verdict), (Aspect::RoundTrip, Verdict::Worse));
@@ -54,7 +54,7 @@ fn latency_is_compared_at_equal_rate_only() {
     assert!(found.latency.is_some_and(|ratio| (ratio.mean - 2.0).abs() < 0.05));
 }
 
-/// A ladder of threads on a server that answers after 2 ms and carries so many messages per second.
+/// A ladder of threads on a server that answers after 2 ms and carries at most `most` messages per second.
 fn ladder(threads: &[u32], most: f64) -> Record {
     let cell = |threads: &u32| (fixture::factors(*threads), (f64::from(*threads) / 0.002).min(most));
     fixture::record(&threads.iter().map(cell).collect::<Vec<_>>())
@@ -114,7 +114,7 @@ fn the_top_of_a_ladder_is_what_both_runs_have() {
         Some((60, Aspect::Capacity))
     );
     assert_eq!(found.unmatched, 2);
-    // Of one step in both nobody knows better.
+    // With a single common step, whether it is the best one is unknown.
     let found = compare(&ladder(&[60, 120], 10_000.0), &ladder(&[60], 10_000.0));
     assert_eq!((found.pairings[0].aspect, found.ladders), (Aspect::Capacity, Ladders::default()));
 }
@@ -132,7 +132,7 @@ fn each_size_has_a_ladder_of_its_own() {
 
 #[test]
 fn modes_of_which_each_run_has_one_are_what_is_compared() {
-    // As against Java, which runs in one mode from its start to its end.
+    // A comparison with RocketMQ in Java, whose broker keeps one mode for the whole run.
     let mode = |cells: &[(&str, &str, f64)]| {
         let cell = |(flush, replication, tps): &(&str, &str, f64)| {
             let (flush, replication) = ((*flush).to_owned(), (*replication).to_owned());
@@ -145,7 +145,7 @@ fn modes_of_which_each_run_has_one_are_what_is_compared() {
     assert_eq!(found.pairings[0].factors, fixture::factors(60), "of neither run alone");
     let said: Vec<_> = found.modes.iter().map(|mode| mode.en.as_str()).collect();
     assert_eq!(said, ["flush: async in A, sync in B", "replication: as the brokers had it in A, sync in B"]);
-    // Where a run has both, each cell has its own partner.
+    // When both runs have both modes, each cell matches the cell of its own mode.
     let both = mode(&[("async", "", 30_000.0), ("sync", "", 6_000.0)]);
     let found = compare(&both, &mode(&[("sync", "", 6_000.0)]));
     assert_eq!((found.pairings.len(), found.unmatched, found.modes.len()), (1, 1, 0));
