@@ -1,20 +1,21 @@
-//! A sector of a digest file: it is whole on the disk or the old one is, and its checksum tells when it is neither.
+//! A block of a digest file, one 512-byte sector: a power cut leaves the old block or the new one, and a checksum detects
+//! damage.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 4 | CRC-32 of the other 508 bytes |
 //! | 4 | number of entries, 1 to 63 |
-//! | 63 x 8 | position in the log file, digest; ascending; unused ones are zero |
+//! | 63 x 8 | position in the log file (4 bytes), digest (4 bytes); ascending; unused ones are zero |
 
 use super::Entry;
 
-/// Size of a block.
+/// Size of a block in bytes.
 pub(super) const BLOCK_BYTES: usize = 512;
 
 /// Entries of a full block.
 pub(super) const ENTRIES: usize = 63;
 
-/// The entries of a block, by position in the log file. Invariant: ascending, at most [`ENTRIES`].
+/// The entries of a block: position in the log file and digest. Invariant: ascending, at most [`ENTRIES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Block(pub(super) Vec<(u32, u32)>);
 
@@ -47,7 +48,7 @@ impl Block {
         self.0.len() == ENTRIES
     }
 
-    /// Adds an entry of the log file that starts at `base`.
+    /// Adds an entry; `base` is the log position at which its log file starts.
     pub(super) fn push(&mut self, entry: Entry, base: u64) {
         let position = u32::try_from(entry.at.get() - base).expect("log files are at most 2 GiB");
         self.0.push((position, entry.digest));

@@ -1,15 +1,15 @@
-//! Records on their way out: whatever may have come from the disk is checked before anybody gets it.
+//! Checks records before they are served: every record that may have come from the disk.
 //!
-//! | check | what it tells |
+//! | check | what it verifies |
 //! |---|---|
-//! | layout, position, size | the queue's unit leads to a record that begins there and is as long |
+//! | layout, position, size | the queue's unit leads to a record that begins there and has that size |
 //! | body checksum | the body |
-//! | digest, or the checksum property where there is no digest | everything else |
-//! | topic, queue, queue offset | the unit leads to *its* message |
+//! | digest, or the checksum property where there is no digest | everything but the body |
+//! | topic, queue, queue offset | the unit leads to the message at this queue offset |
 //!
-//! What this process wrote and what never left memory needs no check: [`Shared::is_from_disk`] keeps the position below
-//! which that is not known. It starts at the end of what recovery found and rises whenever something was not in
-//! memory or is read ahead.
+//! Records that this process wrote and that never left memory need no check: [`Shared::is_from_disk`] compares with the log
+//! position below which that is not certain. It starts at the end of the recovered log and rises whenever bytes are read from
+//! the disk or read ahead.
 
 use super::sum;
 use crate::planted::{self, Bug};
@@ -23,26 +23,26 @@ use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
-/// Damaged records remembered, so that each is logged once.
+/// Number of damaged records remembered, so that each is logged once.
 const REMEMBERED_MAX: usize = 4096;
 
-/// A message of a queue: its number and its unit.
+/// A message of a queue: its queue offset and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbered {
-    /// Its number in the queue.
+    /// Queue offset of the message.
     pub offset: QueueOffset,
-    /// Where its record lies.
+    /// The queue unit, which tells log position and size of the message's record.
     pub unit: Unit,
 }
 
-/// A message that cannot be served because what lies on the disk is not what was stored.
+/// A message that cannot be served: the bytes on the disk are not those that were stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Which of the messages asked for.
+    /// Index of the message in the request.
     pub index: usize,
-    /// Where its record should begin.
+    /// Log position where the message's record should begin.
     pub at: LogOffset,
-    /// What was expected and found.
+    /// What was expected and what was found.
     pub what: String,
 }
 
@@ -52,12 +52,12 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What was found damaged since the store was opened.
+/// Damaged records found since the store was opened.
 #[derive(Default)]
 pub(crate) struct Damaged {
     count: AtomicU64,
     known: Mutex<BTreeSet<(LogOffset, Option<QueueOffset>)>>,
-    /// Messages whose unit was written again because it did not lead to them.
+    /// Messages whose unit was rebuilt because it did not lead to them.
     suspected: Mutex<BTreeSet<(LogOffset, QueueOffset)>>,
 }
 
@@ -66,7 +66,7 @@ impl Damaged {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether this is the first time that somebody meets it.
+    /// Whether this damaged record, or message of a queue, is met for the first time; counts it then.
     fn is_new(&self, at: LogOffset, offset: Option<QueueOffset>) -> bool {
         let mut known = lock(&self.known);
         let is_new = known.len() < REMEMBERED_MAX && known.insert((at, offset));
@@ -78,17 +78,17 @@ impl Damaged {
 }
 
 impl Shared {
-    /// Whether bytes at this position may have come from the disk.
+    /// Whether the bytes at a log position may have come from the disk.
     pub(crate) fn is_from_disk(&self, at: LogOffset) -> bool {
         at.get() < self.from_disk.load(Ordering::Relaxed)
     }
 
-    /// What lies before `end` may come from the disk from now on.
+    /// Marks everything before log position `end` as possibly read from the disk.
     pub(crate) fn came_from_disk(&self, end: u64) {
         self.from_disk.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// Says once that a message is passed over.
+    /// Logs, once per message, that a damaged message is not served.
     pub(crate) fn tell_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) {
         if self.damaged.is_new(damage.at, Some(offset)) {
             let (topic, queue_id) = (queue.topic(), queue.queue_id());
@@ -99,8 +99,8 @@ impl Shared {
         }
     }
 
-    /// Has a unit written again that does not lead to its record, as far as the log knows better. Once: when that does
-    /// not help, the answer is false, and the record is to blame.
+    /// Has the healer rebuild a unit that does not lead to its record. Returns `false` when that was tried before: then the
+    /// record itself is damaged.
     pub(crate) fn lose_unit(&self, queue: &Queue, message: Numbered) -> bool {
         let Some(queue) = self.queues.find(queue.topic(), queue.queue_id()) else { return false };
         let mut suspected = lock(&self.damaged.suspected);
@@ -113,8 +113,8 @@ impl Shared {
         true
     }
 
-    /// Whether a record that recovery reads is not what was stored there. It must not be indexed: its topic, queue or
-    /// number may be what is damaged.
+    /// Whether recovery reads a record that differs from the stored one by its digest. Such a record must not be indexed: its
+    /// topic, queue or queue offset may be damaged.
     pub(crate) fn is_altered(&self, view: &RecordView<'_>, at: u64) -> bool {
         let at = LogOffset::new(at);
         if !self.config.digests || !self.digests.covers(at) {
@@ -129,7 +129,7 @@ impl Shared {
         is_altered
     }
 
-    /// [`Self::tell_damage`] for a record asked for by its position.
+    /// Like [`Self::tell_damage`], for a record read by its log position.
     pub(crate) fn tell_damaged_record(&self, damage: &Damage) {
         if self.damaged.is_new(damage.at, None) {
             tracing::error!(
@@ -139,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// Checks the record that should lie at a position by itself.
+    /// Checks the record at a log position without reference to a queue.
     pub(crate) fn check_record<'a>(&self, bytes: &'a [u8], at: LogOffset) -> Result<RecordView<'a>, String> {
         let view = RecordView::parse(bytes).map_err(|error| error.to_string())?;
         if view.log_offset() != Some(at) {
@@ -166,7 +166,7 @@ impl Shared {
         Ok(view)
     }
 
-    /// Checks the record of a queue's message.
+    /// Checks the record of a queue's message, including topic, queue and queue offset.
     pub(crate) fn check_message(&self, queue: &Queue, message: Numbered, bytes: &[u8]) -> Result<(), String> {
         let view = self.check_record(bytes, message.unit.log_offset)?;
         match claimed_offset(queue, &view, message.offset)? {
@@ -181,8 +181,9 @@ impl Shared {
         }
     }
 
-    /// Whether the messages beside this one are off by as much: Java puts a message whose number is not the next one at
-    /// the end of its queue all the same (`ConsumeQueue.putMessagePositionInfo`), and so all that follow.
+    /// Whether a neighbour of the message is shifted by the same distance: RocketMQ appends a message at the end of its queue
+    /// even when its queue offset is not the next one (`ConsumeQueue.putMessagePositionInfo`), which shifts all later
+    /// messages too.
     fn is_shifted(&self, queue: &Queue, message: Numbered, claimed: i64) -> bool {
         let beside = [message.offset.get().checked_sub(1), message.offset.get().checked_add(1)];
         beside.into_iter().flatten().any(|offset| {
@@ -201,7 +202,7 @@ impl Shared {
     }
 }
 
-/// Whether a message's unit leads to its record, be that whole or not.
+/// Whether a message's unit leads to its record, whether or not the record is whole.
 pub(crate) fn leads_to_it(queue: &Queue, message: Numbered, record: &[u8]) -> bool {
     RecordView::parse(record).is_ok_and(|view| {
         view.log_offset() == Some(message.unit.log_offset)
@@ -211,8 +212,8 @@ pub(crate) fn leads_to_it(queue: &Queue, message: Numbered, record: &[u8]) -> bo
     })
 }
 
-/// The number a record says it has in a queue: the expected one where that is one of several. `None` when it says none that
-/// can be compared.
+/// The queue offset that a record claims in a queue; for a batch that contains the expected one, the expected one. `None`
+/// when the record claims no comparable offset.
 fn claimed_offset(
     queue: &Queue,
     view: &RecordView<'_>,
@@ -227,7 +228,7 @@ fn claimed_offset(
         let is_one_of_them = (base..base + u64::from(count)).contains(&expected.get());
         return Ok(Some(if is_one_of_them { expected.to_i64() } else { base.cast_signed() }));
     }
-    // A message may be in further queues.
+    // The record may be dispatched to this queue besides its own (`INNER_MULTI_DISPATCH`).
     let list = |key| properties::get_str(view.properties(), key).unwrap_or_default().split(',');
     let numbers = list(key::INNER_MULTI_QUEUE_OFFSET);
     let place = list(key::INNER_MULTI_DISPATCH).zip(numbers).find(|(name, _)| *name == queue.topic());

@@ -1,4 +1,4 @@
-//! The digest files: one per log file, blocks in the order of the log.
+//! The digest files: one per commit log file, each a sequence of blocks in log order.
 
 use super::block::{BLOCK_BYTES, Block};
 use super::pieces::{Piece, Pieces};
@@ -13,29 +13,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::units::LogOffset;
 
-/// All digest files. Locks, in this order: `writer`, then `waiting` or `blocks`; that of `pieces` alone. Only `writer` is
-/// held while the disk works.
+/// All digest files. Locks are taken in this order: `writer`, then `waiting` or `blocks`; `pieces` is locked alone. Only
+/// `writer` is held during disk operations.
 pub(crate) struct Digests {
     pub(super) directory: PathBuf,
     pub(super) segment_bytes: u64,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) writer: Mutex<Writer>,
-    /// What the next write takes. Appends wait for who holds it.
+    /// Staged entries for the next write. Appends wait while this is locked.
     waiting: Mutex<Fresh>,
-    /// Number of blocks by the start of the log file.
+    /// Number of blocks per digest file, by the log position at which the log file starts.
     pub(super) blocks: Mutex<BTreeMap<u64, u64>>,
     pub(super) pieces: Pieces,
-    /// Position behind the newest entry; above all while nobody looked for it.
+    /// Log position behind the newest entry; the highest position until the files were examined.
     pub(super) end: AtomicU64,
 }
 
-/// What the thread that writes knows of the newest file.
+/// State of the newest digest file, for the thread that writes.
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) base: u64,
-    /// Blocks in the file.
+    /// Number of blocks in the file.
     pub(super) blocks: u64,
-    /// The last one; empty when there is none.
+    /// The last block; empty when the file has none.
     pub(super) last: Block,
     told: bool,
 }
@@ -63,24 +63,24 @@ impl Digests {
         at.get() / self.segment_bytes * self.segment_bytes
     }
 
-    /// Where the newest entry stands.
+    /// Log position of the record of the newest entry.
     pub(crate) fn newest(&self) -> Option<LogOffset> {
         self.end.load(Ordering::Acquire).checked_sub(1).map(LogOffset::new)
     }
 
-    /// Publishes where the newest entry stands.
+    /// Publishes the log position of the newest entry.
     pub(super) fn publish(&self, writer: &Writer) {
         let newest = writer.last.last().map(|(position, _)| writer.base + u64::from(position));
         self.end.store(newest.map_or(0, |newest| newest + 1), Ordering::Release);
     }
 
-    /// Takes entries that will be written by the next [`Self::write`].
+    /// Stages entries for the next [`Self::write`].
     pub(crate) fn stage(&self, fresh: Fresh) {
         lock(&self.waiting).absorb(fresh);
     }
 
-    /// Writes what was staged and makes it durable; then removes the files of log files before `log_min`. What cannot be
-    /// written is forgotten: these records go without.
+    /// Writes the staged entries and makes them durable; then removes the digest files of log files before `log_min`. Entries
+    /// that cannot be written are dropped: their records have no digest.
     pub(crate) fn write(&self, log_min: u64) {
         let mut writer = lock(&self.writer);
         let waiting = std::mem::take(&mut *lock(&self.waiting));
@@ -103,7 +103,7 @@ impl Digests {
                 false => (0, Block::default()),
             };
             let is_new = blocks == 0;
-            // The last block is written again unless it is full.
+            // The last block is rewritten with more entries unless it is full.
             if block.is_full() {
                 block = Block::default();
             } else {
@@ -140,7 +140,7 @@ impl Digests {
         if is_new { self.sync_names() } else { Ok(()) }
     }
 
-    /// Makes the names durable: of the files, and of their directories when these are new.
+    /// Makes the names of the files durable, and those of their directories, which may be new.
     pub(super) fn sync_names(&self) -> io::Result<()> {
         self.directory.ancestors().take(3).try_for_each(|path| self.disk.sync_dir(path))
     }
@@ -156,12 +156,12 @@ impl Digests {
         gone.keys().try_for_each(|base| self.disk.remove(&self.path(*base)))
     }
 
-    /// Whether there are digests of the file a position lies in, and it is not behind the newest.
+    /// Whether digests exist for the log file of this position, up to it at least.
     pub(crate) fn covers(&self, at: LogOffset) -> bool {
         lock(&self.blocks).contains_key(&self.base_of(at)) && self.newest() >= Some(at)
     }
 
-    /// The digest of the record at a position, if there is one.
+    /// The digest of the record at a log position, if there is one.
     pub(crate) fn find(&self, at: LogOffset) -> Option<u32> {
         if self.newest() < Some(at) {
             return None;
@@ -184,7 +184,7 @@ pub(super) fn read_block(file: &dyn DiskFile, number: u64) -> Option<Block> {
     Block::read(&bytes)
 }
 
-/// Entries of a block as the log knows them.
+/// Entries of a block, with positions in the log.
 pub(super) fn entries_of(block: &Block, base: u64) -> impl DoubleEndedIterator<Item = Entry> + '_ {
     let entry = move |(position, digest): &(u32, u32)| Entry {
         at: LogOffset::new(base + u64::from(*position)),

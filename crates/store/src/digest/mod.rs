@@ -1,25 +1,24 @@
-//! A checksum of what RocketMQ's own one leaves out. A record carries the checksum of its body only: a bit that
-//! flipped in its flag, times, hosts, topic or properties would be served unnoticed. So beside the log, in files of
-//! ours that Java ignores, there is for every record we stored its *digest*: the CRC-32 of everything but the body.
+//! Checksums of what RocketMQ's checksum leaves out. A RocketMQ record carries the checksum of its body only, so a flipped
+//! bit in its flag, times, hosts, topic or properties would be served unnoticed. Files beside the log, which RocketMQ
+//! ignores, hold for every stored record its *digest*: the CRC-32 of everything but the body.
 //!
 //! | layer | what it is |
 //! |---|---|
 //! | [`sum`] | the digest of a record |
 //! | [`block`] | 63 entries (position in the log file, digest) in 512 bytes with a checksum of their own |
 //! | [`file`] | `<root>/vostok/digest/<20 digits>`: the blocks of one log file, in the order of the log |
-//! | [`pieces`] | entries that readers had last, in memory |
-//! | [`open`] | which of them still speak of what is in the log |
-//! | [`check`] | records on their way out |
+//! | [`pieces`] | cache of the entries that readers needed last |
+//! | [`open`] | decides which entries still belong to the records in the log |
+//! | [`check`] | checks records before they are served |
 //!
-//! **Life.** The part of a digest that does not depend on the record's place is computed when the message is encoded,
-//! outside of any lock; the appender adds place and time and keeps the entry ([`Fresh`]). The checkpoint writes the
-//! entries behind the log, makes them durable and removes files whose log file is gone. Recovery adds entries for the
-//! records it reads behind the newest one.
+//! **Life cycle.** The part of a digest that does not depend on the record's position is computed when the message is
+//! encoded, outside of any lock; the appender adds position and time and keeps the entry ([`Fresh`]). The checkpoint writes
+//! the entries after the records are durable, syncs them, and removes files whose log file is deleted. Recovery adds entries
+//! for records behind the newest one.
 //!
-//! **Derived, and never believed against evidence.** An entry that is missing (Java wrote the record, the file is lost,
-//! its block is damaged) means that only the other checks apply. A failed write costs entries and a line in the
-//! server's log, never the store. What must not happen is that an entry of a record that is no longer there condemns
-//! the one that took its place; [`open`] sees to that.
+//! **Digests are optional.** Where an entry is missing (a RocketMQ broker wrote the record, the file is lost, its block is
+//! damaged), only the other checks apply. A failed write costs entries and a log line, never the store. But a stale entry,
+//! whose record was replaced by another one, must not condemn the new record; [`open`] discards stale entries.
 
 mod block;
 mod check;
@@ -35,20 +34,20 @@ pub(crate) use open::MARK;
 
 use wire::units::LogOffset;
 
-/// The digest of the record at a position of the log.
+/// The digest of the record at a log position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) at: LogOffset,
     pub(crate) digest: u32,
 }
 
-/// Entries of one piece of [`Fresh`]; it grows by pieces, so that no append ever copies what others left.
+/// Entries of one piece of [`Fresh`]; it grows by pieces, so that no append copies earlier entries.
 const PIECE: usize = 4096;
 
-/// Pieces kept at most: 4 million records between two checkpoints. What comes then goes without.
+/// Most pieces between two checkpoints: 4 million records. Later records of the interval get no digest.
 const PIECES_MAX: usize = 1024;
 
-/// Entries that are in no file yet, ascending.
+/// Entries that are in no file yet, in log order.
 #[derive(Default)]
 pub(crate) struct Fresh {
     pieces: Vec<Vec<Entry>>,
@@ -72,12 +71,12 @@ impl Fresh {
         self.pieces.last()?.last().map(|entry| entry.at)
     }
 
-    /// Whether so much waits that recovery should write it.
+    /// Whether there are so many entries that recovery should write them now.
     pub(crate) fn is_large(&self) -> bool {
         self.pieces.len() > 64
     }
 
-    /// Takes over what another one holds; all of it lies behind.
+    /// Appends the entries of `later`, all of which lie behind those held.
     fn absorb(&mut self, later: Self) {
         let room = PIECES_MAX.saturating_sub(self.pieces.len());
         self.pieces.extend(later.pieces.into_iter().take(room));

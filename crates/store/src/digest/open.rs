@@ -1,17 +1,17 @@
-//! Which digests still speak of what is in the log.
+//! Decides which digest entries still belong to the records in the log.
 //!
-//! Entries are written after their records are durable, so behind our own crash they agree with the log; what recovery
-//! cuts, [`Digests::cut`] takes out before the first append. But a Java broker, which knows nothing of them, may have
-//! run in between, and it may have cut the tail (after damage, or as a replica that had gone astray) and written other
+//! Entries are written after their records are durable, so after a crash of Vostok they agree with the log; what recovery
+//! cuts off the log, [`Digests::cut`] removes before the first append. But a RocketMQ broker, which does not know the
+//! entries, may have run in between, cut the log's tail (after damage, or as a replica that had diverged) and written other
 //! records there. Two rules, in this order:
 //!
-//! 1. *Nobody else was here* when the `checkpoint` carries our seal and `abort` is absent or has our mark: a Java broker
-//!    writes other times into the one with the first message it flushes and its process id into the other. Then every
-//!    entry is good, and a record that differs from its entry is damaged.
-//! 2. Otherwise entries are believed up to the newest one that agrees with the log: a cut takes a suffix, and a
-//!    record that agrees was not rewritten, so neither was anything before it. What lies behind is discarded.
+//! 1. *No other broker ran* when `checkpoint` carries Vostok's seal and `abort` is absent or has Vostok's mark: a RocketMQ
+//!    broker writes new times into `checkpoint` with the first message it flushes, and its own process id into `abort`. Then
+//!    every entry counts, and a record that differs from its entry is damaged.
+//! 2. Otherwise entries count up to the newest one that agrees with the log: a cut takes a suffix, so a record that agrees
+//!    was not rewritten, nor was any before it. Later entries are discarded.
 //!
-//! The second rule alone would do but for one case: damage of the very newest records would look like a rewritten tail.
+//! The second rule alone is not enough: damage of the newest records would look like a rewritten tail.
 
 use super::block::{BLOCK_BYTES, Block};
 use super::file::{Digests, entries_of, read_block};
@@ -29,14 +29,14 @@ use std::path::Path;
 use wire::record::{RecordView, peek};
 use wire::units::LogOffset;
 
-/// What we write behind the process id in `abort`. Java asks only whether the file is there.
+/// What Vostok writes behind the process id in `abort`. RocketMQ only tests whether the file exists.
 pub(crate) const MARK: &str = " vostok";
 
-/// Blocks looked at from the end for one that agrees with the log, before all are discarded.
+/// Blocks that are compared with the log, newest first, before all entries are discarded.
 const BLOCKS_MAX: u64 = 1 << 18;
 
 impl Shared {
-    /// Loads the digests that can be believed. The log's files are known, nothing was changed yet.
+    /// Loads the digests that still count. Runs after the log's files are known and before anything is changed.
     pub(crate) fn load_digests(&self) -> Result<(), OpenError> {
         let ours = is_untouched(&*self.disk, &self.config.root).map_err(OpenError::io(&self.config.root))?;
         let digests = &self.digests;
@@ -54,7 +54,7 @@ impl Shared {
         loaded.map_err(OpenError::io(&digests.directory))
     }
 
-    /// Keeps the digest of a record that recovery read, if it is newer than all there are.
+    /// Keeps the digest of a record that recovery read, if it is newer than all others.
     pub(crate) fn digest_recovered(&self, view: &RecordView<'_>, offset: u64) {
         let at = LogOffset::new(offset);
         let fresh = &mut lock(&self.appender).fresh;
@@ -69,7 +69,7 @@ impl Shared {
     }
 }
 
-/// Whether this store was only used by us since we wrote the checkpoint.
+/// Whether only Vostok used this store since the checkpoint was written.
 fn is_untouched(disk: &dyn Disk, root: &Path) -> io::Result<bool> {
     let entries = disk.list(root)?;
     let read = |name: &str| -> io::Result<Option<Vec<u8>>> {
@@ -82,7 +82,7 @@ fn is_untouched(disk: &dyn Disk, root: &Path) -> io::Result<bool> {
     Ok(sealed && read("abort")?.is_none_or(|text| text.ends_with(MARK.as_bytes())))
 }
 
-/// Whether the record of an entry is in its log file and has its digest.
+/// Whether the record of an entry is in its log file and has this digest.
 fn agrees(segment: &Segment, segment_bytes: u64, entry: Entry) -> bool {
     let position = entry.at.get() - segment.base;
     let mut head = [0; 8];
@@ -100,7 +100,8 @@ fn agrees(segment: &Segment, segment_bytes: u64, entry: Entry) -> bool {
 }
 
 impl Digests {
-    /// Takes stock of the files without changing any, and answers the end of what is believed.
+    /// Finds the digest files without changing any, for `vostok store verify`. Returns the log position up to which entries
+    /// count.
     pub(crate) fn look(&self, survey: &Survey) -> io::Result<u64> {
         for entry in self.disk.list(&self.directory)? {
             if let Some(base) = entry.name.parse::<u64>().ok().filter(|base| file_name(*base) == entry.name) {
@@ -118,7 +119,7 @@ impl Digests {
         Ok(end.get())
     }
 
-    /// Takes stock of the files; those that belong to no log file are removed.
+    /// Finds the digest files, and removes those that belong to no log file.
     fn load(&self, log_min: u64, log_end: u64) -> io::Result<()> {
         let mut blocks = std::collections::BTreeMap::new();
         for entry in self.disk.list(&self.directory)?.iter().filter(|entry| !entry.is_dir) {
@@ -130,7 +131,7 @@ impl Digests {
             }
         }
         let mut writer = lock(&self.writer);
-        // The newest block that is whole; what was lost behind it had no time to become durable.
+        // Find the newest whole block; a block lost behind it had not been made durable.
         while let Some((&base, &count)) = blocks.last_key_value() {
             let file = self.disk.open(&self.path(base))?;
             let whole = (0..count).rev().find_map(|number| Some((number, read_block(&*file, number)?)));
@@ -147,7 +148,7 @@ impl Digests {
         Ok(())
     }
 
-    /// The end of what is believed: behind the newest entry that agrees with the log.
+    /// Log position up to which entries count: behind the newest one that agrees with the log.
     fn agreed_end(&self, agrees: impl Fn(Entry) -> bool) -> LogOffset {
         let blocks = lock(&self.blocks).clone();
         let mut looked_at = 0;
@@ -155,7 +156,7 @@ impl Digests {
             let Ok(file) = self.disk.open(&self.path(base)) else { continue };
             for block in (0..count).rev().filter_map(|number| read_block(&*file, number)) {
                 let mut entries = entries_of(&block, base);
-                // The first one tells of the whole block.
+                // The first entry stands for the whole block.
                 if entries.next().is_some_and(&agrees) {
                     let newest = entries_of(&block, base).rev().find(|entry| agrees(*entry));
                     return newest.map_or(LogOffset::ZERO, |entry| entry.at + 1);
@@ -169,7 +170,7 @@ impl Digests {
         LogOffset::ZERO
     }
 
-    /// Forgets the entries of a range of one log file, durably: a repair wrote something else there.
+    /// Removes, durably, the entries of a range of one log file: a repair wrote other bytes there.
     pub(crate) fn forget(&self, from: u64, end: u64) -> io::Result<()> {
         let base = from / self.segment_bytes * self.segment_bytes;
         let entries = self.disk.list(&self.directory)?;
@@ -189,7 +190,7 @@ impl Digests {
         file.sync()
     }
 
-    /// Forgets the entries at and behind `end`, durably: other records will lie there.
+    /// Removes, durably, the entries from log position `end` on: other records will be written there.
     pub(crate) fn cut(&self, end: u64) -> io::Result<()> {
         let writer = &mut *lock(&self.writer);
         let mut changed = false;
@@ -223,7 +224,7 @@ impl Digests {
         if changed { self.sync_names() } else { Ok(()) }
     }
 
-    /// The last block with entries before `end`, only with these, and whether it had others.
+    /// The last block with entries before `end`: its number, the block with only these entries, and whether it had others.
     fn last_before(&self, base: u64, count: u64, end: u64) -> io::Result<Option<(u64, Block, bool)>> {
         let file = self.disk.open(&self.path(base))?;
         for number in (0..count).rev() {

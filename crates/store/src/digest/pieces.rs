@@ -1,5 +1,5 @@
-//! Entries that were read last stay in memory: who works off a backlog asks for one after the other, and the consumers
-//! of all queues and groups ask for the same ones.
+//! Cache of digest entries in memory: a consumer that works off a backlog asks for one entry after the other, and the
+//! consumers of all queues and groups ask for the same ones.
 
 use super::block::{BLOCK_BYTES, Block};
 use super::file::read_block;
@@ -9,27 +9,28 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Mutex;
 
-/// Blocks read at once: entries of about 4,000 records.
+/// Blocks read at once: the entries of about 4,000 records.
 const BLOCKS: u64 = 64;
 
-/// Pieces kept: 1 MiB.
+/// Most pieces in the cache: 1 MiB.
 const PIECES_MAX: usize = 32;
 
-/// What a part of one file says. Entries are only ever added behind the last one, so that it stays true.
+/// The entries of a part of one digest file. New entries are only added behind the last one, so a piece stays true.
 pub(super) struct Piece {
     base: u64,
-    /// All entries in this range of positions are here.
+    /// Range of positions in the log file of which all entries are in this piece.
     reach: RangeInclusive<u32>,
-    /// Position and digest, ascending.
+    /// Position in the log file and digest, ascending.
     entries: Vec<(u32, u32)>,
 }
 
-/// Pieces of all files, those read first in front.
+/// Cached pieces of all files, the oldest first.
 #[derive(Default)]
 pub(super) struct Pieces(Mutex<VecDeque<Piece>>);
 
 impl Pieces {
-    /// The digest at a position of the file that starts at `base`; the outer `None` where no piece knows.
+    /// The digest at a position of the log file that starts at `base`; the outer `None` when no cached piece covers the
+    /// position.
     pub(super) fn find(&self, base: u64, position: u32) -> Option<Option<u32>> {
         let pieces = lock(&self.0);
         let piece =
@@ -40,7 +41,7 @@ impl Pieces {
 
     pub(super) fn keep(&self, piece: Piece) {
         let mut pieces = lock(&self.0);
-        // An older reading of the same place, which has grown since.
+        // Replaces an older reading of the same blocks, which have more entries since.
         pieces.retain(|old| old.base != piece.base || old.reach.start() != piece.reach.start());
         if pieces.len() == PIECES_MAX {
             pieces.pop_front();
@@ -54,7 +55,7 @@ impl Pieces {
 }
 
 impl Piece {
-    /// Finds the part of a file with `blocks` blocks that tells of a position; `None` behind all entries. Damaged blocks are
+    /// Reads the part of a file with `blocks` blocks that covers a position; `None` behind all entries. Damaged blocks are
     /// passed over.
     pub(super) fn read(file: &dyn DiskFile, base: u64, blocks: u64, position: u32) -> Option<Self> {
         let (mut low, mut high) = (0, blocks);
@@ -75,14 +76,14 @@ impl Piece {
         Some(Self { base, reach, entries: Vec::new() })
     }
 
-    /// The block of a number and those beside it.
+    /// Reads the aligned group of [`BLOCKS`] blocks that contains block `number`.
     fn around(file: &dyn DiskFile, base: u64, blocks: u64, number: u64, block: Block) -> Self {
         let first = number / BLOCKS * BLOCKS;
         let count = usize::try_from(BLOCKS.min(blocks - first)).expect("few blocks");
         let mut bytes = vec![0; count * BLOCK_BYTES];
         let entries = match file.read_at(&mut bytes, first * BLOCK_BYTES as u64) {
             Ok(()) => bytes.as_chunks().0.iter().filter_map(Block::read).flat_map(|block| block.0).collect(),
-            // A bad sector beside it.
+            // Another block of the group is in a bad sector.
             Err(_) => block.0,
         };
         let place = |entry: Option<&(u32, u32)>| entry.expect("the block has entries").0;
@@ -99,7 +100,7 @@ mod tests {
     use std::sync::Arc;
     use wire::units::LogOffset;
 
-    /// Blocks of one entry each, at every tenth position from 10 on; the digest is the position.
+    /// A file of blocks with one entry each, at positions 10, 20, 30 and so on; the digest is the position.
     fn file(blocks: u64) -> Arc<dyn DiskFile> {
         let disk = FakeDisk::new(512);
         let length = blocks * BLOCK_BYTES as u64;

@@ -5,10 +5,10 @@
 use crc32fast::Hasher;
 use wire::record::{Placement, RecordView, store_timestamp_at};
 
-/// Where queue offset and log offset lie in a record.
+/// Bytes of a record that hold queue offset and log offset.
 const PLACED: std::ops::Range<usize> = 20..36;
 
-/// Longest head: 72 bytes and two IPv6 hosts.
+/// Longest head of a record in bytes: 72 and two IPv6 hosts.
 const HEAD_BYTES_MAX: usize = 112;
 
 /// The digest of a stored record.
@@ -25,7 +25,7 @@ pub(crate) fn of(record: &RecordView<'_>) -> u32 {
     unplaced(head, record.behind_body()) ^ crc32fast::hash(&placed)
 }
 
-/// The part that is known before a record is placed. `head` is everything before the body.
+/// The part of the digest that is known before the record has a position. `head` is everything before the body.
 pub(crate) fn unplaced(head: &[u8], behind_body: &[u8]) -> u32 {
     let mut hasher = Hasher::new();
     hasher.update(head);
@@ -33,7 +33,7 @@ pub(crate) fn unplaced(head: &[u8], behind_body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// The part the appender adds.
+/// The part of the digest that depends on queue offset, log offset and store time, which the appender assigns.
 pub(crate) fn placed(placement: &Placement) -> u32 {
     let mut bytes = [0; 24];
     bytes[..8].copy_from_slice(&placement.queue_offset.to_i64().to_be_bytes());

@@ -1,4 +1,4 @@
-//! The local time of day, as the system's time zone has it.
+//! The local time of day in the system's time zone.
 
 use std::ffi::c_int;
 
@@ -30,11 +30,11 @@ pub(crate) fn local_digits(now_ms: i64) -> u64 {
 /// Place of `tm_hour` in the C library's `struct tm`, behind seconds and minutes.
 const HOUR: usize = 2;
 
-/// More than any C library's `struct tm` takes (56 bytes on 64-bit Linux).
+/// Larger than the `struct tm` of any C library (56 bytes on 64-bit Linux).
 #[repr(C, align(16))]
 struct Broken([c_int; 64]);
 
-/// The C library knows every rule of time zones there is, and reads the same files as Java.
+/// The C library applies every rule of time zones, and reads the same zone files as Java.
 #[allow(unsafe_code)]
 fn local_time(seconds: i64) -> Option<Broken> {
     const { assert!(size_of::<usize>() == 8, "the C library's time_t has 64 bits") };

@@ -1,6 +1,6 @@
-//! An in-memory disk with faults, for tests and simulation. It knows for every page whether it was synced;
-//! [`FakeDisk::power_cut`] keeps what was, and of the rest an arbitrary subset chosen by a seed. Names
-//! behave as on a journaling file system: of the unsynced renames, creations and removals a prefix survives.
+//! An in-memory [`Disk`] that injects faults, for tests and simulation. It tracks for every page whether it was synced;
+//! [`FakeDisk::power_cut`] keeps the synced pages and a subset of the others chosen by a seed. Names behave as on a
+//! journaling file system: a prefix of the unsynced creations, renames and removals survives.
 
 use super::{Disk, DiskFile, Entry, Space, Syncer, Usage};
 use crate::wake::lock;
@@ -12,32 +12,32 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What goes wrong, and how full the disk is and how late. All off by default; changed with [`FakeDisk::faults`].
+/// Faults to inject, and the clock and fill level of the disk. All off by default; changed with [`FakeDisk::faults`].
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Writes that still succeed; the next one writes half of its bytes and fails.
+    /// Number of writes that still succeed; the next one writes half of its bytes and fails.
     pub writes_left: Option<u64>,
-    /// Changes of contents and names that still happen; then the process counts as killed: nothing changes any more, and
-    /// everything that would fails.
+    /// Number of changes of contents and names that still happen. Then the process counts as killed: nothing changes any
+    /// more, and every change fails.
     pub killed_after: Option<u64>,
-    /// Syncs that still succeed; the next one fails and drops the dirty pages' state, as Linux does.
+    /// Number of syncs that still succeed; the next one fails and marks the dirty pages clean, as Linux does.
     pub syncs_left: Option<u64>,
     /// Bytes that can still be reserved for new files.
     pub space_left: Option<u64>,
-    /// Reads through [`DiskFile::read_resident`] find nothing in memory.
+    /// Whether [`DiskFile::read_resident`] finds no page in memory.
     pub nothing_resident: bool,
-    /// Time the files written from now on get, milliseconds since the epoch.
+    /// Modification time of files written from now on, in ms since the epoch.
     pub now_ms: i64,
-    /// What [`Disk::usage`] says of the paths below these; the last one that fits counts. Other paths are on a disk
-    /// of a terabyte that is empty.
+    /// Answers of [`Disk::usage`] for paths below these; the last matching entry counts. Other paths are on an empty disk of
+    /// one terabyte.
     pub usage: Vec<(PathBuf, Usage)>,
-    /// The process has no file descriptor left: nothing can be opened or made.
+    /// Whether the process has no file descriptor left: opening and creating files fails.
     pub no_descriptors: bool,
-    /// Files below this directory cannot be made or resized.
+    /// Files below this directory cannot be created or resized.
     pub fails_below: Option<PathBuf>,
-    /// Reads that still fail of what was set unreadable; the next ones succeed. All fail when it is not set.
+    /// Number of reads of unreadable ranges that still fail; later ones succeed. `None`: all fail.
     pub failing_reads_left: Option<u64>,
-    /// Syncs of files wait for this lock: a disk that hangs while somebody holds it.
+    /// Lock that every sync of a file takes first: while a test holds it, the disk hangs.
     pub syncs_wait_for: Option<Arc<Mutex<()>>>,
 }
 
@@ -78,17 +78,17 @@ struct State {
     locked: BTreeSet<PathBuf>,
 }
 
-/// The disk. Clones are handles to the same one.
+/// The in-memory disk. Clones are handles to the same disk.
 #[derive(Clone)]
 pub struct FakeDisk {
     page_bytes: usize,
     state: Arc<Mutex<State>>,
     faults: Arc<Mutex<Faults>>,
-    /// How often its power was cut; `None` where [`Disk::mount`] tells nothing.
+    /// Number of power cuts, for [`Disk::mount`]; `None` when `mount` cannot tell.
     mount: Option<u64>,
 }
 
-/// Whether a change still happens.
+/// Counts one change against [`Faults::killed_after`]; fails when the process counts as killed.
 fn take_change(faults: &Mutex<Faults>) -> io::Result<()> {
     if let Some(left) = &mut lock(faults).killed_after {
         *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the process was killed"))?;
@@ -110,26 +110,25 @@ impl FakeDisk {
         state.directories.contains(directory) || state.names.keys().any(|path| path.starts_with(directory))
     }
 
-    /// An empty disk that loses data in pages of this size.
+    /// An empty disk that loses unsynced data in pages of `page_bytes` bytes.
     #[must_use]
     pub fn new(page_bytes: usize) -> Self {
         Self { page_bytes, state: Arc::default(), faults: Arc::default(), mount: Some(0) }
     }
 
-    /// Changes what goes wrong from now on.
+    /// Changes the faults that are injected from now on.
     pub fn faults(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut lock(&self.faults));
     }
 
-    /// Lets all reads of a range of a file fail, and those of the rest of it succeed.
+    /// Makes all reads that touch the range `unreadable` of a file fail.
     pub fn set_unreadable(&self, path: &Path, unreadable: Range<u64>) {
         if let Some(file) = lock(&self.state).names.get(path) {
             *lock(&file.unreadable) = unreadable;
         }
     }
 
-    /// The disk as it is found after the power went away now. This one stays as it is, so a store that is
-    /// still running on it does no harm.
+    /// The disk as it is after a power cut now. `self` does not change, so a store that still runs on it does no harm.
     #[must_use]
     pub fn power_cut(&self, seed: u64) -> Self {
         let mut random = Random(seed);
@@ -154,13 +153,13 @@ impl FakeDisk {
         Self { page_bytes: self.page_bytes, state: Arc::new(Mutex::new(state)), faults, mount }
     }
 
-    /// The disk of a system that cannot name its mounts: whether pages were lost cannot be told there.
+    /// The same disk, but unable to name its mounts: whether pages were lost cannot be told then.
     #[must_use]
     pub fn without_mounts(self) -> Self {
         Self { mount: None, ..self }
     }
 
-    /// The disk as another process finds it after this one was killed: nothing written is lost.
+    /// The disk as the next process finds it after this one is killed: no write is lost.
     #[must_use]
     pub fn killed(&self) -> Self {
         let state = lock(&self.state);
@@ -176,7 +175,7 @@ impl FakeDisk {
     }
 }
 
-/// A small generator (xorshift64*), enough to choose surviving pages.
+/// A small random generator (xorshift64*) that chooses the pages that survive.
 struct Random(u64);
 
 impl Random {
@@ -373,7 +372,7 @@ impl FakeFile {
     fn after_power_cut(&self, random: &mut Random, faults: Arc<Mutex<Faults>>) -> Self {
         let data = lock(&self.data);
         let mut content = data.durable.clone();
-        // Per cut rather few or rather many pages survive, so that both long holes and single ones occur.
+        // Each cut draws its own survival rate, so that both long and short runs of pages are lost.
         let chance = random.below(101);
         for page in &data.dirty {
             if random.below(100) < chance {
@@ -458,7 +457,7 @@ impl DiskFile for FakeFile {
         hanging.inspect(|hanging| drop(lock(hanging)));
         if let Some(left) = &mut lock(&self.faults).syncs_left {
             let Some(fewer) = left.checked_sub(1) else {
-                // Linux marks the pages clean after a failed write-back: a second sync would succeed.
+                // Linux marks pages clean after a failed write-back: a second sync would succeed.
                 lock(&self.data).dirty.clear();
                 return Err(io::Error::other("injected sync error"));
             };
@@ -490,7 +489,7 @@ impl DiskFile for FakeFile {
 
     fn truncate(&self, length: u64) -> io::Result<()> {
         take_change(&self.faults)?;
-        // Durable at once, the worst case for whoever relied on the bytes.
+        // A truncation is durable at once: the worst case for code that relied on the bytes.
         let data = &mut *lock(&self.data);
         let length = position(length);
         data.current.truncate(length);

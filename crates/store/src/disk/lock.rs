@@ -1,4 +1,4 @@
-//! The store lock: a POSIX record lock, as Java's `FileLock` takes, so that both exclude each other.
+//! The store lock: a POSIX record lock, as Java's `FileLock` takes, so that Vostok and a RocketMQ broker exclude each other.
 //!
 //! Such locks belong to a process, so two stores in one process would not exclude each other, and closing
 //! any descriptor of the file would drop the lock. A registry of the locked files covers both.
@@ -56,13 +56,14 @@ fn holder(file: &File) -> String {
     known_holder(file).unwrap_or_else(|| "another process".to_owned())
 }
 
-/// Who holds the lock of the store at `root`, as far as it can be told without taking it.
+/// The holder of the lock on the store at `root`, such as `process 1234`, read from the kernel's lock table without taking
+/// the lock.
 #[must_use]
 pub fn lock_holder(root: &Path) -> Option<String> {
     known_holder(&File::open(root.join("lock")).ok()?)
 }
 
-/// The process that holds a record lock on the file, from the kernel's table.
+/// The process that holds a record lock on the file, from `/proc/locks`.
 fn known_holder(file: &File) -> Option<String> {
     let (metadata, table) = (file.metadata().ok()?, fs::read_to_string("/proc/locks").ok()?);
     let inode = format!(":{}", metadata.ino());

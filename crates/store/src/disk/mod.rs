@@ -1,4 +1,4 @@
-//! The one seam to files: a real disk and an in-memory one with faults.
+//! Access to files, all through the trait [`Disk`]: a real disk, a read-only one, and an in-memory one that injects faults.
 
 mod clock;
 mod fake;
@@ -18,189 +18,193 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the page cache holds of a file comes and goes in such pieces.
+/// Size in bytes of a page of the page cache.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Its name.
+    /// Name of the entry.
     pub name: String,
-    /// Whether it is a directory.
+    /// Whether the entry is a directory.
     pub is_dir: bool,
     /// Length in bytes; zero for directories.
     pub length: u64,
-    /// When it was written last, milliseconds since the epoch; zero for directories.
+    /// Time of the last change in ms since the epoch; zero for directories.
     pub modified_ms: i64,
 }
 
-/// How the space of a new file is provided.
+/// How space for a new file is provided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// Reserved on the disk now, so that writing into it cannot run out of space.
+    /// Reserved on the disk at once, so that later writes cannot run out of space.
     Reserved,
-    /// A hole, filled as it is written.
+    /// A hole; the file system allocates space as it is written.
     Sparse,
 }
 
-/// How full the file system of a path is.
+/// Size and free space of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Tells file systems apart.
+    /// Device number of the file system.
     pub device: u64,
-    /// Its size in bytes.
+    /// Size of the file system.
     pub total: u64,
-    /// Bytes nobody uses.
+    /// Free bytes, including those reserved for the superuser.
     pub free: u64,
-    /// Bytes of these that this process may use.
+    /// Free bytes that this process may use.
     pub available: u64,
 }
 
-/// Makes a file system durable; see [`Disk::syncer`].
+/// A call that makes a whole file system durable; see [`Disk::syncer`].
 pub type Syncer = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// Files by path. Paths are absolute or relative to the process, as the configuration gives them.
+/// Access to files by path. Paths are absolute or relative to the process's working directory, as configured.
+///
+/// Unless a method says otherwise, its error is that of the failed system call.
 pub trait Disk: Send + Sync + 'static {
-    /// Makes a directory and its parents; fine when it exists.
+    /// Creates a directory and its parents; does nothing when it exists.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call, such as `PermissionDenied` or `StorageFull`.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
 
-    /// What a directory holds, sorted by name; empty when it does not exist.
+    /// The entries of a directory, sorted by name; empty when the directory does not exist.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
 
     /// Opens an existing file for reading and writing.
     ///
     /// # Errors
-    /// The disk's; `NotFound` when it does not exist.
+    /// `NotFound` when the file does not exist; otherwise the error of the failed system call.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Makes a file of this size that reads as zeros, or opens and resizes an existing one.
+    /// Creates a file of `length` bytes that reads as zeros, or opens and resizes an existing one.
     ///
     /// # Errors
-    /// The disk's; `StorageFull` when the space cannot be reserved.
+    /// `StorageFull` when the space cannot be reserved; otherwise the error of the failed system call.
     fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Renames a file, replacing the target.
     ///
     /// # Errors
-    /// The disk's; `CrossesDevices` when the two are on different file systems.
+    /// `CrossesDevices` when both paths are on different file systems; otherwise the error of the failed system call.
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()>;
 
-    /// Removes a file; fine when it does not exist.
+    /// Removes a file; does nothing when it does not exist.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// How full the file system of an existing path is.
+    /// Size and free space of the file system of an existing path.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call; `NotFound` when the path does not exist.
     fn usage(&self, path: &Path) -> io::Result<Usage>;
 
-    /// Removes a directory; fine when it does not exist, or has something in it and stays.
+    /// Removes an empty directory; does nothing when it does not exist or is not empty.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes the entries of a directory durable.
+    /// Makes the names in a directory durable (`fsync` of the directory).
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// A call that makes everything on the file system of `path` durable. It fails as well when writing
-    /// something back failed since the call before, or since this one; so it is asked for before writing.
+    /// Returns a call that makes everything on the file system of `path` durable (`syncfs`). The call also fails when a
+    /// write-back has failed since its previous run, or since this method returned; so get it before writing.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn syncer(&self, path: &Path) -> io::Result<Syncer>;
 
-    /// Names the mount a path is on: the same name later means that the kernel held the file system all the time, so that
-    /// no write to it was lost that was not flushed. `None` where that cannot be told.
+    /// Names the mount of a path. The same name at a later time means that the kernel kept the file system mounted in
+    /// between, so that no unflushed write to it was lost. `None` where the system cannot tell.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn mount(&self, path: &Path) -> io::Result<Option<String>>;
 
-    /// Takes the exclusive lock Java's `FileLock` takes. It is held until the value is dropped.
+    /// Takes the exclusive lock that Java's `FileLock` takes on the same file. The lock is held until the returned value is
+    /// dropped.
     ///
     /// # Errors
-    /// `WouldBlock` with the holder as text when it is taken.
+    /// `WouldBlock`, with the holder in its text, when the lock is taken; otherwise the error of the failed system call.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
 }
 
-/// An open file. All positions are absolute; nothing has a cursor.
+/// An open file. All positions are absolute byte positions; a file has no cursor.
 pub trait DiskFile: Send + Sync {
     /// Fills `target` from position `at`.
     ///
     /// # Errors
-    /// The disk's; `UnexpectedEof` past the end.
+    /// `UnexpectedEof` when the file ends within the range; otherwise the error of the failed system call.
     fn read_at(&self, target: &mut [u8], at: u64) -> io::Result<()>;
 
-    /// [`Self::read_at`] only as far as no disk is needed: `false` when some of it is not in memory, and
-    /// then `target` is unspecified.
+    /// Like [`Self::read_at`], but only from memory: returns `false` when a part of the range is not in the page cache, and
+    /// leaves `target` in an unspecified state then.
     ///
     /// # Errors
     /// As [`Self::read_at`].
     fn read_resident(&self, target: &mut [u8], at: u64) -> io::Result<bool>;
 
-    /// The file's length in bytes.
+    /// Length of the file in bytes.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn length(&self) -> io::Result<u64>;
 
-    /// The first position from `at` on that may hold something else than zeros, as far as that can be told without
-    /// reading; the file's end when there is none.
+    /// First position from `at` on that may hold a byte other than zero, found from the file's holes without reading; the end
+    /// of the file when there is none.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn next_data(&self, at: u64) -> io::Result<u64>;
 
     /// Writes all of `source` at position `at`.
     ///
     /// # Errors
-    /// The disk's; part of it may have been written.
+    /// The error of the failed system call; a part of `source` may have been written then.
     fn write_at(&self, source: &[u8], at: u64) -> io::Result<()>;
 
-    /// Makes the written data durable (`fdatasync`). Must not be repeated after an error.
+    /// Makes the written data durable (`fdatasync`). Must not be repeated after an error: the kernel may have dropped the
+    /// data.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn sync(&self) -> io::Result<()>;
 
-    /// Starts writing a range to the disk without waiting for it. A hint; errors surface in [`Self::sync`].
+    /// Starts writing a range to the disk without waiting for it. A hint: errors appear in the next [`Self::sync`].
     fn start_write_back(&self, at: u64, length: u64);
 
-    /// Takes a range out of memory as far as it is on the disk. A hint.
+    /// Drops the clean pages of a range from the page cache. A hint.
     fn forget(&self, at: u64, length: u64);
 
-    /// Starts reading a range into memory without waiting for it. A hint.
+    /// Starts reading a range into the page cache without waiting for it. A hint.
     fn will_need(&self, at: u64, length: u64);
 
-    /// Turns a range into zeros without changing the length.
+    /// Fills a range with zeros without changing the file's length.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn zero(&self, at: u64, length: u64) -> io::Result<()>;
 
-    /// Writes zeros, where it can be past the page cache: nobody reads them. Both numbers are multiples of
-    /// [`PAGE_BYTES`], or one of them ends the file.
+    /// Writes zeros, past the page cache where the file system can: nobody reads them soon. `at` and `length` are multiples
+    /// of [`PAGE_BYTES`], or the range ends at the end of the file.
     ///
     /// # Errors
-    /// The disk's; part of it may have been written.
+    /// The error of the failed system call; a part of the range may have been written then.
     fn write_zeros(&self, at: u64, length: u64) -> io::Result<()>;
 
-    /// Cuts off what lies behind `length`, giving its space back.
+    /// Cuts the file off behind `length` bytes and frees the space of the rest.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed system call.
     fn truncate(&self, length: u64) -> io::Result<()>;
 }

@@ -1,5 +1,5 @@
-//! The operating system's files for tools that only look: nothing is opened for writing, so a store of another user, on
-//! a read-only file system or in use can be read.
+//! A [`Disk`] for tools that only read: no file is opened for writing, so they work on a store of another user, on a
+//! read-only file system, or on a store in use.
 
 use super::{Disk, DiskFile, Entry, RealDisk, Space, Syncer, Usage, real};
 use std::any::Any;

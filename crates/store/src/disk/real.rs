@@ -1,5 +1,5 @@
-//! The operating system's files. Positional reads and writes only: a writable mapping would turn a full
-//! disk or a bad sector into SIGBUS, a write returns an error.
+//! A [`Disk`] on the operating system's files. Reads and writes are positional: with a writable memory mapping a full disk or
+//! a bad sector would raise SIGBUS, while a write returns an error.
 
 use super::{Disk, DiskFile, Entry, PAGE_BYTES, Space, Syncer, Usage, lock};
 use rustix::fs::{
@@ -33,7 +33,7 @@ impl Disk for RealDisk {
         let mut list = Vec::new();
         for entry in entries {
             let entry = entry?;
-            // Another thread may rename or remove what was just listed; then it is not there.
+            // Another thread may have renamed or removed the entry since it was listed; leave it out.
             let metadata = match entry.metadata() {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 metadata => metadata?,
@@ -57,15 +57,17 @@ impl Disk for RealDisk {
 
     fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        // Before its space: that comes piece by piece, and the length with it, and a power cut may leave some of both.
+        // Set the length before the space is reserved: reservation extends a file piece by piece, and a power cut could leave
+        // a shorter file.
         file.set_len(length)?;
         if space == Space::Reserved {
             match fallocate(&file, FallocateFlags::empty(), 0, length) {
-                // Some file systems cannot reserve; they get a hole and may run full while writing.
+                // Some file systems cannot reserve space; the file is a hole there, and writing to it may run out of space.
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
                 Err(error) => {
                     drop(file);
-                    // The half-made file would only hold space; that it cannot go is the smaller problem.
+                    // Remove the unfinished file, which only takes space; a failure to remove it matters less than the first
+                    // error.
                     let _ = fs::remove_file(path);
                     return Err(error.into());
                 }
@@ -110,7 +112,7 @@ impl Disk for RealDisk {
     }
 
     fn syncer(&self, path: &Path) -> io::Result<Syncer> {
-        // The descriptor remembers which write-back errors it has reported.
+        // Opened before the writes: the descriptor remembers which write-back errors it has reported.
         let directory = File::open(path)?;
         Ok(Box::new(move || Ok(syncfs(&directory)?)))
     }
@@ -127,7 +129,8 @@ impl Disk for RealDisk {
         if found.stx_mask & MNT_ID_UNIQUE.bits() == 0 {
             return Ok(None);
         }
-        // The directory's own number: a copy of it beside was not written by whoever wrote the name down.
+        // The directory's inode number tells a copied directory apart, whose files were not written by whoever noted the
+        // name.
         let (mount, inode) = (found.stx_mnt_id, found.stx_ino);
         Ok(Some(format!("{} {mount} {inode}", boot.trim())))
     }
@@ -137,7 +140,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// `STATX_MNT_ID_UNIQUE` (since Linux 6.8): the number of a mount that no later one gets.
+/// `STATX_MNT_ID_UNIQUE` (Linux 6.8): the id of a mount that no later mount gets again.
 const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// Opens an existing file for reading only.
@@ -161,7 +164,7 @@ impl DiskFile for RealFile {
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(false),
-                // Not every file system can say what is resident (tmpfs always is): then just read.
+                // Some file systems cannot read only from memory (tmpfs is always in memory): read normally.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                     return self.0.read_exact_at(&mut target[done..], at + done as u64).map(|()| true);
                 }
@@ -176,11 +179,11 @@ impl DiskFile for RealFile {
     }
 
     fn next_data(&self, at: u64) -> io::Result<u64> {
-        // The cursor this moves is used by nothing else.
+        // `seek` moves the file's cursor, which nothing else uses.
         match seek(&self.0, SeekFrom::Data(at)) {
             Ok(data) => Ok(data),
             Err(Errno::NXIO) => self.length(),
-            // Not every file system knows its holes.
+            // Some file systems do not report holes.
             Err(_) => Ok(at),
         }
     }
@@ -199,12 +202,12 @@ impl DiskFile for RealFile {
     }
 
     fn forget(&self, at: u64, length: u64) {
-        // Only a hint: what cannot be taken out stays until the kernel needs the memory.
+        // Only a hint: pages that stay are dropped when the kernel needs the memory.
         let _ = fadvise(&self.0, at, NonZeroU64::new(length), Advice::DontNeed);
     }
 
     fn will_need(&self, at: u64, length: u64) {
-        // Only a hint: who needs the range reads it anyway.
+        // Only a hint: whoever needs the range reads it anyway.
         let _ = fadvise(&self.0, at, NonZeroU64::new(length), Advice::WillNeed);
     }
 
@@ -239,7 +242,7 @@ impl DiskFile for RealFile {
             while done < whole {
                 match direct.write_at(zeros.up_to(whole - done), at + done) {
                     Ok(count) => done += count as u64,
-                    // The file system wants them aligned in another way.
+                    // The file system demands another alignment for direct writes; fall back to normal ones.
                     Err(error) if error.kind() == ErrorKind::InvalidInput => break,
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
@@ -260,15 +263,15 @@ impl DiskFile for RealFile {
 }
 
 impl RealFile {
-    /// The same file for writing past the page cache. Not every file system can.
+    /// Opens the same file for direct writes, which bypass the page cache. Not every file system supports them.
     fn open_direct(&self) -> io::Result<File> {
         let flags = i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0);
         let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
         File::options().write(true).custom_flags(flags).open(path)
     }
 
-    /// Whether a range reads as zeros already, told from the file's holes: true for most files most of the
-    /// time, and much cheaper than zeroing them. False when it cannot be told cheaply.
+    /// Whether a range reads as zeros already, told from the file's holes: true for most ranges of most files, and much
+    /// cheaper than zeroing them. False when it cannot be told cheaply.
     fn is_zero(&self, at: u64, length: u64) -> io::Result<bool> {
         const BLOCK_BYTES: u64 = 4096;
         let (end, block_end) = (at + length, (at + 1).next_multiple_of(BLOCK_BYTES));
@@ -278,7 +281,7 @@ impl RealFile {
         if head.iter().any(|byte| *byte != 0) {
             return Ok(false);
         }
-        // The cursor this moves is used by nothing else.
+        // `seek` moves the file's cursor, which nothing else uses.
         match seek(&self.0, SeekFrom::Data(block_end)) {
             _ if block_end >= end => Ok(true),
             Ok(data) => Ok(data >= end),
@@ -288,14 +291,14 @@ impl RealFile {
     }
 }
 
-/// Zeros that begin at a page of memory, as writing past the page cache wants them.
+/// Zeros in page-aligned memory, as direct writes demand.
 struct AlignedZeros {
     bytes: Vec<u8>,
     first: usize,
 }
 
 impl AlignedZeros {
-    /// One write: whoever writes to the same file meanwhile waits for it.
+    /// Bytes of one write. Other writers of the same file wait that long.
     const BYTES: usize = 1 << 20;
 
     fn new() -> Self {
