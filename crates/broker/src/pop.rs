@@ -4,19 +4,21 @@
 //! | step | where |
 //! |---|---|
 //! | a pop reads messages of one or more queues | [`pick`] |
-//! | for each queue a *checkpoint* of what it read is appended to the timer, for the time the messages are visible again | [`notes`] |
-//! | the group's offset passes the messages once the checkpoint is on disk | [`lane`] |
-//! | an acknowledgement is appended to the timer as well | [`ack`] |
-//! | the timer delivers both to the revive topic, checkpoints a second before their acknowledgements | `crate::timer` |
-//! | what is not acknowledged of a checkpoint goes to the retry topic of group and topic | [`ledger`], [`revive`] |
+//! | for each queue a *checkpoint* of the messages is stored as a timed message, due when they are visible again | [`notes`] |
+//! | the group's offset passes the popped messages once their checkpoint is on disk | [`lane`] |
+//! | an acknowledgement is stored as a timed message as well | [`ack`] |
+//! | the timer delivers both to the revive topic, checkpoints one second before their acknowledgements | `crate::timer` |
+//! | messages of a checkpoint that are not acknowledged go to the retry topic of group and topic | [`ledger`], [`revive`] |
 //!
-//! All state that must survive lies in the log and in the offsets of the groups, in the form Java writes it, so either
-//! broker continues where the other stopped. What a crash loses is popped again, or comes again through the retry topic.
+//! All state that must survive a restart lies in the log and in the groups' offsets, in the form Java writes it, so a Java
+//! broker and Vostok can each continue where the other stopped. Messages whose state a crash loses are popped again, or
+//! come again through the retry topic.
 //!
-//! With `enablePopBufferMerge` checkpoints stay in memory for some seconds, and what is acknowledged until then costs no
-//! append at all; the group's offset waits for them.
+//! With `enablePopBufferMerge` checkpoints stay in memory for some seconds. If all messages of a checkpoint are
+//! acknowledged in that time, nothing is appended for it. The group's offset does not pass a checkpoint in memory.
 //!
-//! Pops in order have no checkpoints: a queue is blocked until what was returned last is settled ([`order`]).
+//! Ordered pops have no checkpoints: a queue is blocked until the messages returned last are acknowledged or visible again
+//! ([`order`]).
 
 mod ack;
 mod lane;
@@ -55,15 +57,15 @@ pub(crate) use time::run;
 use wait::Deadlines;
 pub(crate) use wait::Waiters;
 
-/// The group whose offsets are the progress in the revive topic (`PopAckConstants.REVIVE_GROUP`).
+/// The group whose offsets record how far the revive thread has processed the revive topic (`PopAckConstants.REVIVE_GROUP`).
 pub(crate) const REVIVE_GROUP: &str = "CID_RMQ_SYS_REVIVE_GROUP";
 
-/// A lane whose offset waits for the disk is looked at again after this time.
+/// An in-flight queue whose group offset waits for the log to be flushed is checked again after this many milliseconds.
 const FLUSH_LOOK_MS: i64 = 500;
 
-/// What is known of pops.
+/// The broker's state of pop consumption: queues with pops in flight, suspended requests, and the revive thread.
 pub(crate) struct Pops {
-    /// Where checkpoints and acknowledgements are delivered.
+    /// Name of the revive topic, to which the timer delivers checkpoints and acknowledgements.
     pub(crate) revive_topic: String,
     lanes: Lanes,
     deadlines: Deadlines,
@@ -73,7 +75,7 @@ pub(crate) struct Pops {
 }
 
 impl Pops {
-    /// Of a cluster.
+    /// Creates the empty state; the name of the revive topic ends in the name of the `cluster`.
     pub(crate) fn new(cluster: &str) -> Self {
         Self {
             revive_topic: format!("{}{cluster}", names::REVIVE_PREFIX),
@@ -85,32 +87,33 @@ impl Pops {
         }
     }
 
-    /// Lets the reviver look at what the timer delivered.
+    /// Wakes the revive thread, so that it reads what the timer delivered to the revive topic.
     pub(crate) fn wake_reviver(&self) {
         self.reviver.wake();
     }
 
-    /// Forgets the requests of a connection that ended.
+    /// Drops the suspended pop requests of connection number `peer`, which has ended.
     pub(crate) fn closed(&self, peer: u64) {
         self.deadlines.closed(peer);
     }
 
-    /// Ends the reviver.
+    /// Tells the revive thread to stop.
     pub(crate) fn stop(&self) {
         self.reviver.stop();
     }
 
-    /// Forgets a deleted group, before its offsets are forgotten.
+    /// Removes the in-flight queues of a deleted group. Must be called before the group's offsets are removed.
     pub(crate) fn forget_group(&self, group: &str) {
         self.lanes.forget_group(group);
     }
 
-    /// Forgets a deleted topic, before its offsets are forgotten.
+    /// Removes the in-flight queues of a deleted topic. Must be called before the topic's offsets are removed.
     pub(crate) fn forget_topic(&self, topic: &str) {
         self.lanes.forget_topic(topic);
     }
 
-    /// Notes a checkpoint that goes to the log, unless nobody would get its messages.
+    /// Records that a checkpoint that goes to the log is pending: messages of it may have to be brought back. Nothing is
+    /// recorded for a group that does not exist, since nobody would get those messages.
     fn owe(&self, broker: &Broker, checkpoint: &Checkpoint, now_ms: i64) {
         let Checkpoint { group, topic, queue_id, .. } = checkpoint;
         if broker.groups.find(group).is_some() {
@@ -119,8 +122,8 @@ impl Pops {
         }
     }
 
-    /// The first messages that were popped since the start and may have to come back: topic and group as in the table of
-    /// offsets, queue, offset.
+    /// For each queue, the first message that was popped since the broker started and may still have to be brought back:
+    /// `topic@group` as in the table of offsets, queue id and queue offset.
     pub(crate) fn owed(&self) -> Vec<(String, i32, i64)> {
         let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
         let owed = |cell: Arc<Cell>| {
@@ -130,7 +133,7 @@ impl Pops {
         self.lanes.all().into_iter().filter_map(owed).collect()
     }
 
-    /// Moves the offsets of groups behind what is settled and on disk, and writes the file of ordered pops.
+    /// Advances the groups' offsets past the pops that are settled and on disk, and writes the file of ordered pops.
     pub(crate) fn save(&self, broker: &Broker) {
         let now_ms = broker.now_ms();
         for cell in self.lanes.all() {
@@ -143,7 +146,7 @@ impl Pops {
         }
     }
 
-    /// Stores all checkpoints in memory: the broker stops.
+    /// Appends all checkpoints in memory to the log. Called when the broker stops.
     pub(crate) fn store_all(&self, broker: &Broker) {
         for cell in self.lanes.all() {
             let left = cell.lane().leave_all();
@@ -156,7 +159,7 @@ impl Pops {
         (next % u32::try_from(queues).unwrap_or(1).max(1)) as i32
     }
 
-    /// Has the lane looked at, at `due_ms` at the latest.
+    /// Has the in-flight queue checked at `due_ms` at the latest.
     fn look_at(&self, cell: &Arc<Cell>, lane: &mut Lane, due_ms: i64) {
         if self.lanes.set_alarm(cell, lane, due_ms) {
             self.deadlines.earlier.notify_one();
@@ -171,30 +174,30 @@ impl Pops {
             && cell.lane().len() < settings.lane_held_max
     }
 
-    /// Moves the group's offset behind what is settled.
+    /// Advances the group's offset past the settled pops at the head of the in-flight queue, and sets the time of its next check.
     fn advance(&self, broker: &Broker, cell: &Arc<Cell>, now_ms: i64) {
         let mut lane = cell.lane();
         if let Some(next) = lane.commit(broker.store.flushed())
             && !lane.gone
         {
-            // Under the lane's lock, so that the offset does not go back.
+            // Under the lock of the in-flight queue, so that the offset does not go back.
             broker.offsets.commit(&cell.group, &cell.topic, cell.queue_id, next);
         }
         if let Some(due_ms) = lane.due_ms(patience(broker), now_ms + FLUSH_LOOK_MS) {
-            // What could not be stored in time is tried again.
+            // A time that has passed means a checkpoint could not be stored in time; it is tried again.
             let due_ms = if due_ms <= now_ms { now_ms + FLUSH_LOOK_MS } else { due_ms };
             self.look_at(cell, &mut lane, due_ms);
         }
     }
 
-    /// Stores checkpoints that were taken out of a lane.
+    /// Appends checkpoints that were taken out of an in-flight queue to the log; on failure they are put back into it.
     fn store_left(&self, broker: &Broker, cell: &Arc<Cell>, left: Vec<Held>) {
         if left.is_empty() {
             return;
         }
         let now_ms = broker.now_ms();
         let mut notes = Notes::new(&broker.store);
-        // What is acknowledged stands in the checkpoint itself.
+        // The acknowledgements so far are stored within the checkpoint itself, so they need no records of their own.
         let pushed = left
             .iter()
             .try_for_each(|held| notes.checkpoint(broker, held.revive_queue, &held.checkpoint, now_ms));
@@ -213,7 +216,7 @@ impl Pops {
     }
 }
 
-/// How long checkpoints are held.
+/// How long checkpoints are kept in memory, by the broker's settings.
 fn patience(broker: &Broker) -> Patience {
     let settings = &broker.config.pop;
     Patience { stay_ms: settings.stay_ms, rest_ms: settings.rest_ms }

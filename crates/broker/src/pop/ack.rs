@@ -20,13 +20,14 @@ use crate::send::not_put;
 use crate::topics::Queue;
 use crate::{Answer, Refusal};
 
-/// How far ahead of the clock a new checkpoint may be for the sake of its name: a handle is what a client says.
+/// How far ahead of the clock, in milliseconds, the pop time of a new checkpoint may be so that its name differs from the old
+/// one's. It is bounded because the old pop time comes from the client's handle.
 const AHEAD_MS_MAX: i64 = 1000;
 
-/// One pop of one queue, as its handles name it.
+/// One pop of one queue, as the handles of its messages name it.
 struct Origin<'a> {
     group: &'a str,
-    /// Topic the messages lie in.
+    /// Topic the messages are stored in, which may be a retry topic.
     topic: &'a str,
     queue_id: i32,
     start_offset: i64,
@@ -37,8 +38,9 @@ struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// Refuses what no pop has given out, before it is stored as a timer: a handle is what a client says. The other fields
-    /// of a handle, its topic marker, queue and offset, count for nothing: the request has its own, as in Java.
+    /// Refuses a handle that no pop can have given out, before a timed message is stored for it: handles come from clients and
+    /// are not trusted. The handle's topic marker, queue and offset are not checked, since those of the request are used, as in
+    /// Java.
     ///
     /// Java stores no acknowledgement whose messages are visible again after `timerMaxDelaySec`, and answers 0.
     fn check(&self, broker: &Broker, first_offset: i64, now_ms: i64) -> Result<(), Refusal> {
@@ -65,7 +67,7 @@ impl Origin<'_> {
     }
 }
 
-/// 200051 `ACK_MESSAGE`. What comes too late, or twice, has no effect and is answered like all others.
+/// Serves 200051 `ACK_MESSAGE`. An acknowledgement that comes too late, or twice, has no effect and is answered with success.
 pub(crate) fn ack(
     broker: &Arc<Broker>,
     notes: &mut Notes,
@@ -88,7 +90,7 @@ pub(crate) fn ack(
     Ok(Answer::success())
 }
 
-/// 200151 `BATCH_ACK_MESSAGE`. Entries that name nothing are passed over.
+/// Serves 200151 `BATCH_ACK_MESSAGE`. Entries whose queue or messages do not exist are skipped.
 pub(crate) fn batch_ack(
     broker: &Arc<Broker>,
     notes: &mut Notes,
@@ -145,7 +147,7 @@ fn ack_entry(
     acknowledge(broker, notes, &origin, (&offsets, LogOffset::ZERO))
 }
 
-/// 200053 `CHANGE_MESSAGE_INVISIBLETIME`: the message gets a checkpoint of its own, and is acknowledged in the old one.
+/// Serves 200053 `CHANGE_MESSAGE_INVISIBLETIME`: the message gets a checkpoint of its own, and is acknowledged in the old one.
 pub(crate) fn change_invisible_time(
     broker: &Arc<Broker>,
     peer: &Peer,
@@ -164,8 +166,8 @@ pub(crate) fn change_invisible_time(
     }
     let now_ms = broker.now_ms();
     origin.check(broker, offset, now_ms)?;
-    // The time of the pop is part of a checkpoint's name. In the same millisecond the new one would get the name of the
-    // old one, whose acknowledgement would then hit both: the message would never come back (as it may in Java).
+    // The pop time is part of a checkpoint's name. Within the same millisecond the new checkpoint would get the old one's
+    // name, and the acknowledgement of the old one would hit both: the message would never come back (as can happen in Java).
     let pop_ms = now_ms.max(origin.pop_ms.saturating_add(1).min(now_ms + AHEAD_MS_MAX));
     let checkpoint = Checkpoint {
         broker_name: origin.broker_name.to_owned(),
@@ -184,7 +186,7 @@ pub(crate) fn change_invisible_time(
     let pushed = notes.checkpoint(broker, origin.revive_queue, &checkpoint, now_ms);
     let put = |error: PutError| not_put(broker, error);
     pushed.map_err(put)?;
-    // First the new checkpoint: without it an acknowledged message would never come back.
+    // The new checkpoint is stored first: a message acknowledged in the old one and without a new one would never come back.
     let end = notes.append(broker, now_ms).map_err(put)?;
     let mut notes = Notes::new(&broker.store);
     acknowledge(broker, &mut notes, &origin, (&[offset], end))?;
@@ -227,8 +229,8 @@ fn origin<'a>(command: &Command<'a>, topic: &'a str, queue_id: i32) -> Result<Or
     })
 }
 
-/// Notes acknowledgements in the checkpoint in memory, or adds a record of them to `notes`. The messages' own checkpoints, if
-/// they have any, end at `after`.
+/// Marks messages as acknowledged in their checkpoint in memory, or else adds a record of the acknowledgements to `notes`.
+/// `after` is the end in the log of the new checkpoints these messages got, zero when they got none.
 fn acknowledge(
     broker: &Broker,
     notes: &mut Notes,
@@ -273,7 +275,7 @@ fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
     broker.pops.lanes.make(origin.group, origin.topic, origin.queue_id)
 }
 
-/// `AckMessageProcessor.ackOrderly`.
+/// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
 fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Result<Answer, Refusal> {
     let &Origin { group, topic, queue_id, .. } = origin;
     if is_passed(broker, origin, offset) {
@@ -287,7 +289,8 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
     let committed = broker.offsets.committed(group, topic, queue_id);
     let acked = match lane.order.as_mut() {
         Some(state) => order::ack(state, offset, origin.pop_ms),
-        // After a reset, or a kill before the state was written: nobody knows of the messages before it. Java passes them.
+        // No state after a reset, or after a kill before the state was written: it is not known which messages before this one
+        // are acknowledged. Like Java, the offset passes the message.
         None if committed.is_none_or(|committed| committed == offset) => order::Acked::Commit(offset + 1),
         None => order::Acked::Late,
     };
@@ -318,7 +321,8 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
     }
 }
 
-/// `ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`.
+/// Changes when a message that was popped in order is visible again
+/// (`ChangeInvisibleTimeProcessor.processChangeInvisibleTimeForOrder`).
 fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_ms: i64) -> Answer {
     if is_passed(broker, origin, offset) {
         return Answer::success();

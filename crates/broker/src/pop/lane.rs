@@ -1,30 +1,33 @@
-//! How far a group has popped one queue, and what is in flight (`PopBufferMergeService`). Pure.
+//! The in-flight queue: how far a group has popped one queue, and which pops are in flight (`PopBufferMergeService`). Pure.
 //!
 //! | a pop in flight | settled when | the group's offset may pass it when |
 //! |---|---|---|
-//! | its checkpoint is in the log | at once | the log is on disk behind the checkpoint |
-//! | its checkpoint is held in memory (`enablePopBufferMerge`) | all messages are acknowledged, or the checkpoint and the acknowledgements so far are in the log | the same |
-//! | it found nothing that matched | at once | at once |
+//! | its checkpoint is in the log | at once | the log is on disk up to the end of the checkpoint |
+//! | its checkpoint is in memory (`enablePopBufferMerge`), all acknowledged | at once | new checkpoints of messages are on disk |
+//! | its checkpoint is in memory, not all acknowledged | it is appended with the acknowledgements so far | it is on disk |
+//! | it found no message that matched | at once | at once |
 //!
-//! The offset of the group passes pops in their order, so what a crash loses of this table is popped again.
+//! The group's offset passes pops only in the order they were made, so messages of pops that a crash makes the broker forget
+//! are popped again.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use wire::body::{Checkpoint, OrderState};
 use wire::units::LogOffset;
 
-/// Acknowledgements this close to the times of [`Patience`] go to the log.
+/// An acknowledgement that comes less than this many milliseconds before its checkpoint must leave the memory ([`Patience`])
+/// goes to the log.
 const MARGIN_MS: i64 = 1500;
 
-/// What may come back is noted by time in steps of at least this, so that there is little of it.
+/// Pending checkpoints are recorded by time in steps of at least this many milliseconds, so that the table stays small.
 const OWED_STEP_MS: i64 = 10_000;
 
-/// How long checkpoints are held.
+/// How long checkpoints are kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// `popCkStayBufferTime`: after the pop.
+    /// `popCkStayBufferTime`: longest time in memory, counted from the pop.
     pub stay_ms: i64,
-    /// `popCkStayBufferTimeOut`: before its messages are visible again.
+    /// `popCkStayBufferTimeOut`: a checkpoint leaves the memory at least this long before its messages are visible again.
     pub rest_ms: i64,
 }
 
@@ -34,7 +37,7 @@ impl Patience {
         stay.min(checkpoint.revive_ms().saturating_sub(self.rest_ms))
     }
 
-    /// Whether a checkpoint made now is worth holding.
+    /// Whether a checkpoint may stay in memory long enough, counted from now, for that to be worth while.
     pub(super) fn holds(self, checkpoint: &Checkpoint, now_ms: i64) -> bool {
         self.due_ms(checkpoint).saturating_sub(now_ms) >= MARGIN_MS
     }
@@ -43,52 +46,56 @@ impl Patience {
 /// One pop in flight.
 #[derive(Debug)]
 struct Flight {
-    /// Offset behind what it looked at.
+    /// Queue offset behind the last message the pop looked at.
     next: i64,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
+    /// The checkpoint is in memory.
     Held(Held),
-    /// Its records are being appended.
+    /// The checkpoint was taken out of memory and is being appended to the log.
     Leaving {
         start: i64,
         pop_ms: i64,
     },
+    /// The group's offset may pass the pop once the log is durable up to this position.
     Settled(LogOffset),
 }
 
 /// A checkpoint in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
-    /// With the acknowledgements so far.
+    /// The checkpoint, with the acknowledgements so far.
     pub checkpoint: Checkpoint,
-    /// Queue of the revive topic.
+    /// Queue of the revive topic that gets the checkpoint when it is stored.
     pub revive_queue: i32,
-    /// The group's offset may pass it when the log is on disk up to here: a message of it has a checkpoint of its own there.
+    /// The group's offset may pass this pop once the log is durable up to this position: a message of the pop got a checkpoint
+    /// of its own before it.
     pub after: LogOffset,
 }
 
-/// One queue as one group sees it.
+/// The in-flight queue of one message queue and one group.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     flights: VecDeque<Flight>,
-    /// The messages popped in order last.
+    /// State of the messages that the last ordered pop returned.
     pub order: Option<OrderState>,
-    /// When the agenda looks at this lane next.
+    /// When this in-flight queue is checked next, in milliseconds since the epoch; `None` when no check is planned.
     pub alarm_ms: Option<i64>,
-    /// The group or the topic was deleted: what is still in flight moves no offset, which would be that of another one
-    /// with the same name.
+    /// The group or the topic was deleted. Pops still in flight must not move the group's offset, which by then may be that of
+    /// a new group or topic with the same name.
     pub gone: bool,
-    /// Checkpoints that were taken out by [`Self::clear`] and could not be stored.
+    /// Checkpoints that were taken out by [`Self::clear`] and could not be stored yet.
     unstored: Vec<Held>,
-    /// First messages of the checkpoints in the log, by the time at which all of them are over.
+    /// Pending checkpoints in the log: the first message offset of each time step, by the time in milliseconds at which all
+    /// checkpoints of that step have been processed by the revive thread.
     owed: BTreeMap<i64, i64>,
 }
 
 impl Lane {
-    /// Where the next pop reads, given the group's offset.
+    /// The queue offset at which the next pop reads, given the group's `committed` offset.
     pub(super) fn position(&self, committed: i64) -> i64 {
         self.flights.back().map_or(committed, |flight| flight.next.max(committed))
     }
@@ -103,25 +110,26 @@ impl Lane {
         self.flights.len()
     }
 
-    /// Adds a pop that read up to `next` and whose records lie before `end`; zero when it has none.
+    /// Adds a settled pop that read up to queue offset `next` and whose checkpoint ends at log offset `end`, which is zero when
+    /// the pop has no checkpoint.
     pub(super) fn settle(&mut self, next: i64, mut end: LogOffset) {
         let settled = |flight: &Flight| matches!(flight.state, State::Settled(_));
         let mut last = self.flights.iter().rev();
-        // The first of a run stays as it is, so that the offset moves on although more are added all the time.
+        // Of successive settled pops the first stays as it is, so that the offset advances although more are added all the time.
         let is_long = last.next().is_some_and(settled) && last.next().is_some_and(settled);
         if is_long && let Some(Flight { state: State::Settled(before), .. }) = self.flights.pop_back() {
-            // What it waited for is waited for still.
+            // The merged pop waits for the flush that the replaced one waited for.
             end = end.max(before);
         }
         self.flights.push_back(Flight { next, state: State::Settled(end) });
     }
 
-    /// Notes a checkpoint that goes to the log: its messages may have to come back, wherever the group's offset is.
-    /// Everything is over that was to be until `revived_ms`.
+    /// Records a checkpoint that goes to the log as pending: its messages may have to be brought back, wherever the group's
+    /// offset is. The revive thread has processed all checkpoints whose messages were visible again at `revived_ms`.
     pub(super) fn owe(&mut self, checkpoint: &Checkpoint, now_ms: i64, revived_ms: i64) {
         self.forget_over(revived_ms);
         let revive_ms = checkpoint.revive_ms();
-        // The further away, the coarser.
+        // The further away the time is, the larger its step.
         let least_ms = (revive_ms.saturating_sub(now_ms) / 16).clamp(OWED_STEP_MS, 1 << 40);
         let step_ms = least_ms.cast_unsigned().next_power_of_two().cast_signed();
         let over_ms = revive_ms.div_euclid(step_ms).saturating_add(1).saturating_mul(step_ms);
@@ -129,7 +137,8 @@ impl Lane {
         *first = checkpoint.start_offset.min(*first);
     }
 
-    /// The first message that may have to come back.
+    /// The offset of the first message that may have to be brought back. The revive thread has processed all checkpoints whose
+    /// messages were visible again at `revived_ms`.
     pub(super) fn owed(&mut self, revived_ms: i64) -> Option<i64> {
         self.forget_over(revived_ms);
         self.owed.values().min().copied()
@@ -141,13 +150,14 @@ impl Lane {
         }
     }
 
-    /// Adds a pop whose checkpoint stays in memory.
+    /// Adds a pop that read up to queue offset `next` and whose checkpoint stays in memory.
     pub(super) fn hold(&mut self, held: Held, next: i64) {
         self.flights.push_back(Flight { next, state: State::Held(held) });
     }
 
-    /// Acknowledges messages of a checkpoint in memory, whose own checkpoints end at `after`, and says whether it is settled;
-    /// `None` when they must go to the log.
+    /// Acknowledges messages of the checkpoint in memory that began at offset `start` at time `pop_ms`. `after` is the log
+    /// position behind the new checkpoints these messages got, or zero. Returns whether all messages of the checkpoint are
+    /// acknowledged now; `None` when the acknowledgements must go to the log instead.
     pub(super) fn ack(
         &mut self,
         (start, pop_ms): (i64, i64),
@@ -181,17 +191,17 @@ impl Lane {
         Some(is_done)
     }
 
-    /// Takes the checkpoints that must go to the log now; [`Self::left`] says what became of them.
+    /// Takes the checkpoints that must go to the log now. The caller reports the outcome of each with [`Self::left`].
     pub(super) fn leave(&mut self, patience: Patience, now_ms: i64) -> Vec<Held> {
         self.take(|checkpoint| patience.due_ms(checkpoint) <= now_ms)
     }
 
-    /// Takes all checkpoints: the broker stops.
+    /// Takes all checkpoints. Called when the broker stops.
     pub(super) fn leave_all(&mut self) -> Vec<Held> {
         self.take(|_| true)
     }
 
-    /// Takes all checkpoints and forgets what is in flight: the group goes elsewhere.
+    /// Takes all checkpoints and drops all pops in flight. Called when the group's offset is set to another place.
     pub(super) fn clear(&mut self) -> Vec<Held> {
         let left = self.take(|_| true);
         self.flights.clear();
@@ -199,7 +209,7 @@ impl Lane {
         left
     }
 
-    /// Takes everything out and ends the lane: the group or the topic was deleted.
+    /// Takes all checkpoints and ends the in-flight queue. Called when the group or the topic is deleted.
     pub(super) fn end(&mut self) -> Vec<Held> {
         self.gone = true;
         self.clear()
@@ -220,8 +230,9 @@ impl Lane {
         left
     }
 
-    /// Notes that the records of a checkpoint that left lie before `end`; without, it is held again. False when nobody
-    /// wants it any more.
+    /// Reports that a checkpoint that was taken out is stored and ends at log offset `end`; with `None` it could not be stored
+    /// and is kept in memory again. Returns false when a checkpoint that is not stored is dropped, because the group or the topic
+    /// was deleted.
     pub(super) fn left(&mut self, held: Held, end: Option<LogOffset>) -> bool {
         let (start_offset, taken_ms) = (held.checkpoint.start_offset, held.checkpoint.pop_ms);
         let found = self.flights.iter_mut().find(|flight| {
@@ -236,7 +247,8 @@ impl Lane {
         true
     }
 
-    /// Takes the offset of the group behind everything settled, given how much of the log is on disk.
+    /// Removes the settled pops at the head whose checkpoints are on disk, and returns the group's offset behind them. `None`
+    /// when there are none.
     pub(super) fn commit(&mut self, flushed: LogOffset) -> Option<i64> {
         let mut next = None;
         while let Some(Flight { next: passed, state: State::Settled(end) }) = self.flights.front()
@@ -248,7 +260,8 @@ impl Lane {
         next
     }
 
-    /// When to look at the flights again; `None` when nothing is in flight.
+    /// When to check the in-flight queue again, in milliseconds since the epoch; `flush_ms` when it only waits for the disk.
+    /// `None` when no time needs to be waited for.
     pub(super) fn due_ms(&self, patience: Patience, flush_ms: i64) -> Option<i64> {
         let due = |flight: &Flight| match &flight.state {
             State::Held(held) => Some(patience.due_ms(&held.checkpoint)),

@@ -1,4 +1,4 @@
-//! The lanes of all groups, and when each is to be looked at.
+//! The in-flight queues of all groups, and when each is checked next.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,34 +21,34 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Held for short sections; nothing is read or written under it.
+    /// Locks the in-flight queue. The lock is held for short sections, never while a file is read or written.
     pub(super) fn lane(&self) -> MutexGuard<'_, Lane> {
         self.lane.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the group's offset, unless the group or the topic was deleted.
+    /// Sets the group's offset, unless the group or the topic was deleted.
     pub(super) fn commit(&self, broker: &Broker, offset: i64) {
         let lane = self.lane();
-        // Under the lane's lock: who deletes the group forgets its offsets after all lanes have ended.
+        // Under the lock of the in-flight queue: a deletion ends all in-flight queues before it removes the group's offsets.
         if !lane.gone {
             broker.offsets.commit(&self.group, &self.topic, self.queue_id, offset);
         }
     }
 
-    /// Makes the caller the only one who pops the queue; `None` when somebody else does
+    /// Makes the caller the only one who pops the queue; `None` when another request is popping it
     /// (`PopMessageProcessor.QueueLockManager`).
     pub(super) fn occupy(self: &Arc<Self>) -> Option<Busy> {
         let free = self.busy.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
         free.is_ok().then(|| Busy(self.clone()))
     }
 
-    /// Whether somebody pops the queue now.
+    /// Whether a request is popping the queue now.
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::SeqCst)
     }
 }
 
-/// The right to pop a queue; given back when dropped.
+/// The exclusive right to pop a queue, released when this value is dropped.
 pub(super) struct Busy(Arc<Cell>);
 
 impl std::ops::Deref for Busy {
@@ -65,21 +65,22 @@ impl Drop for Busy {
     }
 }
 
-/// Lanes of a group in a topic by queue.
+/// In-flight queues of one group in one topic, by queue id.
 type Queues = Arc<Mutex<BTreeMap<i32, Arc<Cell>>>>;
 
-/// All lanes. They are bounded by groups and queues: handlers ask for the lanes of queues that exist.
+/// The in-flight queues of all groups. Their number is bounded by that of groups and queues, since handlers only ask for
+/// those of queues that exist.
 #[derive(Default)]
 pub(super) struct Lanes {
     groups: RwLock<HashMap<String, HashMap<String, Queues>>>,
     ids: AtomicU64,
     alarms: Mutex<BTreeMap<(i64, u64), Arc<Cell>>>,
-    /// Checkpoints in memory.
+    /// Number of checkpoints in memory, of all in-flight queues together.
     pub held: AtomicUsize,
 }
 
 impl Lanes {
-    /// The lane of a queue, made on first use.
+    /// The in-flight queue of a group and a message queue, made on first use.
     pub(super) fn make(&self, group: &str, topic: &str, queue_id: i32) -> Arc<Cell> {
         let queues = self.queues(group, topic).unwrap_or_else(|| {
             let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
@@ -98,25 +99,25 @@ impl Lanes {
         lock(&queues).entry(queue_id).or_insert_with(cell).clone()
     }
 
-    /// The lane of a queue, if the group ever popped it.
+    /// The in-flight queue of a group and a message queue; `None` when the group has not popped the queue since the start.
     pub(super) fn find(&self, group: &str, topic: &str, queue_id: i32) -> Option<Arc<Cell>> {
         lock(&*self.queues(group, topic)?).get(&queue_id).cloned()
     }
 
-    /// All lanes.
+    /// All in-flight queues.
     pub(super) fn all(&self) -> Vec<Arc<Cell>> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         let queues = groups.values().flat_map(HashMap::values);
         queues.flat_map(|queues| lock(queues).values().cloned().collect::<Vec<_>>()).collect()
     }
 
-    /// Forgets the lanes of a deleted group. What is still in flight moves its offset no more.
+    /// Removes the in-flight queues of a deleted group. Pops that are still in flight no longer move its offsets.
     pub(super) fn forget_group(&self, group: &str) {
         let removed = self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(group);
         self.end(removed.into_iter().flat_map(HashMap::into_values));
     }
 
-    /// Forgets the lanes of a deleted topic.
+    /// Removes the in-flight queues of a deleted topic. Pops that are still in flight no longer move its offsets.
     pub(super) fn forget_topic(&self, topic: &str) {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let removed: Vec<Queues> = groups.values_mut().filter_map(|topics| topics.remove(topic)).collect();
@@ -134,7 +135,7 @@ impl Lanes {
         }
     }
 
-    /// Has a lane looked at, at `due_ms` at the latest. True when that is earlier than everything else.
+    /// Has an in-flight queue checked at `due_ms` at the latest. True when that is earlier than all other checks.
     pub(super) fn set_alarm(&self, cell: &Arc<Cell>, lane: &mut Lane, due_ms: i64) -> bool {
         if lane.alarm_ms.is_some_and(|alarm_ms| alarm_ms <= due_ms) {
             return false;
@@ -147,7 +148,7 @@ impl Lanes {
         alarms.first_key_value().is_some_and(|(first, _)| *first == (due_ms, cell.id))
     }
 
-    /// The lanes to look at now.
+    /// Takes the in-flight queues whose check is due at `now_ms`.
     pub(super) fn due(&self, now_ms: i64) -> Vec<Arc<Cell>> {
         let due = {
             let mut alarms = lock(&self.alarms);
@@ -166,7 +167,7 @@ impl Lanes {
             .collect()
     }
 
-    /// The earliest time a lane is to be looked at.
+    /// The earliest time at which an in-flight queue is to be checked, in milliseconds since the epoch.
     pub(super) fn earliest(&self) -> Option<i64> {
         lock(&self.alarms).first_key_value().map(|((due_ms, _), _)| *due_ms)
     }

@@ -1,42 +1,45 @@
-//! The checkpoints of one revive queue that are not over yet (`PopReviveService.consumeReviveMessage`). Pure.
+//! The open checkpoints of one revive queue: those whose messages are not all acknowledged or brought back yet
+//! (`PopReviveService.consumeReviveMessage`). Pure.
 //!
-//! Records come in the order of the queue; a checkpoint comes a second before its messages are visible, its
-//! acknowledgements behind it. The progress of the queue is the last record before which nothing is open: a restart
-//! reads everything behind it again.
+//! Records are read in the order of the queue. A checkpoint is delivered one second before its messages are visible again, its
+//! acknowledgements after it. The progress of the queue is the last record before the first open checkpoint: a restart reads
+//! everything after it again.
 
 use std::collections::{BTreeMap, HashMap};
 
 use wire::body::{Acks, Checkpoint};
 
-/// Checkpoints kept; beyond it the queue is not read on.
+/// Most open checkpoints of a revive queue. At this number no further records are read until some are closed.
 pub(super) const OPEN_MAX: usize = 200_000;
 
-/// What names a checkpoint: topic, group, broker; queue, start offset and time of the pop.
+/// The name of a checkpoint: topic, group and broker; queue id, start offset and pop time in milliseconds.
 type Key = ((String, String, String), (i32, i64, i64));
 
-/// One revive queue.
+/// The open checkpoints of one revive queue, and the offset of the record that is read next.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// By offset of the record.
+    /// Open checkpoints by the offset of their record in the revive queue.
     open: BTreeMap<i64, Checkpoint>,
+    /// Offset of the latest record of each open checkpoint, by the checkpoint's name.
     offsets: HashMap<Key, i64>,
-    /// Offset of the next record.
+    /// Offset in the revive queue of the record that is read next.
     pub next: i64,
 }
 
 impl Ledger {
-    /// One whose records up to `done` are settled.
+    /// Starts behind record `done`: that one and all before it need not be read again.
     pub(super) fn behind(done: i64) -> Self {
         Self { next: done + 1, ..Self::default() }
     }
 
-    /// Whether nothing more shall be read before something is over.
+    /// Whether no more records shall be read before an open checkpoint is closed.
     pub(super) fn is_full(&self) -> bool {
         self.open.len() >= OPEN_MAX
     }
 
-    /// Adds a checkpoint found at `offset`. After a crash the same one may come again; what is acknowledged stays so. One of a
-    /// message of it that could not be brought back ([`put_off`](super::revive)) has the same name and stands beside it.
+    /// Adds a checkpoint whose record is at `offset`. After a crash the same checkpoint may come again; it then replaces the one
+    /// before and keeps its acknowledgements. The checkpoint of a message that could not be brought back
+    /// ([`put_off`](super::revive)) may have the same name as the original, but other content; both are kept.
     pub(super) fn open(&mut self, offset: i64, mut checkpoint: Checkpoint) {
         self.next = self.next.max(offset + 1);
         let broker = checkpoint.broker_name.clone();
@@ -55,7 +58,7 @@ impl Ledger {
         self.open.insert(offset, checkpoint);
     }
 
-    /// Adds acknowledgements found at `offset`; what belongs to no open checkpoint has no effect.
+    /// Applies acknowledgements whose record is at `offset`. Those that belong to no open checkpoint have no effect.
     pub(super) fn ack(&mut self, offset: i64, acks: &Acks, own_broker: &str) {
         self.next = self.next.max(offset + 1);
         let broker = if acks.broker_name.trim().is_empty() { own_broker } else { &acks.broker_name };
@@ -69,23 +72,24 @@ impl Ledger {
         }
     }
 
-    /// Passes a record that is neither.
+    /// Passes the record at `offset`, which is neither a checkpoint nor an acknowledgement.
     pub(super) fn skip(&mut self, offset: i64) {
         self.next = self.next.max(offset + 1);
     }
 
-    /// When the messages of the first open checkpoint are visible.
+    /// When the messages of the first open checkpoint are visible again, in milliseconds since the epoch.
     pub(super) fn first_ms(&self) -> Option<i64> {
         self.open.first_key_value().map(|(_, checkpoint)| checkpoint.revive_ms())
     }
 
-    /// The first checkpoint, when its messages are visible at `until_ms`. It stays until [`Self::close`].
+    /// The first open checkpoint and the offset of its record, if its messages are visible again at `until_ms`. The checkpoint
+    /// stays open until [`Self::close`].
     pub(super) fn due(&self, until_ms: i64) -> Option<(i64, &Checkpoint)> {
         let (offset, checkpoint) = self.open.first_key_value()?;
         (checkpoint.revive_ms() <= until_ms).then_some((*offset, checkpoint))
     }
 
-    /// Removes the checkpoint at `offset`.
+    /// Removes the checkpoint whose record is at `offset`.
     pub(super) fn close(&mut self, offset: i64) {
         let Some(checkpoint) = self.open.remove(&offset) else { return };
         let Checkpoint { topic, group, broker_name, queue_id, start_offset, pop_ms, .. } = checkpoint;
@@ -95,7 +99,7 @@ impl Ledger {
         }
     }
 
-    /// The last record before which nothing is open.
+    /// The progress of the queue: the offset of the last record before the first open checkpoint.
     pub(super) fn done(&self) -> i64 {
         self.open.first_key_value().map_or(self.next, |(first, _)| *first) - 1
     }

@@ -1,5 +1,5 @@
-//! Checkpoints and acknowledgements on their way into the log: messages of the revive topic that the timer delivers
-//! when the messages they speak of are visible again, so that they lie in that order.
+//! Revive records: checkpoints and acknowledgements, stored as timed messages that the timer delivers to the revive topic
+//! when the popped messages are visible again. So the revive topic holds them in the order of those times.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::broker::{Broker, PutError};
 use crate::names;
 use crate::topics::Queue;
 
-/// A checkpoint is delivered this long before its messages are visible (`PopAckConstants.ackTimeInterval`).
+/// A checkpoint is delivered this many milliseconds before its messages are visible again (`PopAckConstants.ackTimeInterval`).
 const AHEAD_MS: i64 = 1000;
 
-/// `TAGS` of the records (`PopAckConstants`).
+/// Values of the property `TAGS` by which revive records are told apart (`PopAckConstants`).
 pub(super) const CHECKPOINT_TAG: &str = "ck";
 pub(super) const ACK_TAG: &str = "ack";
 pub(super) const ACKS_TAG: &str = "bAck";
 
-/// Records that are appended together.
+/// A batch of revive records that are appended together.
 pub(crate) struct Notes {
     batch: Batch,
     queues: Vec<Arc<Queue>>,
 }
 
-/// Where a record goes and when.
+/// To which revive queue a revive record goes, and when.
 struct Target<'a> {
     revive_queue: i32,
     tag: &'static str,
@@ -37,7 +37,7 @@ struct Target<'a> {
 }
 
 impl Notes {
-    /// None.
+    /// Creates an empty batch of revive records.
     pub(crate) fn new(store: &Store) -> Self {
         Self { batch: store.batch(), queues: Vec::new() }
     }
@@ -47,7 +47,7 @@ impl Notes {
         self.batch.len()
     }
 
-    /// Adds a checkpoint.
+    /// Adds a checkpoint, to be delivered shortly before its messages are visible again, and records it as pending.
     pub(super) fn checkpoint(
         &mut self,
         broker: &Broker,
@@ -61,12 +61,12 @@ impl Notes {
         let deliver_ms = checkpoint.revive_ms().saturating_sub(AHEAD_MS);
         let target = Target { revive_queue, tag: CHECKPOINT_TAG, unique: &unique, deliver_ms };
         self.push(broker, &target, &json::to_vec(checkpoint), now_ms)?;
-        // Before it is appended: from then on the group's offset may pass its messages.
+        // Before the checkpoint is appended: from then on the group's offset may pass its messages.
         broker.pops.owe(broker, checkpoint, now_ms);
         Ok(())
     }
 
-    /// Adds acknowledgements, to be delivered when the messages are visible again.
+    /// Adds acknowledgements, to be delivered at `deliver_ms`, when the messages are visible again.
     pub(super) fn acks(
         &mut self,
         broker: &Broker,
@@ -119,7 +119,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Appends what was added, if anything; answers where it ends.
+    /// Appends the batch to the log and returns the log position behind it, zero when the batch is empty.
     pub(crate) fn append(&mut self, broker: &Broker, now_ms: i64) -> Result<LogOffset, PutError> {
         if self.batch.is_empty() {
             return Ok(LogOffset::ZERO);

@@ -1,23 +1,23 @@
-//! Pops in order: the messages of a queue are withheld until those returned before are settled
+//! Ordered pops: further messages of a queue are withheld until those returned before are acknowledged or visible again
 //! (`ConsumerOrderInfoManager.OrderInfo`). Pure.
 
 use std::collections::BTreeMap;
 
 use wire::body::OrderState;
 
-/// What acknowledging a message in order leads to.
+/// What the acknowledgement of a message that was popped in order leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acked {
-    /// The group has consumed everything before this offset.
+    /// The group has consumed everything before this queue offset, which becomes its committed offset.
     Commit(i64),
-    /// The message is not one of those returned last.
+    /// The message is not one of those the last pop returned.
     Unknown,
-    /// It was returned again since: the acknowledgement comes too late.
+    /// The message was returned again since: the acknowledgement comes too late.
     Late,
 }
 
-/// Notes the messages a pop returns. One that was returned before and not settled counts one delivery more, unless the
-/// client repeats the same attempt.
+/// The state of the queue after a pop that returns the messages at `offsets`. A message that was returned before without being
+/// acknowledged counts one delivery more, unless the client repeats the same attempt.
 pub(super) fn popped(
     before: Option<&OrderState>,
     attempt_id: Option<&str>,
@@ -46,14 +46,15 @@ pub(super) fn popped(
     }
 }
 
-/// How often messages were delivered before, and the least of all of them.
+/// How often each message was delivered before, by queue offset, and the least of these numbers; 0 when a message of the pop
+/// is delivered for the first time.
 pub(super) fn counts(state: &OrderState) -> (BTreeMap<i64, i32>, i32) {
     let counts = state.counts.clone().unwrap_or_default();
     let least = if counts.len() == state.offsets.len() { counts.values().copied().min() } else { None };
     (counts, least.unwrap_or(0))
 }
 
-/// When a pop may read the queue again; `None` when it may now (`needBlock`).
+/// When a pop may read the queue again, in milliseconds since the epoch; `None` when it may now (`OrderInfo.needBlock`).
 pub(super) fn blocked_until(state: &OrderState, attempt_id: Option<&str>, now_ms: i64) -> Option<i64> {
     if state.attempt_id.is_some() && state.attempt_id.as_deref() == attempt_id {
         return None;
@@ -62,7 +63,7 @@ pub(super) fn blocked_until(state: &OrderState, attempt_id: Option<&str>, now_ms
     open.map(|index| visible_ms(state, index)).max().filter(|visible_ms| *visible_ms > now_ms)
 }
 
-/// Settles a message (`commitAndNext`).
+/// Acknowledges a message (`ConsumerOrderInfoManager.commitAndNext`).
 pub(super) fn ack(state: &mut OrderState, offset: i64, pop_ms: i64) -> Acked {
     if state.offsets.is_empty() {
         return Acked::Unknown;
@@ -78,7 +79,7 @@ pub(super) fn ack(state: &mut OrderState, offset: i64, pop_ms: i64) -> Acked {
     )
 }
 
-/// Changes when a message is visible again (`updateNextVisibleTime`).
+/// Changes when a message is visible again (`ConsumerOrderInfoManager.updateNextVisibleTime`).
 pub(super) fn delay(state: &mut OrderState, offset: i64, pop_ms: i64, visible_ms: i64) {
     if state.pop_ms == pop_ms && index_of(state, offset).is_some() {
         state.visible_ms.get_or_insert_default().insert(offset, visible_ms);

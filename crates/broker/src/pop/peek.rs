@@ -1,5 +1,5 @@
-//! Looking without popping: 200052 `PEEK_MESSAGE` and 200055 `POLLING_INFO` (`PeekMessageProcessor`,
-//! `PollingInfoProcessor`).
+//! Requests about a topic that pop no messages: 200052 `PEEK_MESSAGE`, 200055 `POLLING_INFO` and 200056 `POP_ROLLBACK`
+//! (`PeekMessageProcessor`, `PollingInfoProcessor`).
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::pull::{Pull, Scan, Source};
 use crate::topics::Topic;
 use crate::{Answer, Refusal};
 
-/// Most messages of one look.
+/// Most messages one 200052 `PEEK_MESSAGE` returns.
 const COUNT_MAX: i32 = 32;
 
-/// Serves 200052; may wait for the disk.
+/// Serves 200052 `PEEK_MESSAGE`. May wait for the disk.
 pub(crate) fn peek(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<Answer, Refusal> {
     let (topic, group) = request::peeked(broker, peer, command)?;
     let queue_id: i32 = command.fields.need_number("queueId")?;
@@ -54,15 +54,15 @@ pub(crate) fn peek(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Resul
     Ok(zeros.iter().fold(answer, |answer, name| answer.field(name, 0)).body(look.body))
 }
 
-/// Serves 200055.
+/// Serves 200055 `POLLING_INFO`: how many pops of the group wait for the queue.
 pub(crate) fn polling(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<Answer, Refusal> {
     let (topic, group) = request::peeked(broker, peer, command)?;
     let queue_id: i32 = command.fields.need_number("queueId")?;
     Ok(Answer::success().field("pollingNum", topic.waiters.count_of(&group, queue_id.max(-1))))
 }
 
-/// Serves 200056 `POP_ROLLBACK`, which moves checkpoints of pops from RocksDB to the revive topic. Checkpoints only ever stand
-/// in that topic here, so there is nothing to do (`AdminBrokerProcessor.transferPopToFsStore`).
+/// Serves 200056 `POP_ROLLBACK`, which in Java moves checkpoints of pops from RocksDB to the revive topic
+/// (`AdminBrokerProcessor.transferPopToFsStore`). Vostok keeps checkpoints in that topic only, so there is nothing to do.
 pub(crate) fn rollback() -> Result<Answer, Refusal> {
     Ok(Answer::success())
 }

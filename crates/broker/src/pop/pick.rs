@@ -1,7 +1,8 @@
 //! Which messages a pop returns (`PopMessageProcessor.popMsgFromQueue`).
 //!
-//! Each queue is popped by one request at a time; a queue that is taken is passed over. The checkpoints of all queues
-//! of a pop are appended together, and only then the lanes move: a pop that cannot be stored has returned nothing.
+//! Each queue is popped by one request at a time; a queue that another request is popping is skipped. The checkpoints of all
+//! queues of a pop are appended together, and only then do the in-flight queues advance: a pop whose checkpoints cannot be
+//! stored returns nothing.
 
 mod read;
 
@@ -27,21 +28,21 @@ use crate::topics::{Queue, Topic};
 #[derive(Debug, Default)]
 pub(super) struct Popped {
     pub texts: OffsetTexts,
-    /// The records.
+    /// The records of the messages, one behind the other.
     pub body: Vec<u8>,
     /// Number of records.
     pub count: i32,
-    /// Messages left in the queues looked at.
+    /// Number of messages left in the queues that were looked at.
     pub rest: i64,
     pub pop_ms: i64,
     pub revive_queue: i32,
 }
 
-/// Why nothing is returned.
+/// Why a pop cannot be answered.
 pub(super) enum Unpopped {
-    /// The messages are not in memory, and the disk may not be waited for.
+    /// The messages are not in memory, and this thread may not wait for the disk.
     NotResident,
-    /// The checkpoints cannot be stored.
+    /// The checkpoints of the pop cannot be appended to the log.
     NotStored(PutError),
 }
 
@@ -49,7 +50,7 @@ pub(super) enum Unpopped {
 struct Part {
     busy: Busy,
     next: i64,
-    /// `None` when nothing matched, or the pop is ordered.
+    /// The checkpoint of the messages; `None` when no message matched, or the pop is ordered.
     checkpoint: Option<Checkpoint>,
 }
 
@@ -61,14 +62,18 @@ struct Picking<'a> {
     popped: Popped,
     parts: Vec<Part>,
     units: Vec<Numbered>,
-    /// The disk refused what the last read asked for; it may not tomorrow.
+    /// The last read failed with an error that may pass, so the messages are not skipped but popped later.
     refused: bool,
 }
 
-/// Pops.
+/// Performs a pop: reads messages, stores their checkpoints, and returns what the answer contains.
+///
+/// # Errors
+/// [`Unpopped::NotResident`] when `source` is the memory and no message could be returned without the disk;
+/// [`Unpopped::NotStored`] when the checkpoints cannot be appended.
 pub(super) fn pick(broker: &Broker, ask: &Ask, pop: &Pop, source: Source) -> Result<Popped, Unpopped> {
     let settings = &broker.config.pop;
-    // Two numbers without a common factor: every value of a hundred comes equally often, in no order.
+    // 37 and 100 have no common factor: each of the hundred values comes equally often, in a scattered order.
     let dice = broker.spread(100) * 37 % 100;
     let revive_queue =
         if ask.ordered { ORDER_REVIVE_QUEUE } else { broker.pops.next_revive_queue(settings.revive_queues) };
@@ -89,22 +94,23 @@ pub(super) fn pick(broker: &Broker, ask: &Ask, pop: &Pop, source: Source) -> Res
     picking.finish()
 }
 
-/// The retry topic a pop looks at (`KeyBuilder.buildPopRetryTopic`).
+/// Which retry topic of the group a pop looks at (`KeyBuilder.buildPopRetryTopic`).
 fn retry_kind(broker: &Broker, dice: i32) -> Kind {
     let settings = &broker.config.pop;
     let older = !settings.retry_v2 || (settings.retry_v1_too && dice % 2 == 0);
     if older { Kind::RetryV1 } else { Kind::RetryV2 }
 }
 
-/// Where the next pop of a queue reads. A group without an offset begins where `from_end` says.
+/// The queue offset at which the next pop of a queue reads. A group without an offset begins at the first message, or at the
+/// last one with `from_end`.
 pub(super) fn position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
-    // Under the lane's lock, as it moves the group's offset when pops in flight are settled.
+    // Under the lock of the in-flight queue, which is held while the group's offset passes settled pops.
     let lane = cell.lane();
     let committed = broker.offsets.committed(&cell.group, &cell.topic, cell.queue_id);
     lane.position(committed.unwrap_or_else(|| first_position(broker, cell, queue, from_end)))
 }
 
-/// `PopMessageProcessor.getInitOffset`.
+/// The queue offset at which a group without an offset begins (`PopMessageProcessor.getInitOffset`).
 fn first_position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     if !from_end || Kind::of(&cell.topic) != Kind::Normal {
         return queue.log.min().to_i64();
@@ -112,7 +118,7 @@ fn first_position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -
     if broker.config.pop.start_in_memory && broker.is_young(&cell.topic, cell.queue_id) {
         return 0;
     }
-    // The last message, so that a group that begins now is not empty.
+    // The last message, so that a group that begins now gets one.
     (broker.visible_end(queue) - 1).max(0)
 }
 
@@ -142,7 +148,7 @@ impl Picking<'_> {
         let broker = self.broker;
         let Some(queue) = topic.queue(&broker.store, queue_id) else { return Ok(()) };
         let cell = broker.pops.lanes.make(&self.ask.group, topic.name(), queue_id);
-        // After the lane is made: a deletion ends the lanes it finds once topic and group are gone.
+        // Only after the in-flight queue is made: a deletion removes topic and group, then ends the in-flight queues it finds.
         if self.ask.check_current(broker, topic).is_err() {
             return Ok(());
         }
@@ -186,7 +192,7 @@ impl Picking<'_> {
         Ok(())
     }
 
-    /// Where to read; an operator's reset counts from now on.
+    /// The queue offset to read at. A reset by an operator that is still to be applied is applied here.
     fn begin(&self, cell: &Arc<Cell>, queue: &Queue) -> i64 {
         let broker = self.broker;
         let (group, topic, queue_id) = (&cell.group, &cell.topic, cell.queue_id);
@@ -229,7 +235,7 @@ impl Picking<'_> {
         }
     }
 
-    /// Looks for messages; an offset outside of the queue is corrected first. `None` when the disk would have to be asked.
+    /// Looks for messages. An offset outside of the queue is corrected first. `None` when the disk would have to be read.
     fn scan(&mut self, cell: &Arc<Cell>, pull: &mut Pull) -> Option<Scan> {
         let scan = Scan::of(self.broker, pull, self.source, &mut self.units)?;
         if scan.code != response::PULL_OFFSET_MOVED {
@@ -244,7 +250,8 @@ impl Picking<'_> {
         Scan::of(self.broker, pull, self.source, &mut self.units)
     }
 
-    /// Notes the messages that were just read.
+    /// Adds the messages that were just read to the answer, and returns their checkpoint. An ordered pop has no checkpoint; its
+    /// messages become the state of the queue instead.
     fn took(&mut self, cell: &Arc<Cell>, kind: Kind, start: i64) -> Option<Checkpoint> {
         let offsets: Vec<i64> = self.units.iter().map(|unit| unit.offset.to_i64()).collect();
         self.popped.count += offsets.len() as i32;
@@ -277,7 +284,7 @@ impl Picking<'_> {
         })
     }
 
-    /// Stores the checkpoints and moves the lanes.
+    /// Stores the checkpoints of all queues of the pop, in memory or in the log, and advances the in-flight queues.
     fn finish(self) -> Result<Popped, Unpopped> {
         let (broker, now_ms) = (self.broker, self.popped.pop_ms);
         let mut notes = Notes::new(&broker.store);
@@ -305,7 +312,7 @@ impl Picking<'_> {
         }
         for (busy, next, is_stored) in settled {
             if self.ask.ordered {
-                // What was returned stays before the group's offset; what did not match is passed.
+                // The group's offset stays before messages that were returned, and passes those that did not match the filter.
                 if busy.lane().order.as_ref().is_none_or(|order| order.pop_ms != now_ms) {
                     busy.commit(broker, next);
                 }

@@ -1,4 +1,4 @@
-//! What pops ask for, after their checks (`PopMessageProcessor.processRequest`, `NotificationProcessor`).
+//! Reading and checking pop requests (`PopMessageProcessor.processRequest`, `NotificationProcessor`).
 
 use std::sync::Arc;
 
@@ -12,63 +12,66 @@ use crate::topics::Topic;
 use crate::vital::Duty;
 use crate::{FAQ, Refusal};
 
-/// Most messages of one pop.
+/// Most messages a client may ask for in one pop.
 const COUNT_MAX: i32 = 32;
-/// A request this much older than its own time is answered at once.
+/// A pop that arrives more than this many milliseconds after its polling time is over is refused.
 const LATE_MS: i64 = 500;
-/// A waiting request is answered this long before its time.
+/// A suspended request is answered this many milliseconds before its polling time is over.
 const EARLY_MS: i64 = 50;
-/// Longest time a request waits, whatever the client asks for.
+/// Longest time a request is suspended, in milliseconds, whatever the client asks for.
 const WAIT_MAX_MS: i64 = 300_000;
 
-/// What is asked for.
+/// What a request asks for.
 #[derive(Debug)]
 pub(super) enum Want {
-    /// Messages.
+    /// Messages: 200050 `POP_MESSAGE`.
     Pop(Pop),
-    /// Whether there are messages.
+    /// Whether there are messages: 200054 `NOTIFICATION`.
     Notice,
 }
 
-/// How to pop.
+/// The parameters of a pop.
 #[derive(Debug)]
 pub(super) struct Pop {
-    /// Most messages.
+    /// Most messages to return.
     pub count_max: i32,
-    /// How long they stay invisible.
+    /// How long the messages stay invisible to other consumers of the group.
     pub invisible_ms: i64,
-    /// A group without an offset begins with the last message.
+    /// Whether a group without an offset begins with the last message of a queue, not the first (`initMode`).
     pub from_end: bool,
     pub filter: Arc<Subscription>,
 }
 
-/// A request that may wait.
+/// A pop or notification request, which may be suspended until a message comes.
 pub(crate) struct Ask {
     pub(super) want: Want,
     pub(super) topic: Arc<Topic>,
     pub(super) group: Arc<str>,
-    /// A queue; -1 for all.
+    /// Id of the queue asked for; -1 for all queues of the topic.
     pub(super) queue_id: i32,
-    /// The messages of a queue one after the other.
+    /// Whether the pop is ordered: further messages of a queue are withheld until those returned are acknowledged.
     pub(super) ordered: bool,
     pub(super) attempt_id: Option<String>,
-    /// When to answer without a message; `None` when it does not wait at all.
+    /// When to answer without a message, in milliseconds since the epoch; `None` when the request is not to be suspended.
     pub(super) wait_until_ms: Option<i64>,
-    /// The same, for the table of deadlines.
+    /// The same time as a plain number, by which the table of long polling timeouts is sorted.
     pub(super) deadline_ms: i64,
     pub(super) opaque: i32,
     pub(super) encoding: Encoding,
 }
 
 impl Ask {
-    /// Answers a request that is not performed.
+    /// Writes the answer of a request that is refused.
     pub(crate) fn refuse(&self, refusal: &Refusal, out: &mut Vec<u8>) {
         let head = Head::response(self.encoding, refusal.code, self.opaque).remark(&refusal.remark);
         if self.notices() { head.write(out, b"") } else { super::serve::refuse(head, out) }
     }
 
-    /// Whether a topic found before is still there, maybe with another configuration, and the group is: what was deleted
-    /// and made again is another topic.
+    /// Checks that a topic found before still exists, maybe with another configuration, and that the group exists. A topic that
+    /// was deleted and created again is another topic.
+    ///
+    /// # Errors
+    /// `TOPIC_NOT_EXIST` or `SUBSCRIPTION_GROUP_NOT_EXIST`.
     pub(super) fn check_current(&self, broker: &Broker, topic: &Topic) -> Result<(), Refusal> {
         let now = known_topic(broker, topic.name())?;
         if !Arc::ptr_eq(&now.waiters, &topic.waiters) {
@@ -82,7 +85,7 @@ impl Ask {
         Ok(())
     }
 
-    /// True when only an answer without messages is wanted.
+    /// Whether the request is a notification, whose answer contains no messages.
     pub(super) fn notices(&self) -> bool {
         matches!(self.want, Want::Notice)
     }
@@ -123,7 +126,7 @@ pub(super) fn notice(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Res
     ask(command, Want::Notice, target, times)
 }
 
-/// The checks of the requests that only look.
+/// Reads and checks the topic and group of the requests that pop nothing: notifications, peeks and polling information.
 pub(super) fn peeked(
     broker: &Broker,
     peer: &Peer,
@@ -136,7 +139,8 @@ pub(super) fn peeked(
     target(broker, peer, command)
 }
 
-/// Pops need the timer, and no longer than it keeps messages.
+/// Checks that the timer and the revive thread, which pops need, are running, and that the invisible time is no longer than
+/// the longest delay of timed messages.
 pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), Refusal> {
     let timers = &broker.config.timers;
     if !timers.enabled {
@@ -144,7 +148,7 @@ pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), 
         let remark = format!("the broker[{ip}] pop message is forbidden because timerWheelEnable is false");
         return Err(Refusal::error(remark));
     }
-    // What is popped now would be lost for the group when it is not acknowledged.
+    // Without these threads, messages popped now and not acknowledged would never come back to the group.
     broker.vital.demand(Duty::Timer)?;
     broker.vital.demand(Duty::Revive)?;
     let max_ms = timers.delay_max_s.saturating_mul(1000);
@@ -160,7 +164,7 @@ pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), 
 fn times(command: &Command<'_>, now_ms: i64) -> Result<(i64, i64), Refusal> {
     let born_ms = match command.fields.number_or("bornTime", 0)? {
         0 => now_ms,
-        // The clock of a client may be fast; nobody waits for that.
+        // The clock of a client may be ahead of the broker's; that does not make its request wait longer.
         born_ms => born_ms.min(now_ms),
     };
     Ok((born_ms, command.fields.need_number("pollTime")?))
@@ -208,7 +212,8 @@ fn target(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<(Arc<To
         return Err(Refusal::new(response::NO_PERMISSION, remark));
     }
     if topic.batched {
-        // Their clients do not take it apart (`MQClientAPIImpl.processPopResponse`): applications would get whole batches as bodies.
+        // RocketMQ's clients do not split batches they pop (`MQClientAPIImpl.processPopResponse`): the application would get a
+        // whole batch as the body of one message.
         let remark = format!(
             "topic[{name}] has queue.type=BatchCQ: pull it, clients do not take batches apart that they pop"
         );
@@ -217,7 +222,7 @@ fn target(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<(Arc<To
     Ok((topic, group.into()))
 }
 
-/// A topic, or Java's words for one that is missing.
+/// Finds a topic, or refuses with `TOPIC_NOT_EXIST` and Java's remark.
 pub(super) fn known_topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Refusal> {
     broker.topic(name).ok_or_else(|| {
         Refusal::new(response::TOPIC_NOT_EXIST, format!("topic[{name}] not exist, apply first please! {FAQ}"))

@@ -1,9 +1,10 @@
-//! Brings back what was popped and not acknowledged (`PopReviveService`): one thread for all revive queues.
+//! The revive thread: brings messages back that were popped and not acknowledged (`PopReviveService`). One thread serves all
+//! revive queues.
 //!
-//! The timer delivers checkpoints and acknowledgements in the order of the times messages are visible again. A checkpoint
-//! is over when that time is passed by [`GRACE_MS`] and the timer has delivered everything asked of it until then: no
-//! acknowledgement made in time can come later. What is left of it is appended to the retry topic, and the progress of
-//! the queue follows once that is on disk.
+//! The timer delivers checkpoints and acknowledgements in the order of the times at which messages are visible again. A
+//! checkpoint is due when that time is [`GRACE_MS`] ago and the timer has delivered everything stored with it until then: no
+//! acknowledgement made in time can come later. The messages that are not acknowledged are appended to the retry topic, and
+//! the progress of the revive queue advances once these copies are on disk.
 
 mod back;
 
@@ -32,23 +33,24 @@ use crate::schedule::Patience;
 use crate::topics::Queue;
 use crate::vital::Duty;
 
-/// Messages come back at least this long after they are visible, for acknowledgements on their way.
+/// Messages are brought back at least this many milliseconds after they are visible again, so that acknowledgements on their
+/// way still count.
 const GRACE_MS: i64 = 1000;
-/// Records read in one step.
+/// Most records of a revive queue read in one step.
 const STEP: usize = 256;
-/// Pause between two looks, so that records that come one by one are read together.
+/// Shortest pause between two rounds, so that records that come one by one are read together.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Longest sleep, so that a clock that jumps is noticed.
+/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
 const SLEEP_MAX_MS: i64 = 1000;
-/// Wait after a failure.
+/// Pause in milliseconds after a failure.
 const RETRY_AFTER_MS: i64 = 1000;
 
-/// The reviver as others see it.
+/// What other threads know of the revive thread, and how they wake and stop it.
 #[derive(Default)]
 pub(super) struct Handle {
     thread: OnceLock<Thread>,
     stopping: AtomicBool,
-    /// All checkpoints are over whose messages are visible until then.
+    /// All checkpoints whose messages were visible again until this time (milliseconds since the epoch) have been processed.
     pub revived_ms: AtomicI64,
 }
 
@@ -65,30 +67,32 @@ impl Handle {
     }
 }
 
-/// One revive queue.
+/// One revive queue and its open checkpoints.
 struct Line {
     queue: Arc<Queue>,
     ledger: Ledger,
     patience: Patience,
-    /// Progress that waits for the disk: it counts once the log is there up to the place beside it.
+    /// Progress that waits for the disk: pairs of a log position and a revive offset, which is committed once the log is flushed
+    /// up to that position.
     waits: VecDeque<(LogOffset, i64)>,
 }
 
-/// The state of the thread.
+/// The state of the revive thread.
 pub(crate) struct Reviver {
     broker: Arc<Broker>,
     lines: Vec<Line>,
-    /// The end of the timer queue at some time: what was asked of the timer until then.
+    /// The end offset of the timer queue, and the time in milliseconds at which it was read: all messages timed until then lie
+    /// before it.
     mark: Option<(i64, i64)>,
-    /// The timer knows everything asked of it until this time.
+    /// All timed messages that were due until this time (milliseconds since the epoch) are delivered and can be read.
     known_ms: i64,
-    /// And will until this one, once consumers may see the log up to the place beside it.
+    /// The next value of `known_ms`, which counts once consumers may see the log up to the position beside it.
     unseen: Option<(i64, LogOffset)>,
     failed_ms: i64,
     bytes: Vec<u8>,
 }
 
-/// Starts the thread.
+/// Starts the revive thread, supervised as [`Duty::Revive`].
 pub(crate) fn start(broker: Arc<Broker>) -> io::Result<JoinHandle<()>> {
     let vital = broker.vital.clone();
     vital.spawn(Duty::Revive, "pop-revive", move || {
@@ -98,7 +102,7 @@ pub(crate) fn start(broker: Arc<Broker>) -> io::Result<JoinHandle<()>> {
 }
 
 impl Reviver {
-    /// Goes on where the offsets of the group say.
+    /// Continues at the committed offsets of [`REVIVE_GROUP`].
     pub(crate) fn new(broker: Arc<Broker>) -> Self {
         let topic = broker.pops.revive_topic.clone();
         let count = broker.topics.find(&topic).map_or(0, |topic| topic.queue_count());
@@ -121,14 +125,14 @@ impl Reviver {
             let wait = Duration::from_millis(wait_ms.unsigned_abs()).max(PAUSE);
             thread::park_timeout(wait);
         }
-        // A clean stop brings nothing back twice.
+        // All progress is committed on a clean stop, so that no message is brought back twice.
         let store = &self.broker.store;
         if wait_flushed(store, store.appended()) {
             self.commit();
         }
     }
 
-    /// Does what there is to do.
+    /// Reads new revive records and brings back the messages of all checkpoints that are due.
     pub(crate) fn round(&mut self, now_ms: i64) {
         self.meet_timer(now_ms);
         let until_ms = self.known_ms.min(now_ms - GRACE_MS);
@@ -170,7 +174,7 @@ impl Reviver {
         self.broker.retention.undelivered.fetch_add(messages, Ordering::Relaxed);
     }
 
-    /// When there is something to do again.
+    /// When the next round is due, in milliseconds since the epoch.
     fn next_ms(&self, now_ms: i64) -> i64 {
         let first = self.lines.iter().filter_map(|line| line.ledger.first_ms()).min();
         let waits = self.lines.iter().any(|line| !line.waits.is_empty());
@@ -178,15 +182,15 @@ impl Reviver {
         if self.failed_ms == now_ms {
             return now_ms + RETRY_AFTER_MS;
         }
-        // What is due and still here waits for the timer, which moves in steps.
+        // A checkpoint that is due and still open waits for the timer, which advances in steps.
         let due_ms = if due_ms <= now_ms { now_ms + 100 } else { due_ms };
         if waits { due_ms.min(now_ms + 500) } else { due_ms }
     }
 
-    /// Learns how far the timer is.
+    /// Updates `known_ms` by what the timer has read from its queue and delivered.
     fn meet_timer(&mut self, now_ms: i64) {
         if self.known_ms > now_ms {
-            // The clock was set back, and with it what the timer is asked for.
+            // The clock was set back: messages timed from now on are due before `known_ms`.
             (self.known_ms, self.mark, self.unseen) = (0, None, None);
         }
         let (timer, store) = (&self.broker.timer, &self.broker.store);
@@ -195,7 +199,7 @@ impl Reviver {
             (timer.queue_offset.load(Ordering::Acquire), timer.read_ms.load(Ordering::Acquire));
         let (end, asked_ms) = *self.mark.get_or_insert_with(|| (end(), now_ms));
         if taken >= end {
-            // In this order: what is delivered was read after what is taken, and lies before the end of the log.
+            // The order matters: `delivered_ms` was read after `taken`, and what was delivered lies before the end of the log.
             self.unseen.get_or_insert_with(|| (asked_ms.min(delivered_ms), store.appended()));
             if delivered_ms >= asked_ms - GRACE_MS {
                 self.mark = None;
@@ -207,7 +211,7 @@ impl Reviver {
         }
     }
 
-    /// Reads what is new of a revive queue.
+    /// Reads the new records of a revive queue and applies them to its open checkpoints.
     fn read(&mut self, index: usize, now_ms: i64) -> Result<(), PutError> {
         let Line { queue, ledger, patience, .. } = &mut self.lines[index];
         let store = &self.broker.store;
@@ -241,7 +245,8 @@ impl Reviver {
         Ok(())
     }
 
-    /// Brings back what is left of a checkpoint; answers where its records end.
+    /// Appends the messages of a checkpoint that are not acknowledged to the retry topic. Returns the log position behind the
+    /// copies, zero when nothing was appended.
     fn revive(&mut self, checkpoint: &Checkpoint, now_ms: i64) -> Result<LogOffset, PutError> {
         let broker = self.broker.clone();
         let open: Vec<i64> = (0..usize::from(checkpoint.count))
@@ -291,10 +296,10 @@ impl Reviver {
         Ok(end)
     }
 
-    /// Reads a message into the buffer; false when it is gone or not whole.
+    /// Reads a popped message into `self.bytes`. False when the message is deleted or damaged.
     fn read_message(&mut self, checkpoint: &Checkpoint, offset: i64) -> Result<bool, ReadError> {
         self.bytes.clear();
-        // Of the store, because the topic may have fewer queues by now.
+        // Looked up in the store, because the topic may have fewer queues by now.
         let Some(queue) = self.broker.store.find_queue(&checkpoint.topic, checkpoint.queue_id) else {
             return Ok(false);
         };
@@ -319,7 +324,7 @@ impl Reviver {
         line.ledger.close(offset);
         if end > LogOffset::ZERO {
             let done = line.ledger.done();
-            // Of what waits the first place counts on its own, the rest together.
+            // The first progress that waits keeps its own log position, so that it is committed soon; all later ones are merged.
             if line.waits.len() > 1 {
                 line.waits.pop_back();
             }
@@ -327,7 +332,7 @@ impl Reviver {
         }
     }
 
-    /// Notes progress as offsets of the group.
+    /// Commits the progress whose copies are on disk as the offsets of [`REVIVE_GROUP`].
     fn commit(&mut self) {
         let topic = &self.broker.pops.revive_topic;
         let flushed = self.broker.store.flushed();
@@ -349,7 +354,7 @@ impl Reviver {
     }
 }
 
-/// Enters a record of the revive topic into the ledger.
+/// Applies a record of the revive topic to the open checkpoints of its queue.
 fn enter(ledger: &mut Ledger, offset: i64, bytes: &[u8], own_broker: &str) {
     let Ok(record) = RecordView::parse(bytes) else { return ledger.skip(offset) };
     let bad = |error: &json::JsonError| {
@@ -370,7 +375,7 @@ fn enter(ledger: &mut Ledger, offset: i64, bytes: &[u8], own_broker: &str) {
     ledger.skip(offset);
 }
 
-/// Wakes who waits for messages of the topic once consumers may see what came back.
+/// Wakes the pops of the group that wait for messages of the topic, once consumers may see the log up to `end`.
 fn wake(broker: &Arc<Broker>, topic: &str, group: &str, end: LogOffset) {
     let Some(topic) = broker.topics.find(topic) else { return };
     if !broker.flushes_before_answer() {

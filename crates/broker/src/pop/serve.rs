@@ -1,7 +1,8 @@
-//! Answering pops: at once, from the disk, or when a message comes.
+//! Answering pops: at once, after a read from the disk, or when a message comes (long polling).
 //!
-//! Whoever lets go of a queue, or adds to one, looks for somebody who waits; whoever begins to wait looks at the queues
-//! once more. So a message is never left with somebody waiting for it, except while another pops its queue.
+//! A request that releases a queue, and an append to a queue, wake a suspended request; a request that is being suspended
+//! looks at the queues once more. So no request stays suspended while a message for it is there, except while another
+//! request pops the queue.
 
 use std::sync::Arc;
 
@@ -21,16 +22,16 @@ use crate::pull::Source;
 use crate::send::not_put;
 use crate::topics::{Queue, Topic};
 
-/// How often a request runs again before it waits, when it looks as if there were messages.
+/// How often a request is run again when there seem to be messages, before it is suspended anyway.
 const ROUNDS_MAX: usize = 3;
 
-/// What came of running a request once.
+/// The outcome of running a request once.
 enum Run {
-    /// The answer is written.
+    /// The answer was written.
     Answered,
-    /// There is nothing to return.
+    /// There is no message to return.
     Nothing,
-    /// The disk must be asked.
+    /// The messages must be read from the disk.
     NotResident,
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn pop(
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    // Nobody reads what a one-way pop would return.
+    // A one-way pop gets no answer, so the messages it popped would reach nobody.
     if command.is_one_way() {
         return Ok(());
     }
@@ -65,12 +66,12 @@ pub(crate) fn notify(
     Ok(())
 }
 
-/// Answers a pop that is not performed.
+/// Writes the answer of a pop that is refused: `head` with the fields of an empty pop.
 pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
     write_header(FrameWriter::begin(out, head), &Popped::default(), 0).finish(b"");
 }
 
-/// Answers a pop whose messages are not in memory.
+/// Runs a pop whose messages are not in memory. Called on a thread of the disk pool.
 pub(crate) fn serve_cold(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8>) {
     if let Run::Nothing = run_once(broker, ask, Source::Disk, out) {
         wait(broker, peer, ask, out);
@@ -78,24 +79,24 @@ pub(crate) fn serve_cold(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>,
     drive(broker, left_over(broker, ask));
 }
 
-/// Wakes who waits for messages of a queue that grew.
+/// Wakes requests that wait for messages of a queue that grew.
 pub(crate) fn arrived(broker: &Arc<Broker>, queue: &Queue) {
     drive(broker, queue.waiters.take(queue.log.queue_id()));
 }
 
-/// Wakes everybody who waits at a topic that is gone, or another one now.
+/// Wakes all requests that wait for messages of a topic that was deleted, or deleted and created again.
 pub(crate) fn gone(broker: &Arc<Broker>, topic: &Topic) {
     drive(broker, topic.waiters.take_all());
 }
 
-/// Wakes who waits for messages that came back to a group.
+/// Wakes requests of a group after messages were brought back to its retry topic.
 pub(super) fn came_back(broker: &Arc<Broker>, topic: &Topic, group: &str) {
     if topic.waiters.is_waited_on() {
         drive(broker, topic.waiters.take_group(group));
     }
 }
 
-/// Wakes who waits for a queue that is not blocked any more.
+/// Wakes requests that wait for a queue that is no longer blocked by an ordered pop.
 pub(super) fn freed(broker: &Arc<Broker>, topic: &Topic, cell: &Cell) {
     if topic.waiters.is_waited_on() {
         let waiters = &topic.waiters;
@@ -104,7 +105,7 @@ pub(super) fn freed(broker: &Arc<Broker>, topic: &Topic, cell: &Cell) {
     }
 }
 
-/// Runs requests once more whose time has passed, and answers them.
+/// Runs the requests whose polling time is over once more, and answers them.
 pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
     drive(broker, broker.pops.deadlines.expired(now_ms));
 }
@@ -119,7 +120,7 @@ fn start(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: Ask, out: &mut Vec<u8>) {
     drive(broker, left_over(broker, &ask));
 }
 
-/// Makes a request wait, or answers it when it cannot.
+/// Suspends a request, or answers it when it cannot be suspended.
 fn wait(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8>) {
     let settings = &broker.config.pop;
     let bounds = Bounds { all: settings.waiting_max, list: settings.list_waiting_max };
@@ -134,7 +135,8 @@ fn wait(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8
         if round == ROUNDS_MAX || !is_answered(broker, ask) {
             return;
         }
-        // A message came while the request was put into the list, or the topic went; whoever else took it answers it.
+        // A message came, or the topic was deleted, while the request was put into the list. If another thread took it out of
+        // the list, that thread answers it.
         if broker.pops.deadlines.take(ask, id).is_none() {
             return;
         }
@@ -147,8 +149,8 @@ fn wait(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8
     }
 }
 
-/// Has requests that were taken out of their lists run, each on the thread of its own connection: whoever woke them, a
-/// producer or the thread that answers flushed sends, does not pop for every group that waits.
+/// Runs requests that were taken out of their lists, each on the thread of its own connection, so that the thread that woke
+/// them (a producer's, or the one that answers flushed sends) does not pop for every group that waits.
 fn drive(broker: &Arc<Broker>, mut woken: Vec<HeldPop>) {
     while let Some(held) = woken.pop() {
         let (peer, ask) = (held.peer.clone(), held.ask.clone());
@@ -158,12 +160,13 @@ fn drive(broker: &Arc<Broker>, mut woken: Vec<HeldPop>) {
             continue;
         }
         let in_hand = InHand { broker: broker.clone(), held: Some(held) };
-        // A connection that has just ended drops it, which is all there is to do.
+        // A connection that has just ended drops the closure, and with it `in_hand`, which then wakes other requests.
         let _ = peer.put_back(Box::new(move |_, out| in_hand.run(out)));
     }
 }
 
-/// A request on its way to its connection. When that ends before, those who wait beside it are looked after.
+/// A request on its way to the thread of its connection. If the connection ends before, other requests that wait for the
+/// same queues are woken in its place.
 struct InHand {
     broker: Arc<Broker>,
     held: Option<HeldPop>,
@@ -188,7 +191,7 @@ impl Drop for InHand {
     }
 }
 
-/// Runs a request again; puts it back when there is nothing for it. True when it is answered.
+/// Runs a suspended request again, and suspends it again when there is no message for it. True when it was answered.
 fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
     let HeldPop { peer, ask, id } = held;
     for round in 0..=ROUNDS_MAX {
@@ -201,11 +204,11 @@ fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
                 broker.cold.submit_pop(broker, peer, ask);
                 return false;
             }
-            // A sweep that came by while the request was in hand does not come again.
+            // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
             Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, out),
             Run::Nothing => {
                 ask.topic.waiters.add(HeldPop { peer: peer.clone(), ask: ask.clone(), id });
-                // A connection that ended while the request was in hand does not end again either.
+                // Likewise the end of the connection may have been handled while the request was out of its list.
                 let is_late = ask.deadline_ms <= broker.now_ms() || peer.is_closed();
                 let stays = !is_late && (round == ROUNDS_MAX || !is_answered(broker, &ask));
                 if stays || broker.pops.deadlines.take(&ask, id).is_none() {
@@ -222,7 +225,7 @@ fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Somebody to run next, when the queues a request looked at have more.
+/// Suspended requests of the same group to run next, when the queues a request looked at have more messages.
 fn left_over(broker: &Broker, ask: &Ask) -> Vec<HeldPop> {
     let waiters = &ask.topic.waiters;
     if ask.notices() || !waiters.is_waited_on() || !has_messages(broker, ask) {
@@ -275,7 +278,7 @@ fn write_notice(ask: &Ask, has_messages: bool, is_full: bool, out: &mut Vec<u8>)
     FrameWriter::begin(out, head).flag("hasMsg", has_messages).flag("pollingFull", is_full).finish(b"");
 }
 
-/// `PopMessageResponseHeader`; Java reads its numbers without a null check.
+/// Writes the fields of `PopMessageResponseHeader`. All numbers are always written, since Java reads them without a null check.
 fn write_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64) -> FrameWriter<'b> {
     let writer = writer
         .number("popTime", popped.pop_ms)
@@ -287,12 +290,13 @@ fn write_header<'b>(writer: FrameWriter<'b>, popped: &Popped, invisible_ms: i64)
     if popped.texts.counts.is_empty() { writer } else { writer.text("orderCountInfo", &popped.texts.counts) }
 }
 
-/// Whether a request would be answered now.
+/// Whether a request would be answered if it were run now.
 fn is_answered(broker: &Broker, ask: &Ask) -> bool {
     has_messages(broker, ask) || ask.check_current(broker, &ask.topic).is_err()
 }
 
-/// Whether a request would find messages now, in queues nobody pops (`NotificationProcessor.hasMsgFromQueue`).
+/// Whether a request would find messages now. Queues that another request is popping do not count for pops
+/// (`NotificationProcessor.hasMsgFromQueue`).
 fn has_messages(broker: &Broker, ask: &Ask) -> bool {
     let count = ask.topic.config.read_queue_nums;
     let mut queues = if ask.queue_id < 0 { 0..count } else { ask.queue_id..ask.queue_id + 1 };
@@ -325,7 +329,7 @@ fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> 
         let until =
             lane.order.as_ref().and_then(|state| order::blocked_until(state, attempt, broker.now_ms()));
         if let Some(until_ms) = until {
-            // Somebody who waits is told when the queue is free.
+            // Suspended requests are woken when the queue is no longer blocked.
             broker.pops.look_at(&cell, &mut lane, until_ms);
             return false;
         }

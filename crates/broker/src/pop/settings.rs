@@ -1,19 +1,19 @@
 //! Settings of pop consumption and of assignments by the broker.
 
-/// How a group consumes a topic (`MessageRequestMode`).
+/// How the clients of a group get the messages of a topic (`MessageRequestMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Clients pull the queues they are assigned.
     Pull,
-    /// Clients pop.
+    /// Clients pop messages.
     Pop,
 }
 
 impl Mode {
-    /// The words of the protocol.
+    /// The names of the modes in the protocol.
     pub const WORDS: [(&str, Mode); 2] = [("PULL", Mode::Pull), ("POP", Mode::Pop)];
 
-    /// Its word.
+    /// The name of the mode in the protocol.
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::WORDS[usize::from(self == Self::Pop)].0
@@ -23,39 +23,39 @@ impl Mode {
 /// Settings of pop consumption.
 #[derive(Clone, Debug)]
 pub struct PopSettings {
-    /// `reviveQueueNum`: queues of the revive topic.
+    /// `reviveQueueNum`: number of queues of the revive topic.
     pub revive_queues: i32,
     /// `enablePopBufferMerge`: checkpoints stay in memory for a while.
     pub buffer_merge: bool,
-    /// `popCkStayBufferTime`: longest time they do.
+    /// `popCkStayBufferTime`: longest time a checkpoint stays in memory.
     pub stay_ms: i64,
-    /// `popCkStayBufferTimeOut`: they leave this long before their messages are visible again.
+    /// `popCkStayBufferTimeOut`: a checkpoint in memory is stored at least this long before its messages are visible again.
     pub rest_ms: i64,
-    /// `popCkMaxBufferSize`: most of them.
+    /// `popCkMaxBufferSize`: most checkpoints in memory.
     pub held_max: usize,
-    /// `popCkOffsetMaxQueueSize`: most of one queue and group.
+    /// `popCkOffsetMaxQueueSize`: most pops in flight of one queue and group while checkpoints are kept in memory.
     pub lane_held_max: usize,
     /// `popFromRetryProbability`: percentage of pops that look at the retry topic first.
     pub retry_probability: i32,
-    /// `enableRetryTopicV2`: retry topics are named with `+`.
+    /// `enableRetryTopicV2`: names of retry topics separate group and topic with `+`, not `_`.
     pub retry_v2: bool,
-    /// `retrieveMessageFromPopRetryTopicV1`: and those named with `_` are read as well.
+    /// `retrieveMessageFromPopRetryTopicV1`: with `enableRetryTopicV2`, retry topics named with `_` are read as well.
     pub retry_v1_too: bool,
-    /// `popResponseReturnActualRetryTopic`: messages of a retry topic are returned as they lie there.
+    /// `popResponseReturnActualRetryTopic`: messages of a retry topic are returned under that topic's name, not the original's.
     pub actual_retry_topic: bool,
-    /// `maxPopPollingSize`: most pops that wait.
+    /// `maxPopPollingSize`: most suspended pops.
     pub waiting_max: usize,
-    /// `popPollingSize`: most of them for one topic, group and queue.
+    /// `popPollingSize`: most suspended pops of one topic, group and queue.
     pub list_waiting_max: usize,
-    /// `initPopOffsetByCheckMsgInMem`: a new group on a young queue begins with its first message.
+    /// `initPopOffsetByCheckMsgInMem`: a new group begins with the first message of a queue that is young.
     pub start_in_memory: bool,
     /// `skipWhenCKRePutReachMaxTimes`: a message that cannot be brought back is given up after the last attempt.
     pub gives_up: bool,
-    /// `serverLoadBalancerEnable`: queues are shared out among clients that ask the broker.
+    /// `serverLoadBalancerEnable`: the broker assigns queues to the clients that ask for assignments.
     pub balances: bool,
-    /// `defaultMessageRequestMode`.
+    /// `defaultMessageRequestMode`: how groups get messages that have no mode of their own for the topic.
     pub default_mode: Mode,
-    /// `defaultPopShareQueueNum`: of how many further clients a client also pops the queues.
+    /// `defaultPopShareQueueNum`: the number of other clients whose queues a client also pops.
     pub default_share: i32,
 }
 

@@ -1,4 +1,4 @@
-//! `consumerOrderInfo.json`: which messages were popped in order last (`ConsumerOrderInfoManager`).
+//! The file `consumerOrderInfo.json`: which messages the last ordered pop of each queue returned (`ConsumerOrderInfoManager`).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,26 +11,27 @@ use super::Pops;
 use crate::broker::Broker;
 use crate::persist;
 
-/// A queue that is not popped for so long is forgotten (`CLEAN_SPAN_FROM_LAST`).
+/// The state of a queue that is not popped for this many milliseconds is removed
+/// (`ConsumerOrderInfoManager.CLEAN_SPAN_FROM_LAST`).
 const UNUSED_MS: i64 = 24 * 3_600_000;
 
 const FILE: &str = "consumerOrderInfo.json";
 
-/// What the writer of the file needs.
+/// What is needed to write the file besides the states themselves, which stand in the in-flight queues.
 #[derive(Default)]
 pub(super) struct States {
     changed: AtomicBool,
-    /// Members of the file this version does not know.
+    /// Members of the file that this version does not know; they are written back unchanged.
     extra: Mutex<Extra>,
 }
 
 impl States {
-    /// The file shall be written.
+    /// Marks the file as out of date, so that the next save writes it.
     pub(super) fn changed(&self) {
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Writes the file when something changed. A change during the write counts for the next one.
+    /// Writes the file when something changed. A change during the write is saved by the next call.
     pub(super) fn save(&self, broker: &Broker) -> Result<(), persist::Error> {
         if !self.changed.swap(false, Ordering::AcqRel) {
             return Ok(());
@@ -57,7 +58,7 @@ impl States {
 }
 
 impl Pops {
-    /// Takes over what an earlier life left in `config`.
+    /// Loads the states an earlier run of the broker left in the directory `config`.
     pub(crate) fn load(&self, config: &Path) -> Result<(), persist::Error> {
         let file: OrderTable = persist::read(&config.join(FILE))?.unwrap_or_default();
         for (key, queues) in file.table {

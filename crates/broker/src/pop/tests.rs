@@ -1,4 +1,4 @@
-//! Pops on a broker without connections: time is an argument, and what is visible again at once needs no timer.
+//! Pops on a broker without connections. Time is an argument, and messages with an invisible time of 0 need no timer.
 
 use std::sync::atomic::Ordering;
 
@@ -49,7 +49,7 @@ fn popped(fixture: &Fixture, invisible_ms: i64) -> Popped {
     pick(&fixture.broker, &ask, pop, Source::Disk).ok().unwrap()
 }
 
-/// Rounds of a new reviver, at a time when everything is over.
+/// Runs rounds of a new revive thread's state, at a time when all checkpoints are due.
 fn revive(fixture: &Fixture) {
     let broker = &fixture.broker;
     let now_ms = broker.now_ms() + 60_000;
@@ -152,7 +152,8 @@ fn messages_of_a_retry_topic_carry_their_handle() {
     assert_eq!(wire::properties::get_str(record.properties(), "KEYS"), Some("k"));
 }
 
-/// Pops, then deletes with `forget` while that is in flight; what stands afterwards must be what the next life sees.
+/// Pops, then deletes the group or topic with `forget` while the pop is in flight. The offsets left afterwards must be those
+/// the broker has after a restart.
 fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
     let fixture = fixture(2);
     let broker = &fixture.broker;
@@ -160,7 +161,7 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
     let cell = broker.pops.lanes.find("G", "T", 0).unwrap();
     forget(broker);
     crate::keep::wait_flushed(&broker.store, broker.store.appended());
-    // Whoever still has the lane in hand.
+    // A thread that still has a handle of the in-flight queue.
     broker.pops.advance(broker, &cell, broker.now_ms());
     cell.commit(broker, 2);
     broker.save();
@@ -299,7 +300,7 @@ fn an_acknowledgement_on_its_way_to_the_disk_counts() {
         pop_ms: found.pop_ms,
         ..wire::body::Acks::default()
     };
-    // As the timer delivers it; nobody waits for the flush.
+    // The acknowledgement is appended as the timer delivers it, and nobody waits for the flush.
     let queue = broker.log_queue(&broker.pops.revive_topic, found.revive_queue).unwrap();
     let mut batch = broker.store.batch();
     let body = wire::json::to_vec(&acks);
@@ -352,7 +353,7 @@ fn a_record_the_disk_does_not_give_holds_up_the_others_for_a_minute() {
     let first = popped(&fixture, 0);
     fixture.lose_log_file();
     fixture.put("T", 0, b"later", b"");
-    // The next pop whose checkpoint goes to the same queue.
+    // Moves the counter on, so that the checkpoint of the next pop goes to the same revive queue.
     while broker.pops.next_revive_queue(8) != (first.revive_queue + 7) % 8 {}
     let second = popped(&fixture, 0);
     assert_eq!((second.count, second.revive_queue), (1, first.revive_queue));

@@ -1,4 +1,5 @@
-//! What pops have to do at a time: waiting requests end, checkpoints leave the memory, blocked queues are free again.
+//! The task for what is due in pop consumption: suspended requests time out, checkpoints in memory are stored, and queues
+//! blocked by ordered pops become free.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use super::lanes::Cell;
 use super::{order, patience, serve};
 use crate::broker::Broker;
 
-/// Longest sleep, so that a clock that jumps is noticed.
+/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
 const SLEEP_MAX_MS: i64 = 1000;
 
-/// Runs until the broker's tasks end.
+/// Runs the task until the broker's tasks are stopped.
 pub(crate) async fn run(broker: Arc<Broker>) {
     loop {
         let pops = &broker.pops;
@@ -27,7 +28,7 @@ pub(crate) async fn run(broker: Arc<Broker>) {
     }
 }
 
-/// Does what is due.
+/// Handles everything that is due now.
 pub(super) fn step(broker: &Arc<Broker>) {
     let now_ms = broker.now_ms();
     for cell in broker.pops.lanes.due(now_ms) {

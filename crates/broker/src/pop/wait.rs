@@ -1,7 +1,7 @@
-//! Pops that wait for a message (`PopLongPollingService`).
+//! Suspended pop requests, which wait for a message (`PopLongPollingService`).
 //!
-//! A waiting request stands in the list of its topic, by group and queue, which the next append to the topic looks at,
-//! and in the table of deadlines. Whoever takes it out of the list answers it or puts it back.
+//! A suspended request stands in the list of its topic, by group and queue, which every append to the topic checks, and in
+//! the table of long polling timeouts. The thread that takes a request out of the list answers it or puts it back.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 
 use super::request::Ask;
 
-/// A request that waits.
+/// A suspended pop or notification request.
 pub(crate) struct HeldPop {
-    /// Connection to answer.
+    /// Connection on which the request is answered.
     pub(super) peer: Arc<Peer>,
-    /// What to run again.
+    /// The request, to be run again.
     pub(super) ask: Arc<Ask>,
-    /// Distinguishes requests with the same deadline.
+    /// Distinguishes requests with the same timeout.
     pub(super) id: u64,
 }
 
@@ -34,44 +34,46 @@ impl HeldPop {
     }
 }
 
-/// Where a waiting request stands.
+/// The key of a suspended request in the lists of its topic.
 #[derive(Clone)]
 struct Place {
     group: Arc<str>,
     queue_id: i32,
-    /// In the list of those who only want to know.
+    /// Whether the request is a notification, which has lists of its own.
     notices: bool,
     at: (i64, u64),
 }
 
-/// Requests for one queue, or for all, in the order of their deadlines.
+/// Requests of one group for one queue, or for any queue, by timeout in milliseconds and id.
 type List = BTreeMap<(i64, u64), HeldPop>;
 
-/// Lists of a group: by whether they only want to know, and queue.
+/// The lists of a group: by whether the requests are notifications, and by queue id (-1 for any queue).
 type Group = BTreeMap<(bool, i32), List>;
 
-/// The requests that wait at one topic.
+/// The suspended requests of one topic.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    /// Number of them. An appender that reads 0 after publishing its offset may go on: a request is counted before it
-    /// looks at the queues for the last time.
+    /// Number of suspended requests. An appender that reads 0 after publishing its offset need not wake anybody: a request is
+    /// counted before it looks at the queues for the last time.
     count: AtomicUsize,
     groups: Mutex<HashMap<Arc<str>, Group>>,
 }
 
 impl Waiters {
-    /// True when somebody may be waiting.
+    /// True when requests may be suspended. Contains the fence that orders this check behind the caller's publication of new
+    /// messages.
     pub(crate) fn is_waited_on(&self) -> bool {
         fence(Ordering::SeqCst);
         self.has_count()
     }
 
-    /// The same behind a fence of the caller's.
+    /// True when requests may be suspended, for callers that have executed a sequentially consistent fence themselves.
     pub(crate) fn has_count(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes, for each group, one who waits for any queue and one who waits for this one; of pops and of notices.
+    /// Takes, for each group, up to four requests: a pop and a notification that wait for any queue, and a pop and a notification
+    /// that wait for queue `queue_id`.
     pub(super) fn take(&self, queue_id: i32) -> Vec<HeldPop> {
         let mut groups = self.groups();
         let mut taken = Vec::new();
@@ -84,14 +86,14 @@ impl Waiters {
         taken
     }
 
-    /// Takes one of a group who waits for `queue_id`, which is -1 for any.
+    /// Takes one pop of a group that waits for queue `queue_id`, or for any queue when that is -1.
     pub(super) fn take_of(&self, group: &str, queue_id: i32) -> Option<HeldPop> {
         let taken = self.groups().get_mut(group)?.get_mut(&(false, queue_id)).and_then(first)?;
         self.count.fetch_sub(1, Ordering::SeqCst);
         Some(taken)
     }
 
-    /// Takes one of each kind of a group: something came back to it.
+    /// Takes the first request of each list of a group. Called when messages were brought back to the group.
     pub(super) fn take_group(&self, group: &str) -> Vec<HeldPop> {
         let mut groups = self.groups();
         let lists = groups.get_mut(group).into_iter().flat_map(BTreeMap::values_mut);
@@ -100,7 +102,7 @@ impl Waiters {
         taken
     }
 
-    /// Takes all of them.
+    /// Takes all suspended requests of the topic.
     pub(super) fn take_all(&self) -> Vec<HeldPop> {
         let groups = std::mem::take(&mut *self.groups());
         let lists = groups.into_values().flat_map(BTreeMap::into_values);
@@ -114,7 +116,7 @@ impl Waiters {
         self.groups().get(group).and_then(|lists| lists.get(&(false, queue_id))).map_or(0, List::len)
     }
 
-    /// Puts a request into its list. The caller looks at the queues afterwards.
+    /// Puts a request into its list. The caller must look at the queues afterwards, since messages may have come in between.
     pub(super) fn add(&self, held: HeldPop) {
         let place = held.place();
         let mut groups = self.groups();
@@ -147,7 +149,7 @@ impl Waiters {
 fn first(list: &mut List) -> Option<HeldPop> {
     loop {
         let (_, held) = list.pop_first()?;
-        // Its deadline is found stale when it is due; the count is corrected here.
+        // The entry in the table of timeouts is removed when it is due; only the count is corrected here.
         if !held.peer.is_closed() {
             return Some(held);
         }
@@ -155,29 +157,29 @@ fn first(list: &mut List) -> Option<HeldPop> {
     }
 }
 
-/// Why a request does not wait.
+/// Why a request is not suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoWait {
-    /// It asked not to, or its time is over.
+    /// The client asked not to wait, or the polling time is over.
     TimedOut,
-    /// Too many wait.
+    /// As many requests are suspended as the settings allow.
     Full,
 }
 
-/// Deadline and id of a request.
+/// Timeout (milliseconds since the epoch) and id of a request.
 type At = (i64, u64);
 
 struct Entry {
     waiters: Weak<Waiters>,
     place: Place,
-    /// Number of its connection.
+    /// Number of the connection that waits for the answer.
     peer: u64,
 }
 
 #[derive(Default)]
 struct Table {
     by_deadline: BTreeMap<At, Entry>,
-    /// The requests of each connection.
+    /// The suspended requests of each connection, by the connection's number.
     by_peer: HashMap<u64, BTreeSet<At>>,
     next_id: u64,
 }
@@ -198,25 +200,29 @@ impl Table {
     }
 }
 
-/// Deadlines of all waiting pops of a broker.
+/// Long polling timeouts of all suspended pops of the broker.
 #[derive(Default)]
 pub(super) struct Deadlines {
     table: Mutex<Table>,
-    /// Signalled when something is due earlier than all before.
+    /// Signalled when a timeout, or the check of an in-flight queue, is due earlier than all before.
     pub earlier: Notify,
 }
 
-/// Most requests that wait: of all, and of one list.
+/// Most requests that may be suspended, in total and in one list.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    /// `maxPopPollingSize`.
+    /// `maxPopPollingSize`: most suspended requests of the broker.
     pub all: usize,
-    /// `popPollingSize`.
+    /// `popPollingSize`: most suspended requests of one topic, group and queue.
     pub list: usize,
 }
 
 impl Deadlines {
-    /// Puts a request into its list and answers its id. The caller looks at the queues afterwards.
+    /// Suspends a request and returns its id. The caller must look at the queues afterwards, since messages may have come in
+    /// between.
+    ///
+    /// # Errors
+    /// [`NoWait::Full`] when too many requests are suspended.
     pub(super) fn hold(&self, peer: &Arc<Peer>, ask: &Arc<Ask>, bounds: Bounds) -> Result<u64, NoWait> {
         let waiters = &ask.topic.waiters;
         if waiters.count_of(&ask.group, ask.queue_id) > bounds.list {
@@ -232,7 +238,7 @@ impl Deadlines {
         };
         let held = HeldPop { peer: peer.clone(), ask: ask.clone(), id };
         let place = held.place();
-        // The list first: were it the table, a sweep could take the deadline and leave the request behind.
+        // The list comes first: if the table came first, a sweep could take the timeout out and leave the request in the list.
         waiters.add(held);
         let mut table = self.table();
         let at = place.at;
@@ -242,13 +248,13 @@ impl Deadlines {
         }
         drop(table);
         if peer.is_closed() {
-            // Whoever ended the connection may have looked before the request was there.
+            // The end of the connection may have been handled before the request was in the table.
             self.closed(peer.id());
         }
         Ok(id)
     }
 
-    /// Forgets what a connection that ended waits for.
+    /// Drops the suspended requests of connection number `peer`, which has ended.
     pub(super) fn closed(&self, peer: u64) {
         let gone: Vec<Entry> = {
             let mut table = self.table();
@@ -256,19 +262,19 @@ impl Deadlines {
             of_peer.iter().filter_map(|at| table.by_deadline.remove(at)).collect()
         };
         for Entry { waiters, place, .. } in gone {
-            // Whoever has it in hand sees that the connection ended.
+            // A request that is not in its list is being run by a thread, which sees that the connection ended.
             drop(waiters.upgrade().and_then(|waiters| waiters.take_at(&place)));
         }
     }
 
-    /// Takes a request out again, unless somebody else did.
+    /// Takes a request out of its list; `None` when another thread has taken it already.
     pub(super) fn take(&self, ask: &Arc<Ask>, id: u64) -> Option<HeldPop> {
         let at = (ask.deadline_ms, id);
         let place = Place { group: ask.group.clone(), queue_id: ask.queue_id, notices: ask.notices(), at };
         ask.topic.waiters.take_at(&place)
     }
 
-    /// Forgets the deadline of a request that was taken out of its list for good.
+    /// Removes the timeout of a request that was taken out of its list for good.
     pub(super) fn forget(&self, deadline_ms: i64, id: u64) {
         let mut table = self.table();
         if let Some(entry) = table.by_deadline.remove(&(deadline_ms, id)) {
@@ -276,7 +282,7 @@ impl Deadlines {
         }
     }
 
-    /// Takes the requests whose deadline has passed.
+    /// Takes the requests whose timeout has passed.
     pub(super) fn expired(&self, now_ms: i64) -> Vec<HeldPop> {
         let due = {
             let mut table = self.table();
@@ -290,7 +296,7 @@ impl Deadlines {
             .collect()
     }
 
-    /// The earliest deadline.
+    /// The earliest timeout, in milliseconds since the epoch.
     pub(super) fn earliest(&self) -> Option<i64> {
         self.table().by_deadline.first_key_value().map(|((deadline_ms, _), _)| *deadline_ms)
     }

@@ -1,4 +1,4 @@
-//! What handles may say, field by field.
+//! Which values the fields of a handle may have in acknowledgements and changes of the invisible time.
 
 use wire::codes::request;
 
@@ -7,7 +7,7 @@ use crate::testing::Fixture;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// A broker with a message, and the time.
+/// A broker with one message, and the current time in milliseconds.
 fn fixture() -> (Fixture, i64) {
     let fixture = Fixture::new();
     fixture.broker.groups.make("G", 1).unwrap();
@@ -18,7 +18,7 @@ fn fixture() -> (Fixture, i64) {
     (fixture, now_ms)
 }
 
-/// Records in the timer and in the revive topic.
+/// Number of records in the timer topic and the revive topic together.
 fn stored(fixture: &Fixture) -> u64 {
     let revive = &fixture.broker.pops.revive_topic;
     let queues = (0..8).filter_map(|queue_id| fixture.broker.log_queue(revive, queue_id));
@@ -26,8 +26,8 @@ fn stored(fixture: &Fixture) -> u64 {
     queues.chain(timer).map(|queue| queue.log.max().get()).sum()
 }
 
-/// Acknowledges, and changes the invisible time of, message 0 of queue 0 with a handle; both are answered `code`, and
-/// what is refused is not stored.
+/// Acknowledges message 0 of queue 0 with a handle, and changes its invisible time with the same handle. Checks that both
+/// are answered with `code`, and that a refused request stores nothing.
 fn check(handle: &str, code: i32) {
     let (fixture, now_ms) = fixture();
     let handle = handle.replace("NOW", &now_ms.to_string());
@@ -56,7 +56,7 @@ fn a_handle_says_only_what_a_pop_may_have_given_out() {
     for start in ["-1", "1", "9223372036854775807", "-9223372036854775808"] {
         check(&format!("{start} NOW 60000 0 0 b 0 0"), 13);
     }
-    // Pop time. One long ago is late and has no effect.
+    // Pop time. An acknowledgement of a pop long ago is late and has no effect.
     check("0 0 60000 0 0 b 0 0", 0);
     for pop in ["-1", "9223372036854775807", "-9223372036854775808", "4102444800000000"] {
         check(&format!("0 {pop} 60000 0 0 b 0 0"), 13);
@@ -70,7 +70,7 @@ fn a_handle_says_only_what_a_pop_may_have_given_out() {
     for queue in ["-1", "8", "998", "2147483647", "-2147483648"] {
         check(&format!("0 NOW 60000 {queue} 0 b 0 0"), 1);
     }
-    // Queue and offset of the request count, as in Java.
+    // The queue and offset of the request are used, not those of the handle, as in Java.
     check("0 NOW 60000 0 0 b 7 9", 0);
     check("0 NOW 60000 0 2 b -1 9223372036854775807", 0);
     for text in [
@@ -92,7 +92,8 @@ fn a_pop_time_in_the_future_stays_within_the_longest_delay() {
     check(&format!("0 {} 60000 0 0 b 0 0", now_ms + 3 * DAY_MS), 13);
 }
 
-/// Acknowledges the messages `bits` names; answers code and number of records stored.
+/// Acknowledges in one batch the messages whose bits are set in `bits`; returns the response code and the number of records
+/// stored.
 fn batch(entry: &str, bits: &str) -> (i32, u64) {
     let (fixture, now_ms) = fixture();
     let entry = entry.replace("NOW", &now_ms.to_string());
@@ -106,9 +107,9 @@ fn batch(entry: &str, bits: &str) -> (i32, u64) {
 fn an_entry_of_a_batch_says_only_what_a_pop_may_have_given_out() {
     let first = "AQ==";
     assert_eq!(batch(r#""r":"0","so":0,"rq":0,"pt":NOW,"it":60000"#, first), (0, 1));
-    // Bit 1 from -1 on is message 0.
+    // With start offset -1, bit 1 stands for message 0.
     assert_eq!(batch(r#""r":"0","so":-1,"rq":0,"pt":NOW,"it":60000"#, "Ag=="), (13, 0));
-    // What names no message is passed over.
+    // Bits that stand for no message are skipped.
     assert_eq!(batch(r#""r":"0","so":9223372036854775807,"rq":0,"pt":NOW,"it":60000"#, first), (0, 0));
     assert_eq!(batch(r#""r":"0","so":0,"rq":0,"pt":NOW,"it":60000"#, ""), (0, 0));
     for (pop, invisible) in [("-1", "1"), ("NOW", "-1"), ("9223372036854775807", "1"), ("NOW", "259300000")] {

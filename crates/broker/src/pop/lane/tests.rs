@@ -141,7 +141,7 @@ fn what_may_come_back_is_known_until_it_is_over() {
     }
     let first = lane.owed(999_000).unwrap();
     assert!((920..=940).contains(&first), "those popped in the last minute, and some: {first}");
-    // Somebody keeps an old message for longer.
+    // A consumer extends the invisible time of an old message.
     lane.owe(&checkpoint(5, 1_000_000), 1_000_000, 999_000);
     assert_eq!(lane.owed(1_059_999), Some(5));
     assert_eq!(lane.owed(1_100_000), None);

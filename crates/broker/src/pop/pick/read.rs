@@ -1,4 +1,4 @@
-//! Reading what a pop returns, in the form clients of pops expect.
+//! Reading the messages a pop returns, in the form pop clients expect.
 
 use store::{Numbered, Read, ReadError};
 use wire::codes::response;
@@ -10,7 +10,8 @@ use super::Picking;
 use crate::pull::{Pull, Scan, Source, without};
 
 impl Picking<'_> {
-    /// Reads what the scan found into the body; answers the number of messages. `None` when the disk would have to be asked.
+    /// Reads the messages the scan found into the body of the answer, and returns their number. `None` when the disk would have
+    /// to be read.
     pub(super) fn read(&mut self, pull: &Pull, kind: Kind, scan: &Scan) -> Option<usize> {
         if scan.code != response::SUCCESS {
             self.units.clear();
@@ -35,7 +36,7 @@ impl Picking<'_> {
                     self.popped.body.truncate(start);
                     records.clear();
                     self.units = readable(&self.units, &error);
-                    // What is damaged is passed over; everything else is asked for again, as by a pull.
+                    // Damaged messages are skipped; messages that any other error withholds are read again by a later pop.
                     self.refused = !matches!(error, ReadError::Damaged(_));
                     tracing::error!(topic = pull.topic.name(), offset = pull.offset, %error, "messages cannot be popped");
                 }
@@ -47,7 +48,8 @@ impl Picking<'_> {
         Some(self.units.len())
     }
 
-    /// Writes messages of a retry topic as ones of the topic asked for, with their handles.
+    /// Copies messages of a retry topic into the body as messages of the topic the client asked for, each with its handle
+    /// (`POP_CK`).
     fn recode(&mut self, mut records: &[u8], kind: Kind, start_offset: i64) {
         while let Ok(record) = RecordView::parse(records) {
             let offset = record.raw_queue_offset();
@@ -67,16 +69,16 @@ impl Picking<'_> {
     }
 }
 
-/// The messages that are left when some cannot be read.
+/// Which of `units` can still be returned when reading them failed with `error`.
 fn readable(units: &[Numbered], error: &ReadError) -> Vec<Numbered> {
     match error {
         ReadError::Damaged(damaged) => without(units, damaged),
-        // The log was deleted below the reader, or the disk refuses that range.
+        // The log was deleted while it was read, or the disk cannot read that range.
         _ => Vec::new(),
     }
 }
 
-/// Appends a record with another topic and a handle.
+/// Appends a copy of a record with another topic and with a handle in its properties.
 fn append_recoded(out: &mut Vec<u8>, record: &RecordView<'_>, topic: &str, handle: &str) {
     let mut text = Vec::new();
     let known = properties::get(record.properties(), key::POP_CK);

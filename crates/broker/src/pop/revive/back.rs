@@ -1,4 +1,4 @@
-//! A message on its way back: to which topic, in which form, and when it cannot go now.
+//! Bringing one message back: its retry topic, the properties of the copy, and the next attempt when it cannot be read now.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,12 +16,11 @@ use crate::pop::notes::Notes;
 use crate::schedule::target;
 use crate::topics::Queue;
 
-/// Seconds until a message is tried again that could not be brought back, by attempt
-/// (`ckRewriteIntervalsInSeconds`).
+/// Seconds until the next attempt to bring a message back, by number of failed attempts (`ckRewriteIntervalsInSeconds`).
 const PUT_OFF_S: [i64; 17] =
     [10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
 
-/// Where messages of a checkpoint come back; those of a retry topic come back there.
+/// The topic to which messages of a checkpoint are brought back. Messages popped from a retry topic go back to the same topic.
 pub(super) fn retry_topic(broker: &Broker, checkpoint: &Checkpoint) -> String {
     let topic = &checkpoint.topic;
     if names::is_retry_topic(topic) {
@@ -31,7 +30,7 @@ pub(super) fn retry_topic(broker: &Broker, checkpoint: &Checkpoint) -> String {
     kind.topic(topic, &checkpoint.group)
 }
 
-/// Its queue, made on first use (`addRetryTopicIfNotExist`).
+/// The queue of the retry topic `name`. The topic is created on first use (`PopReviveService.addRetryTopicIfNotExist`).
 pub(super) fn make_retry_topic(
     broker: &Broker,
     name: &str,
@@ -57,7 +56,7 @@ pub(super) fn push_copy(
     let first = checkpoint.pop_ms.to_string();
     let known =
         properties::get(record.properties(), key::FIRST_POP_TIME).filter(|_| record.reconsume_times() > 0);
-    // It is no message of the light queues its first copy was one of.
+    // The properties of light queues are dropped: the copy is no message of the light queues the original was stored in.
     let dropped = [key::POP_CK, key::INNER_MULTI_DISPATCH, key::INNER_MULTI_QUEUE_OFFSET];
     let added = [(key::FIRST_POP_TIME, known.unwrap_or(first.as_bytes()))];
     let mut push = |added: &[(&str, &[u8])]| {
@@ -72,7 +71,7 @@ pub(super) fn push_copy(
         };
         batch.push(&retry.log, &message)
     };
-    // One that has nearly all the properties there is room for goes without what is added.
+    // A message whose properties leave no room for the added ones is copied without them.
     match push(&added).or_else(|_| push(&[])) {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -83,7 +82,8 @@ pub(super) fn push_copy(
     }
 }
 
-/// Notes that a message is to be tried again later (`rePutCK`); answers where the record that says so ends.
+/// Stores a new checkpoint for a message that could not be brought back, so that it is tried again later
+/// (`PopReviveService.rePutCK`). Returns the log position behind the checkpoint, zero when the message is given up.
 pub(super) fn put_off(
     broker: &Broker,
     checkpoint: &Checkpoint,
