@@ -1,24 +1,24 @@
-//! What a run of the lab leaves on disk: the only thing that judgement and reports read.
+//! The files that a run of the lab writes. Judgement and reports read nothing else.
 //!
 //! ```text
 //! run/
 //!   run.json                        one `RunFile`
 //!   cells/001-w60-s1024-q8/
-//!     cell.json                     one `Cell`; `cell.partial.json` until all its repeats are there
-//!     1/load.csv                    repeat 1: one `LoadSecond` a row
-//!     1/latency.hlog                one histogram of send latency a second (HdrHistogram's interval log)
-//!     1/end-to-end.hlog             the same from being sent to being consumed, where there were consumers
-//!     1/late.hlog                   the same of how late requests of an open loop left
-//!     1/host-NAME.csv               one `HostSecond` a row, for every node
-//!     1/broker-NAME.csv             one `BrokerSecond` a row, for every broker
-//!     1/events.csv                  one `Event` a row
-//!     1-ended-early/                what repeat 1 had left when it was ended early, put aside when it was made again
+//!     cell.json                     one `Cell`; named `cell.partial.json` until all repeats of the cell are finished
+//!     1/load.csv                    repeat 1: one `LoadSecond` per row
+//!     1/latency.hlog                one histogram of send latency per second (HdrHistogram's interval log)
+//!     1/end-to-end.hlog             one histogram of the time from send to consumption per second, with consumers only
+//!     1/late.hlog                   one histogram per second of how late the requests of an open loop were sent
+//!     1/host-NAME.csv               one `HostSecond` per row, for every machine
+//!     1/broker-NAME.csv             one `BrokerSecond` per row, for every broker
+//!     1/events.csv                  one `Event` per row
+//!     1-ended-early/                the files of a repeat 1 that was ended early, moved aside when the repeat was run again
 //! ```
 //!
-//! A cell is finished when its `cell.json` is there; a run that was interrupted goes on with the first cell that is
-//! not, of which `cell.partial.json` tells the repeats that are there. Times are milliseconds since 1970 by the clock
-//! of the lab; the `at_ms` of a row is the end of its second, which `at` tells as ISO 8601 (UTC). Histograms count microseconds; their intervals carry the
-//! same times.
+//! A cell is finished when its `cell.json` exists. A run that was interrupted resumes with the first unfinished cell;
+//! the `cell.partial.json` of that cell says which repeats are finished. Times are milliseconds since 1970 by the clock
+//! of the lab. The column `at_ms` of a row is the end of its interval, and `at` is the same time as ISO 8601 (UTC).
+//! Histograms count microseconds; the times of their intervals match the rows.
 
 mod directory;
 mod histograms;

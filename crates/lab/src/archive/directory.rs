@@ -31,10 +31,11 @@ pub struct RepeatDirectory {
     path: PathBuf,
 }
 
-/// The directory of a run as people name it: by itself, or by a file in it such as `run.json` or `report.json`.
+/// The directory of a run from what a user typed: the directory itself, or a file in it such as `run.json` or
+/// `report.json`.
 ///
 /// # Errors
-/// None; who opens it sees whether a run is there.
+/// Never fails. Opening the directory shows whether it holds a run.
 pub(crate) fn run_directory(named: &str) -> Result<PathBuf, std::convert::Infallible> {
     let path = Path::new(named);
     Ok(match path.parent().filter(|_| path.is_file()) {
@@ -45,10 +46,10 @@ pub(crate) fn run_directory(named: &str) -> Result<PathBuf, std::convert::Infall
 }
 
 impl Archive {
-    /// Begins a run.
+    /// Creates the directory of a new run, with its `run.json`.
     ///
     /// # Errors
-    /// There is a run already, or the directory cannot be written.
+    /// [`Error::File`] when the directory holds a run already, or cannot be written.
     pub fn create(root: &Path, run: &RunFile) -> Result<Self, Error> {
         let archive = Self { root: root.to_owned() };
         if archive.run_path().exists() {
@@ -60,10 +61,10 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Opens a run.
+    /// Opens the directory of an existing run.
     ///
     /// # Errors
-    /// The directory holds no run.
+    /// [`Error::File`] when the directory holds no run.
     pub fn open(root: &Path) -> Result<Self, Error> {
         let archive = Self { root: root.to_owned() };
         if !archive.run_path().exists() {
@@ -74,7 +75,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// The directory.
+    /// The path of the run's directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -83,7 +84,7 @@ impl Archive {
     /// Reads `run.json`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// [`Error::File`] when the file cannot be read.
     pub fn run(&self) -> Result<RunFile, Error> {
         read_json(&self.run_path())
     }
@@ -91,12 +92,13 @@ impl Archive {
     /// Writes `run.json`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn save(&self, run: &RunFile) -> Result<(), Error> {
         write_json(&self.run_path(), run)
     }
 
-    /// The directory of the cell with this number, counted from 1. Its number finds it: older labs named cells by less.
+    /// The directory of the cell with this number, counted from 1. An existing directory is found by its number alone,
+    /// because earlier versions of the lab put fewer factors into its name.
     #[must_use]
     pub fn cell(&self, number: u32, factors: &Factors) -> CellDirectory {
         let (cells, prefix) = (self.root.join("cells"), format!("{number:03}-"));
@@ -105,11 +107,10 @@ impl Archive {
         CellDirectory { path: found.map_or_else(|| cells.join(factors.name(number)), |entry| entry.path()) }
     }
 
-    /// The cells that hold anything by number, with their directories: those that are finished, and what there is of one
-    /// that is not.
+    /// The cells that have any data, finished or not, by number, with their directories.
     ///
     /// # Errors
-    /// `run.json` or a `cell.json` cannot be read.
+    /// [`Error::File`] when `run.json` or a `cell.json` cannot be read.
     pub fn cells(&self) -> Result<Vec<(Cell, CellDirectory)>, Error> {
         let mut found = Vec::new();
         for (number, factors) in (1..).zip(&self.run()?.cells) {
@@ -124,10 +125,10 @@ impl Archive {
         Ok(found)
     }
 
-    /// Reads the whole run: everything that is there.
+    /// Reads the whole run with everything that was recorded.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// [`Error::File`] when a file cannot be read.
     pub fn record(&self) -> Result<Record, Error> {
         let cells = self.cells()?.into_iter().map(|(cell, directory)| directory.recorded(cell));
         Ok(Record { file: self.run()?, cells: cells.collect::<Result<_, Error>>()? })
@@ -139,19 +140,19 @@ impl Archive {
 }
 
 impl CellDirectory {
-    /// Where it is.
+    /// The path of the cell's directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its name, the same as in [`Cell::name`].
+    /// The name of the cell's directory, the same as in [`Cell::name`].
     #[must_use]
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// True when all its repeats are there.
+    /// Whether all repeats of the cell are finished.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.path.join("cell.json").exists()
@@ -160,15 +161,15 @@ impl CellDirectory {
     /// Reads `cell.json`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// [`Error::File`] when the file cannot be read.
     pub fn read(&self) -> Result<Cell, Error> {
         read_json(&self.path.join("cell.json"))
     }
 
-    /// Reads the cell with all its series.
+    /// Reads the finished cell with all its series.
     ///
     /// # Errors
-    /// It is not finished, or a file cannot be read.
+    /// [`Error::File`] when the cell is not finished, or a file cannot be read.
     pub fn record(&self) -> Result<RecordedCell, Error> {
         self.recorded(self.read()?)
     }
@@ -178,10 +179,10 @@ impl CellDirectory {
         Ok(RecordedCell { repeats: repeats.collect::<Result<_, Error>>()?, cell })
     }
 
-    /// Writes `cell.json`, which makes the cell a finished one.
+    /// Writes `cell.json`, which marks the cell as finished.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn finish(&self, cell: &Cell) -> Result<(), Error> {
         write_json(&self.path.join("cell.json"), cell)?;
         match std::fs::remove_file(self.partial_path()) {
@@ -192,19 +193,20 @@ impl CellDirectory {
         }
     }
 
-    /// Reads what is known of a cell that is not finished: its finished repeats.
+    /// Reads `cell.partial.json`, which lists the finished repeats of an unfinished cell; `None` when there is no such
+    /// file.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// [`Error::File`] when the file exists but cannot be read.
     pub fn read_partial(&self) -> Result<Option<Cell>, Error> {
         let path = self.partial_path();
         if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
     }
 
-    /// Writes what is known of a cell that is not finished.
+    /// Writes `cell.partial.json`, which lists the finished repeats of an unfinished cell.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn save_partial(&self, cell: &Cell) -> Result<(), Error> {
         make(&self.path)?;
         write_json(&self.partial_path(), cell)
@@ -222,10 +224,10 @@ impl CellDirectory {
 }
 
 impl RepeatDirectory {
-    /// Makes it, empty.
+    /// Creates the repeat's directory, empty.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn begin(&self) -> Result<(), Error> {
         self.remove()?;
         make(&self.path)
@@ -240,10 +242,11 @@ impl RepeatDirectory {
         }
     }
 
-    /// Moves what is there out of the way, for people to look at: `1` becomes `1-ended-early`. What was moved before goes.
+    /// Renames the repeat's directory, for example `1` to `1-ended-early`, so that the repeat can be run again and
+    /// people can still look at it. A directory that was put aside earlier is removed.
     ///
     /// # Errors
-    /// It cannot be moved.
+    /// [`Error::File`] when the directory cannot be moved.
     pub fn put_aside(&self) -> Result<(), Error> {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push("-ended-early");
@@ -257,16 +260,16 @@ impl RepeatDirectory {
         }
     }
 
-    /// Reads all its files.
+    /// Reads all files of the repeat.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// [`Error::File`] when a file cannot be read.
     pub fn read(&self) -> Result<Repeat, Error> {
         let plain = |log: Vec<Interval>| {
             log.into_iter().map(|interval| (interval.at_ms, interval.latencies)).collect()
         };
         let mut events = self.events()?;
-        // What lasts is written when it is over, with the time that it began.
+        // An event that lasts is written when it ends, with the time at which it began.
         events.sort_by_key(|event| event.at_ms);
         Ok(Repeat {
             load: self.load()?,
@@ -279,120 +282,120 @@ impl RepeatDirectory {
         })
     }
 
-    /// Where it is.
+    /// The path of the repeat's directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The load, second by second.
+    /// Reads `load.csv`, one row per second.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// [`Error::File`] when the file cannot be read.
     pub fn load(&self) -> Result<Vec<LoadSecond>, Error> {
         read_rows(&self.path.join("load.csv"))
     }
 
-    /// Begins the file of the load.
+    /// Creates `load.csv`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn write_load(&self) -> Result<Rows<LoadSecond>, Error> {
         Rows::create(&self.path.join("load.csv"), |row| row.at_ms)
     }
 
-    /// Send latencies, a histogram a second.
+    /// Reads `latency.hlog`: a histogram of send latencies per second.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// [`Error::File`] when the file cannot be read.
     pub fn latency(&self) -> Result<Vec<Interval>, Error> {
         read_histograms(&self.path.join("latency.hlog"))
     }
 
-    /// Begins the file of send latencies.
+    /// Creates `latency.hlog` for the send latencies.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn write_latency(&self) -> Result<Histograms, Error> {
         Histograms::create(&self.path.join("latency.hlog"))
     }
 
-    /// Times from being sent to being consumed, a histogram a second.
+    /// Reads `end-to-end.hlog`: a histogram per second of the time from send to consumption.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// [`Error::File`] when the file cannot be read.
     pub fn end_to_end(&self) -> Result<Vec<Interval>, Error> {
         read_histograms(&self.path.join("end-to-end.hlog"))
     }
 
-    /// Begins the file of times from being sent to being consumed.
+    /// Creates `end-to-end.hlog` for the times from send to consumption.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn write_end_to_end(&self) -> Result<Histograms, Error> {
         Histograms::create(&self.path.join("end-to-end.hlog"))
     }
 
-    /// How late requests of an open loop left, a histogram a second.
+    /// Reads `late.hlog`: a histogram per second of how late the requests of an open loop were sent.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// [`Error::File`] when the file cannot be read.
     pub fn late(&self) -> Result<Vec<Interval>, Error> {
         read_histograms(&self.path.join("late.hlog"))
     }
 
-    /// Begins the file of how late requests left.
+    /// Creates `late.hlog` for how late the requests of an open loop were sent.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn write_late(&self) -> Result<Histograms, Error> {
         Histograms::create(&self.path.join("late.hlog"))
     }
 
-    /// The machines, second by second, by name.
+    /// Reads the `host-NAME.csv` files: the rows of each machine, by the machine's name.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// [`Error::File`] when a file cannot be read.
     pub fn hosts(&self) -> Result<BTreeMap<String, Vec<HostSecond>>, Error> {
         self.named("host-")
     }
 
-    /// Begins the file of a machine.
+    /// Creates `host-NAME.csv` for the rows of a machine.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn write_host(&self, name: &str) -> Result<Rows<HostSecond>, Error> {
         Rows::create(&self.path.join(format!("host-{}.csv", plain(name))), |row| row.at_ms)
     }
 
-    /// The brokers, second by second, by name.
+    /// Reads the `broker-NAME.csv` files: the rows of each broker, by the broker's name.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// [`Error::File`] when a file cannot be read.
     pub fn brokers(&self) -> Result<BTreeMap<String, Vec<BrokerSecond>>, Error> {
         self.named("broker-")
     }
 
-    /// Begins the file of a broker.
+    /// Creates `broker-NAME.csv` for the rows of a broker.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn write_broker(&self, name: &str) -> Result<Rows<BrokerSecond>, Error> {
         Rows::create(&self.path.join(format!("broker-{}.csv", plain(name))), |row| row.at_ms)
     }
 
-    /// What happened.
+    /// Reads `events.csv`.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// [`Error::File`] when the file cannot be read.
     pub fn events(&self) -> Result<Vec<Event>, Error> {
         read_rows(&self.path.join("events.csv"))
     }
 
-    /// Begins the file of events.
+    /// Creates `events.csv`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn write_events(&self) -> Result<Rows<Event>, Error> {
         Rows::create(&self.path.join("events.csv"), |row| row.at_ms)
     }
@@ -411,7 +414,7 @@ impl RepeatDirectory {
     }
 }
 
-/// A name without what does not belong into a file's.
+/// Replaces the characters of a name that do not belong in a file name.
 pub(crate) fn plain(name: &str) -> String {
     name.chars()
         .map(|letter| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '_' })
@@ -433,13 +436,13 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     write_whole(path, &text)
 }
 
-/// Writes a file beside and renames it when it is on the disk: either it is whole, or what was there before is. What is no
-/// file, as `/dev/stdout`, is written as it is.
+/// Writes a file atomically: the text goes to a second file, which is renamed to `path` once it is on disk. What is not
+/// a regular file, such as `/dev/stdout`, is written directly.
 ///
 /// # Errors
-/// The file cannot be written.
+/// [`Error::File`] when the file cannot be written.
 pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
-    // Not the link is replaced, but what it leads to.
+    // A symbolic link is followed, so that its target is replaced and not the link.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_special = target.metadata().is_ok_and(|found| !found.is_file());
     let written = if is_special { std::fs::write(&target, text) } else { replace(&target, text) };
@@ -458,7 +461,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     };
     let written = write();
     if written.is_err() {
-        // It is worth nothing; why it could not be written is what counts.
+        // The temporary file is useless now. The error of the write is what is returned, not one of the removal.
         let _ = std::fs::remove_file(&beside);
     }
     written

@@ -1,4 +1,4 @@
-//! Histograms in HdrHistogram's interval log, which its own tools read too.
+//! Histograms in HdrHistogram's interval log format, which HdrHistogram's own tools can read.
 
 use crate::Error;
 use hdrhistogram::Histogram;
@@ -9,19 +9,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Smallest and largest latency told apart, microseconds, and significant digits.
+/// Smallest and largest latency that is told apart, in microseconds, and the number of significant digits.
 pub const LATENCY: (u64, u64, u8) = (1, 60_000_000, 3);
 
-/// A histogram of latencies in microseconds, with nothing in it.
+/// An empty histogram of latencies in microseconds.
 #[must_use]
 pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LATENCY.0, LATENCY.1, LATENCY.2).expect("the bounds are constant and valid")
 }
 
-/// What a closed loop would have seen had it gone on sending while it waited (HdrHistogram's correction for
-/// coordinated omission): every latency above `expected_us` also counts as the ones that `expected_us`,
-/// 2 × `expected_us`, … later requests would have had. The interval expected of each of `in_flight` senders at `tps`
-/// messages per second is `in_flight / tps`.
+/// The latencies that a closed loop would have recorded if it had gone on sending while it waited (HdrHistogram's
+/// correction for coordinated omission). With an expected interval of `expected_us` between the requests of one sender,
+/// every latency above `expected_us` also counts as the shorter latencies that requests sent `expected_us`, 2 ×
+/// `expected_us`, … later would have had. The expected interval is `in_flight / tps`, where `tps` is messages per
+/// second.
 #[must_use]
 pub fn corrected(histogram: &Histogram<u64>, in_flight: u32, tps: f64) -> Histogram<u64> {
     let expected_us = f64::from(in_flight) * 1e6 / tps;
@@ -32,35 +33,35 @@ pub fn corrected(histogram: &Histogram<u64>, in_flight: u32, tps: f64) -> Histog
     }
 }
 
-/// A histogram as runs keep one for every second: the values that were there, and how often. A whole one takes 139 kB of
-/// memory whatever is in it, and eight hours have 28,800 of them.
+/// A histogram as runs keep one for every second: the values that occurred, with their counts. A full HdrHistogram
+/// takes 139 kB of memory whatever it holds, and a run of eight hours has 28,800 of them.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
-    /// Microseconds, and how often.
+    /// Values in microseconds with their counts.
     places: Vec<(u32, u32)>,
 }
 
 impl Sparse {
-    /// Adds a value of so many microseconds, `count` times.
+    /// Adds a value of `micros` microseconds `count` times.
     pub fn record_n(&mut self, micros: u64, count: u64) {
         let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         self.places.push((narrow(micros), narrow(count)));
     }
 
-    /// Adds all of it to a histogram that grows as needed.
+    /// Adds all values to a histogram, which grows as needed.
     pub fn add_to(&self, sum: &mut Histogram<u64>) {
         for (micros, count) in &self.places {
             sum.record_n((*micros).into(), (*count).into()).expect("it grows as needed");
         }
     }
 
-    /// How many values there were.
+    /// Number of recorded values.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.places.iter().map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// True when there were none.
+    /// Whether no value was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -78,16 +79,17 @@ impl From<&Histogram<u64>> for Sparse {
     }
 }
 
-/// A histogram of an interval.
+/// The histogram of one interval.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// End of the interval, milliseconds since 1970.
     pub at_ms: u64,
-    /// Latencies in microseconds.
+    /// Latencies of the interval in microseconds.
     pub latencies: Sparse,
 }
 
-/// An interval log that histograms are added to, each in the file when [`Histograms::append`] returns.
+/// An interval log file to which histograms are appended. A histogram is in the file when [`Histograms::append`]
+/// returns.
 #[derive(Debug)]
 pub struct Histograms {
     file: File,
@@ -95,10 +97,10 @@ pub struct Histograms {
 }
 
 impl Histograms {
-    /// Begins a file; what was there is replaced.
+    /// Creates the file and replaces an existing one.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::File { path: path.to_owned(), source };
         let mut file = File::create(path).map_err(failed)?;
@@ -112,10 +114,10 @@ impl Histograms {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    /// Adds the histogram of `lasted_ms` milliseconds that end at `at_ms`.
+    /// Appends the histogram of the interval of `lasted_ms` milliseconds that ends at `at_ms`.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn append(&mut self, at_ms: u64, lasted_ms: u64, histogram: &Histogram<u64>) -> Result<(), Error> {
         let mut line = Vec::new();
         let mut serializer = V2DeflateSerializer::new();
@@ -133,10 +135,10 @@ impl Histograms {
     }
 }
 
-/// All histograms of a file; none when it is not there. A last line that was cut by a kill is left out.
+/// Reads all histograms of a file; an absent file gives none. An incomplete last line, left by a kill, is ignored.
 ///
 /// # Errors
-/// The file cannot be read, or is no interval log.
+/// [`Error::File`] when the file cannot be read, or is no interval log.
 pub fn read_histograms(path: &Path) -> Result<Vec<Interval>, Error> {
     if !path.exists() {
         return Ok(Vec::new());
@@ -158,7 +160,7 @@ pub fn read_histograms(path: &Path) -> Result<Vec<Interval>, Error> {
     Ok(intervals)
 }
 
-/// A histogram as the text that interval logs and load generators of other machines hold.
+/// Encodes a histogram as the text that interval logs and the load generators of other machines use.
 pub(crate) fn encode(histogram: &Histogram<u64>) -> io::Result<String> {
     use base64::Engine as _;
     use hdrhistogram::serialization::Serializer as _;
@@ -168,7 +170,7 @@ pub(crate) fn encode(histogram: &Histogram<u64>) -> io::Result<String> {
     Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
-/// Reads a histogram of the text that interval logs and load generators of other machines hold.
+/// Decodes a histogram from the text that interval logs and the load generators of other machines use.
 pub(crate) fn decode(deserializer: &mut Deserializer, text: &str) -> io::Result<Histogram<u64>> {
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).map_err(io::Error::other)?;

@@ -1,16 +1,16 @@
-//! What was run: the target, the machines, the cells.
+//! The description of a run: the target, the machines and the cells.
 
 use super::Slo;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The setting that says how a broker flushes.
+/// The broker setting that says whether an acknowledgement waits for the flush.
 pub const FLUSH: &str = "flushDiskType";
 
-/// First letters of the names in [`Factors::more`] that are settings of the brokers.
+/// Prefix of the names in [`Factors::more`] that are broker settings.
 pub const SETTING: &str = "set:";
 
-/// `run.json`.
+/// The content of `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunFile {
@@ -26,41 +26,42 @@ pub struct RunFile {
     pub lab_threads: u32,
     /// Cores a quota lets the lab use, where it is less than its threads; absent where several machines share the load.
     pub lab_cores_allowed: Option<f64>,
-    /// Milliseconds since 1970.
+    /// Start of the run, milliseconds since 1970.
     pub started_ms: u64,
-    /// Absent while the run goes on or was interrupted.
+    /// End of the run, milliseconds since 1970; `None` while the run goes on or was interrupted.
     pub ended_ms: Option<u64>,
     /// Seed of payloads and of the order of cells.
     pub seed: u64,
-    /// What was loaded.
+    /// The cluster under load.
     pub target: Target,
-    /// The lab's own machine first.
+    /// The machines of the run, the lab's own first.
     pub hosts: Vec<HostFile>,
-    /// Bound of the difference between the clocks of producers and consumers, microseconds.
+    /// Upper bound of the difference between the clocks of producers and consumers, microseconds.
     pub clock_skew_us: u64,
-    /// Every cell that belongs to the run, in the order of running.
+    /// The factors of every cell of the run, in the order in which cells are run.
     pub cells: Vec<Factors>,
-    /// Numbers of cells that are left out: the ladder they belong to had reached its ceiling below them.
+    /// Numbers of the cells that are skipped because their ladder reached its ceiling at a lower load.
     pub left_out: Vec<u32>,
-    /// Times each cell is run.
+    /// Number of times that each cell is run.
     pub repeats: u32,
-    /// What holds for every cell, by flag: a run goes on only with the same. Empty where an older lab began the run.
+    /// The flags that hold for every cell, with their values. A run can be resumed only with the same ones. Empty in
+    /// runs of earlier versions of the lab.
     pub held: BTreeMap<String, String>,
-    /// Most of a machine's processors that other programs may use, as a share; absent for the default.
+    /// Largest share of a machine's processors that other programs may use; `None` for the default.
     pub others_max: Option<f64>,
-    /// What the run made on the cluster and has not removed yet.
+    /// Topics and groups that the run created on the cluster and has not removed yet.
     pub made: Made,
-    /// What a search was told to keep; whoever judges the run keeps it as well, unless told otherwise.
+    /// The limits that a search was told to keep. Judging the run applies them as well, unless other limits are given.
     pub slo: Slo,
 }
 
-/// What a run made on the cluster.
+/// Topics and groups that a run created on the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Made {
-    /// Topics that were not there before.
+    /// Topics that the run created.
     pub topics: BTreeSet<String>,
-    /// Consumer groups: while they are there, brokers keep messages for them.
+    /// Consumer groups that the run created. While they exist, brokers keep messages for them.
     pub groups: BTreeSet<String>,
 }
 
@@ -72,15 +73,15 @@ pub struct Target {
     pub name: String,
     /// Name servers, separated by semicolons.
     pub namesrv: String,
-    /// Which server answers.
+    /// Kind of server under load.
     pub kind: TargetKind,
-    /// As the server says it.
+    /// Version as the server reports it.
     pub version: String,
-    /// Masters and slaves.
+    /// Brokers of the target, masters and slaves.
     pub brokers: Vec<BrokerFile>,
 }
 
-/// The server's make.
+/// Kind of server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
@@ -95,185 +96,191 @@ pub enum TargetKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BrokerFile {
-    /// `brokerName`.
+    /// `brokerName` of the broker.
     pub name: String,
-    /// 0 is the master.
+    /// `brokerId`: 0 is the master.
     pub id: u64,
-    /// Where it answers.
+    /// Address at which the broker answers.
     pub address: String,
     /// Name of the host in [`RunFile::hosts`], when an agent runs there.
     pub host: Option<String>,
-    /// All its settings, as it says them (request 26).
+    /// All settings of the broker as it reports them (request code 26, `GET_BROKER_CONFIG`).
     pub settings: BTreeMap<String, String>,
 }
 
-/// A machine.
+/// A machine of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostFile {
-    /// Name of its series.
+    /// Name of the machine and of its series.
     pub name: String,
     /// Model name of the processor.
     pub cpu_model: String,
-    /// Cores the system shows.
+    /// Number of cores that the system shows.
     pub cores: u32,
-    /// Cores the processes may use, where a quota (cgroup) says less.
+    /// Number of cores that the processes may use; `None` when no CPU quota (cgroup) limits them.
     pub cores_allowed: Option<f64>,
     /// Bytes of memory.
     pub memory_bytes: u64,
     /// Kernel release.
     pub kernel: String,
-    /// Device under the store, e.g. `vda`.
+    /// Block device that holds the store, e.g. `vda`.
     pub disk: String,
-    /// Its file system.
+    /// File system of that device.
     pub filesystem: String,
-    /// Whether it spins.
+    /// Whether the device is a spinning disk; `None` when unknown.
     pub disk_rotational: Option<bool>,
-    /// Whether the system tells how long everything waited for the disk (`/proc/pressure/io`); older runs do not say.
+    /// Whether the system reports I/O pressure (`/proc/pressure/io`); `None` in runs of earlier versions of the lab.
     pub tells_pressure: Option<bool>,
-    /// Negotiated speed of each interface whose bytes count, megabits per second; absent where the system does not say.
+    /// Negotiated speed in megabits per second of each interface whose bytes are counted; `None` when the system does
+    /// not report it.
     pub nics: BTreeMap<String, Option<u64>>,
-    /// What the machine alone can do, when the self-test has run.
+    /// Limits of the machine as its self-test measured them; `None` when no self-test was run.
     pub roofline: Option<Roofline>,
-    /// Figures of the self-test that the run itself was above: they are left out of [`HostFile::roofline`] when a run is judged.
+    /// Figures of the self-test that the run itself exceeded. They are left out of [`HostFile::roofline`] when the run
+    /// is judged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beaten: Vec<Beaten>,
 }
 
-/// A figure of a self-test that its own run was above: something else used the machine while it was tested.
+/// A figure of a self-test that the run exceeded, because something else used the machine during the self-test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Beaten {
-    /// Which.
+    /// The limit in question.
     pub limit: Limit,
-    /// Bytes per second of the self-test.
+    /// Bytes per second that the self-test measured.
     pub tested: f64,
-    /// Bytes per second of the run.
+    /// Bytes per second that the run reached.
     pub reached: f64,
 }
 
-/// A limit that a self-test looks for.
+/// A limit that a self-test measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Bytes that the disk writes.
+    /// Bytes per second written to the disk.
     #[default]
     DiskWrite,
-    /// Bytes that the disk reads.
+    /// Bytes per second read from the disk.
     DiskRead,
-    /// Bytes over loopback.
+    /// Bytes per second over loopback.
     Loopback,
 }
 
-/// Limits of a machine, measured by `vostok lab selftest`; 0 is what was not measured.
+/// Limits of a machine, measured by `vostok lab selftest`; 0 means not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Roofline {
     /// Sequential write, bytes per second.
     pub disk_write_bytes: f64,
-    /// Sequential read of what is not cached, bytes per second.
+    /// Sequential read of uncached data, bytes per second.
     pub disk_read_bytes: f64,
-    /// Flushes of 4 KiB into written-ahead space, per second.
+    /// Flushes of 4 KiB writes into preallocated space, per second.
     pub disk_flushes: f64,
-    /// Mean time of one such write on the idle disk, milliseconds.
+    /// Mean time of a 4 KiB write to the idle disk, milliseconds.
     pub disk_write_await_ms: f64,
-    /// Writes of 4 KiB anywhere that it finishes per second, several under way.
+    /// Random writes of 4 KiB per second, with several in flight.
     pub disk_random_writes: f64,
     /// Bytes per second over loopback.
     pub net_bytes: f64,
-    /// Round trips per second of one request at a time.
+    /// Round trips per second over loopback, with one request at a time.
     pub net_round_trips: f64,
     /// 1 KiB messages per second that one core of the lab drives against the echo server.
     pub lab_messages: f64,
-    /// Bytes per second one core checks with CRC32.
+    /// Bytes per second for which one core computes CRC32.
     pub cpu_crc_bytes: f64,
 }
 
-/// What makes one cell differ from another.
+/// What distinguishes a cell from the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Factors {
     /// Requests in flight (closed loop).
     pub threads: u32,
-    /// Producer processes or clients.
+    /// Number of producers, each with its own connections.
     pub producers: u32,
     /// Connections per broker and producer.
     pub connections: u32,
-    /// Body, bytes; the mean where sizes are distributed.
+    /// Bytes of a message body; the mean when sizes are distributed.
     pub size: u64,
-    /// Queues per topic.
+    /// Queues per topic and broker.
     pub queues: u32,
-    /// Topics.
+    /// Number of topics.
     pub topics: u32,
-    /// Consumer groups that read along.
+    /// Number of consumer groups.
     pub groups: u32,
     /// Messages per second (open loop); absent in a closed loop.
     pub rate: Option<f64>,
-    /// `async` or `sync`; empty when as the broker had it when the run began.
+    /// `async` or `sync`; empty for the setting that the broker had when the run began.
     pub flush: String,
-    /// `none`, `async`, `sync`, `quorum`; empty when as the cluster has it.
+    /// `none`, `async`, `sync` or `quorum`; empty for the setting of the cluster.
     pub replication: String,
-    /// `none`, `lz4`, `zlib`, `zstd`.
+    /// Compression: `none`, `lz4`, `zlib` or `zstd`.
     pub compression: String,
-    /// `random`, `repeat`, `file`.
+    /// Content of bodies: `random`, `repeat` or `file`.
     pub payload: String,
-    /// Anything else; names that begin with [`SETTING`] are settings that the brokers had in the cell.
+    /// Any other factors. Names that begin with [`SETTING`] are settings that the brokers had in the cell.
     pub more: BTreeMap<String, String>,
 }
 
-/// `cell.json`, written when all repeats of the cell are finished.
+/// The content of `cell.json`, written when all repeats of the cell are finished.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cell {
-    /// Place in the run, from 1.
+    /// Number of the cell in the run, from 1.
     pub number: u32,
-    /// Name of its directory.
+    /// Name of the cell's directory.
     pub name: String,
-    /// What it was.
+    /// Factors of the cell.
     pub factors: Factors,
-    /// Repeats with data.
+    /// Number of repeats that have data.
     pub repeats: u32,
-    /// Parts of each repeat that are judged alone: `warmup`, `steady`, `before`, `during`, `drain`, `after`.
+    /// Phases of the repeats, which are judged separately: `warmup`, `steady`, `before`, `during`, `drain`, `after`.
     pub phases: Vec<Phase>,
-    /// Messages acknowledged, received, missing, doubled, changed and out of order, where content was checked.
+    /// Counts of messages that were acknowledged, received, missing, duplicated, changed and out of order, when content
+    /// was checked.
     pub checked: BTreeMap<String, u64>,
-    /// Its only repeat was ended early: what there is of it is shown, and a run that goes on makes it again.
+    /// Whether the cell's only repeat was ended early. Reports show it, and a resumed run repeats it.
     pub interrupted: bool,
 }
 
-/// A part of a repeat.
+/// A phase of a repeat.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Phase {
-    /// Which repeat, from 1.
+    /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// What it is called.
+    /// Name of the phase.
     pub name: String,
-    /// Milliseconds since 1970, included.
+    /// Begin of the phase, milliseconds since 1970, included.
     pub from_ms: u64,
-    /// Milliseconds since 1970, excluded.
+    /// End of the phase, milliseconds since 1970, excluded.
     pub to_ms: u64,
-    /// Whether what it waited for came before its time was over; absent where it waited for nothing or was ended early.
+    /// Whether the condition that the phase waited for was met before its time limit; `None` when it waited for nothing
+    /// or was ended early.
     pub met: Option<bool>,
 }
 
-/// Whether a device is one of a virtual machine (virtio, Xen): what they say of spinning is a default of their driver.
+/// Whether a device belongs to a virtual machine (virtio, Xen). Such a device reports a default of its driver as
+/// `rotational`.
 #[must_use]
 pub(crate) fn is_virtual(device: &str) -> bool {
     ["vd", "xvd"].iter().any(|prefix| device.starts_with(prefix))
 }
 
 impl HostFile {
-    /// Whether the disk spins; absent where nobody knows.
+    /// Whether the disk is a spinning one; `None` when unknown.
     #[must_use]
     pub fn disk_spins(&self) -> Option<bool> {
-        // Older labs believed what a virtual disk says.
+        // Earlier versions of the lab recorded what a virtual disk reports.
         self.disk_rotational.filter(|spins| !*spins || !is_virtual(&self.disk))
     }
 }
 
 impl RunFile {
-    /// A setting of the brokers in a cell: as the cell had it set, else as the first broker said.
+    /// A broker setting in a cell: the value that was set for the cell, otherwise the value that the first broker
+    /// reported.
     #[must_use]
     pub fn setting<'a>(&'a self, cell: &'a Factors, key: &str) -> Option<&'a str> {
         let set = cell.settings().find(|(name, _)| *name == key).map(|(_, value)| value);
@@ -282,7 +289,7 @@ impl RunFile {
 }
 
 impl RunFile {
-    /// How the brokers flushed in a cell, as cells say it: `async` or `sync`; empty where nobody knows.
+    /// Flush mode of the brokers in a cell: `async` or `sync`; empty when unknown.
     #[must_use]
     pub fn flush<'a>(&'a self, cell: &'a Factors) -> &'a str {
         match self.setting(cell, FLUSH) {
@@ -293,7 +300,7 @@ impl RunFile {
         }
     }
 
-    /// How they replicated, as cells say it: `none`, `async`, `sync` or `quorum`; empty where nobody knows.
+    /// Replication mode in a cell: `none`, `async`, `sync` or `quorum`; empty when unknown.
     #[must_use]
     pub fn replication<'a>(&'a self, cell: &'a Factors) -> &'a str {
         if cell.replication.is_empty() {
@@ -305,7 +312,7 @@ impl RunFile {
 }
 
 impl Target {
-    /// How the cluster replicates, by the role of its first master.
+    /// Replication mode of the cluster, by the role of its first master.
     #[must_use]
     pub fn replication(&self) -> Option<&'static str> {
         let master = self.brokers.iter().find(|broker| broker.id == 0)?;
@@ -321,7 +328,7 @@ impl Target {
 }
 
 impl Phase {
-    /// Whether anything is judged by it: what comes before is only there to get going.
+    /// Whether the phase is judged; the warm-up is not.
     #[must_use]
     pub fn counts(&self) -> bool {
         !["start", "warmup"].contains(&self.name.as_str())
@@ -329,7 +336,7 @@ impl Phase {
 }
 
 impl Cell {
-    /// The cell as a run goes on with it: without what was ended early.
+    /// The cell from which a run is resumed: without a repeat that was ended early.
     #[must_use]
     pub fn to_go_on(self) -> Self {
         if !self.interrupted {
@@ -341,12 +348,12 @@ impl Cell {
 }
 
 impl Factors {
-    /// Settings that the brokers had in the cell, with their values.
+    /// Broker settings of the cell, with their values.
     pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.more.iter().filter_map(|(name, value)| Some((name.strip_prefix(SETTING)?, value.as_str())))
     }
 
-    /// Name of the directory of cell `number`: its place and what differs, e.g. `001-w60-s1024-q8-sync`.
+    /// Name of the directory of cell `number`: the number and the factors that differ, e.g. `001-w60-s1024-q8-sync`.
     #[must_use]
     pub fn name(&self, number: u32) -> String {
         let mut name = format!("{number:03}-w{}-s{}-q{}", self.threads, self.size, self.queues);
@@ -363,7 +370,7 @@ impl Factors {
                 name += &format!("-{letter}{count}");
             }
         }
-        // What is usual says nothing.
+        // Default values are left out of the name.
         let unusual = [(&self.compression, "none"), (&self.payload, "random")];
         let unusual = unusual.into_iter().filter(|(word, usual)| word != usual).map(|(word, _)| word);
         let words = [&self.flush, &self.replication].into_iter().chain(unusual).chain(self.more.values());

@@ -8,66 +8,66 @@ use crate::Error;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Everything a run measured.
+/// Everything that a run measured.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// `run.json`.
+    /// The content of `run.json`.
     pub file: RunFile,
-    /// The cells, in the order of running; of one that is not finished what there is of it.
+    /// The cells in the order in which they were run. An unfinished cell holds what was recorded.
     pub cells: Vec<RecordedCell>,
 }
 
-/// A cell with its series.
+/// A cell with its recorded series.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedCell {
-    /// `cell.json`.
+    /// The content of `cell.json`.
     pub cell: Cell,
-    /// The series of each repeat, the first at 0.
+    /// The series of the repeats; index 0 holds repeat 1.
     pub repeats: Vec<Repeat>,
 }
 
-/// The series of one repeat.
+/// The recorded series of one repeat.
 #[derive(Clone, Debug, Default)]
 pub struct Repeat {
-    /// `load.csv`.
+    /// Rows of `load.csv`.
     pub load: Vec<LoadSecond>,
     /// `latency.hlog`: end of each interval, and its send latencies in microseconds.
     pub latency: Vec<(u64, Sparse)>,
-    /// `end-to-end.hlog`: the same from being sent to being consumed.
+    /// `end-to-end.hlog`: end of each interval, and its times from send to consumption in microseconds.
     pub end_to_end: Vec<(u64, Sparse)>,
-    /// `late.hlog`: the same of how late requests of an open loop left.
+    /// `late.hlog`: end of each interval, and how late the requests of an open loop were sent, in microseconds.
     pub late: Vec<(u64, Sparse)>,
-    /// `host-NAME.csv` by name.
+    /// Rows of `host-NAME.csv` by the name of the machine.
     pub hosts: BTreeMap<String, Vec<HostSecond>>,
-    /// `broker-NAME.csv` by name.
+    /// Rows of `broker-NAME.csv` by the name of the broker.
     pub brokers: BTreeMap<String, Vec<BrokerSecond>>,
-    /// `events.csv`.
+    /// Rows of `events.csv`.
     pub events: Vec<Event>,
 }
 
-/// The rows of one repeat between two moments: what the rules look at.
+/// The rows of one repeat between two times, on which rules work.
 #[derive(Clone, Debug, Default)]
 pub struct Window<'a> {
-    /// What was run.
+    /// Factors of the cell.
     pub factors: Option<&'a Factors>,
-    /// Seconds of load.
+    /// Rows of the load.
     pub load: &'a [LoadSecond],
-    /// Seconds of each machine, the lab's own first.
+    /// Rows of each machine, the lab's own first.
     pub hosts: Vec<(&'a HostFile, &'a [HostSecond])>,
-    /// Seconds of each broker.
+    /// Rows of each broker, with the broker's name.
     pub brokers: Vec<(&'a str, &'a [BrokerSecond])>,
-    /// Send latencies of each second.
+    /// Send latencies of each second, with the end of the second.
     pub latency: &'a [(u64, Sparse)],
-    /// Times from being sent to being consumed of each second.
+    /// Times from send to consumption of each second, with the end of the second.
     pub end_to_end: &'a [(u64, Sparse)],
-    /// How late requests of an open loop left, of each second.
+    /// How late the requests of an open loop were sent in each second, with the end of the second.
     pub late: &'a [(u64, Sparse)],
-    /// What happened in between.
+    /// Events between the two times.
     pub events: &'a [Event],
-    /// Which repeat, from 1.
+    /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// Brokers that were away or started again, from the beginning of the repeat on: a broker that was lost in the warm-up
-    /// is not the one that was warmed up.
+    /// Events of brokers that were away or restarted since the repeat began. This includes the warm-up, because a
+    /// broker that restarts then loses what the warm-up achieved.
     pub outages: Vec<&'a Event>,
 }
 
@@ -75,12 +75,12 @@ impl Record {
     /// Reads a run's directory.
     ///
     /// # Errors
-    /// It is no run, or one of its files cannot be read.
+    /// [`Error::File`] when the directory holds no run, or one of its files cannot be read.
     pub fn read(root: &Path) -> Result<Self, Error> {
         Archive::open(root)?.record()
     }
 
-    /// The phase `name` of each repeat; where a repeat has no such phase, the whole repeat if `name` is `steady`.
+    /// The phase `name` of each repeat. When a repeat has no such phase and `name` is `steady`, the whole repeat.
     #[must_use]
     pub fn windows<'a>(&'a self, cell: &'a RecordedCell, name: &str) -> Vec<Window<'a>> {
         let repeats = (1_u32..).zip(&cell.repeats);
@@ -124,13 +124,13 @@ impl Record {
     }
 }
 
-/// Brokers that were away or started again before a moment.
+/// Events before time `to` of brokers that were away or restarted.
 fn outages(events: &[Event], to: u64) -> Vec<&Event> {
     let is_outage = |event: &&Event| [BROKER_AWAY, BROKER_RESTARTED].contains(&event.kind.as_str());
     events.iter().take_while(|event| event.at_ms < to).filter(is_outage).collect()
 }
 
-/// Rows whose second ended after `from` and no later than `to`; the rows are in order of time.
+/// The rows whose interval ended after `from` and no later than `to`. The rows must be in order of time.
 fn within<T>(rows: &[T], (from, to): (u64, u64), end: impl Fn(&T) -> u64) -> &[T] {
     let first = rows.partition_point(|row| end(row) <= from);
     let last = rows.partition_point(|row| end(row) <= to);

@@ -1,4 +1,4 @@
-//! CSV files of a row a second.
+//! CSV files with one row per second.
 
 use crate::Error;
 use client::calendar::civil;
@@ -8,36 +8,36 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A CSV file that rows are added to. Every row is in the file when [`Rows::append`] returns, so that an interrupted
-/// run keeps what it measured.
+/// A CSV file to which rows are appended. A row is in the file when [`Rows::append`] returns, so an interrupted run
+/// keeps what it measured.
 #[derive(Debug)]
 pub struct Rows<T> {
     writer: csv::Writer<File>,
     path: PathBuf,
-    /// The moment of a row, milliseconds since 1970.
+    /// Returns the time of a row, milliseconds since 1970.
     at_ms: fn(&T) -> u64,
 }
 
-/// The first column of every row.
+/// The first column of every row: its time as ISO 8601.
 #[derive(Serialize)]
 struct Moment {
     at: String,
 }
 
 impl<T: Serialize> Rows<T> {
-    /// Begins a file; what was there is replaced. `at_ms` is the moment of a row, which its first column tells.
+    /// Creates the file and replaces an existing one. `at_ms` returns the time of a row, which the first column shows.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn create(path: &Path, at_ms: fn(&T) -> u64) -> Result<Self, Error> {
         let writer = csv::Writer::from_path(path).map_err(|error| unusable(path, error))?;
         Ok(Self { writer, path: path.to_owned(), at_ms })
     }
 
-    /// Adds a row; the first brings the line of column names.
+    /// Appends a row. The first row is preceded by a line of column names.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// [`Error::File`] when the file cannot be written.
     pub fn append(&mut self, row: &T) -> Result<(), Error> {
         let moment = Moment { at: iso8601((self.at_ms)(row)) };
         let written = self.writer.serialize((moment, row)).and_then(|()| Ok(self.writer.flush()?));
@@ -45,7 +45,7 @@ impl<T: Serialize> Rows<T> {
     }
 }
 
-/// A moment as ISO 8601 has it, in UTC.
+/// Formats a time as ISO 8601 in UTC.
 fn iso8601(epoch_ms: u64) -> String {
     let (year, month, day) = civil(epoch_ms / 86_400_000);
     let ms = epoch_ms % 86_400_000;
@@ -53,10 +53,10 @@ fn iso8601(epoch_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z", ms % 1000)
 }
 
-/// All rows of a file; none when it is not there. A last line that was cut by a kill is left out.
+/// Reads all rows of a file; an absent file gives none. An incomplete last line, left by a kill, is ignored.
 ///
 /// # Errors
-/// The file cannot be read, or a line that is not the last has other columns or no numbers.
+/// [`Error::File`] when the file cannot be read, or a line other than the last has other columns or no numbers.
 pub fn read_rows<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     if !path.exists() {
         return Ok(Vec::new());

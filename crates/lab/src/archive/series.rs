@@ -1,49 +1,50 @@
-//! One row a second of what was sent, of each machine and of each broker. The field names are the CSV's columns. Counts are
-//! those of the interval that `lasted_ms` tells, so that their sum is what was done; what is a rate is called so.
+//! The rows of a run, one per second: load, machines and brokers. The field names are the columns of the CSV files. A
+//! count covers the interval of `lasted_ms` milliseconds, so counts can be summed. A field that is a rate says so.
 
 use serde::{Deserialize, Serialize};
 
-/// A second of the load, summed over all load generators.
+/// One second of load, summed over all load generators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadSecond {
-    /// End of the interval.
+    /// End of the interval, milliseconds since 1970.
     pub at_ms: u64,
-    /// Its length; 0 in runs of older labs, whose counts are rates per second.
+    /// Length of the interval in milliseconds; 0 in runs of earlier versions of the lab, whose counts are rates per
+    /// second.
     pub lasted_ms: u64,
     /// Messages acknowledged.
     pub sent: u64,
-    /// Bytes of their bodies, as the application gave them.
+    /// Bytes of the bodies of acknowledged messages, before compression.
     pub sent_bytes: u64,
-    /// Requests without an answer.
+    /// Requests that got no answer.
     pub failed: u64,
-    /// Requests answered with an error code.
+    /// Requests that were answered with an error code.
     pub refused: u64,
-    /// Messages consumed, all groups.
+    /// Messages consumed by all groups together.
     pub consumed: u64,
-    /// Bytes of their bodies.
+    /// Bytes of the bodies of consumed messages.
     pub consumed_bytes: u64,
-    /// Requests in flight at the end of the second.
+    /// Requests in flight at the end of the interval.
     pub in_flight: u64,
-    /// Mean send latency, from the intended time where there is one.
+    /// Mean send latency in microseconds; in an open loop measured from the intended send time.
     pub mean_us: f64,
-    /// Percentiles of the same.
+    /// Median send latency, microseconds.
     pub p50_us: u64,
-    /// 99 of 100.
+    /// 99th percentile of the send latency, microseconds.
     pub p99_us: u64,
-    /// 999 of 1,000.
+    /// 99.9th percentile of the send latency, microseconds.
     pub p999_us: u64,
-    /// The largest.
+    /// Largest send latency, microseconds.
     pub max_us: u64,
-    /// From being sent to being consumed.
+    /// Median time from send to consumption, microseconds.
     pub end_to_end_p50_us: u64,
-    /// 99 of 100.
+    /// 99th percentile of the time from send to consumption, microseconds.
     pub end_to_end_p99_us: u64,
-    /// The largest.
+    /// Largest time from send to consumption, microseconds.
     pub end_to_end_max_us: u64,
-    /// How late the generator itself was, 99 of 100; 0 in a closed loop.
+    /// 99th percentile of the delay that the generator itself added, microseconds; 0 in a closed loop.
     pub lag_p99_us: u64,
-    /// Cores the load generator used; of several machines the one that used most.
+    /// Cores that the load generator used; with several machines those of the machine that used most.
     pub lab_cores: f64,
 }
 
@@ -54,19 +55,19 @@ impl LoadSecond {
         self.per_second(self.sent)
     }
 
-    /// Bytes of their bodies per second.
+    /// Bytes of the bodies of acknowledged messages per second.
     #[must_use]
     pub fn sent_bytes_rate(&self) -> f64 {
         self.per_second(self.sent_bytes)
     }
 
-    /// Messages consumed per second, all groups.
+    /// Messages consumed per second by all groups together.
     #[must_use]
     pub fn consumed_rate(&self) -> f64 {
         self.per_second(self.consumed)
     }
 
-    /// Bytes of their bodies per second.
+    /// Bytes of the bodies of consumed messages per second.
     #[must_use]
     pub fn consumed_bytes_rate(&self) -> f64 {
         self.per_second(self.consumed_bytes)
@@ -80,35 +81,35 @@ impl LoadSecond {
     }
 }
 
-/// A second of one machine, and of the broker's process on it.
+/// One second of a machine, and of the broker process on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSecond {
-    /// End of the interval.
+    /// End of the interval, milliseconds since 1970.
     pub at_ms: u64,
-    /// Its length; 0 in runs of older labs.
+    /// Length of the interval in milliseconds; 0 in runs of earlier versions of the lab.
     pub lasted_ms: u64,
-    /// Share of all cores, 0 to 1.
+    /// User time as a share of all cores, 0 to 1.
     pub cpu_user: f64,
-    /// Kernel, interrupts included.
+    /// Kernel time, interrupts included, as a share of all cores.
     pub cpu_system: f64,
-    /// Idle while the disk worked.
+    /// Time in which cores were idle while the disk worked, as a share of all cores.
     pub cpu_iowait: f64,
-    /// Taken by the hypervisor.
+    /// Time taken by the hypervisor, as a share of all cores.
     pub cpu_steal: f64,
     /// Busy share of the busiest core.
     pub cpu_core_max: f64,
-    /// Share of a second in which a quota stopped the processes (cgroup `throttled_usec`).
+    /// Share of the time in which a CPU quota stopped the processes (cgroup `throttled_usec`).
     pub cpu_throttled: f64,
     /// Cores used by programs that are neither the watched process nor the lab.
     pub others_cores: f64,
-    /// Load average of one minute.
+    /// One-minute load average.
     pub load1: f64,
-    /// Bytes available without swapping (`MemAvailable`).
+    /// Bytes of memory available without swapping (`MemAvailable`).
     pub memory_available: u64,
     /// Bytes of page cache.
     pub memory_cached: u64,
-    /// Bytes to be written back.
+    /// Bytes of page cache that wait for write-back.
     pub memory_dirty: u64,
     /// Pages read from swap per second.
     #[serde(rename = "swap_in_per_s", alias = "swap_in")]
@@ -116,128 +117,129 @@ pub struct HostSecond {
     /// Pages written to swap per second.
     #[serde(rename = "swap_out_per_s", alias = "swap_out")]
     pub swap_out: u64,
-    /// Percent of time in which everything waited for the disk (`/proc/pressure/io`, full, 10 s).
+    /// I/O pressure: percent of time in which all tasks waited for the disk (`/proc/pressure/io`, full, avg10).
     pub io_pressure: f64,
-    /// Bytes read from the store's device per second.
+    /// Bytes read per second from the disk that holds the store.
     #[serde(rename = "disk_read_bytes_per_s", alias = "disk_read")]
     pub disk_read: u64,
-    /// Bytes written to it per second.
+    /// Bytes written per second to the disk that holds the store.
     #[serde(rename = "disk_written_bytes_per_s", alias = "disk_written")]
     pub disk_written: u64,
-    /// Reads finished per second.
+    /// Reads finished per second by the disk that holds the store.
     #[serde(rename = "disk_reads_per_s", alias = "disk_reads")]
     pub disk_reads: u64,
-    /// Writes finished per second.
+    /// Writes finished per second by the disk that holds the store.
     #[serde(rename = "disk_writes_per_s", alias = "disk_writes")]
     pub disk_writes: u64,
-    /// Mean time of a read, milliseconds.
+    /// Mean time of a read from that disk, milliseconds.
     pub disk_read_await_ms: f64,
-    /// Mean time of a write, milliseconds.
+    /// Mean time of a write to that disk, milliseconds.
     pub disk_write_await_ms: f64,
-    /// Share of the second in which it had work, 0 to 1.
+    /// Share of the time in which that disk had work, 0 to 1.
     pub disk_util: f64,
-    /// Bytes received per second, loopback included only where the lab drives over it.
+    /// Bytes received per second. Loopback is included only when the lab drives the broker over it.
     #[serde(rename = "net_in_bytes_per_s", alias = "net_in")]
     pub net_in: u64,
-    /// Bytes sent per second.
+    /// Bytes sent per second. Loopback is included only when the lab drives the broker over it.
     #[serde(rename = "net_out_bytes_per_s", alias = "net_out")]
     pub net_out: u64,
-    /// Those of them over loopback, in each direction.
+    /// Bytes per second over loopback in each direction, included in `net_in` and `net_out`.
     #[serde(rename = "net_loopback_bytes_per_s", alias = "net_loopback")]
     pub net_loopback: u64,
-    /// TCP segments sent again per second.
+    /// TCP segments retransmitted per second.
     #[serde(rename = "net_retransmits_per_s", alias = "net_retransmits")]
     pub net_retransmits: u64,
-    /// Bytes to other machines that those had not confirmed at the end of the second.
+    /// Bytes sent to other machines that were not acknowledged by TCP at the end of the interval.
     pub net_unacked: u64,
     /// Cores used by the watched process.
     pub process_cores: f64,
-    /// Cores it could have used more: its threads were ready and had no processor.
+    /// Cores that the watched process could have used in addition: its threads were ready to run but had no processor.
     pub process_waiting: f64,
-    /// Its threads that waited for the disk at the end of the second.
+    /// Threads of the watched process that waited for the disk at the end of the interval.
     pub process_blocked: u64,
-    /// Its resident bytes.
+    /// Resident bytes of the watched process.
     pub process_memory: u64,
-    /// Its anonymous resident bytes.
+    /// Anonymous resident bytes of the watched process.
     pub process_anonymous: u64,
-    /// Its threads.
+    /// Number of threads of the watched process.
     pub process_threads: u64,
-    /// Its context switches per second.
+    /// Context switches of the watched process per second.
     #[serde(rename = "process_switches_per_s", alias = "process_switches")]
     pub process_switches: u64,
-    /// Its open descriptors.
+    /// Open file descriptors of the watched process.
     pub process_files: u64,
-    /// Young collections (Java).
+    /// Young garbage collections (Java).
     pub gc_young: u64,
-    /// Full collections (Java).
+    /// Full garbage collections (Java).
     pub gc_full: u64,
-    /// Milliseconds in which the collector or a safepoint stopped everything (Java).
+    /// Milliseconds in which garbage collection or another safepoint stopped all threads (Java).
     pub gc_pause_ms: f64,
-    /// The longest of these pauses.
+    /// The longest of these pauses, milliseconds (Java).
     pub gc_pause_max_ms: f64,
 }
 
-/// A second of one broker, by its own figures (request 28).
+/// One second of a broker by its own figures (request code 28, `GET_BROKER_RUNTIME_INFO`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BrokerSecond {
-    /// End of the interval.
+    /// End of the interval, milliseconds since 1970.
     pub at_ms: u64,
-    /// Its length; 0 for the first, and in runs of older labs.
+    /// Length of the interval in milliseconds; 0 for the first row, and in runs of earlier versions of the lab.
     pub lasted_ms: u64,
     /// Messages stored per second.
     pub put_tps: f64,
-    /// Messages given to consumers per second.
+    /// Messages delivered to consumers per second.
     pub get_tps: f64,
-    /// How long an append has held the page cache, or took where none since the start took longer, milliseconds.
+    /// Milliseconds for which an append has held the page cache; when none since the start of the broker took longer,
+    /// the time that the longest took.
     pub put_max_ms: f64,
-    /// Bytes not yet indexed (`dispatchBehindBytes`).
+    /// Bytes of the commit log that are not indexed yet (`dispatchBehindBytes`).
     pub dispatch_behind: u64,
-    /// Bytes the furthest slave is behind.
+    /// Bytes of the commit log that the slowest slave has not replicated yet.
     pub replica_behind: u64,
-    /// Bytes not yet flushed.
+    /// Bytes of the commit log that are not flushed yet.
     pub flush_behind: u64,
-    /// Requests waiting to be sent (`sendThreadPoolQueueSize`).
+    /// Requests that wait in the send queue (`sendThreadPoolQueueSize`).
     pub send_queue: u64,
-    /// Requests refused so far, all causes.
+    /// Requests that the broker has refused so far, for any cause.
     pub refused_total: u64,
-    /// Those of each cause, in the broker's words: `refusedBehind=12 refusedDiskFull=3`.
+    /// Requests refused so far by cause, in the broker's words: `refusedBehind=12 refusedDiskFull=3`.
     pub refused_causes: String,
-    /// Files of the log that were begun.
+    /// Number of commit log files that were begun.
     pub rolls: u64,
-    /// Bytes of the log that were removed.
+    /// Bytes of the commit log that were removed.
     pub removed: u64,
-    /// When the broker started by its own clock, milliseconds since 1970; 0 where it does not say.
+    /// Start of the broker by its own clock, milliseconds since 1970; 0 when the broker does not report it.
     pub started_ms: u64,
 }
 
 impl BrokerSecond {
-    /// Requests refused so far by cause, as far as the broker tells them apart.
+    /// Requests refused so far by cause, as far as the broker counts causes separately.
     pub fn refused(&self) -> impl Iterator<Item = (&str, u64)> {
         let causes = self.refused_causes.split(' ').filter_map(|cause| cause.split_once('='));
         causes.filter_map(|(cause, count)| Some((cause, count.parse().ok()?)))
     }
 }
 
-/// Kind of the event that a broker answers as another process than before.
+/// Event kind: a broker answers, but as another process than before.
 pub const BROKER_RESTARTED: &str = "broker-restarted";
-/// Kind of the event that a broker does not answer any more.
+/// Event kind: a broker does not answer any more.
 pub const BROKER_AWAY: &str = "broker-away";
-/// Kind of the event that a broker which was away answers again.
+/// Event kind: a broker that was away answers again.
 pub const BROKER_BACK: &str = "broker-back";
 
-/// Something that happened at a moment, for the report's time axis.
+/// An event for the time axis of the report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Event {
-    /// When it began.
+    /// Begin of the event, milliseconds since 1970.
     pub at_ms: u64,
-    /// Host or broker; empty for the lab itself.
+    /// Machine or broker of the event; empty for the lab itself.
     pub node: String,
-    /// `flow-control`, `no-answer`, `steal`, `agent-lost`, `broker-away`, `consumers-start`, `drain`, …
+    /// Kind of event: `flow-control`, `no-answer`, `steal`, `agent-lost`, `broker-away`, `consumers-start`, `drain`, …
     pub kind: String,
-    /// What it was, for people.
+    /// Description of the event for people.
     pub detail: String,
-    /// How long, milliseconds; 0 for a moment.
+    /// Length of the event in milliseconds; 0 for an event without duration.
     pub lasted_ms: u64,
 }

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// What must be kept, beside the guards that always apply.
+/// Limits that the user asks for, in addition to the guards that always apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slo {
-    /// From being sent to being consumed, 99 of 100, microseconds.
+    /// Largest 99th percentile of the time from send to consumption, microseconds.
     pub end_to_end_p99_us: Option<u64>,
-    /// From being sent to being acknowledged, 99 of 100, microseconds.
+    /// Largest 99th percentile of the send latency, microseconds.
     pub send_p99_us: Option<u64>,
-    /// Failed and refused requests, each.
+    /// Most failed requests, and most refused requests.
     pub errors_max: u64,
 }
 
@@ -37,7 +37,7 @@ impl FromStr for Slo {
     }
 }
 
-/// `50ms`, `800us`, `1.5s` in microseconds.
+/// Parses a time such as `50ms`, `800us` or `1.5s` into microseconds.
 fn micros(text: &str) -> Result<u64, String> {
     let unit_at = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);

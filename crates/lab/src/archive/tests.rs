@@ -127,7 +127,7 @@ fn a_second_is_kept_without_its_empty_places() {
     for share in [0.5, 0.9, 0.99, 0.9999, 1.0] {
         assert_eq!(again.value_at_quantile(share), whole.value_at_quantile(share), "{share}");
     }
-    // A report of eight hours holds this in memory for every second of it.
+    // A report on eight hours holds a sparse histogram in memory for every second.
     let sparse = Sparse::from(&whole);
     assert_eq!(format!("{sparse:?}").matches("), (").count() + 1, 4, "four places: {sparse:?}");
     assert_eq!((sparse.len(), sparse.is_empty(), Sparse::default().is_empty()), (10_000, false, true));
@@ -136,7 +136,7 @@ fn a_second_is_kept_without_its_empty_places() {
 #[test]
 fn correction_shows_the_pause_a_closed_loop_hides() {
     let mut seen = empty_histogram();
-    // One sender at 1,000 per second for 20 s, stopped for 500 ms once.
+    // One sender at 1,000 messages per second for 20 s, stopped once for 500 ms.
     seen.saturating_record_n(1000, 19_500);
     seen.saturating_record(500_000);
     assert!(seen.value_at_quantile(0.999) < 1100);
@@ -176,7 +176,7 @@ fn a_file_that_cannot_be_written_leaves_the_one_before_it_whole() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("report.html");
     write_whole(&path, "before").unwrap();
-    // A disk without room for it.
+    // Simulates a full disk: the temporary file is a link to /dev/full.
     std::os::unix::fs::symlink("/dev/full", place.path().join("report.html.new")).unwrap();
     let error = write_whole(&path, "after").unwrap_err().to_string();
     assert!(error.contains("report.html: No space left"), "{error}");

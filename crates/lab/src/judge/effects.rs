@@ -2,8 +2,9 @@
 //!
 //! An effect is the geometric mean of the ratios over all such pairs, so a factor is never confused with another one
 //! that was changed at the same time. When a run has closed and open loops, rates are compared in the closed loops, and
-//! latency, which is comparable only at equal rate, in the open loops. R7 covers the factors flush and replication,
-//! the others. R11 covers settings that were swept, and reports only those whose interval excludes "no effect".
+//! latency, which is comparable only at equal rate, in the open loops. R7 is about the factors flush and
+//! replication, whose latency is reported at equal rate only. R11 is about the settings of a sweep, and reports only
+//! those whose interval excludes "no effect".
 
 use super::factor::{Factor, ladders};
 use super::figures::Figures;

@@ -1,28 +1,28 @@
-//! A broker by its own figures: request 28 once a second, request 26 once.
+//! The figures of a broker: runtime information once a second (request code 28), settings once (request code 26).
 
 use crate::archive::{BrokerFile, BrokerSecond};
 use client::Client;
 use std::collections::BTreeMap;
 
-/// Reads one broker's runtime table.
+/// Reads the runtime information of one broker.
 pub struct BrokerProbe {
     client: Client,
     address: String,
     has_slaves: bool,
-    /// Bytes of a file of the log; 0 where the broker does not say.
+    /// Bytes of a commit log file; 0 when the broker does not report it.
     segment: u64,
     last: Option<Totals>,
 }
 
-/// Counters at one moment.
+/// Counters of a broker at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Totals {
     pub at_ms: u64,
     pub put: Option<u64>,
     pub got: Option<u64>,
-    /// The longest append since the start, milliseconds.
+    /// Time of the longest append since the start of the broker, milliseconds.
     pub longest_ms: Option<u64>,
-    /// Where the log begins and ends.
+    /// Smallest and largest offset of the commit log.
     pub log: Option<(u64, u64)>,
 }
 
@@ -38,13 +38,14 @@ impl Totals {
         }
     }
 
-    /// Adds to a second what happened since `last`; `segment` are the bytes of a file of the log.
+    /// Adds to a row what happened since `last`; `segment` is the size of a commit log file in bytes.
     pub(super) fn add_to(&self, second: &mut BrokerSecond, last: &Self, segment: u64) {
         let lasted_ms = self.at_ms.saturating_sub(last.at_ms);
         second.lasted_ms = lasted_ms;
         second.put_tps = rate(last.put, self.put, lasted_ms).unwrap_or(second.put_tps);
         second.get_tps = rate(last.got, self.got, lasted_ms).unwrap_or(second.get_tps);
-        // Only one that took longer than all before it shows.
+        // The broker reports only its longest append so far, so an append shows only when it took longer than all
+        // before.
         if let Some(longest_ms) =
             self.longest_ms.filter(|now| last.longest_ms.is_some_and(|then| then < *now))
         {
@@ -66,10 +67,10 @@ impl BrokerProbe {
         Self { client: client.clone(), address: broker.address.clone(), has_slaves, segment, last: None }
     }
 
-    /// The broker's figures of now.
+    /// Reads the current figures of the broker.
     ///
     /// # Errors
-    /// As [`Client::broker_runtime`].
+    /// As for [`Client::broker_runtime`].
     pub async fn sample(&mut self, at_ms: u64) -> Result<BrokerSecond, client::Error> {
         let table = self.client.broker_runtime(&self.address).await?;
         let mut second = read(&table, at_ms);
@@ -89,7 +90,8 @@ fn rate(before: Option<u64>, after: Option<u64>, lasted_ms: u64) -> Option<f64> 
     Some(count as f64 * 1000.0 / lasted_ms.max(1) as f64)
 }
 
-/// What a table says without the one before it. The rates are the broker's own means over ten seconds.
+/// Reads the figures that need no comparison with an earlier table. The rates are the broker's own means over ten
+/// seconds.
 pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond {
     let get = |key| number(table, key);
     let mean = |key: &str| {
@@ -100,7 +102,7 @@ pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond
         (Some(appended), Some(flushed)) => appended.saturating_sub(flushed),
         _ => table.get("remainHowManyDataToFlush").and_then(|text| size(text)).unwrap_or_default(),
     };
-    // Vostok counts each cause alone, Java only what failed to be stored.
+    // Vostok counts each cause separately, Java counts only messages that could not be stored.
     let refused: Vec<(&str, u64)> = table
         .keys()
         .filter(|key| key.starts_with("refused") || *key == "putMessageFailedTimes")
@@ -111,7 +113,7 @@ pub(super) fn read(table: &BTreeMap<String, String>, at_ms: u64) -> BrokerSecond
         at_ms,
         lasted_ms: 0,
         put_tps: mean("putTps"),
-        // 4.x writes it with one r.
+        // RocketMQ 4.x spells this key with one r.
         get_tps: mean("getTransferredTps").max(mean("getTransferedTps")),
         put_max_ms: get("pageCacheLockTimeMills").unwrap_or_default() as f64,
         dispatch_behind: get("dispatchBehindBytes").unwrap_or_default(),
@@ -130,7 +132,7 @@ fn number(table: &BTreeMap<String, String>, key: &str) -> Option<u64> {
     table.get(key)?.trim().parse::<i64>().ok().map(|number| number.max(0).unsigned_abs())
 }
 
-/// A size as `MessageStoreUtil.toHumanReadable` writes it: `0 B`, `1.5 KiB`.
+/// Parses a size as `MessageStoreUtil.toHumanReadable` writes it: `0 B`, `1.5 KiB`.
 pub(super) fn size(text: &str) -> Option<u64> {
     let (number, unit) = text.trim().split_once(' ')?;
     let power = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].iter().position(|name| *name == unit)?;

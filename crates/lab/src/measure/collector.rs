@@ -1,36 +1,36 @@
-//! Pauses of a Java process, from the unified log of its collector (JDK 9 and later).
+//! Garbage collection pauses of a Java process, from the JVM's unified log (JDK 9 and later).
 //!
-//! A JVM that writes no such log is asked to write one by `jcmd`, which needs the same user and changes nothing else;
-//! it is asked to end that when the watching ends.
+//! A JVM that writes no such log is asked by `jcmd` to write one. This needs the same user and changes nothing else.
+//! The log is turned off again when the observation ends.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Reads what a collector's log grows by.
+/// Reads the growth of a garbage collection log.
 #[derive(Debug)]
 pub struct Collector {
     file: File,
-    /// The beginning of a line whose end is not there yet.
+    /// The beginning of a line that is not complete yet.
     rest: String,
-    /// The log tells how long every safepoint lasted, so collections need not be added.
+    /// Whether the log reports the length of every safepoint. Collections are part of these and are then not added.
     has_safepoints: bool,
-    /// The process that was asked for the log, and where it is.
+    /// The process that was asked to write the log, and the path of the log.
     asked: Option<(i32, PathBuf)>,
 }
 
 impl Drop for Collector {
     fn drop(&mut self) {
         if let Some((pid, path)) = &self.asked {
-            // Where the process or its log is gone, there is nothing to end.
+            // If the process or its log is gone, there is nothing to turn off.
             let _ = command(*pid, path, &["what=all=off"]);
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// What happened since asked last.
+/// The pauses since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Pauses {
     pub young: u64,
@@ -47,7 +47,8 @@ impl Pauses {
 }
 
 impl Collector {
-    /// The collector of a process, from this log or one that the JVM is asked for; `None` where neither can be had.
+    /// Watches the garbage collection of a process, by the given log or by one that the JVM is asked to write; `None`
+    /// when neither is possible.
     #[must_use]
     pub fn of(pid: Option<i32>, log: Option<&Path>) -> Option<Self> {
         let (path, asked) = match log {
@@ -62,10 +63,10 @@ impl Collector {
         Some(Self { file, rest: String::new(), has_safepoints: false, asked })
     }
 
-    /// What happened since this was asked last.
+    /// Returns the pauses since the last call.
     pub(super) fn take(&mut self) -> Pauses {
         let mut bytes = Vec::new();
-        // A log that cannot be read any more has nothing new.
+        // A log that can no longer be read has nothing new.
         let _ = self.file.read_to_end(&mut bytes);
         self.rest.push_str(&String::from_utf8_lossy(&bytes));
         let whole = self.rest.rfind('\n').map_or(0, |end| end + 1);
@@ -76,7 +77,8 @@ impl Collector {
     }
 }
 
-/// Asks a JVM to write its log from now on. Nothing else is asked: `jcmd` sends a signal that ends other processes.
+/// Asks a JVM to write its log from now on. Only a JVM may be asked, because `jcmd` sends a signal that ends other
+/// processes.
 fn ask(pid: i32) -> Option<PathBuf> {
     if !is_java(pid) {
         return None;
@@ -86,12 +88,12 @@ fn ask(pid: i32) -> Option<PathBuf> {
     command(pid, &path, &wanted).filter(|()| path.exists()).map(|()| path)
 }
 
-/// True for a process that has a Java virtual machine loaded.
+/// Whether a process has loaded a Java virtual machine.
 pub(super) fn is_java(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("/libjvm.so"))
 }
 
-/// Changes one of a JVM's logs; `None` when it cannot be reached.
+/// Changes the log configuration of a JVM by `jcmd`; `None` when the JVM cannot be reached.
 fn command(pid: i32, path: &Path, words: &[&str]) -> Option<()> {
     let asked = Command::new("jcmd")
         .args([&pid.to_string(), "VM.log", &format!("output=file={}", path.display())])

@@ -1,4 +1,4 @@
-//! A machine second by second: counters of procfs read twice, and what lies between.
+//! The figures of a machine per second: the difference of procfs counters read twice.
 
 use super::collector::Collector;
 use super::process::{ProcessCounts, cpu_ms, kernel_threads};
@@ -6,40 +6,41 @@ use crate::archive::HostSecond;
 use procfs::{Current, CurrentSI};
 use std::collections::BTreeMap;
 
-/// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
+/// Bytes of a sector in `/proc/diskstats`, whatever the sector size of the device is.
 const SECTOR_BYTES: u64 = 512;
 
-/// Counters of a machine at one moment. What the system does not tell stays zero.
+/// Counters of a machine at one time. A counter that the system does not provide stays 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// User with nice, system with interrupts, idle, waiting for the disk, stolen: ticks of all cores.
+    /// Ticks of all cores: user with nice, system with interrupts, idle, waiting for the disk, stolen.
     pub cpu: [u64; 5],
-    /// Those of them in interrupts, which are system time too.
+    /// Ticks spent in interrupts, which are part of the system time.
     pub interrupts: u64,
-    /// Busy and all ticks of each core.
+    /// Busy ticks and all ticks of each core.
     pub cores: Vec<(u64, u64)>,
-    /// Microseconds in which a quota stopped the watched processes.
+    /// Microseconds in which a CPU quota stopped the watched processes.
     pub throttled_us: u64,
-    /// Pages in and out of swap.
+    /// Pages read from swap and written to swap.
     pub swap: (u64, u64),
-    /// Reads, writes; sectors of both; milliseconds spent in both; milliseconds with work.
+    /// Counters of the disk that holds the store.
     pub disk: DiskCounts,
-    /// Bytes received and sent, loopback included where it counts.
+    /// Bytes received and sent, loopback included when it counts.
     pub net: (u64, u64),
-    /// Those of them over loopback, which are received as they are sent.
+    /// Bytes over loopback, which are received as soon as they are sent.
     pub loopback: u64,
-    /// TCP segments sent again.
+    /// TCP segments retransmitted.
     pub retransmits: u64,
-    /// The watched process.
+    /// Counters of the watched process.
     pub process: ProcessCounts,
-    /// User and system time of this process, milliseconds.
+    /// User and system time of the lab's process, milliseconds.
     pub own_ms: u64,
-    /// The same of the other servers under load on this machine, and of the kernel's own threads, which do the work of those
-    /// that write: by process.
+    /// Processor time in milliseconds, by process, of the other servers under load on this machine and of the kernel's
+    /// threads, which work for the processes that write.
     pub beside_ms: BTreeMap<i32, u64>,
-    /// Whether all servers under load on this machine are known: only then the rest are other programs.
+    /// Whether all servers under load on this machine are known. Only then is the remaining processor time that of
+    /// other programs.
     pub tells_others: bool,
-    /// Figures that are not counters, already in their place.
+    /// Figures that are not counters, already in a row.
     pub now: HostSecond,
 }
 
@@ -52,46 +53,46 @@ pub struct DiskCounts {
     pub sectors: (u64, u64),
     /// Milliseconds spent in reads and writes.
     pub spent_ms: (u64, u64),
-    /// Milliseconds with any work.
+    /// Milliseconds in which the device had any work.
     pub busy_ms: u64,
 }
 
-/// Reads a machine once a second.
+/// Reads the figures of a machine once a second.
 #[derive(Debug)]
 pub struct HostProbe {
-    /// The broker's process.
+    /// Process id of the broker.
     pid: Option<i32>,
-    /// Device under the store.
+    /// Block device that holds the store, as in `/proc/diskstats`.
     device: String,
-    /// Whether loopback counts as network.
+    /// Whether loopback is counted as network.
     loopback: bool,
-    /// The other servers under load on this machine; absent where not all of them are known.
+    /// Process ids of the other servers under load on this machine; `None` when not all of them are known.
     servers: Option<Vec<i32>>,
     collector: Option<Collector>,
     last: Option<Counts>,
 }
 
 impl HostProbe {
-    /// A probe of this machine; `device` as in `/proc/diskstats`.
+    /// Makes a probe of this machine; `device` is named as in `/proc/diskstats`.
     #[must_use]
     pub fn new(pid: Option<i32>, device: &str, loopback: bool) -> Self {
         Self { pid, device: device.to_owned(), loopback, servers: None, collector: None, last: None }
     }
 
-    /// The same with the other servers under load on this machine, where all of them are known: what uses the processors
-    /// beside them and the lab are other programs.
+    /// Adds the other servers under load on this machine; `None` when not all of them are known. With all of them
+    /// known, the processor time that neither they, the watched process nor the lab use is that of other programs.
     #[must_use]
     pub fn with_servers(self, servers: Option<Vec<i32>>) -> Self {
         Self { servers, ..self }
     }
 
-    /// The same, with the pauses of a Java process.
+    /// Adds the garbage collection pauses of a Java process.
     #[must_use]
     pub fn with_collector(self, collector: Option<Collector>) -> Self {
         Self { collector, ..self }
     }
 
-    /// What happened since the last call; the first call has nothing to compare with.
+    /// Returns the figures since the last call; `None` for the first call, which has nothing to compare with.
     pub fn sample(&mut self, at_ms: u64) -> Option<HostSecond> {
         let mut counts = Counts::read(self.pid, &self.device, self.loopback);
         counts.now.at_ms = at_ms;
@@ -112,7 +113,7 @@ impl HostProbe {
 }
 
 impl Counts {
-    /// Reads the counters of now.
+    /// Reads the current counters of this machine.
     #[must_use]
     pub fn read(pid: Option<i32>, device: &str, loopback: bool) -> Self {
         let mut counts = Self::default();
@@ -164,8 +165,8 @@ impl Counts {
         }
     }
 
-    /// What happened from here to `later`. Counters that went back, as those of a process that started anew, count
-    /// as if nothing had happened.
+    /// Returns the figures between these counters and `later`. A counter that went back, such as that of a restarted
+    /// process, counts as unchanged.
     #[must_use]
     pub fn until(&self, later: &Self) -> HostSecond {
         let since = |before: u64, after: u64| after.saturating_sub(before);
@@ -185,7 +186,8 @@ impl Counts {
         let cores = |before: u64, after: u64| since(before, after) as f64 / 1000.0 / seconds;
         let process_cores = cores(self.process.cpu_ms, later.process.cpu_ms);
         let others_cores = if later.tells_others {
-            // The kernel serves the network of the watched process outside of its time.
+            // The kernel handles the network traffic of the watched process in interrupts, outside of the process's
+            // time.
             let interrupts = since(self.interrupts, later.interrupts) as f64 / all;
             let busy = (share(0) + share(1) - interrupts) * self.cores.len() as f64;
             let ours = process_cores + cores(self.own_ms, later.own_ms) + cores(0, self.beside_until(later));
@@ -224,8 +226,8 @@ impl Counts {
 }
 
 impl Counts {
-    /// Milliseconds of processor time from here to `later` of the processes beside the watched one. One that is new, as
-    /// threads of the kernel come and go, began in between.
+    /// Milliseconds of processor time that the processes beside the watched one used between these counters and
+    /// `later`. A process that is new, such as a kernel thread, began in between.
     fn beside_until(&self, later: &Self) -> u64 {
         let before = |pid| self.beside_ms.get(pid).copied().unwrap_or_default();
         later.beside_ms.iter().map(|(pid, ms)| ms.saturating_sub(before(pid))).sum()
@@ -246,7 +248,7 @@ fn disk(device: &str) -> DiskCounts {
     })
 }
 
-/// Bytes received and sent by the cards, and over loopback where that counts; and those over loopback alone.
+/// Bytes received and sent by the network cards, plus loopback when it counts; and the bytes over loopback alone.
 fn network(loopback: bool) -> ((u64, u64), u64) {
     let interfaces = procfs::net::dev_status().unwrap_or_default();
     let bytes =
@@ -257,8 +259,9 @@ fn network(loopback: bool) -> ((u64, u64), u64) {
     (cards.iter().fold((within, within), add), within)
 }
 
-/// Bytes to other machines that were sent, or wait to be sent, and that those have not confirmed. Within a machine
-/// confirmations are late by habit: they wait for two segments, which are 64 KiB there.
+/// Bytes that are sent to other machines, or queued for sending, and not acknowledged by TCP. Connections within the
+/// machine are left out: their acknowledgements are always late, since TCP waits for two segments, which are 64 KiB
+/// there.
 fn unacked() -> u64 {
     let sockets = procfs::net::tcp().into_iter().chain(procfs::net::tcp6()).flatten();
     let is_open = |socket: &procfs::net::TcpNetEntry| socket.state == procfs::net::TcpState::Established;

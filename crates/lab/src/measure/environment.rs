@@ -1,11 +1,11 @@
-//! What a machine is.
+//! Describes a machine: processors, memory, disk, network cards.
 
 use super::process;
 use crate::archive::{HostFile, is_virtual};
 use procfs::{Current, CurrentSI};
 use std::path::{Path, PathBuf};
 
-/// Describes this machine; `store` is a directory on the disk that matters, `pid` the broker's process.
+/// Describes this machine. `store` is a directory on the disk of interest, `pid` the process of the broker.
 #[must_use]
 pub fn host(name: &str, store: &Path, pid: Option<i32>) -> HostFile {
     let cpu_model = procfs::CpuInfo::current()
@@ -33,21 +33,22 @@ pub fn host(name: &str, store: &Path, pid: Option<i32>) -> HostFile {
     }
 }
 
-/// What this machine calls itself.
+/// The host name of this machine.
 #[must_use]
 pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Name in `/proc/diskstats` of the device under a directory; empty when there is none, as for memory.
+/// Name in `/proc/diskstats` of the device that holds a directory; empty when there is none, as for a file system in
+/// memory.
 #[must_use]
 pub fn device_of(store: &Path) -> String {
     mount_of(store).map_or_else(String::new, |mount| mount.device)
 }
 
-/// The directory whose disk is looked at, by where the broker says that it keeps its messages and by its process. Without a
-/// broker here it is any; that of a broker which does not say, or whose directory is not here, is none: the figures of
-/// another disk would be taken for its own.
+/// The directory whose disk is observed, from the store path that the broker reports and the broker's process. Without
+/// a broker on this machine it is any directory. Empty for a broker that reports no path, or a path that does not exist
+/// here, because the figures of another disk would be taken for the broker's.
 #[must_use]
 pub fn store_of(told: Option<PathBuf>, pid: Option<i32>) -> PathBuf {
     let Some(told) = told else { return std::env::current_dir().unwrap_or_else(|_| "/".into()) };
@@ -55,7 +56,7 @@ pub fn store_of(told: Option<PathBuf>, pid: Option<i32>) -> PathBuf {
         if told.is_absolute() || told.as_os_str().is_empty() {
             return Some(told);
         }
-        // It begins where the broker was started.
+        // A relative path begins at the working directory of the broker's process.
         Some(procfs::process::Process::new(pid?).ok()?.cwd().ok()?.join(told))
     };
     let is_there = |path: &PathBuf| {
@@ -69,9 +70,9 @@ struct Mount {
     filesystem: String,
 }
 
-/// The file system of a path: that with the longest mount point above it.
+/// The mounted file system that holds a path: the one with the longest mount point above it.
 fn mount_of(path: &Path) -> Option<Mount> {
-    // One that only its owner may enter is taken as it is written.
+    // A path that only its owner may enter cannot be resolved and is used as written.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mounts = procfs::process::Process::myself().ok()?.mountinfo().ok()?;
     let above = mounts.into_iter().filter(|mount| path.starts_with(&mount.mount_point));
@@ -82,7 +83,7 @@ fn mount_of(path: &Path) -> Option<Mount> {
     Some(Mount { device, filesystem: mount.fs_type })
 }
 
-/// Whether the disk of a device, or of the partition it is, spins; absent where nobody knows.
+/// Whether the disk of a device, or of the partition that it is, spins; `None` when unknown.
 fn rotational(device: &str) -> Option<bool> {
     if device.is_empty() {
         return None;
@@ -100,18 +101,18 @@ fn nics() -> std::collections::BTreeMap<String, Option<u64>> {
     cards.into_iter().map(|name| (name.clone(), speed(&name))).collect()
 }
 
-/// Interfaces through which bytes leave the machine; see [`cards_below`].
+/// The network interfaces through which bytes leave the machine; see [`cards_below`].
 pub(super) fn cards<'a>(interfaces: impl Iterator<Item = &'a str>) -> Vec<String> {
     cards_below(Path::new("/sys/class/net"), interfaces)
 }
 
-/// The interfaces with a device, and bonds instead of those that they bind: every byte passes exactly one of them, while
-/// bridges, tunnels and the ends of containers only hand on what a card carries. Where no interface has a device, as in
-/// a container, all but loopback.
+/// The interfaces with a device, with bonds in place of the interfaces that they bundle. Every byte passes exactly one
+/// of these; bridges, tunnels and container interfaces only forward what a card carries. When no interface has a
+/// device, as in a container, all interfaces except loopback.
 pub(super) fn cards_below<'a>(root: &Path, interfaces: impl Iterator<Item = &'a str>) -> Vec<String> {
     let outward: Vec<&str> = interfaces.filter(|name| *name != "lo").collect();
     let has = |name: &&str, what: &str| root.join(name).join(what).exists();
-    // The functions of a virtual card are bound to it, which has a device itself.
+    // The virtual functions of a card are enslaved to an interface that has a device itself.
     let is_bound = |name: &&str| has(name, "master/bonding") || has(name, "master/device");
     let is_card = |name: &&str| has(name, "bonding") || (has(name, "device") && !is_bound(name));
     let cards: Vec<&str> = outward.iter().copied().filter(is_card).collect();

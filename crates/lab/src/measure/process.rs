@@ -1,23 +1,23 @@
-//! The watched process, usually the broker's.
+//! Counters of the watched process, usually the broker's.
 
 use crate::archive::HostSecond;
 use procfs::process::{FDTarget, Process};
 use std::path::{Path, PathBuf};
 
-/// Counters of a process.
+/// Counters of a process at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessCounts {
     /// User and system time, milliseconds.
     pub cpu_ms: u64,
-    /// Context switches of all threads that live.
+    /// Context switches of all live threads.
     pub switches: u64,
-    /// Time in which its threads could run and had no processor, milliseconds.
+    /// Time in which the threads were ready to run but had no processor, milliseconds.
     pub waited_ms: u64,
 }
 
 impl ProcessCounts {
-    /// Reads the counters of a process, and writes its other figures to `now`. Zeros when there is none, or when it
-    /// is another user's.
+    /// Reads the counters of a process, and writes its other figures to `now`. All are 0 when the process does not
+    /// exist or belongs to another user.
     pub fn read(pid: i32, now: &mut HostSecond) -> Self {
         let Ok(process) = Process::new(pid) else { return Self::default() };
         let Ok(stat) = process.stat() else { return Self::default() };
@@ -33,7 +33,7 @@ impl ProcessCounts {
         counts
     }
 
-    /// The files of a process count its first thread alone.
+    /// Adds the counters of all threads: the files of the process itself cover only its first thread.
     fn add_threads(&mut self, process: &Process, now: &mut HostSecond) {
         let Ok(tasks) = process.tasks() else { return };
         let mut waited_ns = 0;
@@ -42,23 +42,23 @@ impl ProcessCounts {
             let Ok(status) = task.status() else { continue };
             let (own, forced) = (status.voluntary_ctxt_switches, status.nonvoluntary_ctxt_switches);
             self.switches += own.unwrap_or(0) + forced.unwrap_or(0);
-            // `D (disk sleep)`.
+            // The state `D (disk sleep)`: the thread waits for the disk.
             now.process_blocked += u64::from(status.state.starts_with('D'));
         }
         self.waited_ms = waited_ns / 1_000_000;
     }
 }
 
-/// User and system time of a process, milliseconds; `None` when it is gone.
+/// User and system time of a process in milliseconds; `None` when the process is gone.
 pub(super) fn cpu_ms(pid: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may hold anything.
+    // The process name before the last `)` may contain any characters.
     let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();
     Some((next()? + next()?) * 1000 / procfs::ticks_per_second())
 }
 
-/// The threads of the kernel; none where they are not shown, as in a container.
+/// Process ids of the kernel's threads; none when they are not visible, as in a container.
 pub(super) fn kernel_threads() -> Vec<i32> {
     const PARENT: &str = "/proc/2";
     let read = |file: &str| std::fs::read_to_string(format!("{PARENT}/{file}")).unwrap_or_default();
@@ -68,8 +68,8 @@ pub(super) fn kernel_threads() -> Vec<i32> {
     read("task/2/children").split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// The processes that listen on some ports of this machine, beside one that is known: each once. `None` where somebody
-/// listens whose process is not known, because it is another user's.
+/// The processes that listen on the given ports of this machine, each once, without `known`. `None` when the process
+/// that listens on one of the ports cannot be found, because it belongs to another user.
 #[must_use]
 pub fn servers_on(ports: &[u16], known: Option<i32>) -> Option<Vec<i32>> {
     let mut found = Vec::new();
@@ -86,7 +86,7 @@ pub fn servers_on(ports: &[u16], known: Option<i32>) -> Option<Vec<i32>> {
     Some(found)
 }
 
-/// The sockets of this machine, whoever owns them, that listen on `port`.
+/// Inodes of the sockets of this machine, of any user, that listen on `port`.
 fn listening(port: u16) -> Vec<u64> {
     let sockets = procfs::net::tcp().into_iter().chain(procfs::net::tcp6()).flatten();
     let listening = |socket: &procfs::net::TcpNetEntry| {
@@ -95,7 +95,7 @@ fn listening(port: u16) -> Vec<u64> {
     sockets.filter(listening).map(|socket| socket.inode).collect()
 }
 
-/// The process of ours that listens on `port`.
+/// The process that listens on `port`, among those whose files this user may read.
 #[must_use]
 pub fn listener_of(port: u16) -> Option<i32> {
     owner_of(&listening(port))
@@ -114,13 +114,13 @@ fn owner_of(inodes: &[u64]) -> Option<i32> {
     found.map(|process| process.pid())
 }
 
-/// The classes that a Java broker is started by: its own, and since 5.x that of the proxy, which may hold one
-/// (`mqbroker --enable-proxy`).
+/// Main classes of a Java broker: the broker's own, and since 5.x the proxy's, which may contain a broker (`mqbroker
+/// --enable-proxy`).
 const JAVA_BROKERS: [&str; 2] =
     ["org.apache.rocketmq.broker.BrokerStartup", "org.apache.rocketmq.proxy.ProxyStartup"];
 
-/// The broker's process: the one that listens on `port`, and where that is another user's, the only Java broker. A broker
-/// that is not Java's, or not here at all, is not taken for it.
+/// The broker's process: the one that listens on `port`; when that belongs to another user, the only Java broker of the
+/// machine. `None` for a broker that is not Java's and for one that is not on this machine.
 #[must_use]
 pub fn process_of(port: u16, is_java: bool) -> Option<i32> {
     let sockets = listening(port);
@@ -128,14 +128,14 @@ pub fn process_of(port: u16, is_java: bool) -> Option<i32> {
     owner_of(&sockets).or_else(|| java_broker().filter(|_| by_words))
 }
 
-/// The only Java broker of this machine: what a process was started with everybody may read.
+/// The only Java broker of this machine. Any user may read the command line of a process.
 fn java_broker() -> Option<i32> {
     let all = procfs::process::all_processes().ok()?.flatten();
     only_broker(all.filter_map(|process| Some((process.pid(), process.cmdline().ok()?))))
 }
 
-/// The only Java broker among processes and the words they were started with; of two nobody knows which. The shell that
-/// starts one waits for it, and has the same words behind its own name (`runbroker.sh`).
+/// The only Java broker among processes with their command lines; `None` when there are two, since either could be
+/// meant. The shell that started a broker has the same words behind its own name (`runbroker.sh`) and is not taken.
 pub(super) fn only_broker(processes: impl Iterator<Item = (i32, Vec<String>)>) -> Option<i32> {
     let is_java = |program: &String| Path::new(program).file_name().is_some_and(|name| name == "java");
     let is_broker = |words: &[String]| words.iter().any(|word| JAVA_BROKERS.contains(&word.as_str()));
@@ -144,26 +144,26 @@ pub(super) fn only_broker(processes: impl Iterator<Item = (i32, Vec<String>)>) -
     found.next().is_none().then_some(pid)
 }
 
-/// Microseconds in which the quotas of the process's control groups and those above them stopped it.
+/// Microseconds in which the CPU quotas of the process's control groups and their parents stopped it.
 pub(super) fn throttled_us(pid: i32) -> u64 {
     let texts = cpu_groups(pid).filter_map(|group| std::fs::read_to_string(group.join("cpu.stat")).ok());
     texts.filter_map(|text| throttled(&text)).max().unwrap_or(0)
 }
 
-/// Version 2 counts microseconds, version 1 nanoseconds.
+/// Version 2 of control groups counts microseconds, version 1 nanoseconds.
 pub(super) fn throttled(stat: &str) -> Option<u64> {
     let number =
         |name: &str| stat.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();
     number("throttled_usec ").or_else(|| Some(number("throttled_time ")? / 1000))
 }
 
-/// Cores the control groups of the process let it use, where they say less than there are.
+/// Number of cores that the control groups of the process allow; `None` when they do not limit it.
 #[must_use]
 pub fn cores_allowed(pid: i32) -> Option<f64> {
     cpu_groups(pid).filter_map(|group| quota(&group)).min_by(f64::total_cmp)
 }
 
-/// Cores that a control group allows: `cpu.max` in version 2, two files in version 1.
+/// Number of cores that a control group allows: from `cpu.max` in version 2, from two files in version 1.
 pub(super) fn quota(group: &Path) -> Option<f64> {
     let read = |file: &str| std::fs::read_to_string(group.join(file)).ok();
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number > 0.0);

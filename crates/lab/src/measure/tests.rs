@@ -30,7 +30,7 @@ fn shares_and_rates_are_those_of_the_time_between() {
     assert_eq!((second.disk_write_await_ms, second.disk_read_await_ms), (3.5, 0.0));
     assert_eq!((second.net_in, second.net_out), (2000, 1000));
     assert_eq!(second.process_waiting, 0.25);
-    // Three quarters of two cores were busy, all of it with the process.
+    // Three quarters of two cores were busy, all of it with the watched process.
     assert_eq!(second.others_cores, 0.0);
     let alone = Counts {
         process: ProcessCounts { cpu_ms: 1000, ..ProcessCounts::default() },
@@ -40,7 +40,7 @@ fn shares_and_rates_are_those_of_the_time_between() {
     assert!((before.until(&alone).others_cores - (1.5 - 0.5 - 0.3)).abs() < 1e-9);
     let served = Counts { interrupts: 30, ..alone };
     assert!((before.until(&served).others_cores - (1.2 - 0.5 - 0.3)).abs() < 1e-9);
-    // Another server under load, and a thread of the kernel that is new.
+    // Another server under load, and a kernel thread that is new.
     let before = Counts { beside_ms: [(7, 1_000)].into(), ..before };
     let beside = Counts { beside_ms: [(7, 1_400), (9, 200)].into(), ..served.clone() };
     assert!((before.until(&beside).others_cores - (1.2 - 0.5 - 0.3 - 0.3)).abs() < 1e-9);
@@ -135,7 +135,7 @@ fn the_disk_of_a_store_that_is_not_there_is_none() {
     let none = PathBuf::new();
     assert_eq!(store_of(Some(place.path().to_owned()), None), place.path());
     assert_eq!(store_of(Some(place.path().join("missing")), None), none);
-    // Below a file nothing can be looked for, as in a directory of another user.
+    // A path below a file cannot be resolved, like one in a directory of another user.
     std::fs::write(place.path().join("file"), "").unwrap();
     let hidden = place.path().join("file/store");
     assert_eq!(store_of(Some(hidden.clone()), None), hidden);
@@ -158,17 +158,17 @@ fn every_byte_is_counted_at_one_interface() {
     let root = tempfile::tempdir().unwrap();
     let make = |path: &str| std::fs::create_dir_all(root.path().join(path)).unwrap();
     let cards = |names: &[&str]| environment::cards_below(root.path(), names.iter().copied());
-    // What a container hands on passes the card as well.
+    // The bytes that container interfaces forward pass the card as well.
     ["eth0/device", "docker0", "veth1", "lo"].iter().for_each(|path| make(path));
     assert_eq!(cards(&["docker0", "eth0", "lo", "veth1"]), ["eth0"]);
-    // A bond is as fast as it says; a card in a bridge is still the card.
+    // A bond reports its own speed; a card that belongs to a bridge still counts as the card.
     ["bond0/bonding", "eth1/device", "eth1/master/bonding", "eth2/device", "eth2/master/bridge"]
         .iter()
         .for_each(|path| make(path));
     assert_eq!(cards(&["bond0", "eth1", "eth2"]), ["bond0", "eth2"]);
     ["eth3/device", "eth4/device", "eth4/master/device"].iter().for_each(|path| make(path));
     assert_eq!(cards(&["eth3", "eth4"]), ["eth3"]);
-    // In a container there is nothing else.
+    // In a container no interface has a device.
     assert_eq!(cards(&["lo", "veth1"]), ["veth1"]);
 }
 
@@ -221,7 +221,7 @@ fn a_second_of_a_broker_tells_what_is_new_in_it() {
     };
     check(at(2_000, "40", ("0", "950")), 1_000, (0.0, 0, 0));
     check(at(2_000, "700", ("1000", "2100")), 1_000, (700.0, 2, 1_000));
-    // A broker that was started again, and one that does not say how large its files are.
+    // A restarted broker, and one that does not report the size of its commit log files.
     check(at(2_000, "3", ("0", "10")), 1_000, (0.0, 0, 0));
     check(at(2_000, "40", ("0", "2100")), 0, (0.0, 0, 0));
 }
