@@ -1,7 +1,8 @@
-//! The load itself: producers and consumers as a [`Workload`] describes them, and what they did since asked last.
+//! The load of a run: producers and consumers as a [`Workload`] describes them, and the figures of what they did.
 //!
-//! A workload is complete and can be sent to another machine. [`Generator`] runs it on threads of its own; the
-//! caller takes a [`Taken`] every second. Several generators' seconds are added up, histograms included.
+//! A workload is complete and can be sent to another machine. [`Generator`] runs it on its own threads, and the caller
+//! takes a [`Taken`] (the figures of an interval) every second. The figures of several generators are added up,
+//! histograms included.
 
 mod access;
 mod ledger;
@@ -34,10 +35,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long requests in flight may take at the end: longer than their own limit.
+/// Longest wait for requests in flight at the end, longer than the time limit of a single request.
 const DRAIN: Duration = Duration::from_millis(3500);
 
-/// How long after the start the first request of an open loop is due, so that connections stand.
+/// Time between the start and the first due request of an open loop, nanoseconds, in which connections are made.
 const LEAD_NS: u64 = 300_000_000;
 
 /// A running workload.
@@ -60,10 +61,11 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Finds or creates the topics and starts consumers, then producers.
+    /// Finds or creates the topics, starts the consumers and then the producers.
     ///
     /// # Errors
-    /// The workload cannot be served, or the cluster does not answer.
+    /// [`Error::Flag`] for a workload that cannot be served, [`Error::Cluster`] when the cluster does not answer,
+    /// otherwise as [`Generator::start_readers`] and [`Generator::start_lanes`].
     pub async fn start(workload: &Workload) -> Result<Self, Error> {
         let mut generator = Self::prepare(workload).await?;
         generator.start_readers(workload).await?;
@@ -71,7 +73,7 @@ impl Generator {
         Ok(generator)
     }
 
-    /// As [`Generator::start`], without starting anything yet.
+    /// Does what [`Generator::start`] does before it starts consumers and producers.
     ///
     /// # Errors
     /// As [`Generator::start`].
@@ -101,16 +103,18 @@ impl Generator {
         })
     }
 
-    /// The same on a machine whose clock is so many microseconds ahead of the one that counts.
+    /// Makes the generator report times by the clock of another machine, which is `us` microseconds behind this
+    /// machine's.
     #[must_use]
     pub(crate) fn ahead(self, us: i64) -> Self {
         Self { clock: self.clock.ahead(us), ..self }
     }
 
-    /// Begins to send.
+    /// Starts the producers.
     ///
     /// # Errors
-    /// The payload's file cannot be read, or there are too many queues and sizes.
+    /// [`Error::File`] when the file of the payload cannot be read, [`Error::Flag`] when there are too many queues,
+    /// tags and sizes.
     pub fn start_lanes(&mut self, workload: &Workload) -> Result<(), Error> {
         let spread = workload.spread(self.places.len());
         let count = spread.lanes();
@@ -131,7 +135,7 @@ impl Generator {
                 first_queue: index as usize / self.places.len(),
                 quantity: None,
                 pace: workload.pace(count).map(|pace: Pace| {
-                    // Connections take turns instead of sending together.
+                    // The connections send at staggered times instead of all at once.
                     let apart_ns = 1e9 * f64::from(index) / workload.rate.unwrap_or(1.0).max(1.0);
                     pace.starting(origin_ns + apart_ns as u64)
                 }),
@@ -148,15 +152,15 @@ impl Generator {
     fn keep(&mut self, index: usize, address: SocketAddr, lane: Arc<Lane<Mix>>) {
         let workers = self.workers.clone();
         self.keepers.spawn(async move {
-            // The workers only stop when the run is over.
+            // The workers stop only when the run is over, so there is nobody to report to.
             let _ = keep(&workers, index, address, lane).await;
         });
     }
 
-    /// Starts the consumers of every group, where they stopped if they were started before.
+    /// Starts the consumers of every group. Consumers that were stopped before go on where they stopped.
     ///
     /// # Errors
-    /// A broker does not say where its queues begin and end.
+    /// [`Error::Cluster`] when a broker does not report the offsets of its queues.
     pub async fn start_readers(&mut self, workload: &Workload) -> Result<(), Error> {
         if workload.consume != Consume::Pull {
             self.pushers =
@@ -199,7 +203,8 @@ impl Generator {
         }
     }
 
-    /// Messages acknowledged, received, missing, doubled and so on, where content is checked.
+    /// Counts of messages that were acknowledged, received, missing, duplicated, changed and out of order; empty when
+    /// content is not checked.
     #[must_use]
     pub fn checked(&self) -> std::collections::BTreeMap<String, u64> {
         self.ledger.as_ref().map(|ledger| ledger.counts()).unwrap_or_default()
@@ -211,30 +216,30 @@ impl Generator {
         self.lanes.iter().map(|lane| lane.in_flight() as u64).sum()
     }
 
-    /// Stops sending; consumers go on.
+    /// Stops the producers; consumers go on.
     pub fn stop_lanes(&self) {
         self.lanes.iter().for_each(|lane| lane.stop());
     }
 
-    /// Messages that wait at the brokers, summed over the groups.
+    /// Number of messages that wait at the brokers, summed over the groups.
     #[must_use]
     pub fn behind(&self) -> u64 {
         self.readers.iter().map(|reader| reader.behind()).sum()
     }
 
-    /// True once every reader heard from every queue; push consumers do not tell.
+    /// Whether every consumer has learned the end of every queue. Push consumers report nothing and do not count.
     #[must_use]
     pub fn knows_positions(&self) -> bool {
         self.pushers.is_empty() && self.readers.iter().all(|reader| reader.knows_positions())
     }
 
-    /// The client of this workload, e.g. to ask brokers about themselves.
+    /// The client of the workload, for example to ask brokers for their figures.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// What happened since this was asked last.
+    /// Returns the figures since the last call.
     pub fn take(&mut self) -> Taken {
         let now_ns = self.clock.now_ns();
         let at_ms = self.clock.epoch_ms(now_ns);
@@ -262,19 +267,20 @@ impl Generator {
         taken
     }
 
-    /// Ends producers, then consumers, and waits for what is in flight.
+    /// Stops the producers and then the consumers, and waits for requests in flight.
     pub async fn stop(mut self) {
         self.stop_lanes();
         self.stop_readers().await;
         let drained = async { while self.keepers.join_next().await.is_some() {} };
-        // What does not end in time ends with its connection.
+        // Requests that are not answered in time end with their connection.
         let _ = tokio::time::timeout(DRAIN, drained).await;
         self.workers.shutdown();
         self.client.shutdown();
     }
 }
 
-/// The queues of each of so many consumers, neighbours and evenly; who would have none is left out.
+/// Divides the queues of a group evenly among its consumers, neighbouring queues together. A consumer without a queue
+/// is left out.
 fn shares<T>(queues: &[T], consumers: u32) -> impl Iterator<Item = &[T]> {
     let consumers = consumers.max(1) as usize;
     let first = move |number: usize| number * queues.len() / consumers;

@@ -1,19 +1,19 @@
-//! Who signs the requests of a load.
+//! Keys with which the requests of a load are signed.
 
 use client::Credentials;
 use serde::{Deserialize, Serialize};
 
-/// A user's keys. Agents that share the load are told them as they are.
+/// Access key and secret key of a user. Agents that share the load receive both in clear text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// The user.
+    /// The access key.
     pub access_key: String,
-    /// The secret.
+    /// The secret key.
     pub secret_key: String,
 }
 
 impl Access {
-    /// What requests are signed with.
+    /// The credentials that the client signs requests with.
     #[must_use]
     pub fn credentials(&self) -> Credentials {
         Credentials::new(&self.access_key, &self.secret_key)

@@ -1,9 +1,10 @@
-//! What was sent against what came: messages lost, doubled, changed or out of order.
+//! Compares the messages that were sent with those that were received: lost, duplicated, changed, out of order.
 //!
-//! A message is lost when the broker said that it is stored and a group has not received it at the end. It is out of
-//! order when a group received a message of the same queue before it that was only sent after this one was stored:
-//! requests that were in flight together may come in any order, and those that were given up at any time. What came so
-//! changed that nobody can say which message it was counts as changed, and the message as lost.
+//! A message is lost when the broker acknowledged it and a group has not received it at the end. A message is out of
+//! order when a group received it after another message of the same queue and connection that was sent only after this
+//! one was settled. Requests that were in flight together may arrive in any order, and those that got no answer at any
+//! time. A message so changed that it cannot be identified counts as changed, and the message that was sent counts as
+//! lost.
 
 use crate::load::Fate;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,14 +14,15 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard};
 
-/// Words of 64 messages remembered per connection; older ones that are not complete count as lost.
+/// Most words (64 messages each) kept per connection. When an older word that is incomplete is dropped, its missing
+/// messages count as lost.
 const WORDS_MAX: usize = 1 << 20;
 
-/// Words remembered per connection only because nobody knows whether all their messages are stored; what comes of older
-/// ones counts as doubled.
+/// Most words kept per connection only for messages of which nobody knows whether the broker stored them. When such a
+/// message of an older word arrives, it counts as duplicated.
 const OPEN_WORDS_MAX: usize = if cfg!(test) { 4 } else { 1 << 16 };
 
-/// The messages of a run.
+/// The messages of a run, by connection.
 #[derive(Debug)]
 pub struct Ledger {
     lanes: Vec<Lane>,
@@ -39,68 +41,68 @@ struct Sums {
     out_of_order: AtomicU64,
 }
 
-/// One connection.
+/// The messages of one connection.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Messages with smaller numbers were sent. Written before a message is, read after it came.
+    /// Number of messages sent. Written before a message is sent and read after one was received.
     issued: AtomicU64,
     book: Mutex<Book>,
 }
 
-/// The messages of one connection, from number `base` on.
+/// Bitmaps of the messages of one connection, from number `base` on.
 #[derive(Debug, Default)]
 struct Book {
     base: u64,
     words: VecDeque<Word>,
-    /// What may still come of words before: for each group a bit of every message that was not acknowledged and that it
-    /// has not received. By the number of the word's first message.
+    /// Messages of dropped words that may still arrive, by the number of the word's first message. For each group, a
+    /// bit is set for every message that was not acknowledged and that the group has not received.
     open: BTreeMap<u64, Vec<u64>>,
 }
 
-/// 64 messages, a bit each.
+/// Bitmaps of 64 consecutive messages.
 #[derive(Clone, Debug, Default)]
 struct Word {
     stored: u64,
-    /// Refused, or nobody knows.
+    /// Messages that were refused or got no answer.
     not_stored: u64,
     received: Vec<u64>,
 }
 
-/// Something a group received.
+/// A message that a group received.
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt {
-    /// Connection that sent it.
+    /// Number of the connection that sent the message.
     pub lane: u32,
-    /// Number on that connection.
+    /// Number of the message on that connection.
     pub sequence: u64,
-    /// Group that received it.
+    /// Index of the group that received the message.
     pub group: usize,
-    /// It came after a message that was sent when this one was settled.
+    /// Whether the message came after one that was sent when this one was settled already.
     pub is_late: bool,
-    /// The body is not what was sent.
+    /// Whether the body differs from the one that was sent.
     pub is_changed: bool,
 }
 
 impl Ledger {
-    /// A ledger for so many connections and groups.
+    /// Makes an empty ledger for `lanes` connections and `groups` consumer groups.
     #[must_use]
     pub fn new(lanes: usize, groups: usize) -> Self {
         let lanes = (0..lanes).map(|_| Lane::default()).collect();
         Self { lanes, groups, sums: Sums::default() }
     }
 
-    /// Notes that a message will be sent. Called in the order of numbers.
+    /// Records that a message is about to be sent. Must be called in the order of the numbers.
     pub fn issued(&self, lane: u32, sequence: u64) {
         self.lanes[lane as usize].issued.store(sequence + 1, Release);
     }
 
-    /// Whether there is such a message.
+    /// Whether a message with this number was sent.
     #[must_use]
     pub fn has_issued(&self, lane: u32, sequence: u64) -> bool {
         self.lanes.get(lane as usize).is_some_and(|lane| sequence < lane.issued.load(Acquire))
     }
 
-    /// Notes what became of a request.
+    /// Records what became of a request.
     pub fn settled(&self, lane: u32, sequence: u64, fate: Fate) {
         let mut book = self.book(lane);
         let groups = self.groups;
@@ -119,7 +121,7 @@ impl Ledger {
         self.sums.missing.fetch_add(book.retire(), Relaxed);
     }
 
-    /// Notes what a group received. A message that was never sent is one that came changed.
+    /// Records that a group received a message. The number of a message that was never sent comes from a changed body.
     pub fn received(&self, receipt: Receipt) {
         let count = |sum: &AtomicU64, is_so: bool| sum.fetch_add(u64::from(is_so), Relaxed);
         if receipt.group >= self.groups {
@@ -137,12 +139,12 @@ impl Ledger {
         self.sums.missing.fetch_add(book.retire(), Relaxed);
     }
 
-    /// Notes that a message came so changed that nobody can say which one it was.
+    /// Records a received message that was changed so much that it cannot be identified.
     pub fn changed(&self) {
         self.sums.changed.fetch_add(1, Relaxed);
     }
 
-    /// The counts so far; what is stored and not received by every group counts as missing.
+    /// The counts so far. A stored message that a group has not received counts as missing.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let open: u64 = (0..self.lanes.len()).map(|lane| self.book(lane as u32).missing()).sum();
@@ -166,7 +168,7 @@ impl Ledger {
 }
 
 impl Book {
-    /// The word and bit of a message; `None` when it is complete and forgotten.
+    /// The word and the bit of a message; `None` when its word is complete and dropped.
     fn place(&mut self, sequence: u64, groups: usize) -> Option<(&mut Word, u64)> {
         let index = usize::try_from(sequence.checked_sub(self.base)? / 64).ok()?;
         while self.words.len() <= index {
@@ -175,7 +177,8 @@ impl Book {
         Some((&mut self.words[index], 1 << (sequence % 64)))
     }
 
-    /// Notes what a group received; returns whether it is the first time, and whether the message was given up.
+    /// Records that a group received a message. Returns whether it is the first time, and whether the message was
+    /// refused or got no answer.
     fn receive(&mut self, (sequence, group): (u64, usize), groups: usize) -> (bool, bool) {
         if let Some((word, bit)) = self.place(sequence, groups) {
             let is_new = word.received[group] & bit == 0;
@@ -185,7 +188,7 @@ impl Book {
         (self.receive_open(sequence, group), true)
     }
 
-    /// Notes a message of a forgotten word; returns whether it was still open.
+    /// Records a message of a dropped word. Returns whether the message could still arrive.
     fn receive_open(&mut self, sequence: u64, group: usize) -> bool {
         let bit = 1 << (sequence % 64);
         let Some(open) = self.open.get_mut(&(sequence - sequence % 64)) else { return false };
@@ -197,7 +200,7 @@ impl Book {
         is_new
     }
 
-    /// Forgets what is complete; returns what is lost because it is too old.
+    /// Drops complete words and words beyond the limit. Returns the number of messages that are lost with them.
     fn retire(&mut self) -> u64 {
         let mut lost = 0;
         while self.words.front().is_some_and(Word::is_complete) || self.words.len() > WORDS_MAX {
@@ -209,7 +212,7 @@ impl Book {
         lost
     }
 
-    /// Remembers of the word at `base` what may still come.
+    /// Keeps, of the word at `base`, the messages that may still arrive.
     fn keep_open(&mut self, word: &Word) {
         let open = word.received.iter().map(|received| word.not_stored & !received);
         if word.not_stored == 0 || open.clone().all(|open| open == 0) {
@@ -227,12 +230,12 @@ impl Book {
 }
 
 impl Word {
-    /// Everything is settled, and what is stored was received by every group.
+    /// Whether all messages are settled and every group received those that are stored.
     fn is_complete(&self) -> bool {
         self.stored | self.not_stored == u64::MAX && self.missing() == 0
     }
 
-    /// Messages stored that a group has not received, summed over the groups.
+    /// Number of stored messages that a group has not received, summed over the groups.
     fn missing(&self) -> u64 {
         self.received.iter().map(|received| u64::from((self.stored & !received).count_ones())).sum()
     }
@@ -250,7 +253,7 @@ mod tests {
         Receipt { lane: 0, sequence, group, is_late: false, is_changed: false }
     }
 
-    /// A ledger of one connection that sent a thousand messages.
+    /// A ledger of one connection that sent 1,000 messages.
     fn ledger(groups: usize) -> Ledger {
         let ledger = Ledger::new(1, groups);
         (0..1000).for_each(|sequence| ledger.issued(0, sequence));

@@ -1,4 +1,4 @@
-//! The requests of a producing connection: a template for every size, and a mark in every body.
+//! The requests of a producing connection: a template for every message size, and a mark in every body.
 
 use super::ledger::Ledger;
 use super::workload::{Send, Sizes, Workload};
@@ -18,21 +18,21 @@ pub(crate) const MARK_BYTES: usize = 40;
 /// First bytes of a mark.
 const MAGIC: [u8; 4] = *b"VLAB";
 
-/// Most encoded headers kept, one per queue, tag and size.
+/// Most encoded headers that are kept, one per queue, tag and size.
 const FRONTS_MAX: usize = 1 << 18;
 
-/// What a body says about itself: magic, run, connection, four zeros, number, settled below, microseconds.
+/// The mark at the beginning of a body. Layout: magic, run, connection, four zero bytes, number, floor, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Which run it belongs to.
+    /// Number of the run that the message belongs to.
     pub run: u32,
-    /// Which connection sent it.
+    /// Number of the connection that sent the message.
     pub lane: u32,
     /// Number of the message on its connection.
     pub sequence: u64,
-    /// Messages of the connection with smaller numbers were settled before this one was sent.
+    /// All messages of the connection with smaller numbers were settled before this one was sent.
     pub floor: u64,
-    /// When it was to be sent, microseconds since 1970.
+    /// Intended send time, microseconds since 1970.
     pub since_us: u64,
 }
 
@@ -47,7 +47,7 @@ impl Mark {
         body[32..40].copy_from_slice(&self.since_us.to_be_bytes());
     }
 
-    /// The mark of a body, if it has one.
+    /// Reads the mark of a body; `None` when the body has none.
     pub fn read(body: &[u8]) -> Option<Self> {
         let mark = body.get(..MARK_BYTES).filter(|mark| mark[..4] == MAGIC)?;
         let small = |at: usize| u32::from_be_bytes(mark[at..at + 4].try_into().expect("four bytes"));
@@ -80,7 +80,7 @@ impl Mix {
     /// Encodes the requests of connection number `lane`.
     ///
     /// # Errors
-    /// There are too many queues, tags and sizes to keep a header for each.
+    /// [`Error::Flag`] when there are too many queues, tags and sizes to keep a header for each.
     pub fn new(
         workload: &Workload,
         messages: &[Message],
@@ -112,13 +112,13 @@ impl Mix {
         })
     }
 
-    /// The same, with what becomes of every request noted.
+    /// Records what becomes of every request in `ledger`.
     #[must_use]
     pub fn noted_in(self, ledger: Option<Arc<Ledger>>) -> Self {
         Self { ledger, ..self }
     }
 
-    /// The same, with half messages that are committed.
+    /// Sends half messages, which `ending` commits.
     #[must_use]
     pub(crate) fn ended_by(self, ending: Option<Ending>) -> Self {
         Self { ending, ..self }
@@ -139,7 +139,7 @@ impl Work for Mix {
         if let Some(ledger) = &self.ledger {
             ledger.issued(self.lane, stamp.sequence);
         }
-        // The mark is signed with the rest.
+        // The mark is part of what is signed, so it is written before the signature is made.
         template.append_filled(out, queue, stamp, |body| {
             if self.is_marked {
                 let Stamp { sequence, floor, since_us, .. } = *stamp;

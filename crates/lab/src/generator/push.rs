@@ -1,7 +1,8 @@
-//! Consumers as applications have them: push consumers of the Rust client, each with a client of its own.
+//! Consumers as applications have them: push consumers of the Rust client, each with its own client.
 //!
-//! Each run has groups of its own. Where they begin is stored before they join, because brokers let a new group begin at
-//! the first message of a short queue, whatever it asks for (`ConsumerManageProcessor.queryConsumerOffset`).
+//! Each run uses its own groups. The start offsets are stored before the consumers join, because a broker lets a new
+//! group begin at the first message of a short queue, whatever the group asks for
+//! (`ConsumerManageProcessor.queryConsumerOffset`).
 
 use super::mix::Mark;
 use super::reader::{self, Reading};
@@ -12,21 +13,21 @@ use crate::session::Place;
 use client::{Client, MessageQueue, PushConfig, PushConsumer, Received, Verdict};
 use std::sync::Arc;
 
-/// A member of a group and its client: brokers tell members apart by their clients.
+/// A member of a consumer group with its own client, because brokers tell members apart by their clients.
 pub(super) struct Pusher {
     consumer: PushConsumer,
     client: Client,
 }
 
 impl Pusher {
-    /// Leaves the group.
+    /// Leaves the group and shuts the client down.
     pub(super) async fn shutdown(self) {
         self.consumer.shutdown().await;
         self.client.shutdown();
     }
 }
 
-/// Starts the consumers of every group.
+/// Starts all consumers of every group.
 pub(super) async fn start(
     client: &Client,
     workload: &Workload,

@@ -1,5 +1,6 @@
-//! Consumers that cost as little as possible: a pull waits at every queue, what comes is counted where it lies in
-//! the buffer, and the next pull leaves in the same write. Offsets are committed on the way, as by Java's clients.
+//! Consumers with the least possible cost: a pull request waits at every queue, received messages are counted in place
+//! in the buffer, and the next pull request leaves in the same write. Offsets are committed with the pull requests, as
+//! by RocketMQ's Java client.
 
 use super::ledger::{Ledger, Receipt};
 use super::mix::{MARK_BYTES, Mark};
@@ -20,19 +21,19 @@ use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::header::{PullHeader, PullReply, pull_flag};
 use wire::record::RecordView;
 
-/// How long a broker may hold a pull, milliseconds.
+/// Longest time that a broker may suspend a pull request (long polling), milliseconds.
 const HOLD_MS: i64 = 10_000;
 
-/// A pull without an answer for this long is made again.
+/// Time after which a pull request without an answer is sent again, nanoseconds.
 const LOST_NS: u64 = 25_000_000_000;
 
-/// Between two looks at pulls that failed or were lost, and before a lost connection is made again.
+/// Interval between two checks for pull requests that failed or were lost, and before reconnecting.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Offsets asked for at the same time.
+/// Number of offset queries in flight at the same time.
 const ASKED_AT_ONCE: usize = 64;
 
-/// What all readers of a generator counted.
+/// Counts of all readers of a generator.
 #[derive(Debug, Default)]
 pub struct Reading {
     messages: AtomicU64,
@@ -40,7 +41,7 @@ pub struct Reading {
     end_to_end: Mutex<Latency>,
 }
 
-/// What they counted since asked last.
+/// Counts of all readers since the last call.
 #[derive(Debug)]
 pub(super) struct Read {
     pub messages: u64,
@@ -65,15 +66,15 @@ impl Reading {
     }
 }
 
-/// What received messages are held against.
+/// What received messages are compared with.
 #[derive(Debug)]
 pub(super) struct Check {
     pub ledger: Arc<Ledger>,
-    /// The body of every size.
+    /// The body that was sent, for every size.
     pub bodies: Vec<Vec<u8>>,
 }
 
-/// Reads the queues of one broker for one group.
+/// Consumes the queues of one broker for one group.
 #[derive(Debug)]
 pub struct Reader {
     group: String,
@@ -87,7 +88,7 @@ pub struct Reader {
     reading: Arc<Reading>,
     check: Option<Arc<Check>>,
     state: Mutex<State>,
-    /// Wakes the keeper: the connection ended, or the reader is to stop.
+    /// Wakes the task that keeps the reader connected: the connection ended, or the reader is to stop.
     changed: Notify,
 }
 
@@ -97,24 +98,25 @@ struct State {
     stopped: bool,
 }
 
-/// A queue and where the group is in it.
+/// A queue with the group's position in it.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) target: Target,
     pub(super) next: i64,
-    /// End of the queue as the broker said last.
+    /// Largest offset of the queue as the broker last reported it.
     end: i64,
-    /// The broker said so on this connection.
+    /// Whether the broker reported `end` on this connection.
     heard: bool,
-    /// When the pull that waits was sent; absent when there is none.
+    /// When the waiting pull request was sent, nanoseconds of the run; `None` when no pull request waits.
     asked_ns: Option<u64>,
-    /// How many pulls were sent: only the last one's answer counts, or what was asked for again would come twice.
+    /// Number of pull requests sent. Only the answer to the last one counts, otherwise a message would be received
+    /// twice after a request was repeated.
     asks: u32,
-    /// For every producing connection: messages below this number were settled before one that was received.
+    /// For every producing connection: messages below this number were settled before a received message was sent.
     floors: Vec<u64>,
 }
 
-/// Where a group begins in the queues of a broker.
+/// The offsets at which a group begins in the queues of a broker.
 pub(super) async fn positions(
     client: &Client,
     workload: &Workload,
@@ -184,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// A reader that goes on where this one stopped.
+    /// A reader that goes on from the positions of this one.
     pub(super) fn again(&self) -> Self {
         let mut queues = self.state().queues.clone();
         queues.iter_mut().for_each(|queue| (queue.asked_ns, queue.heard) = (None, false));
@@ -204,20 +206,21 @@ impl Reader {
         }
     }
 
-    /// Pulls no more.
+    /// Stops sending pull requests.
     pub fn stop(&self) {
         self.state().stopped = true;
         self.changed.notify_one();
     }
 
-    /// Messages this group has not read, as far as brokers said.
+    /// Number of messages that the group has not consumed, by the offsets that brokers last reported.
     #[must_use]
     pub fn behind(&self) -> u64 {
         let state = self.state();
         state.queues.iter().map(|queue| (queue.end - queue.next).max(0).unsigned_abs()).sum()
     }
 
-    /// True while every queue's end is known: not before the first answer of a connection, nor after one that refuses.
+    /// Whether the largest offset of every queue is known. It is not before the first answer on a connection, nor after
+    /// a refusal.
     #[must_use]
     pub fn knows_positions(&self) -> bool {
         self.state().queues.iter().all(|queue| queue.heard)
@@ -255,7 +258,7 @@ impl Reader {
         queue.asked_ns = Some(now_ns);
     }
 
-    /// Asks again for everything that is not being waited for.
+    /// Sends a pull request for every queue that has none waiting.
     fn pull_all(&self, out: &mut Vec<u8>) {
         let now_ns = self.clock.now_ns();
         let mut state = self.state();
@@ -276,13 +279,14 @@ impl Reader {
     }
 }
 
-/// Id of a queue's pull number `asks`: an answer finds its queue without a map, and pulls of a queue differ.
+/// Id of pull request number `asks` of a queue. It holds the index of the queue, so an answer finds its queue without a
+/// map, and the requests of a queue have different ids.
 fn id(index: usize, count: usize, asks: u32) -> i32 {
     let rounds = i32::MAX as usize / count - 1;
     i32::try_from(asks as usize % rounds.max(1) * count + index).expect("fewer than 2^30 queues")
 }
 
-/// What one wake-up brought.
+/// Counts of one read batch: all frames that one wake-up brought.
 #[derive(Debug, Default)]
 pub struct Batch {
     messages: u64,
@@ -291,7 +295,7 @@ pub struct Batch {
 }
 
 impl Reader {
-    /// Counts the records of an answer.
+    /// Counts the messages of an answer.
     fn count(&self, batch: &mut Batch, queue: &mut Queue, body: &[u8], now_us: u64) {
         let mut rest = body;
         while let Ok(record) = RecordView::parse(rest) {
@@ -312,8 +316,8 @@ impl Reader {
         }
     }
 
-    /// The mark of a message of this run. Where content is checked, that of a body which changed on its way is not
-    /// believed: it may be another message's.
+    /// The mark of a message of this run. When content is checked, a body with a wrong checksum gives no mark, because
+    /// the mark may be changed into that of another message.
     fn mark(&self, record: &RecordView<'_>) -> Option<Mark> {
         if let Some(check) = &self.check
             && record.check_crc().is_err()
@@ -325,7 +329,8 @@ impl Reader {
     }
 
     fn receipt(&self, check: &Check, queue: &mut Queue, mark: Mark, body: &[u8]) -> Receipt {
-        // The mark of a message that was never sent is not believed either, least of all how much room its lane needs.
+        // The mark of a message that was never sent is not trusted: the number of its connection could make `floors`
+        // huge.
         let is_late = check.ledger.has_issued(mark.lane, mark.sequence) && queue.is_late(mark);
         let expected = &check.bodies[self.sizes.pick(mark.sequence)];
         let is_changed = body.len() != expected.len() || body[MARK_BYTES..] != expected[MARK_BYTES..];
@@ -334,7 +339,8 @@ impl Reader {
 }
 
 impl Queue {
-    /// Whether a message came after one that was sent when it was settled; notes what its own mark says of others.
+    /// Whether a message came after one that was sent when this one was settled already. Also takes over the floor of
+    /// its own mark.
     fn is_late(&mut self, mark: Mark) -> bool {
         let lane = mark.lane as usize;
         if self.floors.len() <= lane {
@@ -375,7 +381,8 @@ impl Service for Reader {
         );
         let reply = PullReply::decode(&command.fields);
         let (true, Ok(reply)) = (goes_on, reply) else {
-            // Asked again by the tick, not at once: the broker is in trouble, and what it holds is not known.
+            // The next pull request is sent by the timer, not at once: the broker has a problem, and its largest offset
+            // is unknown.
             (queue.asked_ns, queue.heard) = (None, false);
             return;
         };
@@ -401,19 +408,19 @@ impl Service for Reader {
     }
 
     fn closed(&self, _peer: &Arc<Peer>) {
-        // A broker that is gone may hold more than it said.
+        // The broker may store messages while it is disconnected, so the known offsets are outdated.
         self.state().queues.iter_mut().for_each(|queue| queue.heard = false);
         self.changed.notify_one();
     }
 }
 
-/// Keeps a reader connected until it is stopped.
+/// Keeps a reader connected until the reader is stopped.
 pub(super) async fn keep(workers: &Workers, index: usize, reader: Arc<Reader>) {
     while !reader.is_stopped() {
         if let Ok(peer) = workers.dial_on(index, reader.address, reader.clone()).await {
             while !reader.is_stopped() && !peer.is_closed() {
                 let _ = tokio::time::timeout(TICK, reader.changed.notified()).await;
-                // Pushing to a connection that ended does nothing; another one is made.
+                // Writing to a closed connection has no effect; the loop then makes a new connection.
                 let _ = peer.push(|out| reader.pull_all(out));
             }
             peer.close();

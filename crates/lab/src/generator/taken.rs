@@ -1,39 +1,40 @@
-//! What generators did in a second.
+//! The figures of what generators did in an interval.
 
 use crate::archive::{LoadSecond, empty_histogram};
 use crate::report::Refusal;
 use hdrhistogram::Histogram;
 
-/// What one generator, or several together, did since they were asked last.
+/// The figures of one or several generators since the last call.
 #[derive(Clone, Debug)]
 pub struct Taken {
     /// End of the interval, milliseconds since 1970.
     pub at_ms: u64,
-    /// Its length.
+    /// Length of the interval in milliseconds.
     pub lasted_ms: u64,
     /// Messages acknowledged.
     pub sent: u64,
-    /// Bytes of their bodies.
+    /// Bytes of the bodies of acknowledged messages.
     pub sent_bytes: u64,
-    /// Requests without an answer.
+    /// Requests that got no answer.
     pub failed: u64,
-    /// Requests answered with an error code.
+    /// Requests that were answered with an error code.
     pub refused: u64,
-    /// Messages consumed by all groups.
+    /// Messages consumed by all groups together.
     pub consumed: u64,
-    /// Bytes of their bodies.
+    /// Bytes of the bodies of consumed messages.
     pub consumed_bytes: u64,
-    /// Requests in flight at the end.
+    /// Requests in flight at the end of the interval.
     pub in_flight: u64,
-    /// Processor time of the generator, microseconds; of several machines the one that used most: one without room is enough.
+    /// Processor time of the generator, microseconds. Of several machines the highest, because one machine without
+    /// headroom invalidates the load.
     pub cpu_us: u64,
     /// Send latencies, microseconds.
     pub latency: Histogram<u64>,
-    /// From being sent to being consumed, microseconds.
+    /// Times from send to consumption, microseconds.
     pub end_to_end: Histogram<u64>,
-    /// How late requests of an open loop left, microseconds.
+    /// How late the requests of an open loop were sent, microseconds.
     pub late: Histogram<u64>,
-    /// Why the first of the refused requests was.
+    /// Answer to the first of the refused requests.
     pub refusal: Option<Refusal>,
 }
 
@@ -59,7 +60,7 @@ impl Default for Taken {
 }
 
 impl Taken {
-    /// Adds what another generator did in the same second.
+    /// Adds the figures of another generator for the same interval.
     pub fn add(&mut self, other: &Self) {
         self.at_ms = self.at_ms.max(other.at_ms);
         self.lasted_ms = self.lasted_ms.max(other.lasted_ms);
@@ -82,7 +83,7 @@ impl Taken {
         }
     }
 
-    /// The row of the archive.
+    /// The row of `load.csv` for this interval.
     #[must_use]
     pub fn second(&self) -> LoadSecond {
         let at = |histogram: &Histogram<u64>, quantile: f64| {

@@ -1,4 +1,4 @@
-//! What is to be sent and read.
+//! The description of a load: what is sent and what is consumed.
 
 use super::access::Access;
 use crate::Error;
@@ -11,78 +11,79 @@ use std::path::PathBuf;
 use wire::frame::Encoding;
 use wire::record::sys_flag;
 
-/// Producer group of generators.
+/// Producer group of all load generators.
 pub(crate) const PRODUCER_GROUP: &str = "lab_producer";
 
-/// Bytes of one-way requests that may wait for a socket before its connection is given up.
+/// Most bytes of one-way requests that may wait for a socket; beyond that the connection is closed.
 pub(crate) const ONE_WAY_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes of further properties: with those of every message they fit into what a message has room for, 32,767.
+/// Most bytes of additional user properties. With the properties that every message has, they stay below the limit of
+/// 32,767.
 const PROPERTIES_BYTES_MAX: u32 = 32_000;
 
-/// Everything a generator needs to know.
+/// The complete description of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Workload {
     /// Name servers, separated by semicolons.
     pub namesrv: String,
-    /// Who signs requests; without, they are not signed.
+    /// Keys to sign requests with; `None` for unsigned requests.
     pub access: Option<Access>,
-    /// The cluster, where the name servers know several; empty for whatever there is.
+    /// Name of the cluster, when the name servers know several; empty for the only one.
     pub cluster: String,
-    /// Topic; created when it is missing.
+    /// Name of the topic, which is created when it does not exist.
     pub topic: String,
-    /// Topics, named after the first with a number when there are several.
+    /// Number of topics. Several topics are named `topic` plus a number.
     pub topics: u32,
     /// Queues per topic and broker.
     pub queues: u32,
-    /// Requests in flight over all connections.
+    /// Requests in flight over all connections together.
     pub threads: u32,
-    /// Producers.
+    /// Number of producers.
     pub producers: u32,
     /// Connections per broker and producer.
     pub connections: u32,
-    /// Threads that drive the connections.
+    /// Number of threads that drive the connections.
     pub cores: u32,
-    /// Messages per second of an open loop.
+    /// Messages per second of an open loop; `None` for a closed loop.
     pub rate: Option<f64>,
-    /// Rate at the beginning, and the seconds within which it grows to `rate`.
+    /// Rate at the beginning in messages per second, and the seconds within which it changes to `rate`.
     pub ramp: Option<(f64, f64)>,
     /// Sizes of bodies.
     pub sizes: Sizes,
-    /// What is in them.
+    /// Content of bodies.
     pub payload: Payload,
-    /// `none`, `zlib`, `lz4` or `zstd`.
+    /// Compression of bodies: `none`, `zlib`, `lz4` or `zstd`.
     pub compression: String,
     /// Number of different tags.
     pub tags: u32,
-    /// Sets KEYS.
+    /// Whether messages have KEYS.
     pub keys: bool,
-    /// Bytes of further properties.
+    /// Bytes of additional user properties.
     pub property_size: u32,
     /// How messages are sent.
     pub send: Send,
-    /// Writes request headers as JSON instead of binary.
+    /// Whether request headers are written as JSON instead of binary.
     pub json_headers: bool,
-    /// Messages per request; 0 or 1 sends them alone.
+    /// Messages per request; 0 or 1 sends single messages.
     pub batch: u32,
-    /// Delay level, 0 for none.
+    /// Delay level of messages, 0 for none.
     pub delay_level: i32,
-    /// Consumer groups.
+    /// Number of consumer groups.
     pub groups: u32,
-    /// Consumers of each group, which share its queues.
+    /// Consumers per group, among which the queues are divided.
     pub consumers: u32,
-    /// Listener threads of each push consumer; as many as Java's when absent.
+    /// Listener threads of each push consumer; `None` for the default of RocketMQ's Java client.
     pub consumer_threads: Option<u32>,
-    /// How they consume.
+    /// Kind of consumer.
     pub consume: Consume,
-    /// Where they begin.
+    /// Where consumers begin.
     pub start: Start,
-    /// Checks that every message comes, once, unchanged and in order.
+    /// Whether to check that every message arrives once, unchanged and in order.
     pub checked: bool,
-    /// Tells the messages of this run from others.
+    /// Number that distinguishes the messages of this run from others.
     pub run: u32,
-    /// Seed of payloads.
+    /// Seed of the payload.
     pub seed: u64,
 }
 
@@ -90,15 +91,15 @@ pub struct Workload {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Send {
-    /// Every request in flight waits for its answer.
+    /// Synchronous sends: every request in flight waits for its answer.
     #[default]
     Sync,
-    /// As `producer.sh -y true`: up to 10,000 requests in flight.
+    /// Asynchronous sends as by `producer.sh -y true`: up to 10,000 requests in flight.
     Async,
-    /// Nobody answers; needs a rate.
+    /// One-way sends, which are not answered and need a rate.
     #[value(name = "oneway")]
     OneWay,
-    /// Half messages, which are committed.
+    /// Transactions: half messages that are then committed.
     Transaction,
 }
 
@@ -106,12 +107,12 @@ pub enum Send {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Consume {
-    /// As cheaply as possible: a pull waits at every queue, nothing is parsed beyond what is counted.
+    /// Pull requests with the least possible cost: one waits at every queue, and messages are only counted.
     #[default]
     Pull,
-    /// The push consumer of the Rust client, messages in any order.
+    /// Push consumer of the Rust client that consumes messages concurrently.
     Push,
-    /// The same, each queue's messages in their order.
+    /// Push consumer of the Rust client that consumes each queue in order.
     Orderly,
 }
 
@@ -122,26 +123,26 @@ pub enum Start {
     /// At the end of every queue.
     #[default]
     Last,
-    /// At the first message kept.
+    /// At the smallest offset of every queue.
     First,
-    /// Where the group stands, else at the first message.
+    /// At the group's committed offset, otherwise at the smallest offset of the queue.
     Group,
 }
 
-/// What bodies hold.
+/// Content of message bodies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Payload {
-    /// Letters and digits without repetition.
+    /// Random letters and digits.
     #[default]
     Random,
-    /// The same, repeating after this many bytes.
+    /// Random letters and digits that repeat after this many bytes.
     Repeat(u32),
-    /// The bytes of a file, over and over.
+    /// The bytes of a file, repeated.
     File(PathBuf),
 }
 
-/// Sizes of bodies with their weights.
+/// Sizes of bodies in bytes, with their weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sizes(pub Vec<(u64, u32)>);
 
@@ -183,20 +184,21 @@ impl Default for Workload {
 }
 
 impl Sizes {
-    /// One size.
+    /// A single size.
     #[must_use]
     pub fn one(bytes: u64) -> Self {
         Self(vec![(bytes, 1)])
     }
 
-    /// The mean.
+    /// The mean size in bytes.
     #[must_use]
     pub fn mean(&self) -> u64 {
         let weights: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
         self.0.iter().map(|(size, weight)| size * u64::from(*weight)).sum::<u64>() / weights.max(1)
     }
 
-    /// Which size request number `sequence` has: always the same one, and over many the shares of the weights.
+    /// Index of the size of request number `sequence`. The same number always has the same size, and over many requests
+    /// the shares of the sizes follow the weights.
     #[must_use]
     pub fn pick(&self, sequence: u64) -> usize {
         if self.0.len() == 1 {
@@ -221,12 +223,12 @@ impl Workload {
         Wanted { topic, topics, queues: Some(self.queues), cluster: Some(cluster) }
     }
 
-    /// Who signs requests.
+    /// The credentials with which requests are signed.
     pub(crate) fn credentials(&self) -> Option<Credentials> {
         self.access.as_ref().map(Access::credentials)
     }
 
-    /// A client of the cluster.
+    /// The configuration of a client of the cluster.
     pub(crate) fn client(&self) -> Config {
         Config { credentials: self.credentials(), ..Config::new(&self.namesrv) }
     }
@@ -238,8 +240,8 @@ impl Workload {
         (0..self.topics.max(1)).map(name)
     }
 
-    /// Name of consumer group number `number`. Push consumers join one of the run's own: brokers remember where the others
-    /// were.
+    /// Name of consumer group number `number`. Push consumers use a group of the run's own, because brokers remember
+    /// the offsets of other groups.
     pub(crate) fn group(&self, number: u32) -> String {
         let Self { topic, run, .. } = self;
         match self.consume {
@@ -248,12 +250,12 @@ impl Workload {
         }
     }
 
-    /// Connections over all brokers, and what is in flight on each.
+    /// How the requests in flight are spread over connections to all brokers.
     pub(crate) fn spread(&self, brokers: usize) -> Spread {
         Spread::new(brokers, self.connections * self.producers, self.in_flight(), self.rate.is_some())
     }
 
-    /// Refuses what cannot work.
+    /// Refuses a workload that cannot work.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let refused = |why: String| Err(Error::Flag { flag: "workload", why });
         if self.sizes.0.is_empty() || self.sizes.0.iter().any(|(_, weight)| *weight == 0) {
@@ -322,7 +324,7 @@ impl Workload {
         self.compression_kind().map(|_| ())
     }
 
-    /// [`Self::check`] of a load that so many machines share.
+    /// Applies [`Self::check`] to the share of each of `machines` machines.
     pub(crate) fn check_over(&self, machines: u32) -> Result<(), Error> {
         self.check()?;
         let refused = |why: String| Err(Error::Flag { flag: "--load-agents", why });
@@ -341,7 +343,8 @@ impl Workload {
         Ok(())
     }
 
-    /// The share of machine number `number`, from 0, of `parts`: of the requests in flight and of the rate.
+    /// The share of machine number `number` of `parts` machines, counted from 0: of the requests in flight and of the
+    /// rate.
     pub(crate) fn share(&self, number: u32, parts: u32) -> Self {
         let threads = self.threads / parts + u32::from(number < self.threads % parts);
         let part = |rate: f64| rate / f64::from(parts);
@@ -349,13 +352,13 @@ impl Workload {
         Self { threads, rate: self.rate.map(part), ramp, ..self.clone() }
     }
 
-    /// The share of an agent, which only sends: the lab itself has all consumers.
+    /// The share of an agent. An agent only sends; the lab itself runs all consumers.
     pub(crate) fn share_to_send(&self, number: u32, parts: u32) -> Self {
         let Self { groups, consumers, consumer_threads, consume, .. } = Self::default();
         Self { groups, consumers, consumer_threads, consume, ..self.share(number, parts) }
     }
 
-    /// Requests in flight over all connections.
+    /// Requests in flight over all connections together.
     pub(crate) fn in_flight(&self) -> u32 {
         if self.send == Send::Async {
             self.threads.max(crate::producer::ASYNCHRONOUS_IN_FLIGHT)
@@ -364,7 +367,8 @@ impl Workload {
         }
     }
 
-    /// Bytes a connection may hold that its socket does not take. Requests in flight bound them, unless nobody answers.
+    /// Most bytes that may wait for the socket of a connection. Requests in flight bound them, except for one-way
+    /// sends.
     pub(crate) fn unsent_bytes_max(&self) -> usize {
         if self.send == Send::OneWay { ONE_WAY_BYTES_MAX } else { usize::MAX }
     }
@@ -374,7 +378,7 @@ impl Workload {
         if self.json_headers { Encoding::Json } else { Encoding::Binary }
     }
 
-    /// The schedule of one of `lanes` connections.
+    /// The schedule of one of `lanes` connections; `None` for a closed loop.
     pub(crate) fn pace(&self, lanes: u32) -> Option<Pace> {
         let requests = f64::from(lanes) * f64::from(self.batch.max(1));
         let rate = self.rate? / requests;
@@ -397,13 +401,13 @@ impl Workload {
         }))
     }
 
-    /// True when bodies have room for a [`super::mix::Mark`] that consumers can read.
+    /// Whether bodies have room for a [`super::mix::Mark`] that consumers can read.
     pub(crate) fn is_marked(&self) -> bool {
         let fits = self.sizes.0.iter().all(|(size, _)| *size >= super::mix::MARK_BYTES as u64);
         fits && self.batch <= 1 && matches!(self.compression.as_str(), "" | "none")
     }
 
-    /// A message of every size, without what differs from connection to connection.
+    /// A message of every size, without the parts that differ between connections.
     pub(crate) fn messages(&self) -> Result<Vec<Message>, Error> {
         self.sizes.0.iter().map(|(size, _)| self.message(*size)).collect()
     }

@@ -14,7 +14,7 @@ fn queue(queue_id: i32) -> Queue {
     }
 }
 
-/// A peer that leads nowhere, and a reader of two queues.
+/// A connection handle without a peer, and a reader of two queues.
 fn reader() -> (Arc<Peer>, Reader) {
     reader_of(&Workload::default())
 }
@@ -37,7 +37,7 @@ fn ids(mut bytes: Vec<u8>) -> Vec<i32> {
     ids
 }
 
-/// Gives the reader the answer to a pull, without messages; returns how many pulls follow.
+/// Passes an answer without messages to the reader; returns the number of pull requests that follow.
 fn answer((peer, reader): (&Arc<Peer>, &Reader), (opaque, code): (i32, i32), next_offset: i64) -> usize {
     let reply = PullReply {
         suggest_broker_id: 0,
@@ -117,7 +117,7 @@ fn what_a_broker_holds_that_is_gone_is_not_known_until_it_answers_again() {
     assert!(reader.knows_positions() && reader.behind() == 2);
 }
 
-/// A record with a body, and its checksum.
+/// Encodes a record with this body and its checksum.
 fn record(body: &[u8]) -> Vec<u8> {
     let host = "127.0.0.1:1".parse().unwrap();
     let fields = Fields {
@@ -139,7 +139,7 @@ fn record(body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A reader that checks what came of three messages of connection 1, and the body of one of them.
+/// A reader that checks three messages of connection 1, and a function that makes the body of a message.
 fn checked() -> (Arc<Ledger>, Reader, impl Fn(u64) -> Vec<u8>) {
     let workload = Workload { checked: true, ..Workload::default() };
     let ledger = Arc::new(Ledger::new(2, 1));
@@ -156,8 +156,8 @@ fn checked() -> (Arc<Ledger>, Reader, impl Fn(u64) -> Vec<u8>) {
     (ledger, reader, body)
 }
 
-/// What is counted as received, changed and out of order of three messages, the second of which has a changed byte.
-/// If it is sealed the checksum is that of the changed body.
+/// The counts of received, changed and out-of-order messages out of three, the second of which has byte `at` changed.
+/// With `is_sealed` the checksum is that of the changed body.
 fn counts(at: usize, is_sealed: bool) -> [u64; 3] {
     let (ledger, reader, body) = checked();
     let (plain, mut changed, mut queue) = (body(1), body(1), queue(0));
@@ -174,16 +174,16 @@ fn counts(at: usize, is_sealed: bool) -> [u64; 3] {
     ["received", "changed", "out_of_order"].map(|name| counts[name])
 }
 
-/// Where a mark has the first byte of its run.
+/// Offset in a mark of the run's number.
 const RUN: usize = 4;
 
-/// Of its connection.
+/// Offset in a mark of the connection's number.
 const LANE: usize = 8;
 
-/// Of its number.
+/// Offset in a mark of the message's number.
 const SEQUENCE: usize = 16;
 
-/// Of the number below which all are settled.
+/// Offset in a mark of the floor, below which all messages are settled.
 const FLOOR: usize = 24;
 
 #[test]
