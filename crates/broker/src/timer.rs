@@ -1,13 +1,15 @@
-//! Messages for a point in time (`TimerMessageStore`), to the millisecond.
+//! Timed messages, delivered at a point in time that is exact to the millisecond (`TimerMessageStore`).
 //!
-//! A timed send is stored in queue 0 of `rmq_sys_wheel_timer` ([`put`]). One thread ([`clock`]) follows that queue into
-//! the files of [`store::timer`], and when a message is due it appends a copy to its real topic. Two more threads keep
-//! it from waiting for the disk: [`fetch`] reads what is due in some seconds, [`crate::keep`] makes the files durable.
+//! A timed send is stored in queue 0 of `rmq_sys_wheel_timer`, the timer queue ([`put`]). The timer thread ([`clock`]) reads
+//! that queue, adds the messages to the files of [`store::timer`], and appends a copy of each message to its real topic when
+//! it is due. Two more threads keep the timer thread from waiting for the disk: [`fetch`] reads what is due in some seconds,
+//! and the position writer ([`crate::keep`]) makes the files durable.
 //!
-//! What was answered as recalled is never delivered. A message that cancels another is appended under the gate, which
-//! counts it; the clock looks at the count before it reads the queue, and again, under the gate, before it appends what
-//! is due. A recall is refused, and not stored, when the gate says that the message's time has come. While recalls wait
-//! in the queue it is read, also with `timerStopEnqueue`, which refuses new ones.
+//! A message whose recall was answered with success is never delivered. A recall stores a message that cancels the other. It
+//! is appended, and counted, under the lock of [`Gate`]. The timer thread reads that count before it reads the timer queue,
+//! and again, under the lock, before it appends the messages that are due. A recall is refused, and nothing is stored, when
+//! the gate says that the message's time has come. While recalls wait in the timer queue, it is read even with
+//! `timerStopEnqueue`, which refuses new recalls.
 
 mod barrier;
 pub(crate) mod clock;
@@ -28,31 +30,33 @@ use store::timer::TimerConfig;
 /// Settings of timed messages.
 #[derive(Clone, Debug)]
 pub struct Timers {
-    /// `timerWheelEnable`: timed messages are taken and delivered.
+    /// `timerWheelEnable`: timed messages are accepted and delivered.
     pub enabled: bool,
-    /// `timerMaxDelaySec`: longest delay.
+    /// `timerMaxDelaySec`: longest delay a message may have, in seconds.
     pub delay_max_s: i64,
-    /// `timerPrecisionMs`: time of a slot.
+    /// `timerPrecisionMs`: time span of one slot of the timer wheel, in milliseconds.
     pub precision_ms: i64,
-    /// `timerRollWindowSlot`: messages further away are looked at again before they are due.
+    /// `timerRollWindowSlot`: a message due more slots ahead than this is put into an earlier slot and stored again (rolled) there.
     pub roll_window_slots: i64,
-    /// `timerCongestNumEachSlot`: above it messages of a slot are refused at random, above twice of it always.
+    /// `timerCongestNumEachSlot`: with more messages in a slot than this, further ones are refused at random; with twice as many,
+    /// all are refused.
     pub congest_num: i32,
-    /// `timerFlushIntervalMs`: a crash delivers again what was delivered in this time.
+    /// `timerFlushIntervalMs`: interval between saves of the timer's files. After a crash, messages that were delivered since the
+    /// last save are delivered again.
     pub flush_interval_ms: i64,
-    /// `mappedFileSizeTimerLog`.
+    /// `mappedFileSizeTimerLog`: size of one file of the timer log, in bytes.
     pub log_file_bytes: u64,
-    /// `timerWheelSnapshotFlush`: Java wrote snapshots of the wheel.
+    /// `timerWheelSnapshotFlush`: Java saved the wheel in snapshots, of which the newest is loaded instead of the plain file.
     pub snapshots: bool,
-    /// `timerStopEnqueue`: stored messages are not added to the wheel.
+    /// `timerStopEnqueue`: stored timed messages are not added to the wheel.
     pub stop_enqueue: bool,
-    /// `timerStopDequeue`: nothing is delivered.
+    /// `timerStopDequeue`: timed messages are not delivered.
     pub stop_dequeue: bool,
-    /// `recallMessageEnable`.
+    /// `recallMessageEnable`: producers may recall timed messages.
     pub recall: bool,
-    /// `allowRecallWhenBrokerNotWriteable`.
+    /// `allowRecallWhenBrokerNotWriteable`: recalls are accepted although the broker is not writable.
     pub recall_when_read_only: bool,
-    /// `appendTopicForTimerDeleteKey`: recalls name the topic before the key, as Java 5.3 expects.
+    /// `appendTopicForTimerDeleteKey`: the key in a cancelling message is preceded by the topic, as Java 5.3 expects.
     pub recall_names_topic: bool,
 }
 
@@ -77,10 +81,10 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// What the files are opened with. A message that waits longer than half of what the log is kept (`reserved_ms`)
-    /// rolls meanwhile, so that its record is never too old to be kept.
+    /// The configuration of the timer's files. A message that waits longer than half the time the commit log is kept
+    /// (`reserved_ms`, in milliseconds) is rolled, that is stored again, so that its record is not deleted before it is due.
     pub(crate) fn files(&self, store: &store::Config, reserved_ms: i64) -> TimerConfig {
-        // Java takes what is out of bounds for the most.
+        // Like Java, a number that is out of bounds stands for the largest one.
         let asked = if self.roll_window_slots < 2 { i64::MAX } else { self.roll_window_slots };
         TimerConfig {
             precision_ms: self.precision_ms,
@@ -91,45 +95,45 @@ impl Timers {
         }
     }
 
-    /// Slots of half the time the log is kept.
+    /// Number of slots in half the time the commit log is kept (`reserved_ms`, in milliseconds).
     pub(crate) fn kept_slots(&self, reserved_ms: i64) -> i64 {
         (reserved_ms / 2 / self.precision_ms).max(2)
     }
 }
 
-/// What decides between cancelling and delivering.
+/// What decides whether a recall comes in time. Its lock is held while a cancelling message or a delivery is appended.
 #[derive(Default)]
 pub(crate) struct Gate {
-    /// Cancelling messages appended.
+    /// Number of cancelling messages that were appended since the broker started.
     pub cancels: u64,
-    /// Messages due until then may be delivered.
+    /// Messages due until this time (milliseconds since the epoch) may have been delivered.
     pub delivered_ms: i64,
-    /// Recalls answered with success lie before this place of the timer queue.
+    /// The cancelling messages of all recalls that were answered with success lie before this offset of the timer queue.
     pub recalled_end: i64,
 }
 
-/// What the clock shares with the handlers.
+/// What the timer thread shares with the request handlers.
 #[derive(Default)]
 pub(crate) struct Shared {
     gate: Mutex<Gate>,
     thread: OnceLock<Thread>,
     pub stopping: AtomicBool,
-    /// First slot that is not finished.
+    /// Start of the first slot that is not completely delivered, in milliseconds since the epoch.
     pub read_ms: AtomicI64,
-    /// Next message of the timer queue to add.
+    /// Offset in the timer queue of the next message to add to the wheel.
     pub queue_offset: AtomicI64,
-    /// Messages that wait.
+    /// Number of timed messages that are not delivered yet.
     pub pending: AtomicI64,
-    /// Longest time a message of this life waits before its record is stored again.
+    /// Longest time in milliseconds after which a message that was added since the broker started is delivered or rolled.
     pub window_ms: AtomicI64,
-    /// Latest slot that got a message in this life.
+    /// The latest slot that got a message since the broker started, as its start in milliseconds since the epoch.
     pub last_ms: AtomicI64,
-    /// Messages by slot; only with a limit.
+    /// Number of messages by slot. Only kept while `timerCongestNumEachSlot` sets a limit.
     counts: Mutex<BTreeMap<i64, i64>>,
 }
 
 impl Shared {
-    /// Held while a cancelling message or a delivery is appended.
+    /// Locks the gate. The lock is held while a cancelling message or a delivery is appended.
     pub(crate) fn gate(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +142,7 @@ impl Shared {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the clock look at once.
+    /// Wakes the timer thread.
     pub(crate) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();

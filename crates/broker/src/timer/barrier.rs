@@ -1,18 +1,19 @@
-//! What holds up deliveries: a message that cancels another and rolls may cancel one due later. Pure.
+//! What holds up deliveries: a cancelling message that rolls may cancel a message that is due later. Pure.
 
 use std::collections::BTreeMap;
 
 use store::timer::{Entry, Key};
 
-/// What is due behind the first message that cancels, rolls and is not in the timer queue again yet is not delivered.
+/// The cancelling messages that are to be rolled and whose copy is not in the timer queue yet. Messages that are due behind
+/// the first of them are not delivered.
 #[derive(Default)]
 pub(super) struct Barrier {
-    /// When each of them is looked at again.
+    /// When each of these messages is tried again, in milliseconds since the epoch.
     rolling: BTreeMap<Key, i64>,
 }
 
 impl Barrier {
-    /// Whether an entry is to be left alone now.
+    /// Whether an entry is not to be delivered or rolled now.
     pub(super) fn holds(&self, entry: &Entry, now_ms: i64) -> bool {
         if entry.cancels {
             return self.rolling.get(&entry.key()).is_some_and(|again_ms| *again_ms > now_ms);
@@ -20,17 +21,18 @@ impl Barrier {
         self.rolling.first_key_value().is_some_and(|(first, _)| entry.key() > *first)
     }
 
-    /// An entry that cancels and rolls is not in the timer queue yet; it is looked at again at `again_ms`.
+    /// Adds a cancelling entry that is to be rolled and whose copy is not in the timer queue yet; it is tried again at `again_ms`
+    /// (milliseconds since the epoch).
     pub(super) fn hold(&mut self, entry: &Entry, again_ms: i64) {
         self.rolling.insert(entry.key(), again_ms);
     }
 
-    /// An entry is in the timer queue again, or was given up.
+    /// Removes an entry whose copy is in the timer queue, or which was given up.
     pub(super) fn release(&mut self, entry: &Entry) {
         self.rolling.remove(&entry.key());
     }
 
-    /// Has all looked at again: the clock was set back.
+    /// Has all entries tried again at once. Called when the clock was set back.
     pub(super) fn wake(&mut self) {
         self.rolling.values_mut().for_each(|again_ms| *again_ms = i64::MIN);
     }

@@ -1,4 +1,4 @@
-//! The thread that adds timed messages to the wheel and delivers them.
+//! The timer thread, which adds timed messages to the wheel and delivers them.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -21,70 +21,73 @@ use crate::schedule::Patience;
 use crate::topics::Queue;
 use crate::vital::Duty;
 
-/// Chains are walked so long before their slot begins.
+/// The chain of a slot in the timer log is read this many milliseconds before the slot begins.
 const LEAD_MS: i64 = 4000;
-/// Entries kept in memory, about 70 bytes each.
+/// Most entries kept in memory, at about 70 bytes each.
 const NEAR_MAX: usize = 400_000;
-/// Longest sleep, so that a clock that jumps is noticed.
+/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
 const SLEEP_MAX_MS: i64 = 1000;
-/// Sleep while something else has to happen first.
+/// Sleep when an entry is due but waits for another thread or the disk.
 const SLEEP_MIN: Duration = Duration::from_millis(5);
-/// Without any delivery the read time is saved so often.
+/// Interval in milliseconds at which the read time is saved while nothing is added or delivered.
 const IDLE_SAVE_MS: i64 = 60_000;
-/// Pause between two looks at old files of the timer log.
+/// Interval in milliseconds between two checks for old files of the timer log that can be removed.
 const RETIRE_MS: i64 = 100;
-/// A clock that is so far behind the read time was set back.
+/// A clock that is this many milliseconds behind the read time is taken to have been set back.
 const BEHIND_MS: i64 = 1000;
 
+/// The state of the timer thread.
 pub(super) struct Clock {
     pub(super) broker: Arc<Broker>,
     /// The timer queue.
     pub(super) queue: Arc<Queue>,
     pub(super) files: TimerFiles,
+    /// Entries near the present time, in the order they are due.
     pub(super) agenda: Agenda,
     pub(super) fetch: Fetch,
-    /// Next message of the queue to add.
+    /// Offset in the timer queue of the next message to add.
     pub(super) next: i64,
-    /// With the message the disk does not give.
+    /// How long the message of the timer queue that cannot be read has held up those behind it.
     pub(super) patience: Patience,
-    /// With entries that are due and cannot be delivered, by position of the unit.
+    /// How long entries that are due have failed to be delivered, by position of their unit in the timer log.
     pub(super) stuck: HashMap<u64, Patience>,
-    /// What is not delivered before something else.
+    /// The cancelling messages that must be rolled before what is due behind them is delivered.
     pub(super) barrier: Barrier,
-    /// Copies of messages that cancel and rolled lie before this place of the queue.
+    /// Copies of all cancelling messages that were rolled lie before this offset of the timer queue.
     pub(super) rolled_end: i64,
-    /// Messages before it and in slots before `first_read_ms` were delivered in an earlier life.
+    /// Messages before this offset of the timer queue that are due before `first_read_ms` were delivered by an earlier run.
     pub(super) delivered_before: i64,
     pub(super) first_read_ms: i64,
-    /// Messages that wait.
+    /// Number of timed messages that are not delivered yet.
     pub(super) pending: i64,
-    /// Units whose records were just read by the other thread.
+    /// Positions of units whose records the fetch thread has just read into memory.
     pub(super) touched: HashSet<u64>,
     pub(super) batch: Batch,
     pub(super) bytes: Vec<u8>,
     pub(super) properties: Vec<u8>,
-    /// Something was added or delivered since the last save.
+    /// Whether something was added or delivered since the last save.
     pub(super) changed: bool,
     saves: Saves,
     retired_ms: i64,
 }
 
-/// How a save went; one that is not done comes back.
+/// The outcome of a save. One that failed returns what it was to write.
 type Saved = Result<(), (SaveError, TimerSave)>;
 
-/// Saving the files.
+/// The state of saving the timer's files.
 struct Saves {
     keep: Arc<Keep>,
-    /// The save under way and the position of the timer log it covers.
+    /// The save under way: the position in the timer log up to which it saves, and the channel of its outcome.
     running: Option<(u64, Receiver<Saved>)>,
-    /// Position of the last one that is done.
+    /// The position in the timer log up to which the last successful save went.
     done: u64,
-    /// When the last one began.
+    /// When the last save began, in milliseconds since the epoch.
     began_ms: i64,
+    /// A save failed for good; no further ones are made.
     failed: bool,
 }
 
-/// Starts the thread.
+/// Starts the timer thread, supervised as [`Duty::Timer`].
 pub(crate) fn start(broker: Arc<Broker>, files: TimerFiles, keep: Arc<Keep>) -> io::Result<JoinHandle<()>> {
     let vital = broker.vital.clone();
     let run = move || {
@@ -98,7 +101,7 @@ pub(crate) fn start(broker: Arc<Broker>, files: TimerFiles, keep: Arc<Keep>) -> 
 }
 
 impl Clock {
-    /// Recovers.
+    /// Recovers the timer's state from its files and saves them once.
     pub(super) fn new(broker: Arc<Broker>, mut files: TimerFiles, keep: Arc<Keep>) -> io::Result<Self> {
         let queue = broker.log_queue(names::TIMER_TOPIC, 0);
         let queue = queue.ok_or_else(|| io::Error::other("the timer topic has no queue"))?;
@@ -137,9 +140,10 @@ impl Clock {
             fetch,
         };
         clock.broker.timer.window_ms.store(clock.window_ms(), Ordering::Release);
-        // From now on the files are where their check says.
+        // The first save makes the files match the checkpoint on disk.
         clock.start_save(now_ms)?;
-        // Units that are added earlier would stand, after a crash, where the check on the disk counts on others.
+        // That save is waited for: units added before it is done would, after a crash, stand where the checkpoint on disk
+        // expects others.
         let first = clock.saves.running.as_ref().and_then(|(_, receiver)| receiver.recv().ok());
         first.into_iter().for_each(|done| clock.saved(done));
         Ok(clock)
@@ -154,7 +158,7 @@ impl Clock {
         self.stop();
     }
 
-    /// Does what there is to do; answers whether there may be more at once.
+    /// Does everything that is to be done at `now_ms`. True when there may be more to do at once.
     pub(super) fn round(&mut self, now_ms: i64) -> bool {
         self.take_fetched();
         self.take_saved();
@@ -169,7 +173,8 @@ impl Clock {
             let gate = self.broker.timer.gate();
             (gate.cancels, gate.recalled_end)
         };
-        // What cancels a message is known before that message is delivered; what was promised, whatever the setting.
+        // A cancelling message must be known before the message it cancels is delivered. Recalls that were answered with
+        // success, and rolled ones, are read whatever `timerStopEnqueue` says.
         let enqueues = !timers.stop_enqueue || self.next < recalled_end.max(self.rolled_end);
         let caught_up = !enqueues || self.enqueue(now_ms);
         if let Err(error) = self.ask(now_ms) {
@@ -188,7 +193,8 @@ impl Clock {
         busy
     }
 
-    /// Follows a clock that was set back: what is timed from now on must not wait until it is where it was.
+    /// Moves the read time back after the clock was set back, so that messages timed from now on do not wait until the clock has
+    /// caught up with the old read time.
     fn go_back(&mut self, now_ms: i64) -> io::Result<()> {
         let before_ms = self.agenda.read_ms();
         let read_ms = self.files.forget_future(before_ms, self.files.config().slot_of(now_ms))?;
@@ -204,13 +210,13 @@ impl Clock {
         let wake_ms = self.agenda.wake_ms().min(self.saves.began_ms.saturating_add(save_ms));
         let left_ms = wake_ms.saturating_sub(self.broker.now_ms()).min(SLEEP_MAX_MS);
         let left = u64::try_from(left_ms).ok().filter(|left| *left > 0).map(Duration::from_millis);
-        // Whoever stores a timed message or fetched something ends the sleep.
+        // A handler that stores a timed message, and the fetch thread with each result, end the sleep.
         thread::park_timeout(left.unwrap_or(SLEEP_MIN));
     }
 
     fn publish(&self) {
         let timer = &self.broker.timer;
-        // After the copies: whoever sees this sees them.
+        // Stored after the copies were appended: a thread that sees this read time can read them.
         timer.read_ms.store(self.agenda.read_ms(), Ordering::Release);
         timer.queue_offset.store(self.next, Ordering::Release);
         timer.pending.store(self.pending.max(0), Ordering::Relaxed);
@@ -220,10 +226,10 @@ impl Clock {
         }
     }
 
-    /// Asks for the chains that come near.
+    /// Asks the fetch thread for the chains of slots that will begin soon.
     fn ask(&mut self, now_ms: i64) -> io::Result<()> {
         let files = &mut self.files;
-        // A slot may name units that were added and are not in the file yet.
+        // Written first, since a slot may name units that were added and are not in the file yet.
         files.write()?;
         for load in self.agenda.wanted(now_ms, |slot_ms| files.slot(slot_ms).map(|slot| slot?.last))? {
             self.fetch.ask(Job::Load(Chain::of(load)));
@@ -240,8 +246,8 @@ impl Clock {
         Ok(())
     }
 
-    /// Longest time a message added now waits before its record is stored again: no more than half of the time the log
-    /// is kept by the present settings.
+    /// Longest time in milliseconds a message that is added now waits before it is delivered or rolled: at most half of the time
+    /// the commit log is kept by the present settings.
     pub(super) fn window_ms(&self) -> i64 {
         let (config, files) = (&self.broker.config, self.files.config());
         let kept_slots = config.timers.kept_slots(config.retention.reserved_ms);
@@ -302,12 +308,12 @@ impl Clock {
         self.saves.began_ms = now_ms;
         let progress = self.progress(now_ms);
         let save = self.files.save(progress)?;
-        // What was delivered in the slot that is not over comes again after a kill until a later read time is saved.
+        // Messages delivered in the present slot are delivered again after a kill, until a later read time is saved.
         self.changed = self.broker.timer.gate().delivered_ms >= progress.read_ms;
         if save.is_empty() {
             return Ok(());
         }
-        // Behind every copy that was delivered before: a position must not outlive them.
+        // The end of the log, behind every copy delivered so far: a saved position must not outlive these copies.
         let end = self.broker.store.appended();
         let (sender, receiver) = channel();
         let (store, clock) = (self.broker.store.clone(), thread::current());
@@ -315,14 +321,14 @@ impl Clock {
         self.saves.keep.run(move || {
             let unflushed = || SaveError::Failed(io::Error::other("the log cannot be flushed"));
             let done = if wait_flushed(&store, end) { save.write() } else { Err(unflushed()) };
-            // The clock may have stopped.
+            // Sending fails when the timer thread has stopped, which does not matter.
             let _ = sender.send(done.map_err(|error| (error, save)));
             clock.unpark();
         });
         Ok(())
     }
 
-    /// Leaves the files so that nothing is delivered again, by this store or by Java's.
+    /// Saves the files so that no message is delivered again after the next start, be it of Vostok or of Java.
     pub(super) fn stop(mut self) {
         self.fetch.stop();
         self.take_fetched();
@@ -357,7 +363,7 @@ impl Clock {
         save.write().map_err(io::Error::other)
     }
 
-    /// Record of the last message that was added.
+    /// Log offset and size in bytes of the record that was last added to the wheel.
     fn newest(&self) -> Option<(LogOffset, u32)> {
         let mut found: Vec<Unit> = Vec::new();
         let offset = QueueOffset::from_i64(self.next - 1)?;
@@ -365,7 +371,7 @@ impl Clock {
         found.first().filter(|unit| !unit.is_blank()).map(|unit| (unit.log_offset, unit.size))
     }
 
-    /// Leaves in a slot only what was not delivered.
+    /// Replaces the chain of a slot by one that holds only the messages that are not delivered yet.
     fn shorten(&mut self, slot_ms: i64, open: &HashSet<u64>, newest: (LogOffset, u32)) -> io::Result<()> {
         let Some(last) = self.files.slot(slot_ms)?.and_then(|slot| slot.last) else { return Ok(()) };
         let precision_ms = self.files.config().precision_ms;

@@ -1,4 +1,4 @@
-//! What is due goes to its topic (`TimerMessageStore.dequeue`).
+//! Delivering timed messages that are due to their topics (`TimerMessageStore.dequeue`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,40 +15,40 @@ use crate::names;
 use crate::schedule::target;
 use crate::topics::Queue;
 
-/// Messages delivered by one append.
+/// Most messages delivered by one append.
 const BATCH_MAX: usize = 512;
-/// Bytes of one append, if more than one message.
+/// Size in bytes at which no further messages are added to one append.
 const BATCH_BYTES_MAX: usize = 1 << 20;
-/// Wait after a failed read or append.
+/// Pause in milliseconds after a failed read or append.
 const RETRY_AFTER_MS: i64 = 1000;
-/// Wait while the log is busy.
+/// Pause in milliseconds while the log is busy.
 const BUSY_MS: i64 = 20;
 
-/// What becomes of an entry that is due.
+/// What is done with an entry that is due.
 enum Fate {
-    /// Its copy is in the batch, for this queue.
+    /// The copy of its message is in the batch, for this queue.
     Put(Arc<Queue>),
-    /// It is due at another time.
+    /// The entry is tried again at this time, in milliseconds since the epoch.
     Later(i64),
-    /// Its record has to be read from the disk.
+    /// The record of its message has to be read from the disk first.
     Fetch,
-    /// Nothing is delivered: it was cancelled, and left out of the count then.
+    /// Nothing is delivered, since the message was cancelled; it was subtracted from the count of pending messages then.
     Cancelled,
-    /// Nothing is delivered: it cannot be.
+    /// Nothing is delivered, since the message cancels another or cannot be delivered at all.
     Done,
 }
 
-/// An entry whose copy is in the batch, for this queue.
+/// An entry whose copy is in the batch, and the queue the copy goes to.
 type Put = (Entry, Arc<Queue>);
 
-/// What an entry counts among the messages that wait: one that cancels takes away what it cancels.
+/// What an entry adds to the count of pending messages: a cancelling one takes away the message it cancels.
 fn counted(entry: &Entry) -> i64 {
     if entry.cancels { -1 } else { 1 }
 }
 
 impl Clock {
-    /// Delivers what is due; answers whether something was done about it. `cancels` is the gate's count from before the
-    /// queue was read.
+    /// Delivers the messages that are due at `now_ms`, and returns whether any entry was handled. `cancels` is the gate's count
+    /// of cancelling messages from before the timer queue was read.
     pub(super) fn deliver(&mut self, now_ms: i64, cancels: u64) -> bool {
         let mut due = Vec::new();
         self.agenda.due(now_ms, BATCH_MAX, &mut due);
@@ -69,7 +69,7 @@ impl Clock {
         done
     }
 
-    /// Looks at an entry that is due; answers it when its copy is in the batch now.
+    /// Handles an entry that is due, and returns it when its copy was put into the batch.
     fn take(&mut self, entry: Entry, now_ms: i64) -> Option<Put> {
         let fate = self.prepare(&entry, now_ms);
         if matches!(fate, Fate::Put(..) | Fate::Cancelled | Fate::Done) {
@@ -99,7 +99,7 @@ impl Clock {
         None
     }
 
-    /// Looks at an entry again at another time. One that cancels and rolls keeps its place before those it holds up.
+    /// Has an entry tried again at `again_ms`. A cancelling entry that is to be rolled keeps its place before those it holds up.
     fn put_off(&mut self, entry: Entry, again_ms: i64) {
         if entry.cancels {
             self.barrier.hold(&entry, again_ms);
@@ -109,7 +109,7 @@ impl Clock {
         }
     }
 
-    /// Reads an entry's record and puts its copy into the batch.
+    /// Reads the record of an entry's message and puts its copy into the batch.
     fn prepare(&mut self, entry: &Entry, now_ms: i64) -> Fate {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
@@ -130,7 +130,7 @@ impl Clock {
         fate
     }
 
-    /// What becomes of an entry that cannot be delivered now.
+    /// Decides whether an entry that cannot be delivered now is tried again or given up.
     fn failed(&mut self, entry: &Entry, error: &PutError, now_ms: i64) -> Fate {
         let at = entry.log_offset;
         if self.stuck.entry(entry.at).or_default().holds(0, error, now_ms) {
@@ -182,7 +182,7 @@ impl Clock {
             prepared_transaction_offset: 0,
             ..Message::of(&record)
         };
-        // One that has nearly all the properties there is room for goes without those that are added.
+        // A message whose properties leave no room for the added ones is copied without them.
         let plain = Message { properties: record.properties(), ..message };
         let pushed = target(&self.broker, topic, queue_id, now_ms).and_then(|queue| {
             self.batch.push(&queue.log, &message).or_else(|_| self.batch.push(&queue.log, &plain))?;
@@ -194,7 +194,8 @@ impl Clock {
         }
     }
 
-    /// Java 5.5 names the key alone, Java 5.3 the topic before it.
+    /// Whether a message of the slot cancels this one. Cancelling messages of Java 5.5 name only the key of the message, those of
+    /// Java 5.3 its topic before the key.
     fn is_cancelled(&self, entry: &Entry, timed: &Timed<'_>) -> bool {
         let Some(key) = timed.key.filter(|_| self.agenda.has_deleted(entry.slot_ms)) else { return false };
         let named = |separator: &[u8]| [timed.topic.as_bytes(), separator, key].concat();
@@ -207,7 +208,7 @@ impl Clock {
         let mut gate = self.broker.timer.gate();
         if gate.cancels != cancels {
             drop(gate);
-            // Somebody may have cancelled one of these: the queue is read again first.
+            // A recall may have cancelled one of these messages: the timer queue is read again first.
             puts.into_iter().for_each(|(entry, _)| self.agenda.later(entry, entry.due_ms));
             return;
         }
@@ -237,7 +238,7 @@ impl Clock {
         let mut queues: Vec<Arc<Queue>> = Vec::new();
         for (index, (entry, queue)) in puts.into_iter().enumerate() {
             self.agenda.done(&entry);
-            // A rolled one is counted again when it is read from the queue.
+            // A rolled message is counted again when its copy is read from the timer queue.
             self.pending -= counted(&entry);
             if entry.cancels {
                 self.barrier.release(&entry);

@@ -1,4 +1,4 @@
-//! From the timer queue into the wheel (`TimerMessageStore.enqueue`).
+//! Adding messages of the timer queue to the wheel (`TimerMessageStore.enqueue`).
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,13 @@ use super::clock::Clock;
 use super::timed::Timed;
 use crate::broker::PutError;
 
-/// Messages read at once.
+/// Most messages read at once.
 const UNITS_MAX: usize = 512;
-/// Bytes read at once, if more than one message.
+/// Most bytes read at once, except for a single larger message.
 const BYTES_MAX: u64 = 4 << 20;
 
 impl Clock {
-    /// Adds everything the queue holds now; false when the disk does not let it.
+    /// Adds all messages the timer queue holds now. False when a file cannot be read or written; the call is then repeated later.
     pub(super) fn enqueue(&mut self, now_ms: i64) -> bool {
         let end = self.queue.log.max().to_i64();
         self.next = self.next.max(self.queue.log.min().to_i64()).min(end);
@@ -56,7 +56,7 @@ impl Clock {
         }
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        // What was just sent is in memory.
+        // Messages that were just sent are in memory.
         let store = self.broker.store.clone();
         let resident = matches!(store.read_units(&units, &mut bytes), Ok(Read::Done));
         let whole = resident || store.read_units_blocking(&units, &mut bytes).is_ok();
@@ -95,7 +95,7 @@ impl Clock {
         done
     }
 
-    /// Adds one message.
+    /// Adds one message of the timer queue to the wheel.
     fn add(&mut self, unit: &Unit, bytes: &[u8], now_ms: i64) -> io::Result<()> {
         let config = self.files.config();
         let precision_ms = config.precision_ms;
@@ -117,7 +117,7 @@ impl Clock {
         let far_ms = own_ms - base_ms - window_ms;
         let (mut slot_ms, mut time_ms) = if far_ms >= 0 {
             bits |= magic::ROLL;
-            // Nearly there: it gets enough time to roll once more.
+            // The message is due soon after the window: rolled after half the window, it has enough time left for its last roll.
             let third_ms = window_ms / precision_ms / 3 * precision_ms;
             let half_ms = window_ms / precision_ms / 2 * precision_ms;
             let slot_ms = base_ms + if far_ms < third_ms { half_ms } else { window_ms };
@@ -127,7 +127,7 @@ impl Clock {
             (slot_ms, if slot_ms == own_ms { timed.due_ms - 1 } else { slot_ms })
         };
         if self.files.is_taken(slot_ms, self.agenda.read_ms())? {
-            // The wheel turned once without being read: the old units come first.
+            // The slot still holds units of the wheel's previous turn, which must come first: this message is rolled soon.
             bits |= magic::ROLL;
             slot_ms = self.agenda.slot_for(base_ms);
             time_ms = slot_ms;
@@ -143,7 +143,7 @@ impl Clock {
         };
         let at = self.files.add(added)?;
         let cancels = timed.cancels.filter(|_| !added.rolls()).map(Into::into);
-        // What it cancels is not counted again when it is passed over.
+        // A cancelling message counts -1: the message it cancels is not subtracted when it is skipped.
         self.pending += if timed.cancels.is_some() { -1 } else { 1 };
         if self.broker.config.timers.congest_num != i32::MAX {
             *self.broker.timer.counts().entry(own_ms).or_default() += 1;

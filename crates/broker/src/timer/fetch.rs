@@ -1,5 +1,5 @@
-//! The thread that reads for the clock: chains of slots that come near, messages they cancel, and records that are no
-//! longer in memory.
+//! The fetch thread, which reads from the disk for the timer thread: chains of slots that begin soon, the keys their
+//! cancelling messages name, and records that are no longer in memory.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,38 +16,39 @@ use wire::record::RecordView;
 use crate::broker::Broker;
 use crate::vital::Duty;
 
-/// Wait after a disk error.
+/// Pause after a disk error.
 const RETRY_AFTER: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1000 });
-/// What the disk does not give in so many tries, a minute, no longer holds up the rest.
+/// Attempts after which a read that fails is given up, so that it no longer holds up the rest; about a minute.
 pub(super) const TRIES_MAX: u32 = 60;
-/// Bytes of old records read ahead for one slot; what is beyond is read when it is due.
+/// Most bytes of old records read ahead for one slot. Records beyond that are read when they are due.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
-/// What the clock asks for.
+/// What the timer thread asks for.
 pub(super) enum Job {
-    /// Walk a chain.
+    /// Read the chain of a slot.
     Load(Chain),
-    /// Read a record so that it is in memory.
+    /// Read the record of an entry, so that it is in memory.
     Touch(Entry),
 }
 
-/// What came of it.
+/// The result of a job.
 pub(super) enum Fetched {
-    /// A chain, and the keys its cancelling messages name.
+    /// The entries of a chain, and the keys its cancelling messages name.
     Loaded(Loaded, Vec<Box<[u8]>>),
+    /// The entry whose record was read, or could not be.
     Touched(Entry),
 }
 
-/// A chain being fetched.
+/// A chain that is being read: the units of one slot in the timer log, linked from the newest to the oldest.
 pub(super) struct Chain {
     load: Load,
-    /// What the walk found.
+    /// The entries of the chain, once it was read.
     loaded: Option<Loaded>,
-    /// Its cancelling messages that are not read yet.
+    /// Cancelling messages of the chain whose records are not read yet.
     unread: Vec<Entry>,
-    /// The keys the others name.
+    /// The keys that the cancelling messages read so far name.
     keys: Vec<Box<[u8]>>,
-    /// How often the disk refused.
+    /// Number of failed attempts to read from the disk.
     failed: u32,
 }
 
@@ -57,7 +58,7 @@ impl Chain {
     }
 }
 
-/// The clock's end of the thread.
+/// The timer thread's handle of the fetch thread.
 pub(super) struct Fetch {
     pub jobs: Option<Sender<Job>>,
     pub results: Receiver<Fetched>,
@@ -65,7 +66,7 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    /// Starts the thread; it wakes `clock` with every result.
+    /// Starts the fetch thread, which wakes the thread `clock` with every result.
     pub(super) fn start(broker: Arc<Broker>, log: Arc<TimerLog>, clock: Thread) -> std::io::Result<Self> {
         let (jobs, inbox) = channel();
         let (outbox, results) = channel();
@@ -87,12 +88,12 @@ impl Fetch {
 
     pub(super) fn ask(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
-            // It ends only with the clock.
+            // Sending cannot fail while the timer thread runs, since the fetch thread ends only with it.
             let _ = jobs.send(job);
         }
     }
 
-    /// Ends the thread.
+    /// Ends the fetch thread and waits for it.
     pub(super) fn stop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
@@ -101,8 +102,8 @@ impl Fetch {
     }
 }
 
-/// The next job: a new one, or a chain the disk refused when its time comes; `None` when the clock has stopped. No more
-/// chains are held than the agenda asks for at the same time.
+/// The next job: a new one, or a chain that could not be read, when its next attempt is due. `None` when the timer thread has
+/// stopped. `refused` holds no more chains than the timer thread asks for at the same time.
 fn next(inbox: &Receiver<Job>, refused: &mut VecDeque<(Instant, Chain)>) -> Option<Job> {
     let Some((again, _)) = refused.front() else { return inbox.recv().ok() };
     let left = again.saturating_duration_since(Instant::now());
@@ -119,7 +120,7 @@ fn next(inbox: &Receiver<Job>, refused: &mut VecDeque<(Instant, Chain)>) -> Opti
 pub(super) struct Reader {
     broker: Arc<Broker>,
     log: Arc<TimerLog>,
-    /// Slots of which something was given up: the disk is not waited for again.
+    /// Slots of which a read was given up; further reads that fail there are not tried again.
     given_up: BTreeSet<i64>,
 }
 
@@ -128,11 +129,14 @@ impl Reader {
         Self { broker, log, given_up: BTreeSet::new() }
     }
 
-    /// Does a job; the error is a chain that is to be tried again.
+    /// Performs a job.
+    ///
+    /// # Errors
+    /// The chain that could not be read and is to be tried again.
     pub(super) fn serve(&mut self, job: Job) -> Result<Fetched, Box<Chain>> {
         match job {
             Job::Touch(entry) => {
-                // Whoever delivers it tells the error.
+                // The error is ignored here: the delivery reads the record again and reports it.
                 let _ = self.read(&entry, &mut Vec::new());
                 Ok(Fetched::Touched(entry))
             }
@@ -151,20 +155,20 @@ impl Reader {
         }
     }
 
-    /// Whether the disk has refused for too long.
+    /// Whether a chain that cannot be read is to be tried again.
     fn is_patient(&self, chain: &Chain) -> bool {
         chain.failed < TRIES_MAX && !self.given_up.contains(&chain.load.slot_ms)
     }
 
-    /// Notes that something of a chain is given up; answers whether that is news.
+    /// Records that a read of a chain is given up. True the first time for its slot.
     fn give_up(&mut self, chain: &Chain) -> bool {
-        // Slots before it are never asked for again.
+        // Slots before the read time are never asked for again, so they need not be remembered.
         let read_ms = self.broker.timer.read_ms.load(Ordering::Acquire);
         self.given_up.retain(|slot_ms| *slot_ms >= read_ms);
         self.given_up.insert(chain.load.slot_ms)
     }
 
-    /// What a chain holds; `None` when the disk refuses.
+    /// Reads the entries of a chain; `None` when the disk fails and the chain is to be tried again.
     fn walk(&mut self, chain: &mut Chain) -> Option<Loaded> {
         let slot_ms = chain.load.slot_ms;
         let (loaded, refused) = walk(&self.log, &chain.load);
@@ -188,7 +192,7 @@ impl Reader {
         Some(loaded)
     }
 
-    /// Reads the keys that the cancelling messages of a chain name; false when the disk refuses.
+    /// Reads the keys that the cancelling messages of a chain name. False when the disk fails and the chain is to be tried again.
     fn read_cancelling(&mut self, chain: &mut Chain) -> bool {
         let mut refused = Vec::new();
         for entry in std::mem::take(&mut chain.unread) {
@@ -227,7 +231,7 @@ impl Reader {
         self.broker.store.read_blocking(entry.log_offset, entry.size as usize, bytes)
     }
 
-    /// The key a cancelling message names, if it names one.
+    /// Reads a cancelling message and returns the key it names, if any.
     fn cancelled(&self, entry: &Entry) -> Result<Option<Box<[u8]>>, ReadError> {
         let mut bytes = Vec::new();
         self.read(entry, &mut bytes)?;
@@ -236,7 +240,7 @@ impl Reader {
         Ok(key.map(Into::into))
     }
 
-    /// Reads old records in the order of the log, so that they are in memory when they are due.
+    /// Reads the old records among `entries` in the order of the commit log, so that they are in memory when they are due.
     fn read_ahead(&self, entries: &[Entry]) {
         let store = &self.broker.store;
         let young = store.appended().get().saturating_sub(store.config().cached_bytes);

@@ -1,4 +1,4 @@
-//! A send that asks for a time (`HookUtils.handleScheduleMessage`).
+//! Sends that ask for a delivery time (`HookUtils.handleScheduleMessage`).
 
 use store::timer::wheel_time;
 use wire::codes::response;
@@ -8,20 +8,20 @@ use super::timed::asked_ms;
 use crate::Refusal;
 use crate::broker::Broker;
 
-/// What the properties of a send say about time.
+/// The properties of a message that concern its delivery time.
 #[derive(Default)]
 pub(crate) struct Asked<'a> {
     pub delay_s: Option<&'a [u8]>,
     pub delay_ms: Option<&'a [u8]>,
     pub deliver_ms: Option<&'a [u8]>,
-    /// It was timed before: a delivered copy, sent again by a consumer.
+    /// The message was timed before: it is a delivered copy that a consumer sends back.
     pub was_timed: bool,
-    /// It cancels another.
+    /// The message cancels another one.
     pub cancels: bool,
 }
 
 impl<'a> Asked<'a> {
-    /// From stored properties.
+    /// Reads them from encoded properties.
     pub(crate) fn of(stored: &'a [u8]) -> Self {
         let mut asked = Self::default();
         for (name, value) in properties::pairs(stored) {
@@ -30,7 +30,7 @@ impl<'a> Asked<'a> {
         asked
     }
 
-    /// Takes note of a property; answers whether it is one of those that ask for a time.
+    /// Records the value of a property, and returns whether it is one of those that ask for a time.
     pub(crate) fn note(&mut self, name: &[u8], value: &'a [u8]) -> bool {
         let is = |wanted: &str| wanted.as_bytes() == name;
         let field = if is(key::TIMER_DELAY_SEC) {
@@ -48,7 +48,7 @@ impl<'a> Asked<'a> {
         true
     }
 
-    /// Writes down what was asked.
+    /// Appends the properties that ask for a time to encoded properties.
     pub(crate) fn copy(&self, out: &mut Vec<u8>) {
         let all = [
             (key::TIMER_DELAY_SEC, self.delay_s),
@@ -60,10 +60,11 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The wheel time of the message; `None` when it is delivered at once.
+    /// The wheel time of the message in milliseconds since the epoch; `None` when the message is delivered at once.
     ///
     /// # Errors
-    /// Java's refusals.
+    /// Java's refusals: timed messages are disabled, the time is no number, it is too far ahead, it has passed for a cancelling
+    /// message, or its slot has too many messages.
     pub(crate) fn out_ms(&self, broker: &Broker) -> Result<Option<i64>, Refusal> {
         let first = |name, value: Option<&'a [u8]>| value.map(|value| (name, value));
         let asked = first(key::TIMER_DELAY_SEC, self.delay_s)
@@ -90,7 +91,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Adds what the delivery of a timed message needs.
+/// Appends the properties by which a timed message is delivered: wheel time, real topic and queue.
 pub(crate) fn timed(out: &mut Vec<u8>, out_ms: i64, topic: &str, queue_id: i32) {
     let mut digits = itoa::Buffer::new();
     properties::append(out, key::TIMER_OUT_MS, digits.format(out_ms).as_bytes());
@@ -98,15 +99,15 @@ pub(crate) fn timed(out: &mut Vec<u8>, out_ms: i64, topic: &str, queue_id: i32) 
     properties::append(out, key::REAL_QUEUE_ID, digits.format(queue_id).as_bytes());
 }
 
-/// The chance of a refusal grows with the messages of the slot, from none at the limit to all at twice of it. (Java's
-/// falls, `TimerMessageStore.isReject`.)
+/// Whether a message is refused for the number of messages in its slot. The probability grows from 0 at
+/// `timerCongestNumEachSlot` to 1 at twice that number. (In Java it falls: `TimerMessageStore.isReject`.)
 fn is_congested(broker: &Broker, out_ms: i64) -> bool {
     let limit = i64::from(broker.config.timers.congest_num);
     if limit == i64::from(i32::MAX) {
         return false;
     }
     let count = broker.timer.counts().get(&out_ms).copied().unwrap_or(0);
-    // Two numbers without a common factor: every value of a thousand comes equally often, in no order.
+    // 619 and 1000 have no common factor: each of the thousand values comes equally often, in a scattered order.
     let dice = i64::from(broker.spread(i32::MAX)) * 619 % 1000;
     count > limit && (count >= 2 * limit || dice < 1000 * (count - limit) / limit.max(1))
 }

@@ -1,4 +1,4 @@
-//! 370 `RECALL_MESSAGE`: a producer takes a timed message back (`RecallMessageProcessor`).
+//! 370 `RECALL_MESSAGE`: a producer cancels a timed message before it is delivered (`RecallMessageProcessor`).
 
 use store::timer::wheel_time;
 use wire::codes::response;
@@ -18,16 +18,18 @@ pub(crate) const BODY: &[u8] = b"0";
 
 /// A recall that passed the checks.
 pub(crate) struct Recall {
-    /// Unique key of the message.
+    /// Unique key of the recalled message.
     pub message_id: String,
-    /// First moment the message may be due: from then on it is too late.
+    /// Earliest time the recalled message may be due, in milliseconds since the epoch. From then on a recall is too late.
     pub time_ms: i64,
 }
 
-/// Checks a recall and appends the properties of the message that cancels to `out`.
+/// Checks a recall and appends the properties of the cancelling message to `out`.
 ///
 /// # Errors
-/// Java's refusals.
+/// Java's refusals: recalls are disabled, the broker is not writable, the topic does not exist, the handle is invalid or
+/// belongs elsewhere, or the time has passed or is too far ahead. Also when `timerStopEnqueue` is set, since the cancelling
+/// message would not be read.
 pub(crate) fn check(broker: &Broker, command: &Command<'_>, out: &mut Vec<u8>) -> Result<Recall, Refusal> {
     let fields = &command.fields;
     let topic = fields.need("topic")?;
@@ -80,17 +82,17 @@ pub(crate) fn check(broker: &Broker, command: &Command<'_>, out: &mut Vec<u8>) -
     Ok(Recall { message_id: handle.message_id, time_ms })
 }
 
-/// The message may have been delivered.
+/// The refusal of a recall that comes too late: the message may have been delivered.
 pub(crate) fn too_late() -> Refusal {
     Refusal::new(response::ILLEGAL_OPERATION, "recall failed, timestamp invalid")
 }
 
-/// The message that cancels would be stored and not be looked at.
+/// The refusal of a recall while `timerStopEnqueue` is set: the cancelling message would be stored and not be read.
 fn stopped() -> Refusal {
     Refusal::error("recall failed, timed messages are not added to the wheel, timerStopEnqueue is true")
 }
 
-/// The message that cancels was not stored.
+/// The refusal of a recall whose cancelling message was not stored.
 pub(crate) fn failed() -> Refusal {
     Refusal::error("recall failed, execute error")
 }

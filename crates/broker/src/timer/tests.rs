@@ -1,4 +1,4 @@
-//! Timed messages on a broker without connections: the clock is wound by hand.
+//! Timed messages on a broker without connections. The tests run the timer's rounds themselves and pass the time.
 
 mod recalls;
 mod trouble;
@@ -18,7 +18,7 @@ use crate::names;
 use crate::testing::{Fixture, message};
 use wire::properties::{self, key};
 
-/// Far enough ahead of every test's real clock that nothing is due by itself.
+/// A time so far ahead of the real clock that no message is due by itself during a test.
 fn start_ms(fixture: &Fixture) -> i64 {
     (fixture.broker.now_ms() / 1000 + 100) * 1000
 }
@@ -39,7 +39,7 @@ fn clock_on(fixture: &Fixture, keep: std::sync::Arc<Keep>, change: impl FnOnce(&
     Clock::new(fixture.broker.clone(), files, keep).unwrap()
 }
 
-/// Rounds at one moment until nothing more happens.
+/// Runs rounds of the timer at `now_ms` until there is nothing more to do.
 fn wind(clock: &mut Clock, now_ms: i64) {
     loop {
         let busy = clock.round(now_ms);
@@ -135,7 +135,7 @@ fn a_message_beyond_the_window_rolls_until_it_is_near() {
     wind(&mut clock, start + 33_345);
     assert_eq!(delivered(&fixture), ["far"]);
     let (_, text, _) = fixture.messages("Real", 0).remove(0);
-    // 10 s, 20 s, and of the rest the half: 25 s.
+    // The message is rolled at 10 s, at 20 s, and at half of the rest, 25 s.
     assert_eq!(properties::get_str(&text, key::TIMER_ROLL_TIMES), Some("3"));
     clock.stop();
 }
@@ -165,7 +165,7 @@ fn what_is_cancelled_does_not_come() {
     put(&fixture, "1", start + 1, &[(key::TIMER_DEL_UNIQKEY, "a")]);
     wind(&mut clock, start - 60_000);
     wind(&mut clock, start - 1000);
-    // While the slot is near: Java 5.3 names the topic as well; the other slot is another time.
+    // These come while the slot is in memory. Java 5.3 names the topic as well; a message of another slot is not cancelled.
     put(&fixture, "2", start + 1, &[(key::TIMER_DEL_UNIQKEY, "Real+b")]);
     put(&fixture, "3", start + 1, &[(key::TIMER_DEL_UNIQKEY, "e")]);
     wind(&mut clock, start + 350);
@@ -211,7 +211,7 @@ fn nothing_is_delivered_behind_a_cancel_that_was_not_read() {
     put(&fixture, "x", start + 5, &[]);
     wind(&mut clock, start - 1000);
     let cancels = fixture.broker.timer.gate().cancels;
-    // Appended between the look at the queue and the delivery.
+    // The recall is appended after the timer read its queue and before it delivers.
     put(&fixture, "1", start + 5, &[(key::TIMER_DEL_UNIQKEY, "x")]);
     fixture.broker.timer.gate().cancels += 1;
     assert!(clock.deliver(start + 5, cancels));
@@ -256,7 +256,7 @@ fn a_kill_repeats_only_what_was_not_saved() {
         put(&fixture, &format!("{number:02}"), start + 100 * number + 1, &[]);
     }
     wind(&mut first, start + 3150);
-    // Not stopped: the files are as the first save left them, before anything was added.
+    // The timer is not stopped cleanly: its files are as the first save left them, before anything was added.
     drop(first);
     let mut second = clock(&fixture, |_| {});
     wind(&mut second, start + 60_000);
@@ -278,14 +278,14 @@ fn a_kill_does_not_repeat_the_last_message_before_a_quiet_time() {
     let (done, saved) = std::sync::mpsc::channel::<()>();
     keep.run(move || drop(done));
     assert!(saved.recv().is_err(), "the save before that job is done");
-    // Delivered and saved in one round, within the second of the message.
+    // The message is delivered, and the files are saved, in one round within the second of the message.
     wind(&mut first, start + 600);
     assert_eq!(delivered(&fixture), ["only"]);
     while first.changed {
         wind(&mut first, start + 1700);
         thread::yield_now();
     }
-    // The save is done; the clock itself was not stopped.
+    // The save is completed, but the timer is not stopped cleanly.
     keep.stop();
     drop(first);
     let mut second = clock(&fixture, |_| {});
@@ -322,7 +322,7 @@ fn the_exact_time_is_what_was_asked() {
     check(&[(key::TIMER_DELAY_MS, 2777)], out_ms, out_ms + 227);
     check(&[(key::TIMER_DELAY_SEC, 3)], out_ms, out_ms + 450);
     check(&[(key::TIMER_DELAY_SEC, 3), (key::TIMER_DELIVER_MS, 5)], out_ms, out_ms + 450);
-    // Stored just behind the second it was asked in: the second decides.
+    // The record was stored just after the second the send was made in: the slot in `TIMER_OUT_MS` decides.
     check(&[(key::TIMER_DELAY_MS, 2560)], out_ms - 1000, out_ms);
     check(&[], out_ms, out_ms + 1000);
     let rolled = [(key::TIMER_DELAY_MS, 9), (key::TIMER_ROLL_TIMES, 1), (key::TIMER_DELIVER_MS, out_ms + 9)];
@@ -422,7 +422,7 @@ fn what_is_timed_after_the_clock_was_set_forward_by_more_than_a_year_comes_in_ti
     assert_eq!(delivered(&fixture), ["old"]);
     wind(&mut clock, now + 3000);
     assert_eq!(delivered(&fixture), ["old", "new"]);
-    // And back again.
+    // The clock is set back again.
     put(&fixture, "back", start + 10_000, &[]);
     wind(&mut clock, start + 9999);
     assert_eq!(delivered(&fixture), ["old", "new"]);
@@ -438,7 +438,7 @@ fn a_message_without_room_for_more_properties_is_delivered_as_it_is() {
     let start = start_ms(&fixture);
     let mut clock = clock(&fixture, |config| config.roll_window_slots = 10);
     put(&fixture, "x", start + 5345, &[("FULL", &"x".repeat(32_640))]);
-    // It waits a second time before, for which there is no room either.
+    // The message is rolled before; its properties have no room for those of a rolled copy either.
     wind(&mut clock, start - 10_000);
     wind(&mut clock, start + 5344);
     assert_eq!(delivered(&fixture), [] as [String; 0]);

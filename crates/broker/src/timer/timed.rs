@@ -1,29 +1,32 @@
-//! What a stored timed message says about itself. Pure.
+//! The properties of stored timed messages, and those of their copies. Pure.
 
 use wire::properties::{self, key};
 use wire::record::RecordView;
 
 use crate::names;
 
-/// A record of the timer queue.
+/// The fields of a record of the timer queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timed<'a> {
-    /// Wheel time: start of the step the message is due in.
+    /// Wheel time in milliseconds since the epoch: the start of the slot the message is due in.
     pub out_ms: i64,
-    /// When it is due, exactly.
+    /// When the message is due, in milliseconds since the epoch.
     pub due_ms: i64,
-    /// Topic it goes to.
+    /// Topic the message is delivered to.
     pub topic: &'a str,
-    /// Queue it goes to.
+    /// Queue the message is delivered to.
     pub queue_id: i32,
-    /// Its unique key.
+    /// Unique key of the message.
     pub key: Option<&'a [u8]>,
-    /// Key of the message it cancels.
+    /// Key of the message that this one cancels.
     pub cancels: Option<&'a [u8]>,
 }
 
 impl<'a> Timed<'a> {
-    /// Reads a record; the error says what is missing.
+    /// Reads the fields of a record.
+    ///
+    /// # Errors
+    /// A text that says which property is missing, or that the record is not of the timer topic.
     pub(super) fn of(record: &RecordView<'a>, precision_ms: i64) -> Result<Self, &'static str> {
         if record.topic() != names::TIMER_TOPIC.as_bytes() {
             return Err("it is not of the timer topic");
@@ -43,9 +46,10 @@ impl<'a> Timed<'a> {
     }
 }
 
-/// The asked time. Java keeps only its second (`TIMER_OUT_MS`), of which it is the end at the latest; what was asked
-/// still stands in the properties. A relative delay counts from the store time, which lies just behind the time Java
-/// counts from, so the second decides when the two disagree.
+/// When a message is due, in milliseconds since the epoch. Java keeps only the start of the slot, by default a second
+/// (`TIMER_OUT_MS`), at the end of which the time asked for lies at the latest; that time still stands in the properties. A
+/// relative delay counts from the store time, which is slightly later than the time Java counts from, so the result is kept
+/// within the slot.
 fn due_ms(text: &[u8], out_ms: i64, store_ms: i64, precision_ms: i64) -> i64 {
     let number = |name| properties::get_str(text, name).and_then(|value| value.parse::<i64>().ok());
     let (first, last) = (out_ms.saturating_add(1), out_ms.saturating_add(precision_ms));
@@ -57,13 +61,14 @@ fn due_ms(text: &[u8], out_ms: i64, store_ms: i64, precision_ms: i64) -> i64 {
         Some(store_ms.saturating_add(delay_ms))
     };
     let absolute = || number(key::TIMER_DELIVER_MS);
-    // A copy that waits a second time has another store time; it got an absolute time then.
+    // A rolled copy has another store time; it got an absolute time when it was rolled.
     let rolled = properties::get(text, key::TIMER_ROLL_TIMES).is_some();
     let asked = if rolled { absolute().or(Some(last)) } else { relative().or_else(absolute) };
     asked.unwrap_or(last).clamp(first, last)
 }
 
-/// What an asked delay or time means at `now_ms`; `None` when it is no number (`HookUtils.transformTimerMessage`).
+/// The time a delay or time in property `name` stands for when the message is sent at `now_ms`; `None` when the value is no
+/// number (`HookUtils.transformTimerMessage`).
 pub(super) fn asked_ms(name: &str, value: &[u8], now_ms: i64) -> Option<i64> {
     let number: i64 = std::str::from_utf8(value).ok()?.parse().ok()?;
     Some(match name {
@@ -73,7 +78,7 @@ pub(super) fn asked_ms(name: &str, value: &[u8], now_ms: i64) -> Option<i64> {
     })
 }
 
-/// The properties of a delivered copy, or of one that waits again with `roll`.
+/// Writes the properties of a delivered copy, or of a rolled one with `roll`.
 pub(super) fn copy_properties(
     out: &mut Vec<u8>,
     text: &[u8],

@@ -1,4 +1,4 @@
-//! What was answered as recalled is never delivered, and what was not is.
+//! A message is never delivered when its recall was answered with success, and is delivered when the recall was refused.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ fn a_recall_that_comes_too_late_is_not_stored() {
     fixture.broker.timer.gate().delivered_ms = start + 1;
     let late = (604, "recall failed, timestamp invalid".to_owned());
     assert_eq!((recall(&fixture, start + 1, "x"), stored(&fixture)), (late, 0));
-    // Together with one that comes in time.
+    // The late recall is sent together with one that comes in time.
     let front = Front { broker: fixture.broker.clone(), fast: false };
     let peer = Arc::new(Peer::detached(1, ADDRESS));
     let (mut turn, mut out) = (front.turn(), Vec::new());
@@ -109,11 +109,11 @@ fn a_recall_that_rolls_together_with_its_message_counts() {
     put(&fixture, "gone", start + 15_345, &[]);
     wind(&mut clock, start + 500);
     put(&fixture, "1", start + 15_345, &[(key::TIMER_DEL_UNIQKEY, "gone")]);
-    // The message rolls to its last slot, and both slots are near.
+    // The message rolls to its last slot, and both slots are in memory.
     for ms in (1000..=11_000).step_by(500) {
         wind(&mut clock, start + ms);
     }
-    // Deliveries stood still: both are due at once.
+    // Deliveries had stopped: both messages are due at once.
     wind(&mut clock, start + 16_000);
     assert_eq!(delivered(&fixture), [] as [String; 0]);
     assert_eq!(clock.pending, 0);

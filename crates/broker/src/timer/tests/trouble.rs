@@ -1,4 +1,4 @@
-//! A disk that refuses for a while, or for good.
+//! Timed messages on a disk that fails for a while, or for good.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use store::timer::Load;
 use super::super::fetch::{Chain, Fetched, Job, Reader, TRIES_MAX};
 use super::*;
 
-/// A file that gives errors until it is given back.
+/// A file that cannot be read until it is restored.
 struct Lost {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -31,7 +31,7 @@ fn log_file(fixture: &Fixture, number: u64) -> PathBuf {
     fixture.config_path(&format!("../commitlog/{:020}", number << 20))
 }
 
-/// What is stored from now on lies in the next file of the log, after the first call that fills half of one.
+/// Stores half a log file full of other messages. From the second call on, further messages lie in the next file of the log.
 fn fill(fixture: &Fixture) {
     fixture.put("Filler", 0, &[7; 600_000], b"");
 }
@@ -43,7 +43,7 @@ fn undelivered(fixture: &Fixture) -> u64 {
 #[test]
 fn a_unit_that_was_not_written_yet_is_written_before_its_slot_is_read() {
     let fixture = Fixture::new();
-    // Nothing is saved on account of time.
+    // A start time at which the interval between saves does not make the timer save.
     let start = start_ms(&fixture) - 80_000;
     let mut clock = clock(&fixture, |_| {});
     put(&fixture, "kept", start + 10, &[]);
@@ -61,7 +61,8 @@ fn a_unit_that_was_not_written_yet_is_written_before_its_slot_is_read() {
     clock.stop();
 }
 
-/// A slot with a message and one that cancels it, in a file of the log that is not the last one.
+/// The job of loading a slot with a message and one that cancels it, whose records are in a file of the log that is not the
+/// last one.
 fn cancelled(fixture: &Fixture, clock: &mut Clock, start: i64) -> Job {
     put(fixture, "gone", start + 100, &[]);
     put(fixture, "1", start + 100, &[(key::TIMER_DEL_UNIQKEY, "gone")]);
@@ -76,7 +77,7 @@ fn load(clock: &mut Clock, slot_ms: i64) -> Job {
     Job::Load(Chain::of(Load { slot_ms, precision_ms: 1000, last, from: None, limit: 1000 }))
 }
 
-/// Serves a job again until the disk gives it or it is given up: how often it was refused, entries, and keys.
+/// Repeats a job until it succeeds or is given up. Returns the number of failed attempts, the number of entries, and the keys.
 fn insist(reader: &mut Reader, mut job: Job) -> (u32, usize, Vec<String>) {
     let mut refused = 0;
     loop {
@@ -139,7 +140,7 @@ fn a_part_of_the_timer_log_that_cannot_be_read_costs_no_more_than_what_lies_behi
     lose(fixture.config_path("../timerlog/00000000000000000000"));
     wind(&mut clock, start - 2000);
     wind(&mut clock, start + 10_000);
-    // So many units are in the first file.
+    // The first file of the timer log holds 78 units.
     let mut expected = ids[78..].to_vec();
     expected.push("next".to_owned());
     assert_eq!((delivered(&fixture), undelivered(&fixture)), (expected, 1));
@@ -194,7 +195,7 @@ fn nothing_is_delivered_before_a_recall_that_rolls_and_cannot_be_read() {
     lost.give_back();
     wind(&mut clock, start + 42_000);
     assert_eq!((delivered(&fixture), clock.pending), (vec!["next".to_owned()], 0));
-    // Its copy in the timer queue says that it rolled.
+    // The copy in the timer queue has the property that says it was rolled.
     let copies = fixture.messages(names::TIMER_TOPIC, 0);
     let rolled = |text: &[u8]| properties::get_str(text, key::TIMER_ROLL_TIMES).is_some();
     assert_eq!(copies.iter().filter(|(body, text, _)| body == b"1" && rolled(text)).count(), 1);
