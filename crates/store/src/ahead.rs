@@ -1,10 +1,10 @@
-//! Reading far behind the end of the log. Whole windows of the log are brought into memory ahead of their readers
-//! and taken out again behind them: consumers of all queues and groups that work off the same backlog share one
-//! sequential read of the disk, and however much they read, only [`crate::Config::cold_bytes`] of memory is theirs.
+//! Read-ahead far behind the end of the log. Whole windows of the log are read into the page cache before their readers need
+//! them and dropped behind them: consumers of all queues and groups that work off the same backlog share one sequential read
+//! of the disk, and together use at most [`crate::Config::cold_bytes`] of memory.
 //!
-//! A window is brought in by the first blocking read that needs it, together with the ones that follow when its
-//! predecessor was brought in before. The page cache holds it; this module only remembers which windows are there
-//! because of such reads, oldest first. What is near the end of the log is in memory for others and left alone.
+//! The first blocking read that needs a window reads it ahead; when the window before it was read ahead too, the following
+//! ones are read as well. The page cache holds the bytes; this module only remembers which windows were read ahead, oldest
+//! first. The end of the log is in memory because of appends and is left alone.
 
 use crate::queue::Unit;
 use crate::store::{Shared, Store};
@@ -13,31 +13,31 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use wire::units::LogOffset;
 
-/// Bytes of a window; windows begin at multiples of it.
+/// Size of a window in bytes; windows begin at multiples of it.
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// Windows brought in behind one that continues a sequence.
+/// Number of windows read ahead behind one that continues a sequence.
 const AHEAD: u64 = 4;
 
-/// The windows in memory because somebody reads far behind, oldest first. Few: searched from one end to the other.
+/// Numbers of the windows that were read ahead, oldest first. There are few of them: searched linearly.
 #[derive(Default)]
 pub(crate) struct Windows(VecDeque<u64>);
 
-/// What has to be done for a read.
+/// What a read requires of the page cache.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
-    /// First windows of what is brought in, ascending.
+    /// Numbers of the windows to read ahead, ascending.
     needed: Vec<u64>,
-    /// Windows taken out to make room.
+    /// Numbers of the windows to drop from the page cache, to make room.
     forgotten: Vec<u64>,
 }
 
 impl Windows {
-    /// Decides on a read of the windows `touched`, ascending; at most `held_max` windows stay.
+    /// Decides on a read that touches the windows `touched`, ascending; keeps at most `held_max` windows.
     fn plan(&mut self, touched: &[u64], held_max: usize) -> Plan {
         let mut plan = Plan::default();
         for &window in touched {
-            // Asked for again: it was not in memory, or the caller would not wait for the disk.
+            // Read a known window again: a blocking read means that it was not in memory.
             plan.needed.push(window);
             let follows = window.checked_sub(1).is_some_and(|before| self.0.contains(&before));
             let last = if follows { window + AHEAD } else { window };
@@ -63,7 +63,7 @@ impl Windows {
 }
 
 impl Store {
-    /// Whether the log there is in memory because somebody reads far behind its end.
+    /// Whether the log at this position was read ahead for readers far behind its end.
     #[must_use]
     pub fn is_read_ahead(&self, at: LogOffset) -> bool {
         lock(&self.shared.windows).have(at.get())
@@ -71,13 +71,13 @@ impl Store {
 }
 
 impl Shared {
-    /// Prepares a blocking read of these units' records.
+    /// Starts read-ahead for a blocking read of these units' records.
     pub(crate) fn bring_in<'a>(&self, units: impl Iterator<Item = &'a Unit>) {
         let mut touched: Vec<u64> = Vec::new();
         for unit in units.filter(|unit| !unit.is_blank()) {
             let last = unit.end().get().saturating_sub(1) / WINDOW_BYTES;
             let first = unit.log_offset.get() / WINDOW_BYTES;
-            // Ascending in every queue; a hostile unit costs no more than its record's limit.
+            // Units of a queue ascend in the log. A unit with a wrong size costs no more windows than the largest record.
             let first = touched.last().map_or(first, |known| first.max(known + 1));
             touched.extend((first..=last).take(64));
         }
@@ -95,12 +95,12 @@ impl Shared {
         }
     }
 
-    /// Gives a hint about the part of a window that is in each file.
+    /// Gives the kernel a hint about the part of a window that is in each commit log file.
     fn hint(&self, window: u64, give: impl Fn(&dyn crate::disk::DiskFile, u64, u64)) {
         let (from, end) = (window * WINDOW_BYTES, (window + 1) * WINDOW_BYTES);
         let end = end.min(self.appended.load(Ordering::Acquire));
         if end <= from {
-            // A window ahead of everything appended.
+            // The window lies behind the end of the log.
             return;
         }
         for segment in self.log.segments_in(from, end) {
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(windows.plan(&[11], 8), plan(&[11, 12, 13, 14, 15], &[]));
         assert!(windows.have(10 * WINDOW_BYTES) && windows.have(16 * WINDOW_BYTES - 1));
         assert!(!windows.have(10 * WINDOW_BYTES - 1) && !windows.have(16 * WINDOW_BYTES));
-        // All queues find these in memory; the next one that does not goes on from there.
+        // The windows up to 15 are in memory; the first read that is not served from there continues the sequence.
         assert_eq!(windows.plan(&[16], 8), plan(&[16, 17, 18, 19, 20], &[10, 11, 12]));
     }
 

@@ -1,4 +1,4 @@
-//! Appending a batch: the one place that gives out positions, queue offsets and store times.
+//! Appends a batch: the only code that assigns log positions, queue offsets and store times.
 
 use crate::batch::{Batch, Item};
 use crate::digest::{Entry, Fresh, sum};
@@ -15,39 +15,40 @@ use std::sync::atomic::Ordering;
 use wire::record::{self, BLANK_BYTES, Placement, RecordView};
 use wire::units::{LogOffset, QueueOffset};
 
-/// What only the holder of the appender's lock may touch.
+/// State that only the holder of the appender's lock may access.
 #[derive(Default)]
 pub(crate) struct Appender {
-    /// Store time of the newest record: store times never go back.
+    /// Store time of the newest record in ms since the epoch: store times never go back.
     pub(crate) store_timestamp: i64,
-    /// Start of the newest record.
+    /// Log position of the newest record.
     pub(crate) last_record: u64,
     pub(crate) closed: bool,
-    /// Digests of records since the last checkpoint.
+    /// Digests of the records since the last checkpoint.
     pub(crate) fresh: Fresh,
-    /// The file of the last write, to spare looking it up.
+    /// The commit log file of the last write, kept to avoid a lookup.
     segment: Option<Arc<Segment>>,
 }
 
-/// A stretch of the batch that lies in one file.
+/// A contiguous part of the batch that goes to one commit log file.
 struct Run {
-    /// Bytes of the batch.
+    /// Range of the batch's buffer, `from..end`.
     from: usize,
     end: usize,
-    /// Where they go.
+    /// Log position where the bytes go.
     at: u64,
-    /// Where a blank record comes first, because this run did not fit behind it.
+    /// Log position of the blank record that ends the file before, which had no room for this part.
     blank: Option<u64>,
 }
 
-/// Share of the units that may wait at which the next checkpoint begins whatever the interval: what waits is in memory.
+/// Divisor of the unwritten units' limit: beyond that share the next checkpoint begins before its interval is over, to free
+/// memory.
 const UNITS_WAKE_SHARE: u64 = 16;
 
 impl Shared {
     pub(crate) fn append(&self, batch: &mut Batch, now_ms: i64) -> Result<(), AppendError> {
         assert!(!batch.appended, "a batch is appended once");
-        // Held across the write: the order in the log is the order of queue offsets, and the write lands in
-        // the page cache, paced by early write-back.
+        // Held across the write: log order must be queue offset order. The write goes to the page cache, and early write-back
+        // paces it.
         let mut appender = lock(&self.appender);
         self.refuse(&appender)?;
         if batch.is_empty() {
@@ -81,9 +82,9 @@ impl Shared {
             }
         }
         appender.last_record = batch.items.last().map_or(0, |item| item.log_offset.get());
-        // Before the index: whoever sees a unit may read its record. A checkpoint cannot come between, it takes
-        // the appender's lock. Sequentially consistent with the idle flags: a thread that sets its flag and then
-        // sees the old end is seen below, one that sees the new end does not go to sleep.
+        // Published before the index: whoever sees a unit may read its record. No checkpoint comes in between, as it takes
+        // the appender's lock. Sequentially consistent with the idle flags: a thread that sets its flag and then sees the old
+        // end is found by the check below, and one that sees the new end does not sleep.
         self.appended.store(end, Ordering::SeqCst);
         self.index(batch, store_timestamp);
         batch.end = LogOffset::new(end);
@@ -114,8 +115,7 @@ impl Shared {
         if waiting > limit { Err(AppendError::Busy { waiting, limit }) } else { Ok(()) }
     }
 
-    /// Decides where each record goes and makes sure that there are files for all of them; nothing else has
-    /// happened when that fails.
+    /// Assigns a log position to each record and creates the files for all of them. An error leaves nothing else changed.
     fn lay_out(&self, batch: &mut Batch, start: u64) -> Result<(Vec<Run>, u64), AppendError> {
         let segment_bytes = self.config.segment_bytes;
         let mut runs = vec![Run { from: 0, end: 0, at: start, blank: None }];
@@ -148,7 +148,8 @@ impl Shared {
         Ok((runs, at))
     }
 
-    /// Makes sure that a file is there. A full disk or too many open files are no harm, any other trouble fences.
+    /// Makes sure that the commit log file exists. Lack of space or of file descriptors only refuses; any other error fences
+    /// the store.
     pub(crate) fn ensure_segment(&self, base: u64) -> Result<(), AppendError> {
         self.log.ensure(base).map(|_| ()).map_err(|error| {
             if is_lack(&error) {
@@ -160,7 +161,7 @@ impl Shared {
         })
     }
 
-    /// Gives out queue offsets and completes the records.
+    /// Assigns queue offsets and completes the records.
     fn fill_in(&self, batch: &mut Batch, store_timestamp: i64) {
         let crc_property = batch.crc_property;
         for item in &mut batch.items {
@@ -193,8 +194,8 @@ impl Shared {
         }
     }
 
-    /// Lets the last write go on with zeros to the end of its page. There are zeros already, but past the page cache: to
-    /// write a part of a page the kernel would have to read it.
+    /// Extends the last write with zeros to the end of its page. The file holds zeros there already, but written past the
+    /// page cache: to write a part of a page, the kernel would first have to read it.
     fn fill_page(&self, runs: &mut [Run], batch: &mut Batch, end: u64) {
         let segment_bytes = self.config.segment_bytes;
         let at = end % segment_bytes;
@@ -240,7 +241,7 @@ impl Shared {
         })
     }
 
-    /// Puts the units of a written batch into the tails of their queues.
+    /// Adds the units of a written batch to the in-memory tails of their queues.
     fn index(&self, batch: &Batch, store_timestamp: i64) {
         let mut count = 0;
         for item in batch.items.iter().filter(|item| item.queued) {
@@ -261,7 +262,7 @@ impl Shared {
         }
     }
 
-    /// Wakes the threads that have something to do now.
+    /// Wakes the threads that have work after an append.
     fn after_append(&self, start: u64, end: u64) {
         let passed = |step: u64| start / step != end / step;
         if self.flush_idle.load(Ordering::SeqCst) || passed(self.config.write_back_bytes.max(1)) {

@@ -1,5 +1,5 @@
-//! The checkpoint: queue tails go to their files, files and log become durable, and then one page says up to
-//! which position everything is. Recovery reads the log only from there.
+//! The checkpoint: queue tails are written to their files, these files and the log become durable, and then the `checkpoint`
+//! file says up to which log position everything is. Recovery reads the log only from there.
 
 mod page;
 mod round;
@@ -31,18 +31,18 @@ pub(crate) enum Interrupted {
     Fenced,
 }
 
-/// Bytes of the log taken out of memory in one step, about a millisecond of work.
+/// Bytes of the log dropped from the page cache in one step: about a millisecond of work.
 const FORGOTTEN_BYTES: u64 = 4 << 20;
 
 /// Pause between two such steps.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
 impl Shared {
-    /// The checkpoint thread.
+    /// Body of the checkpoint thread.
     pub(crate) fn run_checkpoints(&self) {
-        // Queues whose tails were written last: they keep a window for their readers for one interval.
+        // Queues whose tails were written last: their readers can use the tail in memory for one more interval.
         let mut settled: Vec<Arc<Queue>> = Vec::new();
-        // Nobody waits for this thread: the processor belongs to those who append. Where it may not step back, it does not.
+        // Nobody waits for this thread, so appends get the CPU first. Where lowering the priority is not permitted, it stays.
         let _ = rustix::process::nice(10);
         let (mut last, mut pause) = (Instant::now(), Duration::ZERO);
         let mut forgotten = self.flushed.load(Ordering::Acquire);
@@ -55,7 +55,7 @@ impl Shared {
             self.forget_old(&mut forgotten);
             if self.is_checkpointed() {
                 self.checkpoint_idle.store(true, Ordering::SeqCst);
-                // Looked at again behind the pauses above, which may have taken the wake-up of who stops this.
+                // Checked again: the pauses above may have consumed the wake-up that asks this thread to stop.
                 if self.is_checkpointed() && !self.stopping.load(Ordering::Acquire) {
                     self.checkpoint.sleep(None);
                 }
@@ -82,7 +82,7 @@ impl Shared {
         }
     }
 
-    /// Takes the log behind its newest [`crate::Config::cached_bytes`] out of memory, from `forgotten` on.
+    /// Drops the log from the page cache, from `forgotten` up to the newest [`crate::Config::cached_bytes`] bytes.
     fn forget_old(&self, forgotten: &mut u64) {
         let end = self.flushed.load(Ordering::Acquire).saturating_sub(self.config.cached_bytes);
         if end <= *forgotten {
@@ -95,7 +95,7 @@ impl Shared {
             let length = FORGOTTEN_BYTES.min(self.config.segment_bytes - first).min(end - *forgotten);
             segment.file.forget(first, length);
             *forgotten += length;
-            // In small steps: the kernel does this work on the processor that appends need.
+            // In small steps, because the kernel does this work on a CPU that appends need.
             self.sleep_for(FORGET_PAUSE);
         }
     }
@@ -106,8 +106,8 @@ impl Shared {
 
     fn is_checkpointed(&self) -> bool {
         let Checkpoint { logics_physical_offset: done, mark, .. } = *lock(&self.page);
-        // A round that failed, or one that has to wipe or to note something although nothing was appended: at first the queue
-        // table itself, when the store came without one.
+        // Not idle after a failed round, or when files must be wiped or removed although nothing was appended. A store that
+        // came without a queue table first gets one.
         let is_idle = lock(&self.checkpointing).is_idle() && lock(&self.queues.unwritten).is_empty();
         is_idle
             && mark.is_some()
@@ -115,8 +115,8 @@ impl Shared {
             && lock(&self.touched).is_empty()
     }
 
-    /// Makes everything appended so far durable and says so in the checkpoint file. Answers the queues whose
-    /// units were written.
+    /// Makes everything appended so far durable and records that in the `checkpoint` file. Returns the queues whose units
+    /// were written.
     pub(crate) fn checkpoint_now(&self) -> Result<Vec<Arc<Queue>>, Interrupted> {
         let mut rounds = lock(&self.checkpointing);
         if self.fence.is_up() {
@@ -157,7 +157,8 @@ impl Shared {
         Ok(())
     }
 
-    /// A failed write: without space it may be tried again, as nothing of it counts yet.
+    /// The outcome of a failed write: lack of space may be retried, as the write does not count yet; any other error fences
+    /// the store.
     pub(crate) fn failed(&self, what: &str, error: io::Error) -> Interrupted {
         if is_lack(&error) { Interrupted::NoSpace(error) } else { self.fatal(what, &error) }
     }

@@ -1,56 +1,56 @@
-//! What a store is opened with.
+//! The configuration of a store.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether an answer waits for the disk (`flushDiskType`).
+/// When appended messages are flushed to the disk (`flushDiskType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushMode {
     /// Flushed every [`Config::flush_interval`].
     Async,
-    /// Flushed as soon as somebody waits, everybody behind one flush at once.
+    /// Flushed as soon as a caller waits; one flush serves all who wait.
     Sync,
 }
 
-/// Everything a store is told at opening.
+/// Configuration that a store is opened with. Names in backticks are RocketMQ's broker properties.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `storePathRootDir`.
+    /// `storePathRootDir`: root directory of the store.
     pub root: PathBuf,
     /// `storePathCommitLog`: the first directory of the commit log.
     pub commit_log: PathBuf,
-    /// The further ones; new files go to each in turn.
+    /// Further directories of the commit log; new files go to each directory in turn.
     pub commit_log_more: Vec<PathBuf>,
     /// `readOnlyCommitLogStorePaths`: directories of the commit log that get no new files.
     pub commit_log_read_only: Vec<PathBuf>,
-    /// `mappedFileSizeCommitLog`: size of a commit log file. Must stay the same for the life of a store.
+    /// `mappedFileSizeCommitLog`: size of a commit log file in bytes. Must stay the same for the life of a store.
     pub segment_bytes: u64,
-    /// `mappedFileSizeConsumeQueue`: size of a queue file; rounded up to whole units.
+    /// `mappedFileSizeConsumeQueue`: size of a consume queue file in bytes; rounded up to whole units.
     pub queue_file_bytes: u64,
-    /// `mapperFileSizeBatchConsumeQueue`: size of RocketMQ's file of a queue of batches; rounded up to whole units.
+    /// `mapperFileSizeBatchConsumeQueue`: size in bytes of RocketMQ's batch consume queue file; rounded up to whole units.
     pub batch_file_bytes: u64,
     /// Topics with `queue.type=BatchCQ`.
     pub batched_topics: Vec<String>,
-    /// `flushDiskType`.
+    /// `flushDiskType`: synchronous or asynchronous flush.
     pub flush: FlushMode,
     /// `flushIntervalCommitLog`: longest time an appended byte stays unflushed.
     pub flush_interval: Duration,
-    /// `syncFlushTimeout`: a waiter is told [`crate::FlushOutcome::TimedOut`] after this time.
+    /// `syncFlushTimeout`: a caller that waits for a flush gets [`crate::FlushOutcome::TimedOut`] after this time.
     pub flush_timeout: Duration,
-    /// How often queue tails go to their files and the checkpoint is written; with many queues to the unit journal, and more
-    /// rarely to the files.
+    /// How often a checkpoint writes queue tails to their files. With many queues this is how often units go to the unit
+    /// journal, and checkpoints are rarer.
     pub checkpoint_interval: Duration,
-    /// Write-back to the disk starts whenever so many bytes were appended.
+    /// Write-back to the disk starts each time so many bytes were appended.
     pub write_back_bytes: u64,
-    /// So many bytes at the end of the log stay in memory at most; what is older is taken out once it is on the
-    /// disk. Otherwise the log fills all memory, and then appends wait for the kernel to make room.
+    /// Bytes at the end of the log that may stay in the page cache; older ones are dropped from it once they are on the disk.
+    /// Otherwise the log would fill all memory, and appends would wait for the kernel to free some.
     pub cached_bytes: u64,
-    /// So many bytes far behind the end of the log are in memory at most because somebody reads them.
+    /// Bytes of the page cache that reads far behind the end of the log may use.
     pub cold_bytes: u64,
-    /// Pause before queues that could not be rebuilt are tried again; it doubles up to 64 times this.
+    /// Pause before a failed rebuild of queues is tried again; it doubles up to 64 times this value.
     pub rebuild_pause: Duration,
-    /// With [`FlushMode::Sync`] files are filled with zeros before they are written to; so many bytes ahead of the
-    /// appender without regard for others, the rest with pauses.
+    /// With [`FlushMode::Sync`] preallocation fills files with zeros before they are written: so many bytes ahead of the
+    /// appender at full speed, the rest with pauses.
     pub written_ahead_bytes: u64,
     /// Largest record in bytes (`maxMessageSize` + 65,536).
     pub record_bytes_max: usize,
@@ -58,25 +58,26 @@ pub struct Config {
     pub delay_levels_ms: Vec<i64>,
     /// `enabledAppendPropCRC`.
     pub crc_property: bool,
-    /// `enableLmq` and `enableMultiDispatch`: messages may name further queues they belong to.
+    /// `enableLmq` and `enableMultiDispatch`: messages may name further queues that receive them.
     pub multi_dispatch: bool,
-    /// Whether a checksum of everything but the body is kept of every record, and compared when the record is read from
-    /// the disk. Off only to measure what it costs.
+    /// Whether a digest, a checksum of everything but the body, is kept for every record and compared when the record is read
+    /// from the disk. Turned off only to measure its cost.
     pub digests: bool,
-    /// `messageIndexEnable`: messages are found by key. Without it what is indexed already still is.
+    /// `messageIndexEnable`: messages are indexed by key. When off, messages indexed before are still found.
     pub key_index: bool,
-    /// `maxHashSlotNum`: slots of a key index file. Other files are made anew from the log.
+    /// `maxHashSlotNum`: hash slots of a key index file. Files with another number are rebuilt from the log.
     pub index_slots: u32,
-    /// `maxIndexNum`: places for items in a key index file, one more than it takes. As with the slots.
+    /// `maxIndexNum`: item places in a key index file, one more than it uses. Files with another number are rebuilt from the
+    /// log.
     pub index_items: u32,
-    /// Queue files kept open.
+    /// Maximum number of queue files kept open.
     pub open_queue_files: usize,
-    /// Queue units that may wait in memory for their files; beyond it appends are refused as busy.
+    /// Maximum number of queue units that may wait in memory to be written; beyond it appends are refused as busy.
     pub unwritten_units_max: u64,
 }
 
 impl Config {
-    /// RocketMQ's defaults for a store at `root`, except that there is no key index: whoever answers queries turns it on.
+    /// RocketMQ's defaults for a store at `root`, but without a key index: a broker that answers queries by key turns it on.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();

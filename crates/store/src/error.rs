@@ -1,4 +1,4 @@
-//! What can go wrong, by operation.
+//! Errors of the store, one type per operation.
 
 use crate::digest::Damage;
 use std::io;
@@ -7,80 +7,80 @@ use thiserror::Error;
 use wire::record::EncodeError;
 use wire::units::LogOffset;
 
-/// Why a store does not open. Nothing was changed unless the text says so.
+/// Why a store does not open. The store is unchanged unless the text says otherwise.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Another process (or another store in this one) uses the directory.
+    /// Another process, or another store in this process, uses the directory.
     #[error("the store {root} is in use by {holder}")]
     Locked {
-        /// The store's root.
+        /// The store's root directory.
         root: PathBuf,
-        /// Who holds it, as far as it can be told.
+        /// The process that holds the lock, as far as the system tells.
         holder: String,
     },
-    /// A file of a fixed-size kind has another size.
+    /// A file whose size must be the configured one has another size.
     #[error(
         "{path} is {found} bytes long, expected {expected}: the configured file size must be the one the store was written with"
     )]
     FileSize {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The configured size.
+        /// The configured size in bytes.
         expected: u64,
-        /// Its length.
+        /// The file's size in bytes.
         found: u64,
     },
-    /// A file whose name is not its start offset.
+    /// The commit log directory holds a file whose name is not its start offset.
     #[error("{path} is not named by a start offset of 20 digits; move it out of the store")]
     FileName {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The commit log misses a file.
+    /// A file of the commit log is missing.
     #[error("the commit log misses the file that starts at {expected}; the next one is {found}")]
     Gap {
-        /// Where a file should start.
+        /// Log position where the missing file should start.
         expected: u64,
-        /// The file found instead.
+        /// The next file that exists.
         found: PathBuf,
     },
-    /// A place in the log is what a power cut left, or damage behind which messages were acknowledged.
+    /// A broken position of the log is either what a power cut left, or damage with acknowledged messages behind it.
     #[error(
         "{path} at {position}: {what}. {records} whole records follow, appended within {seconds} s: pages that a power cut kept from the disk, or damage of \
          messages that were on it. To keep what follows: vostok store repair {store} --keep-behind {at} --apply; to end the log \
          there: vostok store repair {store} --cut-at {at} --apply (both keep copies). No file of the log was changed"
     )]
     Undecided {
-        /// The file.
+        /// Path of the commit log file.
         path: PathBuf,
-        /// Where in it.
+        /// Position in the file.
         position: u64,
-        /// The same as a position of the log.
+        /// Position in the log.
         at: u64,
-        /// What was found there.
+        /// What was found at the position.
         what: String,
-        /// Whole records behind it.
+        /// Number of whole records behind the position.
         records: u64,
-        /// The time between the first and the last of them.
+        /// Time in seconds between the store times of the first and the newest of these records.
         seconds: u64,
-        /// The flags that name the store.
+        /// Command line flags of `vostok store` that name this store.
         store: String,
     },
-    /// The configuration cannot work.
+    /// The configuration is invalid; the text says why.
     #[error("{0}")]
     Config(String),
-    /// The disk refused.
+    /// A file operation failed.
     #[error("{path}: {source}")]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The disk's error.
+        /// The error of the operation.
         source: io::Error,
     },
 }
 
-/// Whether something is only lacking, space or file descriptors: nothing that counts was written, and it may be tried
-/// again later. All other errors of writing are for good.
+/// Whether a write failed only for lack of space or file descriptors: then nothing that counts was written, and it may be
+/// tried again later. All other write errors fence the store.
 pub(crate) fn is_lack(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
@@ -94,117 +94,117 @@ impl OpenError {
     }
 }
 
-/// Why a message cannot be put into a batch. The batch is as it was.
+/// Why a message cannot be added to a batch. The batch is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PushError {
-    /// A part is longer than its length field.
+    /// A field of the message is longer than its length field can say.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// The record is larger than allowed, or than a commit log file holds.
+    /// The record is larger than the configured limit, or than a commit log file.
     #[error("record is {found} bytes long, the limit is {limit}")]
     TooLarge {
-        /// Its size.
+        /// Size of the record in bytes.
         found: usize,
-        /// The limit.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// An inner batch is a message only of a topic with `queue.type=BatchCQ`.
+    /// The message is an inner batch, and its topic does not have `queue.type=BatchCQ`.
     #[error("topic {topic} takes no inner batches: its queue.type is not BatchCQ")]
     InnerBatch {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
     },
-    /// The topic was made again with another `queue.type`, and queues of the one before are still there.
+    /// The topic was deleted and created again with another `queue.type`, and queues of the deleted topic still exist.
     #[error("topic {topic} has queues of another queue.type: delete it and make it again")]
     Kind {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
     },
-    /// A queue cannot have this name or number: they become directories.
+    /// The topic name or queue id is invalid: both become directory names.
     #[error("topic {topic:?} with queue id {queue_id} cannot be a queue")]
     Queue {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
         /// The queue id.
         queue_id: i32,
     },
 }
 
-/// Why a batch was not appended. Except for [`AppendError::Fenced`] nothing was written and the store goes on.
+/// Why a batch was not appended. Except with [`AppendError::Fenced`] nothing was written, and later appends may succeed.
 #[derive(Debug, Error)]
 pub enum AppendError {
-    /// The next commit log file could not be allocated.
+    /// No space, or no file descriptor, for the next commit log file.
     #[error("no space for the next commit log file: {0}")]
     NoSpace(io::Error),
-    /// The disk is over the warning level; see [`crate::Store::watch_space`].
+    /// The disk is fuller than the warning level; see [`crate::Store::watch_space`].
     #[error(
         "the disk is over the warning level: {log_percent} % used for the log, {queue_percent} % for the queues"
     )]
     DiskFull {
-        /// Percent in use on the log's disk.
+        /// Percentage in use of the disk that holds the log.
         log_percent: u64,
-        /// Percent in use on the queues' disk.
+        /// Percentage in use of the disk that holds the queues.
         queue_percent: u64,
     },
-    /// A write or flush failed earlier or now; whether the batch is stored is unknown.
+    /// A write or flush failed earlier or now; it is unknown whether the batch is stored.
     #[error("the store is fenced until it is reopened: {0}")]
     Fenced(String),
-    /// The store was closed.
+    /// The store is closed.
     #[error("the store is closed")]
     Closed,
-    /// A queue of the batch is one of a topic that was removed.
+    /// The batch holds a message for a queue of a removed topic.
     #[error("topic {topic} was removed")]
     Removed {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
     },
-    /// Too many queue units wait for the disk.
+    /// Too many queue units wait in memory to be written to the queue files.
     #[error("{waiting} queue units wait for the disk, the limit is {limit}")]
     Busy {
-        /// How many wait.
+        /// Number of units that wait.
         waiting: u64,
-        /// The limit.
+        /// The limit of that number ([`crate::Config::unwritten_units_max`]).
         limit: u64,
     },
 }
 
-/// Why bytes were not read.
+/// Why records or units were not read.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// Outside of what the log holds.
+    /// The range is not within the log.
     #[error("log range {from}+{length} is outside of {min}..{appended}")]
     Range {
-        /// Start asked for.
+        /// Log position where the range starts.
         from: LogOffset,
-        /// Length asked for.
+        /// Length of the range in bytes.
         length: usize,
-        /// First byte held.
+        /// First log position held.
         min: LogOffset,
-        /// End of what was appended.
+        /// Log position behind the last appended byte.
         appended: LogOffset,
     },
-    /// What lies there is not the record expected.
+    /// The bytes at a log position are not the expected record.
     #[error("no record at log offset {at}: {source}")]
     Record {
-        /// Where.
+        /// The log position.
         at: LogOffset,
-        /// What is wrong.
+        /// What is wrong with the record.
         source: wire::record::RecordError,
     },
-    /// Messages are not what was stored. They are never delivered; to serve the others, read again without them.
+    /// Some of the messages are damaged and are never delivered. To get the others, read again without these.
     #[error("{}", list(.0))]
     Damaged(Vec<Damage>),
-    /// The queue's files were lost; they are being written again from the log.
+    /// The queue's files were lost and are being rebuilt from the log.
     #[error(
         "part of queue {queue_id} of topic {topic} was lost and is being rebuilt from the log; try again later"
     )]
     Rebuilding {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
         /// The queue id.
         queue_id: i32,
     },
-    /// The disk refused.
+    /// Reading a file of the store failed.
     #[error("reading the store: {0}")]
     Io(#[from] io::Error),
 }

@@ -1,5 +1,5 @@
-//! After a failed write or flush nothing is written any more until the store is reopened: a second flush
-//! may report success although the data is gone.
+//! The fence: after a failed write or flush nothing is written until the store is reopened, because a second flush may report
+//! success although the data is lost.
 
 use crate::wake::lock;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    /// Puts the fence up; the first reason stays.
+    /// Fences the store; the first reason stays.
     pub(crate) fn put_up(&self, reason: &str) {
         let mut held = lock(&self.reason);
         if held.is_none() {
@@ -23,7 +23,7 @@ impl Fence {
         }
     }
 
-    /// The reason, if the fence is up.
+    /// The reason, if the store is fenced.
     pub(crate) fn reason(&self) -> Option<String> {
         if !self.up.load(Ordering::Acquire) {
             return None;

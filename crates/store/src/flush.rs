@@ -1,5 +1,5 @@
-//! The flusher: one thread that makes the log durable and answers everybody who waited for it. While
-//! somebody waits it flushes without pause, so that one flush answers all that came during the one before.
+//! The flush thread: makes the log durable and answers all callers that wait for it. While a caller waits it flushes without
+//! pause, so that one flush serves all calls that came during the previous one (group commit).
 
 use crate::planted::{self, Bug};
 use crate::store::Shared;
@@ -10,19 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use wire::units::LogOffset;
 
-/// What became of the bytes somebody waited for.
+/// Outcome for a caller that waited until bytes of the log are durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlushOutcome {
-    /// They are durable.
+    /// The bytes are durable.
     Flushed,
-    /// They are not durable yet after [`crate::Config::flush_timeout`]; they may become so
-    /// (`FLUSH_DISK_TIMEOUT`).
+    /// The bytes are not durable after [`crate::Config::flush_timeout`]; they may still become so (`FLUSH_DISK_TIMEOUT`).
     TimedOut,
-    /// The store is fenced or closed; they may or may not be durable. The text says why.
+    /// The store is fenced or closed; the bytes may or may not be durable. The text says why.
     Failed(String),
 }
 
-/// Called once, on a thread of the store: it must be quick.
+/// Callback of a waiter. Called once, on a thread of the store, so it must be quick.
 type Done = Box<dyn FnOnce(FlushOutcome) + Send>;
 
 struct Waiter {
@@ -31,7 +30,7 @@ struct Waiter {
     done: Done,
 }
 
-/// Who waits, and what wakes the threads that look after them.
+/// The callers that wait for a flush, and the wake-ups of the threads that serve them.
 #[derive(Default)]
 pub(crate) struct Flush {
     pub(crate) wake: Wake,
@@ -42,20 +41,20 @@ pub(crate) struct Flush {
     answered: AtomicU64,
 }
 
-/// What the flusher did since the store was opened.
+/// Counters of the flush thread since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushes {
-    /// Times the log was made durable.
+    /// Number of flushes.
     pub count: u64,
-    /// Waiters answered by them; divided by the count it is the size of a group commit.
+    /// Number of callers answered by these flushes; divided by `count` it is the mean size of a group commit.
     pub answered: u64,
 }
 
 #[derive(Default)]
 struct Waiters {
-    /// In the order they came, hence by deadline.
+    /// In order of arrival, and therefore of deadline.
     list: VecDeque<Waiter>,
-    /// The flusher is gone; nobody would answer.
+    /// Whether the flush thread has ended and nobody would answer.
     closed: bool,
 }
 
@@ -72,7 +71,7 @@ impl Flush {
     }
 
     fn answer(&self, ready: impl Fn(&Waiter) -> bool, outcome: &FlushOutcome) {
-        // Called without the lock: a callback may wait for something again.
+        // Callbacks run without the lock: one may wait for another flush.
         let waiters = self.take(ready);
         if *outcome == FlushOutcome::Flushed {
             self.answered.fetch_add(waiters.len() as u64, Ordering::Relaxed);
@@ -117,7 +116,7 @@ impl Shared {
         done(FlushOutcome::Failed(refusal));
     }
 
-    /// The flusher's thread.
+    /// Body of the flush thread.
     pub(crate) fn run_flusher(&self) {
         let mut written_back = self.flushed.load(Ordering::Acquire);
         let mut dirty_since: Option<Instant> = None;
@@ -146,10 +145,10 @@ impl Shared {
                 continue;
             }
             let due = *dirty_since.get_or_insert_with(Instant::now) + self.config.flush_interval;
-            // With synchronous flush somebody is about to wait.
+            // With synchronous flush a caller is about to wait.
             let is_asked = self.writes_ahead() || self.flush.someone_waits();
             if stopping || is_asked || Instant::now() >= due {
-                // What comes from now on is dirty from now on, however long this flush takes.
+                // Bytes appended from now on are dirty from now on, however long this flush takes.
                 dirty_since = Some(Instant::now());
                 self.flush_to(flushed, appended);
                 written_back = appended;
@@ -175,14 +174,14 @@ impl Shared {
                 self.flush.flushes.fetch_add(1, Ordering::Relaxed);
                 self.flush.answer(|waiter| waiter.end <= end, &FlushOutcome::Flushed);
             }
-            // Never again: a second flush may succeed although the data is gone.
+            // Never retry a flush: a second one may succeed although the data is lost.
             Err(error) => {
                 self.put_up_fence(&format!("flushing the commit log {flushed}..{end}: {error}"));
             }
         }
     }
 
-    /// Lets the kernel start on whole steps, so that it never holds so many dirty pages that it stops writers.
+    /// Starts write-back of whole steps, so that the kernel never holds so many dirty pages that it blocks writers.
     fn start_write_back(&self, from: u64, end: u64) -> u64 {
         if end - from < self.config.write_back_bytes {
             return from;
@@ -195,7 +194,7 @@ impl Shared {
         end
     }
 
-    /// The thread that tells waiters that their time is over, also while the flusher hangs in the disk.
+    /// Body of the thread that answers callers whose timeout has passed, also while the flush thread hangs in the disk.
     pub(crate) fn run_deadlines(&self) {
         while !self.flusher_stops.load(Ordering::Acquire) {
             let now = Instant::now();
@@ -209,8 +208,8 @@ impl Shared {
         }
     }
 
-    /// Fences the store and wakes everybody who waits for something that will not come. After an error of the disk written pages
-    /// may be lost although the file system stays mounted, so the next opening must not rely on that.
+    /// Fences the store and wakes all who wait for something that will not happen. After a disk error written pages may be
+    /// lost although the file system stays mounted, so the next opening must not rely on its mounts (`vostok/mounts`).
     pub(crate) fn put_up_fence(&self, reason: &str) {
         self.fence.put_up(reason);
         self.forget_mounts();

@@ -1,8 +1,8 @@
-//! The log: append, flush, read, queue index, checkpoint and recovery, in RocketMQ's file formats.
+//! The message store: append, flush, read, queue index, checkpoint and recovery, in RocketMQ's file formats.
 //!
-//! One commit log holds every message; per queue an index of 20-byte units says where its messages lie.
-//! One appender writes; everybody else reads the two watermarks `appended` and `flushed`. The store has its
-//! own named threads and no async; files are reached only through [`Disk`].
+//! One commit log holds every message; per queue an index of 20-byte units says where its messages lie. One appender writes;
+//! all others read the two watermarks `appended` and `flushed`. The store has its own named threads and no async code; it
+//! accesses files only through [`Disk`].
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! The commit log's files: fixed size, named by their start, made ahead of need, in one directory or several.
+//! The commit log's files: fixed size, named by their start offset, preallocated, in one directory or several.
 
 mod places;
 mod removal;
@@ -17,26 +17,26 @@ use places::Places;
 pub use removal::GaveBack;
 use removal::Removed;
 
-/// One file of the log.
+/// One file of the commit log.
 pub(crate) struct Segment {
     pub(crate) base: u64,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
-    /// Position in the file up to which zeros were written ahead; the appender stays below it when the
-    /// store writes ahead. Only grows. Pairs with the condition of [`Log`].
+    /// Position in the file up to which preallocation wrote zeros; with synchronous flush the appender stays below it. Only
+    /// grows. Paired with the condition variable in [`Log`].
     pub(crate) written_ahead: AtomicU64,
 }
 
-/// The files, ascending and without gaps.
+/// All files of the commit log, ascending and without gaps.
 pub(crate) struct Log {
     pub(crate) places: Places,
     pub(crate) segment_bytes: u64,
     disk: Arc<dyn Disk>,
     segments: RwLock<Vec<Arc<Segment>>>,
-    /// What lies before it is being removed, and counts as gone already. Only grows.
+    /// Log position before which everything is being removed and counts as deleted. Only grows.
     removed_below: AtomicU64,
     removed: Removed,
-    /// Held while a file is made, so that the appender and the preparing thread do not both do it.
+    /// Held while a file is created, so that the appender and the preallocation thread do not both create it.
     making: Mutex<()>,
     ahead: (Mutex<()>, Condvar),
 }
@@ -63,18 +63,18 @@ impl Log {
         self.segments.write().unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// First byte held.
+    /// First log position that the log holds.
     pub(crate) fn min(&self) -> u64 {
         let held = self.read().first().map_or(0, |segment| segment.base);
         held.max(self.removed_below.load(Ordering::Acquire))
     }
 
-    /// End of the last file, used or not.
+    /// Log position of the end of the last file, used or not.
     pub(crate) fn capacity_end(&self) -> u64 {
         self.read().last().map_or(0, |segment| segment.base + self.segment_bytes)
     }
 
-    /// The file that holds a position.
+    /// The file that holds a log position.
     pub(crate) fn segment_of(&self, offset: u64) -> Option<Arc<Segment>> {
         let segments = self.read();
         let first = segments.first()?.base;
@@ -82,26 +82,26 @@ impl Log {
         segments.get(index).cloned()
     }
 
-    /// The files that overlap a range.
+    /// The files that overlap a range of log positions.
     pub(crate) fn segments_in(&self, from: u64, end: u64) -> Vec<Arc<Segment>> {
         let overlaps =
             |segment: &&Arc<Segment>| segment.base < end && from < segment.base + self.segment_bytes;
         self.read().iter().filter(overlaps).cloned().collect()
     }
 
-    /// Adds a file found at opening. The caller has checked its size and place.
+    /// Adds a file found at opening. The caller has checked its size and start offset.
     pub(crate) fn adopt(&self, base: u64, path: PathBuf, file: Arc<dyn DiskFile>) {
         let written_ahead = AtomicU64::new(self.segment_bytes);
         self.write().push(Arc::new(Segment { base, path, file, written_ahead }));
     }
 
-    /// Whether a file is being made: its space is taken, and it is not there yet.
+    /// Whether a file is being created: its space is allocated, but it is not listed yet.
     pub(crate) fn is_making(&self) -> bool {
         matches!(self.making.try_lock(), Err(TryLockError::WouldBlock))
     }
 
-    /// The file that starts at `base`, made if it is not there. It must be the next one, or any multiple of
-    /// the file size when there is none.
+    /// Returns the file that starts at `base`, created if it does not exist. `base` must be the end of the last file, or any
+    /// multiple of the file size when there are no files.
     pub(crate) fn ensure(&self, base: u64) -> io::Result<Arc<Segment>> {
         if let Some(segment) = self.segment_of(base) {
             return Ok(segment);
@@ -115,14 +115,14 @@ impl Log {
         assert!(base == end || self.read().is_empty(), "files are made in order");
         let directory = self.directory_of(base / self.segment_bytes)?;
         let path = directory.join(file_name(base));
-        // The next try may be in another directory, and the name must not be in both.
+        // The next attempt may choose another directory, and the file must not exist in both.
         let file = self.make(directory, &path).inspect_err(|_| drop(self.disk.remove(&path)))?;
         let segment = Arc::new(Segment { base, path, file, written_ahead: AtomicU64::new(0) });
         self.write().push(segment.clone());
         Ok(segment)
     }
 
-    /// Where the file with this number is made: in the directory whose turn it is, or while that has no room in another one.
+    /// The directory for a new file: the one whose turn it is, or another one when that has no space.
     fn directory_of(&self, number: u64) -> io::Result<&Path> {
         let turn = self.places.of(number);
         let Err(error) = self.check_room(turn) else { return Ok(turn) };
@@ -133,7 +133,7 @@ impl Log {
         others.find(|other| self.check_room(other).is_ok()).ok_or(error)
     }
 
-    /// Refuses a directory that cannot hold a file: trying to reserve more than there is would fill the disk first.
+    /// Refuses a directory that has no space for a file: trying to reserve it would first fill the disk.
     fn check_room(&self, directory: &Path) -> io::Result<()> {
         let usage = self.disk.usage(directory)?;
         if usage.total > 0 && usage.available < self.segment_bytes {
@@ -144,16 +144,16 @@ impl Log {
         Ok(())
     }
 
-    /// Makes a file under another name beside the directory and renames it when it has its full size: a
-    /// power cut in between must not leave a file of a wrong size, with which nobody would open the store.
+    /// Creates a file under another name beside the directory and renames it once it has its full size: a power cut in
+    /// between must not leave a file of a wrong size, with which neither Vostok nor RocketMQ opens the store.
     fn make(&self, directory: &Path, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let beside = places::beside(directory);
         self.disk.remove(&beside)?;
         let file = self.disk.create(&beside, self.segment_bytes, Space::Reserved)?;
-        // Its length must be durable before its name is.
+        // The file's length must be durable before its name is.
         file.sync()?;
         let file = match self.disk.rename(&beside, path) {
-            // The directory is a file system of its own.
+            // The directory is the mount point of another file system.
             Err(error) if error.kind() == ErrorKind::CrossesDevices => {
                 self.disk.remove(&beside)?;
                 let file = self.disk.create(path, self.segment_bytes, Space::Reserved)?;
@@ -166,12 +166,12 @@ impl Log {
         Ok(file)
     }
 
-    /// Makes `from..end` durable.
+    /// Makes the log positions `from..end` durable.
     pub(crate) fn sync(&self, from: u64, end: u64) -> io::Result<()> {
         self.segments_in(from, end).iter().try_for_each(|segment| segment.file.sync())
     }
 
-    /// Waits until zeros were written ahead up to `end` of the segment; `false` when `give_up` says so.
+    /// Waits until preallocation has written zeros up to `end` of the file; `false` when `give_up` returns true.
     pub(crate) fn wait_written_ahead(&self, segment: &Segment, end: u64, give_up: impl Fn() -> bool) -> bool {
         if segment.written_ahead.load(Ordering::Acquire) >= end {
             return true;
@@ -186,7 +186,7 @@ impl Log {
         true
     }
 
-    /// Publishes that zeros were written ahead up to `end`, or only wakes those who wait when it is `None`.
+    /// Publishes that zeros were written up to a position of a file; `None` only wakes those who wait.
     pub(crate) fn publish_written_ahead(&self, segment_end: Option<(&Segment, u64)>) {
         let _guard = lock(&self.ahead.0);
         if let Some((segment, end)) = segment_end {

@@ -1,13 +1,13 @@
 //! Multi-dispatch: one record that is a message of several queues (`MultiDispatchUtils`, `CommitLog.MultiDispatch`).
 //!
 //! The property `INNER_MULTI_DISPATCH` names further queues, separated by commas. A name that begins with `%LMQ%` is a light
-//! queue, which has only queue 0; any other name is a topic, and the queue has the number of the message's. The
-//! appender gives the record an offset in each of them and writes them, in the order of the names, into
-//! `INNER_MULTI_QUEUE_OFFSET`; that is how recovery finds them again. All units are alike.
+//! queue, which has only queue id 0; any other name is a topic, and the queue has the message's queue id. The appender
+//! assigns the record a queue offset in each of them and writes these offsets, in the order of the names, to
+//! `INNER_MULTI_QUEUE_OFFSET`; recovery reads them there. The units in all the queues are equal.
 //!
-//! The offsets are text of varying length, so such a record gets its final size only under the appender's lock. Room
-//! for the longest text is kept when it is pushed, so that this cannot fail. Without [`crate::Config::multi_dispatch`] none
-//! of this is looked at.
+//! The offsets are text of varying length, so such a record gets its final size only under the appender's lock. Space for the
+//! longest text is reserved when the message is pushed, so that this cannot fail. Without [`crate::Config::multi_dispatch`]
+//! the properties are ignored.
 
 use crate::batch::Batch;
 use crate::error::PushError;
@@ -18,32 +18,32 @@ use std::sync::Arc;
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::{CRC_PROPERTY_BYTES, EncodeError, RecordView};
 
-/// Begins the names of light queues.
+/// Prefix of the names of light queues.
 const LIGHT_PREFIX: &str = "%LMQ%";
-/// Begins the names of topics whose messages stay in their own queue.
+/// Prefix of the names of retry topics, whose messages are not dispatched further.
 const RETRY_PREFIX: &str = "%RETRY%";
 const SYSTEM_PREFIX: &str = "rmq_sys_";
 const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
-/// Ends a property; some clients leave it out behind the last one.
+/// Ends a property; some clients omit it behind the last one.
 const SEPARATOR: u8 = 2;
-/// Digits of the longest offset, and its separator.
+/// Bytes of the longest offset and its separator.
 const OFFSET_BYTES_MAX: usize = 20;
 
-/// The further queues of a record under construction.
+/// The further queues of a record that is being encoded.
 pub(crate) struct Multi {
-    /// In the order of the names; `None` where a name cannot be a queue.
+    /// In the order of the names; `None` for an invalid queue name.
     named: Vec<Option<Arc<Queue>>>,
-    /// The same, each once, without the record's own queue.
+    /// The same queues, each once, without the record's own queue.
     queues: Vec<Arc<Queue>>,
-    /// Bytes of the offsets property as it stands in the record.
+    /// Size in bytes of the offsets property in the record.
     text_bytes: usize,
 }
 
 impl Multi {
-    /// What a message's properties ask for; `None` for ordinary messages.
+    /// The further queues that a message's properties name; `None` for ordinary messages.
     pub(crate) fn of(own: &Arc<Queue>, stored: &[u8], queues: &Queues) -> Option<Self> {
         let resolve = |(topic, queue_id): (&str, i32)| {
-            // Queues of batches take none of others (`BatchConsumeQueue.putMessagePositionInfoWrapper`).
+            // Batch consume queues accept no messages of other topics (`BatchConsumeQueue.putMessagePositionInfoWrapper`).
             queues.find_or_create(topic, queue_id).ok().filter(|queue| !queue.is_batched())
         };
         let named: Vec<_> = names(own.topic(), own.queue_id(), stored)?.map(resolve).collect();
@@ -53,17 +53,17 @@ impl Multi {
         Some(Self { named, queues, text_bytes: 0 })
     }
 
-    /// The queues it gets a place in beside its own.
+    /// The queues besides its own that receive the record.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         self.queues.iter()
     }
 
-    /// The longest offsets property.
+    /// Size in bytes of the longest offsets property.
     fn text_bytes_max(&self) -> usize {
         key::INNER_MULTI_QUEUE_OFFSET.len() + 3 + self.named.len() * OFFSET_BYTES_MAX
     }
 
-    /// Refuses a record that might not have room for its offsets; answers the bytes they may take.
+    /// Refuses a record whose offsets might not fit; returns the bytes that they may take.
     pub(crate) fn reserve(&self, found: usize, limit: usize, properties: usize) -> Result<usize, PushError> {
         let bytes = self.text_bytes_max();
         if properties + bytes > PROPERTIES_BYTES_MAX {
@@ -76,7 +76,7 @@ impl Multi {
     }
 }
 
-/// The names a message asks for as topics and queue ids; `None` for ordinary messages.
+/// The queues that a message names, as topic and queue id; `None` for ordinary messages.
 fn names<'a>(topic: &str, queue_id: i32, stored: &'a [u8]) -> Option<impl Iterator<Item = (&'a str, i32)>> {
     let kept = topic.starts_with(RETRY_PREFIX) || topic.starts_with(SYSTEM_PREFIX) || topic == SCHEDULE_TOPIC;
     let names =
@@ -84,7 +84,7 @@ fn names<'a>(topic: &str, queue_id: i32, stored: &'a [u8]) -> Option<impl Iterat
     Some(names.split(',').map(move |name| (name, if name.starts_with(LIGHT_PREFIX) { 0 } else { queue_id })))
 }
 
-/// The further queues of a stored record and its offsets there. None when there are not as many offsets as names.
+/// The further queues of a stored record and its queue offsets there. Empty when the numbers of offsets and names differ.
 pub(crate) fn places<'a>(view: &RecordView<'a>) -> Vec<(&'a str, i32, u64)> {
     let stored = view.properties();
     let offsets = properties::get_str(stored, key::INNER_MULTI_QUEUE_OFFSET);
@@ -99,7 +99,7 @@ pub(crate) fn places<'a>(view: &RecordView<'a>) -> Vec<(&'a str, i32, u64)> {
     names.into_iter().zip(offsets).filter_map(place).collect()
 }
 
-/// Offsets that will be given out before the batch is laid out: how many each queue gives to earlier records.
+/// Queue offsets that earlier records of the batch will take, counted per queue before any is assigned.
 #[derive(Default)]
 struct Taken(HashMap<*const Queue, u64>);
 
@@ -111,8 +111,8 @@ impl Taken {
     }
 }
 
-/// Writes the offsets each record of the batch will get into it. The appender's lock is held, and nothing was given out
-/// yet. May be called again when the append came to nothing.
+/// Writes the queue offsets into each record of the batch. The caller holds the appender's lock, and no offset has been
+/// assigned yet. May be called again after a failed append.
 pub(crate) fn write_offsets(batch: &mut Batch) {
     let mut taken = Taken::default();
     let mut bytes = Vec::with_capacity(batch.bytes.len());
@@ -145,7 +145,7 @@ pub(crate) fn write_offsets(batch: &mut Batch) {
 }
 
 impl Multi {
-    /// The offsets property of the next record. A queue that is named twice has it once, at one offset.
+    /// The offsets property of the next record. A queue that is named twice gets the record once, at one offset.
     fn text(&self, own: (&Arc<Queue>, u64), taken: &mut Taken) -> Vec<u8> {
         let mut offsets = HashMap::from([(Arc::as_ptr(own.0), own.1)]);
         offsets.extend(self.queues.iter().map(|queue| (Arc::as_ptr(queue), taken.next(queue))));
@@ -158,7 +158,7 @@ impl Multi {
     }
 }
 
-/// Puts the lengths into a record whose properties have another length now.
+/// Updates the length fields of a record whose properties changed their length.
 fn set_lengths(record: &mut [u8], properties: usize) {
     let size = i32::try_from(record.len()).expect("room was kept when it was pushed");
     record[..4].copy_from_slice(&size.to_be_bytes());

@@ -1,31 +1,31 @@
-//! Bugs that tests of the tests switch on: a checker that does not notice them is worth nothing. Only a build with the
-//! feature `planted-bugs` has them; without it [`is`] is false at compile time.
+//! Bugs that can be switched on to test the tests: a checker that misses them is worthless. They exist only in builds with
+//! the feature `planted-bugs`; without it [`is`] is false at compile time.
 
-/// One bug each. The name in the environment variable is the one beside it.
+/// A bug to switch on. The name of each in the environment variable is given in backticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// `answer-before-flush`: who waits for the disk is told at once that it has the message.
+    /// `answer-before-flush`: a caller that waits for a flush is answered at once.
     AnswerBeforeFlush,
-    /// `retry-flush`: a failed flush is tried again, and believed the second time.
+    /// `retry-flush`: a failed flush is repeated, and its second result is believed.
     RetryFlush,
-    /// `skip-crc`: recovery takes records whose bytes are not all there.
+    /// `skip-crc`: recovery accepts records with missing bytes.
     SkipCrc,
-    /// `reuse-offset`: now and then two messages get the same queue offset.
+    /// `reuse-offset`: some messages get the queue offset of another one.
     ReuseOffset,
-    /// `serve-damaged`: now and then a byte is wrong in what is read.
+    /// `serve-damaged`: some reads return a wrong byte.
     ServeDamaged,
-    /// `wrong-tags`: an append indexes another tags code than recovery does.
+    /// `wrong-tags`: an append indexes a tags code that differs from the one recovery computes.
     WrongTags,
 }
 
-/// Whether this bug is switched on.
+/// Whether `bug` is switched on.
 #[cfg(not(feature = "planted-bugs"))]
 #[inline(always)]
 pub(crate) const fn is(_bug: Bug) -> bool {
     false
 }
 
-/// Whether this bug is switched on.
+/// Whether `bug` is switched on.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn is(bug: Bug) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();

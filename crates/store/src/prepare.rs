@@ -1,5 +1,5 @@
-//! The preparing thread: makes commit log files before they are needed, and for synchronous flush writes
-//! zeros ahead of the appender, so that a flush has only data to write and no file metadata.
+//! The preallocation thread: creates commit log files before they are needed. For synchronous flush it also fills them with
+//! zeros ahead of the appender, so that a flush writes only data and no file metadata.
 
 use crate::config::FlushMode;
 use crate::disk::{DiskFile, PAGE_BYTES};
@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Zeros made durable at once, at most.
+/// Most bytes of zeros made durable by one sync.
 const STEP_BYTES_MAX: u64 = 8 << 20;
 
-/// Zeros written at once.
+/// Bytes of zeros per write.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Longest rest between two pieces.
+/// Longest pause between two such writes.
 const REST_MAX: Duration = Duration::from_millis(100);
 
 impl Shared {
-    /// Whether the appender stays within space that was written before.
+    /// Whether files are filled with zeros before the appender writes to them (synchronous flush only).
     pub(crate) fn writes_ahead(&self) -> bool {
         self.config.flush == FlushMode::Sync
     }
 
-    /// The preparing thread.
+    /// Body of the preallocation thread.
     pub(crate) fn run_prepare(&self) {
         while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
             let end = self.appended.load(Ordering::Acquire);
@@ -33,15 +33,15 @@ impl Shared {
             if self.writes_ahead() {
                 self.write_ahead(end);
             }
-            // A rest between two pieces may have taken the word to stop.
+            // A pause between two writes may have consumed the wake-up that asks this thread to stop.
             if self.appended.load(Ordering::Acquire) == end && !self.stopping.load(Ordering::Acquire) {
                 self.prepare.sleep(None);
             }
         }
     }
 
-    /// The file being written and, from its middle on, the next one. When that fails the appender will say
-    /// so, should it come that far.
+    /// Creates the current commit log file and, from its middle on, the next one. An error is only logged: the appender
+    /// reports it if it needs the file.
     fn make_ahead(&self, end: u64) {
         let segment_bytes = self.config.segment_bytes;
         let base = end / segment_bytes * segment_bytes;
@@ -58,16 +58,16 @@ impl Shared {
         }
     }
 
-    /// Writes zeros from where they end to the end of the newest file. A file is complete long before it is written to:
-    /// in the one being written to, zeros and flushes wait for each other.
+    /// Fills the files from the current one on with zeros. A file is full long before it is used: in a file in use, zeros and
+    /// flushes would wait for each other.
     fn write_ahead(&self, end: u64) {
         for segment in self.log.segments_in(end, u64::MAX) {
             let is_short = || segment.written_ahead.load(Ordering::Acquire) < self.config.segment_bytes;
             if !is_short() {
                 continue;
             }
-            // Through a descriptor of its own: the kernel tells a failed write-back once to each, and the flusher must
-            // hear of those that concern it. Without a free descriptor the shared one has to do.
+            // Use a separate file descriptor: the kernel reports a failed write-back once per descriptor, and the flush
+            // thread must see the errors of its own. Without a free descriptor the shared one is used.
             let file = self.disk.open(&segment.path).unwrap_or_else(|_| segment.file.clone());
             while is_short() {
                 if self.stopping.load(Ordering::Acquire) || !self.write_step(&segment, &*file) {
@@ -77,7 +77,7 @@ impl Shared {
         }
     }
 
-    /// Writes one stretch of zeros. The appender cannot be there: it waits for the position published here.
+    /// Writes one step of zeros. The appender cannot be in this range: it waits for the position published here.
     fn write_step(&self, segment: &Arc<Segment>, file: &dyn DiskFile) -> bool {
         let from = segment.written_ahead.load(Ordering::Acquire);
         let step = (self.config.written_ahead_bytes / 8).clamp(PAGE_BYTES, STEP_BYTES_MAX);
@@ -97,7 +97,7 @@ impl Shared {
         let mut at = from;
         while at < until {
             let began = Instant::now();
-            // The first one after a start ends the page that has records already.
+            // The first write after a start only completes the page that already holds records.
             let end = if at.is_multiple_of(PAGE_BYTES) {
                 at + PIECE_BYTES
             } else {
@@ -108,7 +108,7 @@ impl Shared {
             at = end;
             let lead = (segment.base + at).saturating_sub(self.appended.load(Ordering::Acquire));
             if lead > self.config.written_ahead_bytes && !self.stopping.load(Ordering::Acquire) {
-                // Nobody waits for it: flushes get most of the disk.
+                // Nobody waits for zeros far ahead: pause, so that flushes get most of the disk.
                 let share = if lead > self.config.written_ahead_bytes * 4 { 15 } else { 3 };
                 self.prepare.sleep(Some(Instant::now() + (began.elapsed() * share).min(REST_MAX)));
             }

@@ -1,5 +1,5 @@
-//! Reading records back. Each read says whether it had to wait for the disk: a network thread uses the ones
-//! that answer [`Read::NotResident`] instead and hands those over to a pool of blocking readers.
+//! Reads records. Every read can be restricted to memory: network threads use the reads that return [`Read::NotResident`] and
+//! hand those over to a pool of blocking readers.
 
 use crate::digest::{Damage, Numbered, leads_to_it};
 use crate::error::ReadError;
@@ -10,33 +10,33 @@ use std::sync::atomic::Ordering;
 use wire::record::{RecordView, peek_store_timestamp};
 use wire::units::{LogOffset, QueueOffset};
 
-/// How a read went.
+/// Outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Read {
-    /// Everything asked for is there.
+    /// All requested bytes were delivered.
     Done,
-    /// Some of it is not in memory; nothing was delivered.
+    /// Some of the bytes are not in memory; nothing was delivered.
     NotResident,
 }
 
-/// Which message a search by time means (`BoundaryType`).
+/// Which message a search by store time returns (`BoundaryType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// The first one stored at or after the time; the queue's max when there is none.
+    /// The first message stored at or after the time; the queue's maximum offset when there is none.
     Lower,
-    /// The last one stored at or before the time; the queue's min when there is none.
+    /// The last message stored at or before the time; the queue's minimum offset when there is none.
     Upper,
 }
 
-/// What is said of a message whose log file was deleted since its unit was read.
+/// Text of the damage report for a message whose commit log file was deleted since its unit was read.
 const GONE: &str = "the log file was deleted";
 
-/// The state of one reading of several messages.
+/// State of a read of several messages.
 struct Reading<'a> {
     queue: Option<&'a Queue>,
     damaged: Vec<Damage>,
-    /// A unit was wrong, and is being written again.
+    /// Whether a unit was wrong and is being rebuilt.
     is_rebuilding: bool,
 }
 
@@ -77,7 +77,7 @@ impl Shared {
         let at = out.len();
         out.resize(at + length, 0);
         if !segment.file.read_resident(&mut out[at..], start - segment.base)? {
-            // What left memory comes back from the disk, and with it what lies around it.
+            // Some pages left memory, so they and those around them will be read from the disk.
             self.came_from_disk(self.appended.load(Ordering::Acquire));
             if resident {
                 return Ok(Read::NotResident);
@@ -117,8 +117,8 @@ impl Shared {
         self.read_each(Some(queue), |index| messages.get(index).copied(), out, resident)
     }
 
-    /// Reads the records of messages and checks them as far as they may come from the disk. All that are damaged are
-    /// reported at once; nothing is delivered then.
+    /// Reads the records of messages, and checks those that may come from the disk. All damaged ones are reported at once,
+    /// and nothing is delivered then.
     fn read_each(
         &self,
         queue: Option<&Queue>,
@@ -135,7 +135,7 @@ impl Shared {
             if first.unit.is_blank() {
                 continue;
             }
-            // Records of one queue often lie side by side: one read for all of them.
+            // Records of one queue are often adjacent: read them at once.
             let mut length = first.unit.size as usize;
             while let Some(beside) = message(next)
                 && beside.unit.log_offset == first.unit.log_offset + length as u64
@@ -146,7 +146,7 @@ impl Shared {
             let at = out.len();
             let mut done = self.read_range(first.unit.log_offset, length, out, resident);
             if matches!(done, Err(ReadError::Range { .. })) {
-                // A unit leads nowhere, or its file was deleted: found out one by one.
+                // A unit is wrong, or its log file was deleted: read one record at a time to find out which.
                 next = index + 1;
                 out.truncate(at);
                 done = self.read_one(&mut reading, index, first, out, resident);
@@ -174,8 +174,8 @@ impl Shared {
         Err(ReadError::Damaged(reading.damaged))
     }
 
-    /// Reads a record whose range was refused once. What the log holds no more is an error as ever; what it never held
-    /// is damage of the unit.
+    /// Reads one record whose range the log refused before. A range that was deleted is an ordinary error; a range that never
+    /// existed means that the unit is damaged.
     fn read_one(
         &self,
         reading: &mut Reading<'_>,
@@ -193,7 +193,7 @@ impl Shared {
                 Ok(Read::Done)
             }
             Err(error @ ReadError::Range { .. }) => {
-                // Without its queue nobody can tell whether the unit or the asker is wrong.
+                // Without the queue it is unknown whether the unit or the caller is wrong.
                 let Some(queue) = reading.queue else { return Err(error) };
                 let damage = Damage { index, at: unit.log_offset, what: error.to_string() };
                 if self.lose_unit(queue, message) {
@@ -208,7 +208,7 @@ impl Shared {
         }
     }
 
-    /// Checks records that lie one behind the other.
+    /// Checks adjacent records.
     fn check_run(
         &self,
         reading: &mut Reading<'_>,
@@ -253,7 +253,7 @@ impl Shared {
             let found = i64::try_from(size).unwrap_or(i64::MAX);
             return Err(refuse(wire::record::RecordError::Length { size, field: "total", found }));
         }
-        // The magic is judged before the size is trusted.
+        // Check the magic before the size is trusted.
         if let Err(error) = RecordView::parse(&head)
             && !matches!(error, wire::record::RecordError::Truncated { .. })
         {
@@ -273,7 +273,7 @@ impl Shared {
         Ok(Read::Done)
     }
 
-    /// Store time of the message at a queue offset; `None` when there is none any more, or it is damaged.
+    /// Store time in ms of the message at a queue offset; `None` when the message does not exist any more, or is damaged.
     pub(crate) fn store_time(&self, queue: &Queue, offset: QueueOffset) -> Result<Option<i64>, ReadError> {
         Ok(self.next_stored(queue, offset, offset + 1)?.and_then(|(_, stored)| stored))
     }
@@ -286,8 +286,7 @@ impl Shared {
     ) -> Result<QueueOffset, ReadError> {
         let (min, max) = (queue.min().get(), queue.max().get());
         let (mut low, mut high) = (min, max);
-        // The first message whose store time is at or after (upper: after) the time; expired messages count
-        // as earlier.
+        // Find the first message stored at or after the time (`after`: later than it); expired messages count as earlier.
         let mut first = max;
         while low < high {
             let middle = low + (high - low) / 2;
@@ -308,7 +307,8 @@ impl Shared {
             Boundary::Upper => low.saturating_sub(1).max(min),
         };
         if queue.is_batched() && min < max {
-            // As `BatchConsumeQueue.getOffsetInQueueByTime`: the first message of a record, that of the last one where none is later.
+            // As `BatchConsumeQueue.getOffsetInQueueByTime`: the first message of the record found; of the last record when
+            // none is later.
             let last = self.store_time(queue, QueueOffset::new(max - 1))?;
             let is_last = last.is_some_and(|stored| stored <= time_ms);
             return self.first_of_record(queue, min, if is_last { max - 1 } else { found.min(max - 1) });
@@ -316,8 +316,8 @@ impl Shared {
         Ok(QueueOffset::new(found))
     }
 
-    /// The first message in a range whose store time can be believed, and that time; `None` for one that has expired.
-    /// Damaged ones are passed over like blank places: a wrong time would lead a search astray.
+    /// The first message in a range with a trustworthy store time, and that time; `None` as the time of an expired message.
+    /// Damaged messages are passed over like blank units: a wrong time would mislead the search.
     fn next_stored(
         &self,
         queue: &Queue,
@@ -332,9 +332,9 @@ impl Shared {
                 return Ok(Some((at, None)));
             }
             match read {
-                // A whole record has one.
+                // A whole record has a store time.
                 Ok(_) => return Ok(Some((at, peek_store_timestamp(&record)))),
-                // A wrong length or unit leads out of the log.
+                // A wrong size or unit refers to a range outside of the log.
                 Err(ReadError::Range { .. } | ReadError::Record { .. } | ReadError::Damaged(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -343,7 +343,7 @@ impl Shared {
         Ok(None)
     }
 
-    /// Number of the first message of the record a message is in, from `min` on.
+    /// Queue offset of the first message in the record that holds `message`, not below `min`.
     fn first_of_record(&self, queue: &Queue, min: u64, message: u64) -> Result<QueueOffset, ReadError> {
         let position = |number| {
             let mut unit = Vec::with_capacity(1);

@@ -1,33 +1,33 @@
-//! Telling the processor which memory is needed soon. With ten thousand queues nothing of a queue is in a cache when a
-//! message for it comes; asked for while the message is still being read, it is there when it is stored.
+//! Prefetch into the CPU caches. With ten thousand queues none of a queue's data is in a cache when a message for it arrives;
+//! prefetched while the message is still being decoded, the data is there when the message is stored.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a line of the processor's caches.
+/// Size of a CPU cache line in bytes.
 const LINE_BYTES: usize = 64;
 
-/// Bytes of the counters in front of a value in an [`Arc`].
+/// Bytes of the reference counters in front of the value in an [`Arc`].
 const COUNTERS_BYTES: usize = 16;
 
-/// Most bytes that are asked for.
+/// Most bytes prefetched per call.
 const BYTES_MAX: usize = 4 * LINE_BYTES;
 
-/// Says that a value is needed soon: its counters and its first bytes.
+/// Prefetches the reference counters and the first bytes of a value.
 pub fn soon<T>(value: &Arc<T>) {
     fetch(Arc::as_ptr(value).addr().saturating_sub(COUNTERS_BYTES), COUNTERS_BYTES + size_of::<T>());
 }
 
-/// Says that the memory at an address, whatever is there, is needed soon.
+/// Prefetches the memory at an address, which may be any number.
 ///
-/// `unsafe` outside of the disk's module: the standard library has no safe way to ask.
+/// `unsafe` outside of the disk module: the standard library offers no safe prefetch.
 #[allow(unsafe_code)]
 pub(crate) fn fetch(address: usize, bytes: usize) {
     for line in lines(address, bytes).step_by(LINE_BYTES) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a hint. It loads nothing a program could see, and no address makes it fail.
+            // SAFETY: prefetching is a hint. It loads nothing a program could see, and no address makes it fail.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(line)) }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -35,7 +35,7 @@ pub(crate) fn fetch(address: usize, bytes: usize) {
     }
 }
 
-/// Addresses from the beginning of the first line on.
+/// Addresses from the start of the first cache line to the end of the bytes.
 fn lines(address: usize, bytes: usize) -> Range<usize> {
     address & !(LINE_BYTES - 1)..address.saturating_add(bytes.min(BYTES_MAX))
 }

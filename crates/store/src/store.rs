@@ -1,4 +1,4 @@
-//! The store as its users see it, and what its threads share.
+//! The store's public interface, and the state that its threads share.
 
 use crate::ahead::Windows;
 use crate::append::Appender;
@@ -32,50 +32,50 @@ use wire::units::{LogOffset, QueueOffset};
 
 /// What the appender, the readers and the store's threads share.
 ///
-/// Locks, in the order they may be taken: checkpointing, journaling, appender, touched, page, a queue's tail, the lists of unwritten
-/// and fresh queues; those of the key index after the appender's. Watermarks: `flushed <= appended`; both only grow.
+/// Locks are taken in this order: checkpointing, journaling, appender, touched, page, a queue's tail, the lists of unwritten
+/// and fresh queues; the key index's after the appender's. Watermarks: `flushed <= appended`; both only grow.
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) disk: Arc<dyn Disk>,
-    /// Makes the file system of the queue files durable.
+    /// Makes the file system of the queue files durable (`syncfs`).
     pub(crate) sync_all: Syncer,
     pub(crate) log: Log,
     pub(crate) queues: Queues,
     pub(crate) appender: Mutex<Appender>,
-    /// End of what was written and indexed.
+    /// Log position up to which records are written and indexed.
     pub(crate) appended: AtomicU64,
-    /// End of what is durable.
+    /// Log position up to which the log is durable.
     pub(crate) flushed: AtomicU64,
     pub(crate) fence: Fence,
-    /// Threads that panicked and have ended.
+    /// Names of threads that ended after a panic.
     pub(crate) stopped: Mutex<Vec<&'static str>>,
     pub(crate) flush: Flush,
     pub(crate) checkpoint: Wake,
     pub(crate) journal_wake: Wake,
     pub(crate) prepare: Wake,
-    /// Set by the two threads while they sleep because nothing is dirty. Pairs with `appended`.
+    /// Set by the flush and the checkpoint thread while they sleep with nothing to do. Paired with `appended`.
     pub(crate) flush_idle: AtomicBool,
     pub(crate) checkpoint_idle: AtomicBool,
     pub(crate) stopping: AtomicBool,
     pub(crate) flusher_stops: AtomicBool,
-    /// The checkpoint file's content.
+    /// Content of the `checkpoint` file.
     pub(crate) page: Mutex<Checkpoint>,
-    /// Held for the time of a checkpoint.
+    /// State of the checkpoint rounds; locked during a checkpoint.
     pub(crate) checkpointing: Mutex<Rounds>,
-    /// When the last finished checkpoint looked how far the log is.
+    /// When the last finished checkpoint read the log's end.
     pub(crate) checkpointed_at: Mutex<Instant>,
-    /// Units that wait for their files, durable.
+    /// The unit journal: a durable copy of units that are not in the queue files yet.
     pub(crate) journaling: Mutex<Journal>,
     /// Queue files that must be synced before the next checkpoint.
     pub(crate) touched: Mutex<Touched>,
-    /// Checksums of what RocketMQ's own ones leave out.
+    /// Digests: checksums of what RocketMQ's checksum leaves out.
     pub(crate) digests: Digests,
-    /// Position below which bytes may have come from the disk. Only grows.
+    /// Log position below which bytes may have come from the disk. Only grows.
     pub(crate) from_disk: AtomicU64,
     pub(crate) damaged: Damaged,
-    /// Rebuilds lost queue files.
+    /// State of the healer, which rebuilds lost queue files.
     pub(crate) healer: Healer,
-    /// What of the log is in memory because somebody reads far behind.
+    /// Read-ahead windows: parts of the log that are in memory for readers far behind its end.
     pub(crate) windows: Mutex<Windows>,
     pub(crate) retention: retention::State,
     pub(crate) index: KeyIndex,
@@ -89,7 +89,7 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
     recovered: Recovered,
     workers: Mutex<Workers>,
-    /// Held as long as the store is open.
+    /// The lock on the store's directory, held as long as the store is open.
     store_lock: Mutex<Option<Box<dyn Any + Send + Sync>>>,
 }
 
@@ -101,10 +101,12 @@ struct Workers {
 }
 
 impl Store {
-    /// Opens or makes the store at `config.root`, recovering whatever state it was left in.
+    /// Opens or creates the store at `config.root`, and recovers it from a crash.
     ///
     /// # Errors
-    /// When it is in use, has files of other sizes than configured, or the disk fails.
+    /// [`OpenError::Locked`] when the store is in use; [`OpenError::FileSize`], [`OpenError::FileName`] or [`OpenError::Gap`]
+    /// when its files do not match the configuration; [`OpenError::Undecided`] when the log's end cannot be told from damage;
+    /// [`OpenError::Config`] or [`OpenError::Io`] otherwise.
     pub fn open(mut config: Config, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         config.queue_file_bytes = config.queue_file_bytes.next_multiple_of(UNIT_BYTES);
         config.batch_file_bytes = config.batch_file_bytes.max(1).next_multiple_of(BATCH_UNIT_BYTES);
@@ -143,72 +145,72 @@ impl Store {
         Ok(Self { shared, recovered, workers: Mutex::new(workers), store_lock })
     }
 
-    /// What opening found and did.
+    /// What opening the store found and did.
     #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
 
-    /// What the store does besides serving: checking queue files after opening, rebuilding lost ones.
+    /// Progress of the healer: queue files to check after opening, lost queues to rebuild.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.shared.progress()
     }
 
-    /// Has a range of a queue's units written again from the log: for who finds one that does not point at its record.
-    /// Reading them fails with [`ReadError::Rebuilding`] until that is done.
+    /// Has units of a queue rebuilt from the log, for a caller that found one which does not lead to its record. Reading
+    /// these units fails with [`ReadError::Rebuilding`] until the rebuild is done.
     pub fn rebuild(&self, queue: &Arc<Queue>, offsets: Range<QueueOffset>) {
         self.shared.lose(queue, offsets.start.get(), offsets.end.get());
     }
 
-    /// Waits until the queue files were checked after opening, and what was lost is rebuilt or cannot be now.
+    /// Waits until all queue files were checked after opening and lost ones are rebuilt, or their rebuild has failed for now.
     pub fn wait_healed(&self) {
         self.shared.wait_healed();
     }
 
-    /// The configuration the store runs with.
+    /// The configuration of the store.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.shared.config
     }
 
-    /// The queue's handle; made if there is none. A queue without messages costs a map entry and no file.
+    /// The handle of a queue, which is created if it does not exist. A queue without messages costs a map entry and no file.
     ///
     /// # Errors
-    /// When topic or number cannot be a directory name.
+    /// [`PushError::Queue`] when the topic or queue id cannot be a directory name.
     pub fn queue(&self, topic: &str, queue_id: i32) -> Result<Arc<Queue>, PushError> {
         self.shared.queues.find_or_create(topic, queue_id)
     }
 
-    /// Makes the queues of a topic that has none yet queues of batches (`queue.type=BatchCQ`): one record may be many
-    /// messages. What a store has when it is opened is told in [`Config::batched_topics`].
+    /// Makes a topic that has no queues yet a topic with batch consume queues (`queue.type=BatchCQ`): one record may hold
+    /// many messages. Topics that are known when the store is opened are in [`Config::batched_topics`].
     pub fn add_batched_topic(&self, topic: &str) {
         self.shared.queues.add_batched(topic);
     }
 
-    /// The queue's handle if there is one.
+    /// The handle of a queue, if it exists.
     #[must_use]
     pub fn find_queue(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
         self.shared.queues.find(topic, queue_id)
     }
 
-    /// The handles of all queues, in no order.
+    /// The handles of all queues, in no particular order.
     #[must_use]
     pub fn queues(&self) -> Vec<Arc<Queue>> {
         self.shared.queues.all()
     }
 
-    /// Removes all queues of a topic and answers how many there were (`DefaultMessageStore.deleteTopics`). Their handles lead
-    /// nowhere from now on. A topic of that name made later begins at offset zero; the old messages stay in the log until
-    /// its files go, and are in no queue. Durable when it returns.
+    /// Removes all queues of a topic and returns their number (`DefaultMessageStore.deleteTopics`). Their handles become
+    /// useless. A topic of the same name that is created later begins at queue offset 0; the old messages stay in the log
+    /// until its files are deleted, but belong to no queue. The removal is durable when this returns.
     ///
     /// # Errors
-    /// As [`Self::checkpoint`]; the topic is removed all the same, and it becomes durable with the next checkpoint.
+    /// As [`Self::checkpoint`]; the topic is removed all the same, and that becomes durable with the next checkpoint.
     pub fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
         self.shared.remove_topic(topic)
     }
 
-    /// An empty batch. Keep it and [`Batch::clear`] it: its buffer is reused.
+    /// Creates an empty batch. Keep it and [`Batch::clear`] it after use: its buffer is reused.
     #[must_use]
     pub fn batch(&self) -> Batch {
         let shared = &self.shared;
@@ -216,8 +218,8 @@ impl Store {
         Batch::new(shared.delays.clone(), &shared.config, multi)
     }
 
-    /// Appends the whole batch; afterwards it says where each message went. Blocks for the time of one write
-    /// to the page cache. `now_ms` is the wall clock; store times never go back even if it does.
+    /// Appends the whole batch; afterwards the batch tells where each message is. Blocks for one write to the page cache.
+    /// `now_ms` is the wall clock in ms since the epoch; store times never go back even if the clock does.
     ///
     /// # Errors
     /// See [`AppendError`]. After [`AppendError::Fenced`] it is unknown whether the batch is stored.
@@ -225,60 +227,60 @@ impl Store {
         self.shared.append(batch, now_ms)
     }
 
-    /// First byte held by the log.
+    /// First log position that the log holds.
     #[must_use]
     pub fn min(&self) -> LogOffset {
         LogOffset::new(self.shared.log.min())
     }
 
-    /// End of what was appended, and visible to readers.
+    /// Log position up to which records are appended and visible to readers.
     #[must_use]
     pub fn appended(&self) -> LogOffset {
         LogOffset::new(self.shared.appended.load(Ordering::Acquire))
     }
 
-    /// Start of the newest record; `None` when the log never had one, or opening looked at none.
+    /// Log position of the newest record; `None` when the log never had one, or opening did not read one.
     #[must_use]
     pub fn last_record(&self) -> Option<LogOffset> {
         let last = lock(&self.shared.appender).last_record;
         (self.appended() > LogOffset::ZERO).then(|| LogOffset::new(last))
     }
 
-    /// End of what is durable.
+    /// Log position up to which the log is durable.
     #[must_use]
     pub fn flushed(&self) -> LogOffset {
         LogOffset::new(self.shared.flushed.load(Ordering::Acquire))
     }
 
-    /// Whether everything is durable and nobody makes more of it so.
+    /// Whether everything is durable and the flush thread sleeps.
     #[must_use]
     pub fn flusher_is_idle(&self) -> bool {
         self.shared.flush_idle.load(Ordering::Relaxed)
     }
 
-    /// How often the log was flushed since opening, and for how many.
+    /// Counters of the flush thread since the store was opened.
     #[must_use]
     pub fn flushes(&self) -> Flushes {
         self.shared.flush.counts()
     }
 
-    /// Calls `done` once everything before `end` is durable, or when that fails or takes longer than
-    /// [`Config::flush_timeout`]. It is called at once, on this thread, when that is already known, else on a
-    /// thread of the store, and must be quick. Somebody who waits makes the flusher start at once.
+    /// Calls `done` once everything before log position `end` is durable, when that fails, or after
+    /// [`Config::flush_timeout`]. When the outcome is known already, `done` runs at once on this thread, otherwise on a
+    /// thread of the store; it must be quick. A waiting call makes the flush thread start at once.
     pub fn when_flushed(&self, end: LogOffset, done: Box<dyn FnOnce(FlushOutcome) + Send>) {
         self.shared.when_flushed(end, done);
     }
 
-    /// Writes the queue files and the checkpoint now instead of at the next interval, and waits for it.
+    /// Writes the queue files and the checkpoint now instead of at the next interval, and waits until they are durable.
     ///
     /// # Errors
-    /// When the disk is full (then nothing is lost) or the store is fenced.
+    /// [`AppendError::NoSpace`] when the disk is full, and nothing is lost; [`AppendError::Fenced`] when the store is fenced.
     pub fn checkpoint(&self) -> Result<(), AppendError> {
         self.shared.checkpoint_now().map(|_| ()).map_err(|interrupted| self.shared.explain(interrupted))
     }
 
-    /// Makes the queue units that wait for their files durable in the unit journal, instead of at the next interval, and
-    /// waits for it: opening after a crash then reads the log from here on only.
+    /// Makes all units that are not in the queue files durable in the unit journal now instead of at the next interval, and
+    /// waits for that. Opening after a crash then reads the log only from the current end on.
     ///
     /// # Errors
     /// As [`Self::checkpoint`].
@@ -286,27 +288,28 @@ impl Store {
         self.shared.journal_now().map_err(|interrupted| self.shared.explain(interrupted))
     }
 
-    /// Threads of the store that panicked and have ended.
+    /// Names of the store's threads that ended after a panic.
     #[must_use]
     pub fn stopped_threads(&self) -> Vec<&'static str> {
         lock(&self.shared.stopped).clone()
     }
 
-    /// Why nothing can be written any more, if so.
+    /// The reason why the store is fenced, if it is.
     #[must_use]
     pub fn fenced(&self) -> Option<String> {
         self.shared.fence.reason()
     }
 
-    /// Appends `length` bytes of the log to `out` if they are in memory. The range lies in one file.
+    /// Appends `length` bytes of the log to `out` if they are in memory. The range must lie in one commit log file.
     ///
     /// # Errors
-    /// When the range is not held, or the disk fails; `out` is then as it was.
+    /// [`ReadError::Range`] when the log does not hold the range; [`ReadError::Io`] when reading fails. `out` is then
+    /// unchanged.
     pub fn read(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<Read, ReadError> {
         self.shared.read(from, length, out, true)
     }
 
-    /// [`Self::read`] that waits for the disk.
+    /// Like [`Self::read`], but waits for the disk.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -314,8 +317,8 @@ impl Store {
         self.shared.read(from, length, out, false).map(|_| ())
     }
 
-    /// Appends the records of these units to `out`, one behind the other as a pull answers them, if they are
-    /// in memory. Blank units are passed over.
+    /// Appends the records of these units to `out`, one after the other as in the answer to a pull, if all are in memory.
+    /// Blank units are skipped.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -323,7 +326,7 @@ impl Store {
         self.shared.read_units(units, out, true)
     }
 
-    /// [`Self::read_units`] that waits for the disk.
+    /// Like [`Self::read_units`], but waits for the disk.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -331,11 +334,11 @@ impl Store {
         self.shared.read_units(units, out, false).map(|_| ())
     }
 
-    /// Appends the records of these messages of one queue to `out`, one behind the other as a pull answers them, if
-    /// they are in memory. Blank ones are passed over. What may have come from the disk is checked.
+    /// Appends the records of these messages of one queue to `out`, one after the other as in the answer to a pull, if all
+    /// are in memory. Blank units are skipped. Records that may come from the disk are checked.
     ///
     /// # Errors
-    /// As [`Self::read`], and [`ReadError::Damaged`] with all that cannot be served.
+    /// As [`Self::read`], and [`ReadError::Damaged`] with all messages that cannot be served.
     pub fn read_messages(
         &self,
         queue: &Queue,
@@ -345,7 +348,7 @@ impl Store {
         self.shared.read_messages(queue, messages, out, true)
     }
 
-    /// [`Self::read_messages`] that waits for the disk.
+    /// Like [`Self::read_messages`], but waits for the disk.
     ///
     /// # Errors
     /// As [`Self::read_messages`].
@@ -358,22 +361,22 @@ impl Store {
         self.shared.read_messages(queue, messages, out, false).map(|_| ())
     }
 
-    /// Messages found damaged since the store was opened, at most 4,096.
+    /// Number of damaged messages found since the store was opened, at most 4,096.
     #[must_use]
     pub fn damaged(&self) -> u64 {
         self.shared.damaged.count()
     }
 
-    /// Appends the record that begins at this position to `out`. Waits for the disk.
+    /// Appends the record that begins at log position `at` to `out`. Waits for the disk.
     ///
     /// # Errors
-    /// As [`Self::read`], when no record begins there, and when it is damaged.
+    /// As [`Self::read`]; [`ReadError::Record`] when no record begins there; [`ReadError::Damaged`] when it is damaged.
     pub fn record_at(&self, at: LogOffset, out: &mut Vec<u8>) -> Result<(), ReadError> {
         self.shared.record_at(at, out, false).map(|_| ())
     }
 
-    /// Store time in ms of the message at a queue offset; `None` when there is none (any more), or it is damaged. Waits
-    /// for the disk.
+    /// Store time in ms since the epoch of the message at a queue offset; `None` when the message does not exist (any more),
+    /// or is damaged. Waits for the disk.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -381,7 +384,7 @@ impl Store {
         self.shared.store_time(queue, offset)
     }
 
-    /// The queue offset for a time, between the queue's min and max, as RocketMQ's
+    /// The queue offset for a store time, between the queue's minimum and maximum offset, as RocketMQ's
     /// `SEARCH_OFFSET_BY_TIMESTAMP` defines it. Waits for the disk.
     ///
     /// # Errors
@@ -395,26 +398,27 @@ impl Store {
         self.shared.offset_by_time(queue, time_ms, boundary)
     }
 
-    /// Messages that have a key or tag, newest first. Waits for the disk. What was appended before the call is found,
-    /// unless keys are still being read from the log after a crash; [`KeyMatches`] says how far they are.
+    /// Messages with a key or tag, newest first. Waits for the disk. Finds all messages appended before the call, unless the
+    /// key index is still catching up after a crash; [`KeyMatches`] tells how far it is.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// [`ReadError::Io`] when the key index or the log cannot be read.
     pub fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
         self.shared.query(query)
     }
 
-    /// Everything before this position of the log is in the key index.
+    /// Log position up to which the key index is complete.
     #[must_use]
     pub fn indexed(&self) -> LogOffset {
         LogOffset::new(self.shared.index.indexed())
     }
 
-    /// Makes everything durable, writes the checkpoint, removes what was only prepared and ends the threads.
-    /// Appends are refused from now on. A second call does nothing.
+    /// Makes everything durable, writes the checkpoint, removes preallocated files and ends the threads. Appends are refused
+    /// from now on. A second call does nothing.
     ///
     /// # Errors
-    /// When something could not be made durable; the next opening then recovers as after a crash.
+    /// [`AppendError::NoSpace`] or [`AppendError::Fenced`] when something could not be made durable; the next opening then
+    /// recovers as after a crash.
     pub fn close(&self) -> Result<(), AppendError> {
         let mut workers = lock(&self.workers);
         if std::mem::replace(&mut workers.closed, true) {
@@ -517,7 +521,7 @@ impl Shared {
         &self.delays
     }
 
-    /// Starts the threads.
+    /// Starts the store's threads.
     fn start(self: Arc<Self>) -> std::io::Result<Workers> {
         let spawn = |name: &'static str, need: Need, run: fn(&Self)| {
             let shared = self.clone();
@@ -547,7 +551,7 @@ impl Shared {
         }
     }
 
-    /// The last steps of a clean stop: files that were only prepared go, and then the crash mark.
+    /// The last steps of a clean stop: removes preallocated files and then the crash mark.
     fn leave_clean(&self) -> Result<(), AppendError> {
         let root = &self.config.root;
         let done = self.log.remove_from(self.appended.load(Ordering::Acquire).max(1));
@@ -557,9 +561,9 @@ impl Shared {
     }
 }
 
-/// The message of a record, for storing it once more.
+/// Conversion of a stored record into a message, to store it once more.
 impl<'a> Message<'a> {
-    /// Takes over everything a sender chose from a stored record.
+    /// Takes over everything that a sender chose from a stored record.
     #[must_use]
     pub fn of(record: &wire::record::RecordView<'a>) -> Self {
         Self {

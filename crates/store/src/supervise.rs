@@ -1,32 +1,32 @@
-//! What becomes of the store when one of its threads panics: nobody may wait for a thread that is gone, and nothing may be
-//! accepted that nobody would make durable.
+//! Handles panics of the store's threads: nobody may wait for a thread that has ended, and nothing may be accepted that no
+//! thread would make durable.
 
 use crate::store::Shared;
 use crate::wake::lock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A thread the store can do without begins anew so often after a panic.
+/// Restarts after panics that a thread gets which the store can do without.
 const RESTARTS_MAX: usize = 3;
 
-/// What a thread is to the store.
+/// How much the store needs a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Without it nothing becomes durable, or files pile up: its panic fences the store.
+    /// Without the thread nothing becomes durable, or files pile up: its panic fences the store.
     Vital,
-    /// Without it messages are not found by key, or lost queue files are not rebuilt: it begins anew, and ends when it
-    /// panics again and again.
+    /// Without the thread messages are not found by key, or lost queue files are not rebuilt: it is restarted, and ends after
+    /// repeated panics.
     Useful,
 }
 
 impl Shared {
-    /// Runs a thread until it ends, and deals with its panics.
+    /// Runs a thread's body until it ends, and handles its panics.
     pub(crate) fn supervise(&self, name: &'static str, need: Need, run: impl Fn(&Self)) {
-        // What threads share is behind locks whose holders leave it whole at each step.
+        // Unwind safety: data shared between threads is behind locks, whose holders keep it consistent at each step.
         let panics = || catch_unwind(AssertUnwindSafe(|| run(self))).is_err();
         let mut restarts = 0;
         while panics() {
             match need {
-                // Behind the fence it only answers those who wait, or ends.
+                // Behind the fence a vital thread is run again, to answer those who wait, or to end.
                 Need::Vital if !self.fence.is_up() => {
                     self.put_up_fence(&format!("the thread {name} panicked"))
                 }
@@ -66,7 +66,7 @@ mod tests {
         let runs = AtomicUsize::new(0);
         store.shared.supervise("store-flush", Need::Vital, |shared| {
             assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
-            // The second time behind the fence, as the flusher, which answers those who wait.
+            // The second run happens behind the fence, as with the flush thread, which then answers those who wait.
             assert!(shared.fence.is_up());
         });
         assert_eq!(runs.load(Ordering::Relaxed), 2);

@@ -1,5 +1,5 @@
-//! Messages on their way into the log: encoded once into a reusable buffer, before the appender's lock is
-//! taken. Under the lock only positions, queue offsets and the store time are put in.
+//! Messages to be appended: encoded once into a reusable buffer before the appender's lock is taken. Under the lock only log
+//! positions, queue offsets and the store time are filled in.
 
 pub(crate) mod tags;
 
@@ -20,7 +20,7 @@ use tags::{Delays, Tags};
 use wire::record::{self, CRC_PROPERTY_BYTES, Fields, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
-/// A buffer that grew beyond this is given back by [`Batch::clear`].
+/// [`Batch::clear`] frees a buffer that grew beyond this size in bytes.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// What the sender of a message chooses; topic and queue come from the queue handle.
@@ -32,33 +32,33 @@ pub struct Message<'a> {
     pub properties: &'a [u8],
     /// [`sys_flag`] bits; the two host bits are set from the addresses.
     pub sys_flag: i32,
-    /// The user's flag.
+    /// The user-defined flag.
     pub flag: i32,
-    /// The sender's clock, ms.
+    /// The sender's clock, in ms since the epoch.
     pub born_timestamp: i64,
     /// The sender's address.
     pub born_host: SocketAddr,
     /// This broker's address.
     pub store_host: SocketAddr,
-    /// How often the message was consumed before.
+    /// How often delivery of the message was retried before.
     pub reconsume_times: i32,
-    /// Position of the half message of a committed one, else zero.
+    /// Log position of the half message, for a committed transactional message; otherwise zero.
     pub prepared_transaction_offset: i64,
 }
 
-/// Where a message of an appended batch went.
+/// Where a message of an appended batch is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Position of its record.
+    /// Log position of the message's record.
     pub log_offset: LogOffset,
-    /// Its number in its queue; zero when it takes no place there (half and rolled-back messages).
+    /// Queue offset of the message; zero when it is in no queue (half and rolled-back messages).
     pub queue_offset: QueueOffset,
-    /// Size of its record.
+    /// Size of the message's record in bytes.
     pub size: u32,
 }
 
 impl Placed {
-    /// End of its record.
+    /// Log position behind the message's record.
     #[must_use]
     pub fn end(&self) -> LogOffset {
         self.log_offset + u64::from(self.size)
@@ -68,44 +68,44 @@ impl Placed {
 /// One encoded record of a batch.
 pub(crate) struct Item {
     pub(crate) queue: Arc<Queue>,
-    /// Where its bytes begin in the buffer.
+    /// Position of the record in the batch's buffer.
     pub(crate) start: usize,
     pub(crate) size: u32,
     pub(crate) tags: Tags,
-    /// Whether it takes a place in its queue.
+    /// Whether the record gets a unit in its queue.
     pub(crate) queued: bool,
-    /// Where its hashes end in the batch's; they begin where those of the item before end.
+    /// Index behind the record's hashes in the batch's list; they begin behind those of the record before.
     pub(crate) keys_end: usize,
-    /// Whether it must lie directly behind the record before it, in the same file.
+    /// Whether the record must directly follow the one before it, in the same file.
     pub(crate) joined: bool,
     pub(crate) log_offset: LogOffset,
     pub(crate) queue_offset: QueueOffset,
-    /// Of a queue of batches.
+    /// Message count and position of the base offset, for a record of a batch consume queue.
     pub(crate) numbered: Option<Numbered>,
-    /// Further queues it is a message of.
+    /// Further queues that receive the record (multi-dispatch).
     pub(crate) multi: Option<Multi>,
-    /// [`sum::unplaced`] of the record, and its digest once it is placed. `None` where more than the place is put in
-    /// under the appender's lock, or no digests are kept.
+    /// [`sum::unplaced`] of the record, and its digest once the position is known. `None` where more than the position is
+    /// filled in under the appender's lock, or no digests are kept.
     pub(crate) digest: Option<u32>,
 }
 
 impl Item {
-    /// How many messages of its queue it is.
+    /// How many queue offsets the record takes in its queue.
     pub(crate) fn count(&self) -> u16 {
         self.numbered.map_or(1, |numbered| numbered.count)
     }
 
-    /// The queues it is a message of.
+    /// All queues that receive the record.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         std::iter::once(&self.queue).chain(self.multi.iter().flat_map(Multi::queues))
     }
 }
 
-/// A reusable collection of messages that are appended together. Made by [`crate::Store::batch`].
+/// A reusable collection of messages that are appended together. Created by [`crate::Store::batch`].
 pub struct Batch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) items: Vec<Item>,
-    /// Of the keys of all items, for the key index.
+    /// Hashes of the keys of all records, for the key index.
     pub(crate) hashes: Vec<u32>,
     pub(crate) end: LogOffset,
     pub(crate) store_timestamp: i64,
@@ -116,11 +116,11 @@ pub struct Batch {
     pub(crate) crc_property: bool,
     digests: bool,
     key_index: bool,
-    /// Where further queues are found; `None` without multi-dispatch.
+    /// Where further queues are looked up; `None` without multi-dispatch.
     multi: Option<Arc<Shared>>,
-    /// Some record has further queues.
+    /// Whether a record has further queues.
     pub(crate) has_multi: bool,
-    /// Bytes their offsets may take.
+    /// Bytes reserved for the offsets of further queues.
     reserved: usize,
 }
 
@@ -146,10 +146,10 @@ impl Batch {
         }
     }
 
-    /// Adds one message and answers its index.
+    /// Adds one message and returns its index.
     ///
     /// # Errors
-    /// When its record would break a limit; the batch is then as it was.
+    /// [`PushError`] when the message breaks a limit or does not fit its queue; the batch is then unchanged.
     pub fn push(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
         assert!(!self.appended, "an appended batch is cleared before it is filled again");
         if queue.is_batched() {
@@ -161,7 +161,7 @@ impl Batch {
         self.push_record(queue, message)
     }
 
-    /// [`Self::push`] to a queue of batches.
+    /// [`Self::push`] for a batch consume queue.
     fn push_numbered(&mut self, queue: &Arc<Queue>, message: &Message<'_>) -> Result<usize, PushError> {
         let (properties, count) = batched::number(message.properties, message.sys_flag)?;
         let index = self.push_record(queue, &Message { properties: &properties, ..*message })?;
@@ -169,7 +169,7 @@ impl Batch {
         let behind = if self.crc_property { CRC_PROPERTY_BYTES } else { 0 };
         let base_at = item.size as usize - behind - batched::missing_base();
         item.numbered = Some(Numbered { count, base_at });
-        // What is put in changes it.
+        // The base offset is filled in later and changes the digest.
         item.digest = None;
         Ok(index)
     }
@@ -230,7 +230,7 @@ impl Batch {
         Ok(self.items.len() - 1)
     }
 
-    /// Hashes the keys and finds the tags code, in one pass over the properties.
+    /// Computes the hashes of the keys and the tags code in one pass over the properties.
     fn look_at_keys(&mut self, queue: &Queue, message: &Message<'_>) -> Tags {
         if !self.key_index || !is_keyed(message.sys_flag) {
             return Tags::of(queue.is_schedule(), message.properties, &self.delays);
@@ -240,11 +240,10 @@ impl Batch {
         Tags::of_tag(queue.is_schedule(), message.properties, keys.tag, &self.delays)
     }
 
-    /// Adds the messages of a client batch: one behind the other in one file, with consecutive queue offsets.
-    /// Answers their indexes.
+    /// Adds the messages of a client batch: adjacent in one file, with consecutive queue offsets. Returns their indexes.
     ///
     /// # Errors
-    /// When a record, or all together, would break a limit; the batch is then as it was.
+    /// [`PushError`] when one message, or all together, break a limit or do not fit the queue; the batch is then unchanged.
     pub fn push_group<'a>(
         &mut self,
         queue: &Arc<Queue>,
@@ -272,25 +271,25 @@ impl Batch {
         self.bytes.truncate(bytes);
     }
 
-    /// Number of messages.
+    /// Number of messages in the batch.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is nothing to append.
+    /// Whether the batch has no messages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Bytes of the encoded records.
+    /// Size in bytes of the encoded records.
     #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Where a message went. Only after a successful append.
+    /// Where a message is stored. Valid only after a successful append.
     #[must_use]
     pub fn placed(&self, index: usize) -> Placed {
         assert!(self.appended, "only an appended batch knows where its messages are");
@@ -298,39 +297,40 @@ impl Batch {
         Placed { log_offset, queue_offset, size }
     }
 
-    /// The queue a message was pushed to, for instance to wake those who wait on it.
+    /// The queue of a message, for instance to wake the pulls that wait for it.
     #[must_use]
     pub fn queue(&self, index: usize) -> &Arc<Queue> {
         &self.items[index].queue
     }
 
-    /// The further queues a message was pushed to, by its property `INNER_MULTI_DISPATCH`.
+    /// The further queues of a message, named by its property `INNER_MULTI_DISPATCH`.
     pub fn multi_queues(&self, index: usize) -> impl Iterator<Item = &Arc<Queue>> {
         self.items[index].multi.iter().flat_map(Multi::queues)
     }
 
-    /// The tags code of a message's queue unit. Only after a successful append.
+    /// The tags code of a message's queue unit. Valid only after a successful append.
     #[must_use]
     pub fn tags_code(&self, index: usize) -> i64 {
         assert!(self.appended, "only an appended batch knows its store time");
         self.items[index].tags.at(self.store_timestamp)
     }
 
-    /// End of the last record: what has to be flushed for the whole batch. Only after a successful append.
+    /// Log position behind the last record, up to which the log must be flushed for the whole batch. Valid only after a
+    /// successful append.
     #[must_use]
     pub fn end(&self) -> LogOffset {
         assert!(self.appended, "only an appended batch has an end");
         self.end
     }
 
-    /// The store time of all its messages, ms. Only after a successful append.
+    /// The store time of all messages, in ms since the epoch. Valid only after a successful append.
     #[must_use]
     pub fn store_timestamp(&self) -> i64 {
         assert!(self.appended, "only an appended batch has a store time");
         self.store_timestamp
     }
 
-    /// Empties the batch for the next round.
+    /// Empties the batch for reuse.
     pub fn clear(&mut self) {
         self.items.clear();
         self.hashes.clear();
@@ -342,8 +342,8 @@ impl Batch {
     }
 }
 
-/// Whether a record with this flag gets a unit in its queue: none of a transaction or committed, and an inner batch only in a
-/// queue of batches.
+/// Whether a record with this `sysFlag` gets a unit in its queue: not half or rolled-back messages, and inner batches only in
+/// batch consume queues.
 pub(crate) fn is_indexed(flags: i32, is_batched: bool) -> bool {
     sys_flag::is_queued(flags) && (is_batched || flags & sys_flag::INNER_BATCH == 0)
 }

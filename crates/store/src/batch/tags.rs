@@ -1,5 +1,5 @@
-//! The tags code of a queue unit (`CommitLog.checkMessageAndReturnSize`): the tag's hash, or for delayed
-//! messages the time they are due.
+//! The tags code of a queue unit (`CommitLog.checkMessageAndReturnSize`): the hash of the tag, or for delayed messages the
+//! delivery time.
 
 use wire::hash::tags_code;
 use wire::properties::{self, key};
@@ -7,36 +7,38 @@ use wire::properties::{self, key};
 /// `messageDelayLevel` in milliseconds, level 1 first.
 pub(crate) type Delays = [i64];
 
-/// What is known of a tags code before the store time is.
+/// A tags code as far as it is known before the store time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tags {
-    /// The code itself.
+    /// The tags code itself.
     Code(i64),
-    /// So many milliseconds after the store time.
+    /// The store time plus this number of ms.
     AfterStore(i64),
 }
 
 impl Tags {
-    /// From a message's properties; `is_schedule` says that its topic is the one of delayed messages.
+    /// Computes the tags code from a message's properties; `is_schedule` tells whether its topic is the one of delayed
+    /// messages.
     pub(crate) fn of(is_schedule: bool, stored: &[u8], delays: &Delays) -> Self {
         Self::of_tag(is_schedule, stored, properties::get(stored, key::TAGS), delays)
     }
 
-    /// [`Self::of`] when the tag was looked up already.
+    /// Like [`Self::of`], for a tag that was looked up already.
     pub(crate) fn of_tag(is_schedule: bool, stored: &[u8], tag: Option<&[u8]>, delays: &Delays) -> Self {
         if is_schedule
             && let Some(level) =
                 properties::get_str(stored, key::DELAY).and_then(|level| level.parse::<usize>().ok())
             && level > 0
         {
-            // A level above the table is the last one; without a table a second, as for an unknown level.
+            // A level above the table counts as the last one; without a table the delay is one second, as for an unknown
+            // level.
             let delay = delays.get(level.min(delays.len()).wrapping_sub(1));
             return Self::AfterStore(delay.copied().unwrap_or(1000));
         }
         Self::Code(tags_code(tag))
     }
 
-    /// The code of a record stored at this time.
+    /// The tags code of a record with this store time in ms.
     pub(crate) fn at(self, store_timestamp: i64) -> i64 {
         match self {
             Self::Code(code) => code,
@@ -45,8 +47,7 @@ impl Tags {
     }
 }
 
-/// Reads `messageDelayLevel`: numbers with the unit `s`, `m`, `h` or `d`, separated by blanks; `None` when
-/// one of them is something else.
+/// Parses `messageDelayLevel`: numbers with the unit `s`, `m`, `h` or `d`, separated by blanks; `None` for any other text.
 #[must_use]
 pub fn delivery_delays(text: &str) -> Option<Vec<i64>> {
     text.split_whitespace()

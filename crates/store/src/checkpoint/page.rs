@@ -1,28 +1,29 @@
-//! The `checkpoint` file: six numbers RocketMQ knows and, behind them, our mark.
+//! The `checkpoint` file: six numbers that RocketMQ knows, and behind them Vostok's mark.
 //!
-//! | bytes | content | who |
+//! | bytes | content | written by |
 //! |---|---|---|
-//! | 0..48 | six big-endian numbers, see [`Checkpoint`] | RocketMQ and we |
-//! | 48..52 | the *seal*: `VSTK` | we |
-//! | 52..56 | CRC-32 of bytes 0..52 | we |
-//! | 56..64 | the *mark*: `VOSTOKQT` | we |
-//! | 64..72 | generation: which file of the queue table counts | we |
-//! | 72..80 | position in that file up to which the table is committed | we |
-//! | 80..88 | how often the store was opened; stands in `abort` as well | we |
-//! | 88..92 | 1 while the store is open, 0 after a clean stop | we |
-//! | 92..96 | CRC-32 of bytes 0..92, top bit cleared | we |
+//! | 0..48 | six big-endian numbers, see [`Checkpoint`] | RocketMQ and Vostok |
+//! | 48..52 | the *seal*: `VSTK` | Vostok |
+//! | 52..56 | CRC-32 of bytes 0..52 | Vostok |
+//! | 56..64 | the *mark*: `VOSTOKQT` | Vostok |
+//! | 64..72 | generation: which file of the queue table counts | Vostok |
+//! | 72..80 | position in that file up to which the table is committed | Vostok |
+//! | 80..88 | how often the store was opened; also written to `abort` | Vostok |
+//! | 88..92 | 1 while the store is open, 0 after a clean stop | Vostok |
+//! | 92..96 | CRC-32 of bytes 0..92, top bit cleared | Vostok |
 //!
-//! RocketMQ writes its numbers in place and leaves the rest; then the checksums do not fit: seal and mark count as
-//! missing, and with the mark the queue table. All lies in one sector, so a power cut leaves the old page or the new one.
+//! RocketMQ writes its numbers in place and leaves the rest. Then the checksums do not match, and seal and mark count as
+//! missing; without the mark the queue table does not count either. All fields are in one sector, so a power cut leaves the
+//! old page or the new.
 
 use crate::disk::{Disk, Space};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use wire::hash::crc32;
 
-/// Size of the checkpoint file.
+/// Size of the checkpoint file in bytes.
 const PAGE_BYTES: usize = 4096;
-/// Stands behind the six numbers, before the checksum of what precedes it.
+/// The seal, between the six numbers and their checksum.
 const SEAL: [u8; 4] = *b"VSTK";
 const NUMBERS_END: usize = 48;
 const MARK_AT: usize = 56;
@@ -33,37 +34,37 @@ const MAGIC: [u8; 8] = *b"VOSTOKQT";
 /// The content of the `checkpoint` file (`StoreCheckpoint`): six numbers at the start of a 4,096-byte page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Store time of the newest flushed message.
+    /// Store time of the newest flushed message, in ms since the epoch.
     pub physic_msg_timestamp: i64,
-    /// Store time of the newest message whose queue unit is flushed.
+    /// Store time of the newest message whose queue unit is flushed, in ms since the epoch.
     pub logics_msg_timestamp: i64,
-    /// Key index files that end by this time are durable.
+    /// Key index files that end by this time (ms since the epoch) are durable.
     pub index_msg_timestamp: i64,
-    /// Kept as found.
+    /// RocketMQ's number; Vostok keeps it as found.
     pub master_flushed_offset: i64,
-    /// Start of the newest flushed message.
+    /// Log position of the newest flushed message.
     pub confirm_phy_offset: i64,
-    /// Everything before this position is durable in the log and in the queue files.
+    /// Log position before which everything is durable, both in the log and in the queue files.
     pub logics_physical_offset: i64,
-    /// Which queue table belongs to these numbers; `None` when somebody else wrote them.
+    /// The queue table that belongs to these numbers; `None` when another program wrote them.
     pub mark: Option<Mark>,
 }
 
-/// Our part of the page: ties a queue table to the six numbers.
+/// Vostok's part of the page: ties a queue table to the six numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Number of the table's file.
+    /// Number of the queue table's file.
     pub generation: u64,
-    /// Position in it up to which it counts.
+    /// Position in that file up to which the table is committed.
     pub committed: u64,
-    /// How often the store was opened.
+    /// Number of times the store was opened.
     pub openings: u64,
-    /// Whether the store is open, or was when it crashed.
+    /// Whether the store is open, or was open when it crashed.
     pub running: bool,
 }
 
 impl Checkpoint {
-    /// Reads a page; missing bytes count as zero.
+    /// Parses the page; missing bytes count as zero.
     #[must_use]
     pub fn from_bytes(page: &[u8]) -> Self {
         let field = |index: usize| {
@@ -81,7 +82,7 @@ impl Checkpoint {
         }
     }
 
-    /// The page.
+    /// Encodes the page.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut page = Vec::with_capacity(PAGE_BYTES);
@@ -109,7 +110,8 @@ impl Checkpoint {
         page
     }
 
-    /// Whether a page is as we wrote it: a Java broker changes the numbers and leaves the seal.
+    /// Whether Vostok wrote this page: a RocketMQ broker changes the numbers and leaves the seal, whose checksum then does
+    /// not match.
     pub(crate) fn is_sealed(page: &[u8]) -> bool {
         let seal = page.get(48..56).and_then(|seal| seal.strip_prefix(&SEAL));
         seal.is_some_and(|sum| sum == crc32fast::hash(&page[..52]).to_be_bytes())
@@ -125,7 +127,7 @@ impl Checkpoint {
             if error.kind() != ErrorKind::UnexpectedEof {
                 return Err(error);
             }
-            // Shorter than ours; or it was being made when the power went away.
+            // A shorter file: RocketMQ's, or one whose creation a power cut interrupted.
             page = [0; MARK_END];
             if let Err(error) = file.read_at(&mut page[..NUMBERS_END], 0) {
                 return if error.kind() == ErrorKind::UnexpectedEof {
@@ -139,13 +141,13 @@ impl Checkpoint {
     }
 
     pub(crate) fn save(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
-        // Overwritten in place: it all lies in one sector. The first time the name must last as well.
+        // Written in place: all fields are in one sector. A new file's name must be made durable too.
         let (file, is_new) = match disk.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 (disk.create(path, PAGE_BYTES as u64, Space::Reserved)?, true)
             }
             file => match file? {
-                // Somebody left a part of it.
+                // The file is shorter than a page: another program or an interrupted creation left it.
                 file if file.length()? < PAGE_BYTES as u64 => {
                     (disk.create(path, PAGE_BYTES as u64, Space::Reserved)?, true)
                 }

@@ -1,5 +1,5 @@
-//! One round of the checkpoint: announce in the queue table what will be written, write it, and later commit both in
-//! the page. See [`crate::queue::table`] for the files.
+//! One round of the checkpoint: announces in the queue table what will be written to the queue files, writes it, and later
+//! commits both in the `checkpoint` file. See [`crate::queue::table`] for the table's files.
 
 use super::{Checkpoint, Interrupted, Mark, forget_removed};
 use crate::queue::files::Touched;
@@ -12,24 +12,25 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What the rounds keep from one to the next.
+/// State that one round leaves to the next.
 #[derive(Default)]
 pub(crate) struct Rounds {
-    /// The table's file; none before the first announcement and after trouble.
+    /// The queue table's file; `None` before the first announcement and after a failed write.
     journal: Option<Journal>,
-    /// The newest generation used, whether it counts or not.
+    /// The newest generation number used, whether or not its file counts.
     pub(crate) generation: u64,
-    /// How often the store was opened, this time included.
+    /// Number of times the store was opened, this opening included.
     pub(crate) openings: u64,
-    /// Queues written, or about to be, since the page was saved last, and what their files will hold then.
+    /// Queues written, or about to be, since the `checkpoint` file was last saved, with the extent their files will hold.
     planned: Vec<(Arc<Queue>, Extent)>,
-    /// Topics removed since the page was saved last, whose files have to go.
+    /// Topics removed since the `checkpoint` file was last saved, with the log position of the removal; their files must be
+    /// deleted.
     pub(crate) removed: Vec<(Box<str>, u64)>,
     /// Queues in whose files a crash may have left units that do not count.
     pub(crate) dirty: Vec<Dirty>,
 }
 
-/// Units `from..until` of a queue that do not count.
+/// A queue whose units `from..until` do not count.
 pub(crate) struct Dirty {
     pub(crate) queue: Arc<Queue>,
     pub(crate) from: u64,
@@ -41,7 +42,7 @@ impl Rounds {
         self.dirty.is_empty() && self.removed.is_empty()
     }
 
-    /// Forgets what was planned: the queues are loaded once more.
+    /// Drops the plan: the queues are loaded again.
     pub(crate) fn forget(&mut self) {
         self.planned.clear();
         self.journal = None;
@@ -55,7 +56,8 @@ impl Rounds {
 }
 
 impl Shared {
-    /// Writes the units of records before `end` to the queue files, after saying so in the table. Answers the queues.
+    /// Announces the units of records before log position `end` in the queue table and writes them to the queue files.
+    /// Returns the queues.
     pub(crate) fn write_round(
         &self,
         rounds: &mut Rounds,
@@ -70,7 +72,7 @@ impl Shared {
         rounds.planned.retain(|(queue, _)| !queue.is_removed());
         let mut plan: Vec<_> = queues.iter().map(|queue| (queue.clone(), queue.plan(end))).collect();
         if !rounds.planned.is_empty() {
-            // A round that did not finish: what it wrote is committed with this one.
+            // An earlier round did not finish: what it wrote is committed with this one.
             let known: HashSet<_> = queues.iter().map(Arc::as_ptr).collect();
             let others = rounds.planned.drain(..).filter(|(queue, _)| !known.contains(&Arc::as_ptr(queue)));
             plan.extend(others.map(|(queue, _)| (queue.clone(), queue.plan(end))));
@@ -97,7 +99,7 @@ impl Shared {
         Ok(queues)
     }
 
-    /// Deletes the files of removed topics, which the table has said.
+    /// Deletes the queue files of removed topics. The queue table has announced these removals.
     fn delete_removed(&self, rounds: &Rounds, touched: &mut Touched) -> io::Result<()> {
         if !rounds.removed.is_empty() {
             forget_removed(&mut lock(&self.queues.fresh));
@@ -111,7 +113,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes what a crash left in queue files behind what counts; before anything else is written.
+    /// Wipes the units that a crash left in queue files, before anything else is written.
     fn wipe_dirty(&self, rounds: &mut Rounds, touched: &mut Touched) -> Result<(), Interrupted> {
         if rounds.dirty.is_empty() {
             return Ok(());
@@ -120,13 +122,13 @@ impl Shared {
             let wiped = queue.wipe(*from, *until, touched);
             wiped.map_err(|error| self.failed("wiping queue files", error))?;
         }
-        // The table will not speak of these any more.
+        // Sync now: the next queue table does not list these units any more.
         self.sync_touched(touched)?;
         rounds.dirty.clear();
         Ok(())
     }
 
-    /// Makes durable which queues will be written.
+    /// Makes durable in the queue table which queues will be written.
     fn announce(&self, rounds: &mut Rounds, plan: &[(Arc<Queue>, Extent)]) -> Result<(), Interrupted> {
         if plan.is_empty()
             && rounds.removed.is_empty()
@@ -149,7 +151,7 @@ impl Shared {
         match done {
             Ok(mark) => self.save_page(|page| page.mark = Some(mark)),
             Err(error) => {
-                // The queues can do without; the next opening then loads them from their files.
+                // The queue table is optional: without it the next opening loads the queues from their files.
                 tracing::warn!(%error, "the queue table cannot be written; starting again will take longer");
                 rounds.journal = None;
                 self.save_page(|page| page.mark = None)
@@ -166,11 +168,11 @@ impl Shared {
         Rows::new(self.log.min(), self.config.queue_file_bytes)
     }
 
-    /// Begins the next generation: a base of what is committed, and then these rows. Answers the mark that makes the base
-    /// count.
+    /// Begins the next generation of the queue table: a base of all committed queues, then these rows. Returns the mark which
+    /// makes that file count.
     fn roll(&self, rounds: &mut Rounds, rows: Option<&Rows>) -> io::Result<Mark> {
         let mut base = self.rows();
-        // Before the queues: those of a new topic of that name come behind.
+        // Tombstones come before the queues: queues of a re-created topic of the same name follow its tombstone.
         for (topic, before) in self.queues.tombstones.all(self.log.min()) {
             base.add_removed(&topic, before);
         }
@@ -194,7 +196,7 @@ impl Shared {
         Ok(Mark { generation: rounds.generation, committed, openings: rounds.openings, running: true })
     }
 
-    /// Lets the page speak of everything announced, and of the log up to `end`.
+    /// Commits in the `checkpoint` file everything announced, and the log up to `end`.
     pub(super) fn commit(&self, rounds: &mut Rounds, newest: (u64, i64, u64)) -> Result<(), Interrupted> {
         let (end, store_timestamp, last_record) = newest;
         let before = *lock(&self.page);
@@ -215,7 +217,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Changes the page and makes it durable.
+    /// Changes the content of the `checkpoint` file and makes it durable.
     fn save_page(&self, change: impl FnOnce(&mut Checkpoint)) -> Result<(), Interrupted> {
         let mut page = lock(&self.page);
         let mut changed = *page;
@@ -226,20 +228,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Says that key index files up to this time are durable. Two threads may say so at once: a file whose header says more
-    /// than the page, because the older word came last, would be removed by a RocketMQ broker.
+    /// Records that key index files up to this time are durable. Takes the maximum because two threads may call this at once:
+    /// RocketMQ removes an index file whose header names a later time than the checkpoint.
     pub(crate) fn note_indexed(&self, time_ms: i64) -> Result<(), Interrupted> {
         self.save_page(|page| page.index_msg_timestamp = page.index_msg_timestamp.max(time_ms))
     }
 
-    /// The last page of a clean stop: a table without a journal, and the word that nobody has the store open.
+    /// Saves the last `checkpoint` file of a clean stop: the queue table is complete, there is no unit journal, and the store
+    /// is not open.
     pub(crate) fn commit_clean(&self) -> Result<(), Interrupted> {
         let rounds = &mut *lock(&self.checkpointing);
         let mut mark = rounds.mark().or(lock(&self.page).mark);
         if rounds.journal.as_ref().is_some_and(Journal::is_long) {
             match self.roll(rounds, None) {
                 Ok(compact) => mark = Some(compact),
-                // The long one does as well.
+                // An uncompacted queue table is correct too.
                 Err(error) => tracing::warn!(%error, "the queue table was not compacted"),
             }
         }

@@ -1,5 +1,5 @@
-//! Entries of the unit journal: between two checkpoints of many queues the units they wait with are made durable in one
-//! place. See [`crate::queue::journal`] for the files.
+//! Writes entries of the unit journal: between two checkpoints, units that wait for many queue files are made durable in one
+//! file. See [`crate::queue::journal`] for its format.
 
 use super::Interrupted;
 use crate::error::is_lack;
@@ -13,11 +13,12 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 impl Shared {
-    /// The journal's thread: an entry every checkpoint interval while the checkpoint is further behind than that.
+    /// Body of the journal thread: writes an entry every checkpoint interval while the last checkpoint is older than 1.5
+    /// intervals.
     pub(crate) fn run_journal(&self) {
         let interval = self.config.checkpoint_interval;
         while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
-            // The checkpoint's thread wakes this one when there is something to do again.
+            // While the checkpoint thread is idle it wakes this one when there is something to do again.
             let is_idle = self.checkpoint_idle.load(Ordering::SeqCst);
             self.journal_wake.sleep((!is_idle).then(|| Instant::now() + interval));
             if self.stopping.load(Ordering::Acquire) {
@@ -30,7 +31,7 @@ impl Shared {
         }
     }
 
-    /// Makes the units of everything appended so far durable in the journal.
+    /// Makes the units of everything appended so far durable in the unit journal.
     pub(crate) fn journal_now(&self) -> Result<(), Interrupted> {
         let mut journal = lock(&self.journaling);
         if self.fence.is_up() {
@@ -44,7 +45,7 @@ impl Shared {
         };
         let page = *lock(&self.page);
         let committed = page.logics_physical_offset.unsigned_abs();
-        // Without a queue table the journal would not be believed.
+        // Without a queue table the next opening would not use the journal.
         if page.mark.is_none() || end.at <= journal.end().unwrap_or(0).max(committed) {
             return Ok(());
         }
@@ -77,7 +78,7 @@ impl Shared {
                 added = journal.add(disk, &mut part);
             }
         }
-        // None of the others are looked at; the next entry begins with them.
+        // After an error the remaining queues are not lost: they stay listed for the next entry.
         lock(&self.queues.fresh).extend(queues);
         added?;
         journal.add(disk, &mut part)?;
@@ -88,7 +89,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the journal: all is in the queue files, or what it speaks of does not count.
+    /// Removes the unit journal: the queue files hold all its units, or the journal does not count.
     pub(crate) fn remove_journal(&self) -> io::Result<()> {
         *lock(&self.journaling) = Journal::default();
         journal::remove_except(&*self.disk, &self.config.root, &[])
@@ -106,20 +107,20 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Whether a checkpoint, which writes each queue's own file, is worth its cost now.
+/// Tells whether a checkpoint, which writes to a file per queue, is worth its cost now.
 pub(super) struct Due {
-    /// Queues that have something to write, and how many of them have much.
+    /// Number of queues with units to write.
     pub(super) queues: usize,
     pub(super) ripe: usize,
     pub(super) units: u64,
     pub(super) units_max: u64,
-    /// Bytes of the log behind the last checkpoint, and how many are many.
+    /// Bytes of the log behind the last checkpoint, and the number from which a checkpoint is due.
     pub(super) bytes: u64,
     pub(super) bytes_max: u64,
 }
 
 impl Due {
-    /// So few queues are written every time.
+    /// Up to so many queues a checkpoint is always due.
     const QUEUES_FEW: usize = 256;
 
     pub(super) fn is_now(&self) -> bool {
@@ -129,7 +130,7 @@ impl Due {
             || self.is_urgent()
     }
 
-    /// Whether it cannot wait: appends are refused when there is no end to it.
+    /// Whether a checkpoint cannot wait: appends are refused when twice as many units wait.
     pub(super) fn is_urgent(&self) -> bool {
         self.units > self.units_max
     }
@@ -144,13 +145,13 @@ impl Shared {
             units: self.queues.unwritten_units.load(Ordering::Relaxed),
             units_max: self.config.unwritten_units_max / 2,
             bytes: self.appended.load(Ordering::Acquire).saturating_sub(page),
-            // RocketMQ reads its log again from there, and at most ten files of it.
+            // RocketMQ reads its log again from the checkpoint, at most ten files.
             bytes_max: self.config.segment_bytes * 4,
         }
     }
 }
 
-/// Forgets removed queues that wait for the journal.
+/// Drops removed queues from the list of those with units for the journal.
 pub(crate) fn forget_removed(fresh: &mut Vec<Arc<Queue>>) {
     fresh.retain(|queue| !queue.is_removed());
 }

@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Where the files of the log lie.
+/// The directories of the commit log.
 pub(crate) struct Places {
-    /// Those that get new files, sorted; at least one.
+    /// Directories that receive new files, sorted; at least one.
     writable: Vec<PathBuf>,
-    /// Those that get none.
+    /// Directories that receive no new files.
     read_only: Vec<PathBuf>,
-    /// Those of the first that get none as long as others have more space.
+    /// Writable directories that receive no new files while others have more space.
     full: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// Where the next file of a directory is made before it gets its name.
+/// Path at which the next file of a directory is created before it is renamed.
 pub(super) fn beside(directory: &Path) -> PathBuf {
     let mut beside = directory.as_os_str().to_owned();
     beside.push(".next");
@@ -30,7 +30,7 @@ impl Places {
         let mut writable: BTreeSet<PathBuf> =
             named.filter(|path| !read_only.contains(*path)).cloned().collect();
         if writable.is_empty() {
-            // Somewhere the next file has to go.
+            // At least one directory must receive new files.
             writable.insert(config.commit_log.clone());
         }
         let read_only = read_only.into_iter().filter(|path| !writable.contains(path)).collect();
@@ -52,12 +52,12 @@ impl Places {
         self.writable.len() + self.read_only.len() > 1
     }
 
-    /// Says which directories get no new files while others have space.
+    /// Sets which directories receive no new files while others have space.
     pub(crate) fn set_full(&self, full: BTreeSet<PathBuf>) {
         *lock(&self.full) = full;
     }
 
-    /// The directory whose turn it is at the file with this number.
+    /// The directory whose turn it is for the file with this number.
     pub(super) fn of(&self, number: u64) -> &Path {
         let full = lock(&self.full);
         let mut open: Vec<&PathBuf> = self.writable.iter().filter(|path| !full.contains(*path)).collect();

@@ -1,9 +1,8 @@
-//! Removing files of the log: at its end when a store is recovered or closed, at its start when they have expired.
+//! Removes files of the commit log: at its end when a store is recovered or closed, at its start when files have expired.
 //!
-//! A file at the start loses its name at once, but its space only bit by bit: freeing a gigabyte is one long piece of
-//! work for the file system, during which flushes wait. As the name is gone first, no crash can leave a file of a wrong
-//! size behind, with which neither this store nor Java's would open; whatever was not cut yet is freed by the kernel when
-//! the process ends.
+//! A file at the start is unlinked at once, but its space is freed in small steps: freeing a gigabyte occupies the file
+//! system for long, and flushes would wait. As the file is unlinked first, no crash leaves a file of a wrong size behind,
+//! with which neither Vostok nor RocketMQ opens the store; the kernel frees the rest when the process ends.
 
 use super::{Log, Segment};
 use crate::wake::lock;
@@ -13,21 +12,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// Bytes given back in one step.
+/// Bytes freed in one step.
 const CUT_BYTES: u64 = 8 << 20;
 
-/// How much of the space of deleted files was given back.
+/// Result of freeing space of removed files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GaveBack {
-    /// There is nothing to give back now.
+    /// There is nothing to free now.
     Nothing,
-    /// A piece of a file.
+    /// A part of a file was freed.
     Piece,
-    /// The last piece of a file.
+    /// The last part of a file was freed.
     LastPiece,
 }
 
-/// Files without a name, and how many bytes each still has.
+/// Unlinked files, and the bytes that each still occupies.
 #[derive(Default)]
 pub(crate) struct Removed(Mutex<VecDeque<(Arc<Segment>, u64)>>);
 
@@ -38,7 +37,7 @@ impl Log {
         let kept = segments.iter().take_while(|segment| segment.base < end).count();
         let removed = segments.split_off(kept);
         drop(segments);
-        // The last one first: what is left has no gap at any moment.
+        // The last file first, so that the remaining files never have a gap.
         for (index, segment) in removed.iter().enumerate().rev() {
             self.disk.remove(&segment.path)?;
             if index == 0 || self.places.are_several() {
@@ -48,7 +47,7 @@ impl Log {
         Ok(())
     }
 
-    /// The files that end at or before `limit`, oldest first, without the last file of all.
+    /// The files that end at or before log position `limit`, oldest first, except the last file of the log.
     pub(crate) fn files_below(&self, limit: u64) -> Vec<Arc<Segment>> {
         let segments = self.read();
         let last = segments.len().saturating_sub(1);
@@ -56,13 +55,13 @@ impl Log {
         segments[..last].iter().take_while(is_below).cloned().collect()
     }
 
-    /// Lets everything before `limit` count as gone, for readers and for the queues; nothing is removed yet.
+    /// Makes everything before log position `limit` count as deleted, for readers and queues; no file is removed yet.
     pub(crate) fn raise_min(&self, limit: u64) {
         self.removed_below.fetch_max(limit, Ordering::AcqRel);
     }
 
-    /// Removes the files that end at or before `limit`, oldest first, but never the last one. Those who are reading one of
-    /// them may finish. Answers how many went; an error stops it, and the files that are left have no gap.
+    /// Removes the files that end at or before log position `limit`, oldest first, but never the last one. Reads in progress
+    /// can finish. Returns the number of removed files; an error stops the removal, and the remaining files have no gap.
     pub(crate) fn remove_below(&self, limit: u64) -> io::Result<usize> {
         let removed = self.files_below(limit);
         for segment in &removed {
@@ -87,11 +86,11 @@ impl Log {
         self.disk.sync_dir(segment.path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// Gives back a piece of the space of removed files. A file that is being read waits until it is not.
+    /// Frees a part of the space of removed files. A file that is being read is left for later.
     pub(crate) fn cut_removed(&self) -> io::Result<GaveBack> {
         let next = {
             let mut removed = lock(&self.removed.0);
-            // Nobody can get at a file here any more: one that only this list holds stays so.
+            // A file in this list can get no new readers: if only the list holds it, that stays so.
             let free = removed.iter().position(|(segment, _)| Arc::strong_count(segment) == 1);
             free.and_then(|index| removed.remove(index))
         };
@@ -105,12 +104,12 @@ impl Log {
         Ok(GaveBack::Piece)
     }
 
-    /// Number of the removed files whose space was not given back yet.
+    /// Number of removed files whose space is not freed yet.
     pub(crate) fn uncut_files(&self) -> usize {
         lock(&self.removed.0).len()
     }
 
-    /// The removed files whose space was not given back yet, and how many bytes each has left.
+    /// Removed files whose space is not freed yet, with the bytes that each still occupies.
     pub(crate) fn uncut(&self) -> Vec<(PathBuf, u64)> {
         lock(&self.removed.0).iter().map(|(segment, left)| (segment.path.clone(), *left)).collect()
     }
