@@ -1,4 +1,4 @@
-//! Topics and configuration as administrators see them: requests 17, 18, 21, 25, 26, 28, 215, 225 and 351.
+//! Administrators' requests about topics, settings and the runtime table: 17, 18, 21, 25, 26, 28, 215, 225 and 351.
 
 mod cold;
 mod lists;
@@ -26,10 +26,10 @@ pub(crate) use tables::{
     consumer_offsets, delay_offsets, epochs, replication, reset_master_flush, system_topics,
 };
 
-/// All permission bits: read, write, inherit.
+/// All permission bits a topic may have: read, write, inherit.
 const PERM_MAX: i32 = PERM_READ | PERM_WRITE | PERM_INHERIT;
 
-/// Names of `TopicFilterType`.
+/// Names of Java's `TopicFilterType`, the values `topicFilterType` may have.
 const FILTER_TYPES: [&str; 2] = ["SINGLE_TAG", "MULTI_TAG"];
 
 /// 17 `UPDATE_AND_CREATE_TOPIC`.
@@ -52,7 +52,7 @@ pub(crate) fn put_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer
     Err(Refusal::answer_after(TopicChange::Put(config, alterations), Answer::success()))
 }
 
-/// Whether a topic may be made or changed to this.
+/// Whether a topic may be created with, or changed to, this configuration.
 fn check_topic(broker: &Broker, config: &TopicConfig) -> Result<(), Refusal> {
     let name = &config.topic_name;
     let invalid = |remark| Err(Refusal::new(response::INVALID_PARAMETER, remark));
@@ -71,7 +71,7 @@ fn check_topic(broker: &Broker, config: &TopicConfig) -> Result<(), Refusal> {
     }
     let filter_type = config.topic_filter_type.as_str();
     if !FILTER_TYPES.contains(&filter_type) {
-        // Code 1: Java fails to decode it (`CreateTopicRequestHeader.getTopicFilterTypeEnum`).
+        // Code 1, because Java fails to decode the value (`CreateTopicRequestHeader.getTopicFilterTypeEnum`).
         let expected = FILTER_TYPES.join(" or ");
         return Err(Refusal::error(format!("topicFilterType is {filter_type:?}, expected {expected}")));
     }
@@ -86,25 +86,25 @@ fn refuse_system_topic(broker: &Broker, name: &str) -> Result<(), Refusal> {
     Err(Refusal::new(response::INVALID_PARAMETER, remark))
 }
 
-/// 215 `DELETE_TOPIC_IN_BROKER`: the topic and what its groups popped and did not acknowledge are forgotten with the
-/// positions of the groups, and the queues are removed; the messages age out with the log.
+/// 215 `DELETE_TOPIC_IN_BROKER`: removes the topic, its queues, the pop retry topics of its groups and the groups' offsets in it.
+/// The topic's messages stay in the commit log until their files expire.
 pub(crate) fn delete_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let name = command.fields.need("topic")?;
     refuse_system_topic(broker, name)?;
     let groups = broker.offsets.groups_of(name);
-    // Positions without a topic are what a crash left of an earlier deletion.
+    // Offsets of groups in a topic that does not exist: a crash interrupted an earlier deletion of the topic.
     if broker.topics.find(name).is_none() && groups.is_empty() {
         return Ok(Answer::success());
     }
     let retries = groups.iter().flat_map(|group| pop_retry_topics(broker, name, group));
     let names = std::iter::once(name.to_owned()).chain(retries);
     let change = Change { topics: names.map(TopicChange::Remove).collect(), groups: Vec::new() };
-    // Not served again: a topic made under the name since then is another one.
+    // The request is answered, not served again: a topic made under the name meanwhile is another topic.
     Err(Refusal::answer_after(change, Answer::success()))
 }
 
-/// The topics that what a group popped of a topic comes back through. The older kind of name may also be that of the
-/// retry topic of a group `<group>_<topic>`; one that exists keeps it, other than in Java.
+/// The retry topics by which popped messages of `topic` come back to `group`. The name of the older form may also be the retry
+/// topic of a group called `<group>_<topic>`; when that group exists, its topic is kept, unlike in Java.
 fn pop_retry_topics(broker: &Broker, topic: &str, group: &str) -> impl Iterator<Item = String> {
     let is_shared = broker.groups.find(&format!("{group}_{topic}")).is_some();
     let older = (!is_shared).then(|| Kind::RetryV1.topic(topic, group));
@@ -112,7 +112,7 @@ fn pop_retry_topics(broker: &Broker, topic: &str, group: &str) -> impl Iterator<
     names.into_iter().flatten().filter(move |name| broker.topics.find(name).is_some())
 }
 
-/// 21 `GET_ALL_TOPIC_CONFIG`: all of them, or a page when the request names its size.
+/// 21 `GET_ALL_TOPIC_CONFIG`: all topics, or one page of them when the request gives a page size (`maxTopicNum`).
 pub(crate) fn all_topics(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let first: usize = command.fields.number_or("topicSeq", 0)?;
     let count: i64 = command.fields.number_or("maxTopicNum", -1)?;
@@ -126,7 +126,7 @@ pub(crate) fn all_topics(broker: &Broker, command: &Command<'_>) -> Result<Answe
     Ok(Answer::success().field("totalTopicNum", topics.len()).body(json::to_vec(&body)))
 }
 
-/// 351 `GET_TOPIC_CONFIG`.
+/// 351 `GET_TOPIC_CONFIG`: the configuration of one topic.
 pub(crate) fn topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let name = command.fields.need("topic")?;
     match broker.topics.find(name) {
@@ -138,7 +138,7 @@ pub(crate) fn topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
     }
 }
 
-/// 28 `GET_BROKER_RUNTIME_INFO`.
+/// 28 `GET_BROKER_RUNTIME_INFO`: the runtime table.
 pub(crate) fn runtime(broker: &Broker) -> Result<Answer, Refusal> {
     let mut table = stats::table(broker);
     table.extend(retention::status(broker));

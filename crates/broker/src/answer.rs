@@ -1,4 +1,4 @@
-//! What a handler says: an answer that can be written at once, or a refusal with RocketMQ's code.
+//! What a handler returns: an answer that can be written at once, or a refusal with RocketMQ's response code.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::refused::Cause;
 /// Suffix of remarks that point the user to the public FAQ (`FAQUrl.suggestTodo`).
 pub const FAQ: &str = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
 
-/// An answer of a request off the message paths.
+/// The answer of any request but sends, pulls and pops, whose answers are written without this type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Response code.
@@ -24,17 +24,17 @@ pub struct Answer {
     pub fields: Vec<(&'static str, String)>,
     /// Body; empty when there is none.
     pub body: Vec<u8>,
-    /// End of what serving the request appended. Under sync flush the answer leaves once the log is on disk up to there.
+    /// End of what the request appended to the log; under sync flush the answer leaves once the log is on disk up to this offset.
     pub(crate) appended: LogOffset,
 }
 
 impl Answer {
-    /// Code 0 with nothing else.
+    /// An answer with code 0 and nothing else.
     pub fn success() -> Self {
         Self::default()
     }
 
-    /// Says how far the log must be on disk before the answer leaves, under sync flush.
+    /// Sets the log offset up to which the log must be on disk before the answer leaves under sync flush.
     pub(crate) fn appended(self, end: LogOffset) -> Self {
         Self { appended: end, ..self }
     }
@@ -57,7 +57,7 @@ impl Answer {
         self
     }
 
-    /// Writes the answer to `command`, unless nobody waits for one.
+    /// Writes the answer to `command` into `out`; nothing when the request is one-way.
     pub fn write(&self, command: &Command<'_>, out: &mut Vec<u8>) {
         if command.is_one_way() {
             return;
@@ -70,7 +70,7 @@ impl Answer {
         writer.finish(&self.body);
         let found = out.len() - start;
         if found > FRAME_BYTES_MAX {
-            // A larger frame makes clients close the connection.
+            // A frame above 16 MiB makes clients close the connection, so a refusal goes instead.
             out.truncate(start);
             let remark = format!(
                 "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for a part of the table (topicSeq and maxTopicNum, groupSeq and maxGroupNum)"
@@ -80,7 +80,7 @@ impl Answer {
     }
 }
 
-/// Why a request is not performed, or not yet. Nothing was changed.
+/// Why a request is not performed, or not yet. Nothing was changed for it so far.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{code}: {remark}")]
 pub struct Refusal {
@@ -88,9 +88,10 @@ pub struct Refusal {
     pub code: i32,
     /// Text for humans: what was expected and what was found.
     pub remark: Cow<'static, str>,
-    /// The request is no mistake: it goes on once this is on disk. Code and remark are for who cannot wait.
+    /// When set, the request is valid and waits for this metadata change to be on disk. Code and remark are for callers that
+    /// cannot wait.
     pub(crate) later: Option<Box<Later>>,
-    /// What the refusal counts as, when the request was in order.
+    /// The cause under which the runtime table counts the refusal, when the request itself was valid.
     pub(crate) cause: Option<Cause>,
 }
 
@@ -100,17 +101,17 @@ impl Refusal {
         Self { code, remark: remark.into(), later: None, cause: None }
     }
 
-    /// A refusal of a request that was in order.
+    /// A refusal of a valid request, counted under `cause`.
     pub(crate) fn because(cause: Cause, code: i32, remark: impl Into<Cow<'static, str>>) -> Self {
         Self { cause: Some(cause), ..Self::new(code, remark) }
     }
 
-    /// A request that is served again once a change is on disk.
+    /// The request is served again from the start once `change` is on disk.
     pub(crate) fn after(change: impl Into<Change>) -> Self {
         Self::later(change.into(), Then::Again)
     }
 
-    /// A request that is answered once a change is on disk.
+    /// The request gets `answer` once `change` is on disk.
     pub(crate) fn answer_after(change: impl Into<Change>, answer: Answer) -> Self {
         Self::later(change.into(), Then::Answer(answer))
     }
@@ -120,7 +121,7 @@ impl Refusal {
         Self { later: Some(Box::new(Later { change, then })), ..busy }
     }
 
-    /// Code 1, for malformed requests.
+    /// A refusal with code 1 (`SYSTEM_ERROR`), for malformed requests.
     pub fn error(remark: impl Into<Cow<'static, str>>) -> Self {
         Self::new(response::SYSTEM_ERROR, remark)
     }

@@ -1,7 +1,7 @@
-//! Requests of the broker to its clients whose answer somebody waits for (`Broker2Client.callClient`).
+//! Broker-to-client calls: requests of the broker to its clients with an answer to wait for (`Broker2Client.callClient`).
 //!
-//! The answer is waited for on the broker's task thread, never on a connection's. At most [`PENDING_MAX`] wait at a
-//! time; one more is refused.
+//! Answers are waited for on the broker's task thread, never on a connection's thread. At most [`PENDING_MAX`] calls wait at a
+//! time; a further one is refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,16 +14,16 @@ use wire::frame::{Encoding, FrameWriter};
 use crate::Refusal;
 use crate::broker::Broker;
 
-/// Most requests to clients that wait for their answers.
+/// Most broker-to-client calls that wait for an answer.
 const PENDING_MAX: usize = 10_000;
 
-/// How long a client may take (`Broker2Client.callClient`).
+/// How long a client may take to answer a broker-to-client call (`Broker2Client.callClient`).
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The task thread that must be on time.
+/// Index of the task thread that never waits for the disk (`broker-tasks-0`).
 const PUNCTUAL: usize = 0;
 
-/// Requests to clients that wait for their answers.
+/// The broker-to-client calls that wait for an answer, and the threads that wait.
 #[derive(Default)]
 pub(crate) struct Asks {
     tasks: OnceLock<Workers>,
@@ -31,16 +31,16 @@ pub(crate) struct Asks {
 }
 
 impl Asks {
-    /// From now on clients can be asked.
+    /// Gives the task threads to use; before this every call is refused.
     pub(crate) fn start(&self, tasks: Workers) {
-        // A broker is started once; a second call would bring the same threads.
+        // A broker starts its tasks once; a second call could only bring the same threads.
         let _ = self.tasks.set(tasks);
     }
 
-    /// Runs a future on the task thread that must be on time.
+    /// Runs a future on `broker-tasks-0`, the task thread that never waits for the disk.
     ///
     /// # Errors
-    /// The broker starts or stops.
+    /// `SERVICE_NOT_AVAILABLE` while the broker starts or stops.
     pub(crate) fn spawn<F: Future<Output = ()> + 'static>(
         &self,
         make: impl FnOnce() -> F + Send + 'static,
@@ -50,7 +50,7 @@ impl Asks {
     }
 }
 
-/// One of the pending requests; it counts until it is dropped.
+/// The place of one call among [`PENDING_MAX`]; dropping it frees the place.
 struct Place(Arc<Broker>);
 
 impl Place {
@@ -70,8 +70,8 @@ impl Drop for Place {
     }
 }
 
-/// Sends `client` a request and gives its answer to `then`, on the broker's task thread. `write` adds fields and
-/// finishes the frame.
+/// Sends `client` a request and gives its answer to `then` on the broker's task thread. `write` adds the fields and finishes the
+/// frame.
 pub(crate) fn ask(
     broker: &Broker,
     client: Arc<Peer>,

@@ -1,8 +1,8 @@
-//! Queues shared out by the broker: 400 `QUERY_ASSIGNMENT`, 401 `SET_MESSAGE_REQUEST_MODE` and
-//! 402 `GET_ALL_MESSAGE_REQUEST_MODE` (`QueryAssignmentProcessor`).
+//! Queues shared out by the broker: 400 `QUERY_ASSIGNMENT`, 401 `SET_MESSAGE_REQUEST_MODE` and 402 `GET_ALL_MESSAGE_REQUEST_MODE`
+//! (`QueryAssignmentProcessor`).
 //!
-//! A client that does not balance by itself asks any broker of a topic for its queues on all of them. What brokers have
-//! which queues the name servers say; their answers are kept for a while ([`routes`]).
+//! A client that does not rebalance by itself asks any broker that has the topic for its queues on all brokers. The name servers
+//! know which broker has which queues; their answers are kept for a while ([`routes`]).
 
 mod modes;
 mod routes;
@@ -26,7 +26,7 @@ use crate::{Answer, Refusal, names};
 pub(crate) use modes::Modes;
 pub(crate) use routes::{Routes, run};
 
-/// A question that waits for a name server.
+/// A `QUERY_ASSIGNMENT` that waits for the answer of a name server.
 pub(crate) struct Question {
     peer: Arc<Peer>,
     opaque: i32,
@@ -35,16 +35,16 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Answers it, given the queues of its topic.
+    /// Answers the request, given the queues of its topic on all brokers.
     fn answer(self, broker: &Broker, queues: Option<&[MessageQueue]>) {
         let body = json::to_vec(&assignments(broker, &self.body, queues));
         let head = Head::response(self.encoding, response::SUCCESS, self.opaque);
-        // A client that went away needs no answer.
+        // A client that is gone needs no answer.
         let _ = self.peer.push(|out| head.write(out, &body));
     }
 }
 
-/// Serves 400, at once when the queues of the topic are known.
+/// 400 `QUERY_ASSIGNMENT`: answered at once when the queues of the topic are known, otherwise after asking a name server.
 pub(crate) fn query(
     broker: &Broker,
     peer: &Arc<Peer>,
@@ -82,7 +82,7 @@ pub(crate) fn all_modes(broker: &Broker) -> Result<Answer, Refusal> {
     Ok(Answer::success().body(broker.modes.text()))
 }
 
-/// Serves 401; the mode is on disk before it is answered.
+/// 401 `SET_MESSAGE_REQUEST_MODE`: the mode is on disk before the request is answered.
 pub(crate) fn set_mode(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let mode: RequestMode = json::from_slice(command.body)?;
     if names::is_retry_topic(&mode.topic) {
@@ -103,20 +103,20 @@ pub(crate) fn set_mode(broker: &Broker, command: &Command<'_>) -> Result<Answer,
     Ok(Answer::success())
 }
 
-/// The queues of a topic on this broker alone.
+/// The queues that this broker alone has of a topic.
 fn own_queues(broker: &Broker, name: &str) -> Option<Vec<MessageQueue>> {
     let topic = broker.topics.find(name).filter(|topic| topic.is_readable())?;
     let queues = 0..topic.config.read_queue_nums;
     Some(queues.map(|queue_id| MessageQueue::new(name, &*broker.config.broker_name, queue_id)).collect())
 }
 
-/// How a group consumes a topic (`MessageRequestModeManager`, `BrokerConfig`).
+/// Whether a group pulls or pops a topic, and its pop share count (`MessageRequestModeManager`, `BrokerConfig`).
 fn mode_of(broker: &Broker, topic: &str, group: &str) -> (Mode, i32) {
     if let Some(set) = broker.modes.find(topic, group) {
         let mode = Mode::WORDS.iter().find(|(word, _)| *word == set.mode);
         return (mode.map_or(Mode::Pull, |(_, mode)| *mode), set.pop_share_queue_num);
     }
-    // Retry topics are always pulled.
+    // The default mode applies to no retry topic: those are always pulled.
     let settings = &broker.config.pop;
     let mode = if names::is_retry_topic(topic) { Mode::Pull } else { settings.default_mode };
     (mode, settings.default_share)

@@ -1,4 +1,4 @@
-//! 36 `CONSUMER_SEND_MSG_BACK`: a consumer could not process a message and wants it again later.
+//! Send-back, 36 `CONSUMER_SEND_MSG_BACK`: a consumer returns a message that it could not process, to get it again later.
 
 use store::Message;
 use wire::codes::{VERSION_3_4_9, response};
@@ -14,7 +14,7 @@ use crate::send::not_put;
 use crate::stats::Name;
 use crate::{Answer, FAQ, Refusal, names};
 
-/// Stores a copy of the message in the retry topic of the group, delayed by its level, or in the dead letters
+/// Stores a copy of the message in the group's retry topic, delayed by the delay level, or in its dead letter topic
 /// (`AbstractSendMessageProcessor.consumerSendMsgBack`).
 pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
@@ -63,8 +63,9 @@ pub(crate) fn send_back(broker: &Broker, command: &Command<'_>) -> Result<Answer
     Ok(Answer::success().appended(end))
 }
 
-/// Appends the copy; answers where its record ends. Java's answer waits for no flush of the copy (`WAIT=false`). A consumer
-/// that keeps its offsets elsewhere would lose the message with a power cut.
+/// Appends the copy of the message and returns the end of its record, for which the answer waits under sync flush. Java's answer
+/// does not wait for the flush (`WAIT=false`), so a consumer that keeps its offsets elsewhere would lose the message in a power
+/// cut.
 fn put_copy(
     broker: &Broker,
     record: &RecordView<'_>,

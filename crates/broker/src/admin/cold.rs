@@ -1,5 +1,6 @@
-//! Cold data: requests 2001 to 2004. RocketMQ slows down groups that read old messages; here cold reads run apart from hot
-//! ones, so there is nobody to slow down. The requests are answered as there and say so.
+//! Requests 2001 to 2004 about cold data. RocketMQ throttles groups that read old messages; here cold reads run in the disk pool,
+//! apart from reads in memory, so there is nothing to throttle. The requests are answered, and the answers say that they have no
+//! effect.
 
 use serde_json::json;
 use wire::codes::response;
@@ -10,8 +11,7 @@ use crate::{Answer, Refusal};
 
 const WITHOUT_EFFECT: &str = "it has no effect: cold reads run apart from hot ones here";
 
-/// 2001 `UPDATE_COLD_DATA_FLOW_CTR_CONFIG` and 2002 `REMOVE_COLD_DATA_FLOW_CTR_CONFIG`: bounds of groups, of which none is
-/// kept.
+/// 2001 `UPDATE_COLD_DATA_FLOW_CTR_CONFIG` and 2002 `REMOVE_COLD_DATA_FLOW_CTR_CONFIG`: limits of groups, which are not kept.
 pub(crate) fn put_bounds() -> Result<Answer, Refusal> {
     Ok(Answer::success().remark(WITHOUT_EFFECT))
 }
@@ -29,7 +29,7 @@ pub(crate) fn bounds(broker: &Broker) -> Result<Answer, Refusal> {
     Ok(Answer::success().body(body.to_string().into_bytes()))
 }
 
-/// 2004 `SET_COMMITLOG_READ_MODE`: 0 lets the system read ahead in files of the log, 1 does not.
+/// 2004 `SET_COMMITLOG_READ_MODE`: in RocketMQ, mode 0 lets the kernel read ahead in commit log files and mode 1 does not.
 pub(crate) fn set_read_ahead(command: &Command<'_>) -> Result<Answer, Refusal> {
     match command.fields.need_number("READ_AHEAD_MODE")? {
         mode @ (0 | 1) => {

@@ -1,5 +1,5 @@
-//! Many topics or groups with one request: 18 and 225. All are made or changed with one write, or none. Java leaves all as
-//! they are when one of them is already what it shall be; here that one stays and the others are changed.
+//! Requests 18 and 225, which create or change many topics or groups. The whole list is stored with one write, or not at all.
+//! Java changes nothing when one entry already is as requested; here that entry is left alone and the others are changed.
 
 use serde::Deserialize;
 use wire::body::{SubscriptionGroupConfig, TopicConfig};
@@ -25,13 +25,13 @@ struct Groups {
     group_config_list: Vec<SubscriptionGroupConfig>,
 }
 
-/// 18 `UPDATE_AND_CREATE_TOPIC_LIST`.
+/// 18 `UPDATE_AND_CREATE_TOPIC_LIST`: creates or changes the listed topics.
 pub(crate) fn put_topics(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let Topics { topic_config_list } = json::from_slice(command.body)?;
     let mut topics = Vec::new();
     for mut config in topic_config_list {
         check_topic(broker, &config)?;
-        // The members carry the sign that an alteration begins with.
+        // The attribute names of the body begin with the sign of an alteration: `+` sets, `-` removes.
         let text = |(name, value): (&String, &String)| match name.strip_prefix('-') {
             Some(_) => name.clone(),
             None => format!("{name}={value}"),
@@ -45,7 +45,7 @@ pub(crate) fn put_topics(broker: &Broker, command: &Command<'_>) -> Result<Answe
     answer(Change { topics, groups: Vec::new() })
 }
 
-/// 225 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST`.
+/// 225 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST`: creates or changes the listed groups.
 pub(crate) fn put_groups(command: &Command<'_>) -> Result<Answer, Refusal> {
     let Groups { group_config_list } = json::from_slice(command.body)?;
     for config in &group_config_list {

@@ -1,4 +1,4 @@
-//! Settings: requests 25 and 26. What may be changed while the broker runs says the property table.
+//! Requests 25 and 26 about settings. The property table says which settings can be changed while the broker runs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::broker::Broker;
 use crate::config::{Config, NotChanged, TooManySets, Update, merged, update};
 use crate::{Answer, Refusal, persist, topics};
 
-/// 26 `GET_BROKER_CONFIG`.
+/// 26 `GET_BROKER_CONFIG`: all settings as a properties text, with `flushDiskType` as it is at this moment.
 pub(crate) fn config(broker: &Broker) -> Result<Answer, Refusal> {
     let version = broker.topics.version();
     let version = String::from_utf8_lossy(&json::to_vec(&version)).into_owned();
@@ -21,8 +21,8 @@ pub(crate) fn config(broker: &Broker) -> Result<Answer, Refusal> {
     Ok(Answer::success().field("version", version).body(config.to_properties().into_bytes()))
 }
 
-/// 25 `UPDATE_BROKER_CONFIG`: all settings of the request are changed and written to the broker's file, or none. The answer comes
-/// when they count. May wait for the disk.
+/// 25 `UPDATE_BROKER_CONFIG`: changes all settings of the request and writes them to the broker's file, or changes none. The
+/// answer leaves when the changes have taken effect. The call may wait for the disk.
 pub(crate) fn update_config(
     broker: &Arc<Broker>,
     peer: &Arc<Peer>,
@@ -31,7 +31,7 @@ pub(crate) fn update_config(
 ) -> Result<(), Refusal> {
     let unreadable = |_| Refusal::error("string2Properties error");
     let changes = parse_key_values(command.body).map_err(unreadable)?.into_iter().collect();
-    // One after the other, so that the file follows the order of changes.
+    // Held to the end, so that the file gets the changes in the order in which they take effect.
     let _changing = broker.settings_changing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Update { config, written, notes } = update(&broker.config, changes).map_err(|error| match error {
         NotChanged::Forbidden(text) => Refusal::new(response::NO_PERMISSION, text),
@@ -49,7 +49,7 @@ pub(crate) fn update_config(
         return Ok(());
     }
     let refuse = |error: TooManySets| Refusal::error(error.to_string());
-    // Before the file is written: it shall say what counts.
+    // Checked before the file is written, so that the file never has settings that were not taken.
     broker.config.admits(&config).map_err(refuse)?;
     let path = config.file();
     let text = persist::read_text(&path)?;
@@ -66,21 +66,21 @@ pub(crate) fn update_config(
     answer.write(command, &mut late);
     let peer = peer.clone();
     broker.set_flush_mode(flush, move || {
-        // Whoever asked may be gone; the change counts all the same.
+        // The client may be gone; the settings are changed all the same.
         let _ = peer.push(|out| out.extend_from_slice(&late));
     });
     Ok(())
 }
 
-/// Does what goes beyond reading the new value the next time.
+/// Performs what a changed setting needs beyond being read the next time.
 fn take_effect<'k>(broker: &Broker, keys: impl Iterator<Item = &'k str>) -> Result<(), Refusal> {
     for key in keys {
         match key {
-            // Name servers are told what may be read and written, topic by topic.
+            // Registers all topics anew, because name servers are told the permission topic by topic.
             "brokerPermission" => broker.topics.renew(broker.now_ms()),
-            // The template of new topics says whether there may be any.
+            // The template for automatically created topics holds whether any may be created.
             "autoCreateTopicEnable" => topics::create_system_topics(broker)?,
-            // And how many queues they get at most.
+            // The template also holds the largest number of queues of such a topic.
             "defaultTopicQueueNums" => topics::renew_template(broker)?,
             "timerStopEnqueue" | "timerStopDequeue" => broker.timer.wake(),
             _ => {}

@@ -1,4 +1,4 @@
-//! `messageRequestMode.json`: how groups consume topics (`MessageRequestModeManager`).
+//! `messageRequestMode.json`: whether groups pull or pop topics (`MessageRequestModeManager`).
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,11 @@ use wire::json::{self, Dialect};
 
 use crate::persist;
 
-/// The table; every change is on disk before it counts.
+/// The table of request modes. A change is on disk before it takes effect.
 pub(crate) struct Modes {
     path: PathBuf,
     table: Mutex<RequestModeTable>,
-    /// Held while the file is written.
+    /// Held while the file is written, so that the file follows the order of changes.
     writing: Mutex<()>,
 }
 
@@ -23,7 +23,7 @@ impl Modes {
         Ok(Self { path, table: Mutex::new(table), writing: Mutex::new(()) })
     }
 
-    /// What was set for a topic and a group.
+    /// The mode that an operator set for a topic and a group; `None` when there is none.
     pub(super) fn find(&self, topic: &str, group: &str) -> Option<RequestMode> {
         self.table().message_request_mode_map.get(topic)?.get(group).cloned()
     }

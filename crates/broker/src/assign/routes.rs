@@ -1,4 +1,4 @@
-//! Which queues topics have on all brokers, as the name servers say (`TopicRouteInfoManager`).
+//! Which queues topics have on all brokers, as name servers say (`TopicRouteInfoManager`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,14 +17,14 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::register::Silent;
 
-/// What a name server said counts so long (`loadBalancePollNameServerInterval`).
+/// Milliseconds for which the answer of a name server is used (`loadBalancePollNameServerInterval`).
 const KEPT_MS: i64 = 30_000;
-/// Topics kept.
+/// Most topics kept; at the bound all are forgotten.
 const TOPICS_MAX: usize = 100_000;
-/// Questions that wait for a name server.
+/// Most requests that wait for a name server; a further one is refused as busy.
 const WAITING_MAX: usize = 4096;
-/// While no name server answered for a question so long ago, the next ones are answered from what is known: a question
-/// that waits for all of them takes seconds, and those behind it wait as well.
+/// For this many milliseconds after no name server answered, requests are answered from what was known last. Asking all name
+/// servers again would take seconds for each request and hold up those behind it.
 const DOWN_MS: i64 = 10_000;
 /// How long a name server may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -35,16 +35,16 @@ type Queues = Option<Arc<Vec<MessageQueue>>>;
 struct Known {
     queues: Queues,
     asked_ms: i64,
-    /// Of the broker's own topics; a change may have changed this topic.
+    /// Generation of the broker's own topic table when the route was asked for; a later one may have changed this topic.
     generation: u64,
 }
 
-/// What is known of topics, and the questions that wait.
+/// The routes of topics, and the requests that wait for one.
 pub(crate) struct Routes {
     known: Mutex<HashMap<String, Known>>,
     questions: Sender<Question>,
     waiting: Mutex<Option<Receiver<Question>>>,
-    /// When no name server answered last; `i64::MIN` when one did since.
+    /// When a request found no name server that answered, milliseconds; `i64::MIN` once one has answered since.
     down_ms: AtomicI64,
 }
 
@@ -61,8 +61,8 @@ impl Default for Routes {
 }
 
 impl Routes {
-    /// The queues of a topic; `None` when a name server must be asked first. While none answers that is what was known
-    /// last, and nothing for a topic nobody asked about.
+    /// The queues of a topic; `None` when a name server must be asked first. While no name server answers, these are the queues
+    /// known last, and `Some(None)` for a topic that nobody asked about.
     pub(super) fn find(&self, broker: &Broker, topic: &str) -> Option<Queues> {
         let is_down = broker.now_ms().saturating_sub(self.down_ms.load(Ordering::Relaxed)) < DOWN_MS;
         let known = self.known();
@@ -74,7 +74,7 @@ impl Routes {
         is_new.then(|| found.queues.clone())
     }
 
-    /// Has a question answered once a name server was asked.
+    /// Queues a request to be answered after a name server was asked.
     pub(super) fn ask(&self, question: Question) -> Result<(), Refusal> {
         self.questions.try_send(question).map_err(|_| {
             let remark =
@@ -83,7 +83,7 @@ impl Routes {
         })
     }
 
-    /// No name server answered.
+    /// Notes that no name server answered.
     pub(super) fn no_answer(&self, broker: &Broker) {
         self.down_ms.store(broker.now_ms(), Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl Routes {
     }
 }
 
-/// Answers questions until the broker's tasks end.
+/// Answers the waiting requests until the broker's tasks end.
 pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
     let waiting = broker.routes.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut waiting) = waiting else { return };
@@ -117,7 +117,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
                     broker.routes.keep(&broker, topic, queues.clone());
                     queues
                 }
-                // Nobody can say: the client keeps what it has, unless it is known from before.
+                // No name server gave a route: what was known last counts, and without that the client keeps the queues it has.
                 Err(NoRoute { is_answered }) => {
                     if !is_answered {
                         broker.routes.no_answer(&broker);
@@ -130,13 +130,13 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers) {
     }
 }
 
-/// Why a route is not known.
+/// A topic's route could not be had.
 struct NoRoute {
-    /// A name server answered something else.
+    /// At least one name server answered, but not with a route.
     is_answered: bool,
 }
 
-/// Asks one name server after the other.
+/// Asks the name servers one after the other for a topic's route.
 async fn fetch(
     broker: &Broker,
     workers: &Workers,
@@ -175,7 +175,7 @@ async fn fetch(
     Err(NoRoute { is_answered })
 }
 
-/// The queues consumers read (`MQClientInstance.topicRouteData2TopicSubscribeInfo`).
+/// The queues of a route that consumers may read (`MQClientInstance.topicRouteData2TopicSubscribeInfo`).
 fn readable_queues(topic: &str, route: &TopicRouteData) -> Vec<MessageQueue> {
     let readable = route.queue_datas.iter().filter(|data| data.perm & PERM_READ != 0);
     readable

@@ -1,4 +1,4 @@
-//! Who gets which queues (`AllocateMessageQueueAveragely`, `AllocateMessageQueueAveragelyByCircle`,
+//! Which client of a group gets which queues (`AllocateMessageQueueAveragely`, `AllocateMessageQueueAveragelyByCircle`,
 //! `QueryAssignmentProcessor.allocate4Pop`). Pure.
 
 use wire::body::MessageQueue;
@@ -6,14 +6,14 @@ use wire::body::MessageQueue;
 /// How queues are shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strategy {
-    /// Neighbouring queues; the first clients get one more.
+    /// Blocks of neighbouring queues; when they do not divide evenly, the first clients get one queue more (`AVG`).
     Average,
-    /// One by one in turn.
+    /// One queue for each client in turn (`AVG_BY_CIRCLE`).
     Circle,
 }
 
 impl Strategy {
-    /// Reads the name of a strategy; clients know others, which brokers do not.
+    /// The strategy of a name; `None` for the strategies that clients know and brokers do not.
     pub(super) fn parse(name: &str) -> Option<Self> {
         match name {
             "AVG" => Some(Self::Average),
@@ -23,7 +23,7 @@ impl Strategy {
     }
 }
 
-/// What is to be shared out.
+/// One client's request for its share of a topic's queues.
 pub(super) struct Asked<'a> {
     pub strategy: Strategy,
     pub client: &'a str,
@@ -33,14 +33,14 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The client's queues; `None` when there are no clients or no queues, and it keeps what it has.
+    /// The queues the client pulls; `None` without clients or queues, and then the client keeps the queues it has.
     pub(super) fn pull(mut self) -> Option<Vec<MessageQueue>> {
         self.queues.sort_unstable();
         let is_known = !self.clients.is_empty() && !self.queues.is_empty() && !self.client.is_empty();
         is_known.then(|| self.place().map_or_else(Vec::new, |place| self.of(place)))
     }
 
-    /// The queues a client pops: all of every broker, or its own and those of the next `share` clients.
+    /// The queues the client pops: every queue of every broker, or its own share and those of the next `share` clients.
     pub(super) fn pop(mut self, share: i32) -> Option<Vec<MessageQueue>> {
         let share = usize::try_from(share).unwrap_or(0);
         if share == 0 || share + 1 >= self.clients.len() {

@@ -10,7 +10,7 @@ fn clients(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("c{index}")).collect()
 }
 
-/// Queues as `a0 a1 b0`.
+/// The queues as a text such as `a0 a1 b0`.
 fn text(queues: Option<Vec<MessageQueue>>) -> String {
     let Some(queues) = queues else { return "-".to_owned() };
     queues
@@ -96,7 +96,7 @@ fn while_no_name_server_answers_questions_are_answered_from_what_was_known() {
     assert_eq!(known(), None, "a name server is asked");
     broker.routes.keep(broker, "T", Some(Arc::new(queues(4))));
     assert_eq!(known().as_deref(), Some("b0 b1 a0 a1"));
-    // A topic that changed makes the broker ask again.
+    // A change of the broker's topics makes it ask the name server again.
     fixture.queue("U", 0);
     assert_eq!(known(), None);
     broker.routes.no_answer(broker);
