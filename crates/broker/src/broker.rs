@@ -37,20 +37,20 @@ use crate::transaction::Transactions;
 use crate::vital::{Duty, Vital};
 use crate::{Refusal, names, pull, timer};
 
-/// Milliseconds of the longest month, the span of the time in unique keys.
+/// Milliseconds of a month of 31 days: the creation time in unique keys counts modulo this.
 const MONTH_MS: u128 = 31 * 24 * 3_600_000;
 
-/// End of the log that counts as "in memory" for a group that starts without an offset. Java takes 40 % of the machine's
-/// memory; with a fixed size the answer hardly depends on the machine.
+/// A queue whose first message lies within this many bytes of the log's end counts as "in memory", so that a new group begins at
+/// offset 0. Java takes 40 % of the machine's memory; a fixed size makes the result depend less on the machine.
 const YOUNG_LOG_BYTES: u64 = 8 << 30;
 
-/// Groups named in the status answer because their members want different things.
+/// Most groups with conflicting subscriptions that the runtime table names.
 const CONFLICTS_NAMED: usize = 50;
 
-/// Everything the handlers share.
+/// The state that all handlers of a broker share.
 pub struct Broker {
     pub(crate) config: Live,
-    /// Held while settings change.
+    /// Held while a request changes settings (25).
     pub(crate) settings_changing: Mutex<()>,
     pub(crate) store: Arc<Store>,
     pub(crate) topics: Topics,
@@ -73,14 +73,14 @@ pub struct Broker {
     pub(crate) routes: Routes,
     pub(crate) vital: Arc<Vital>,
     pub(crate) refused: Refused,
-    /// Address written into records and message ids.
+    /// Address that is written into records as the store host and is part of message ids.
     pub(crate) store_host: SocketAddr,
-    /// The pairs every sent message gets: region, trace switch, cluster.
+    /// Properties that every sent message gets: region, trace switch, cluster.
     pub(crate) sent_properties: Vec<u8>,
     pub(crate) stats: Stats,
-    /// The broker is stopping: newer clients are told to go elsewhere.
+    /// True while the broker stops: clients newer than 5.3.1 are told to go elsewhere (`GO_AWAY`).
     pub(crate) draining: AtomicBool,
-    /// Answers wait for the disk.
+    /// True with `SYNC_FLUSH`: an answer that says "stored" waits for the flush.
     flushes_first: AtomicBool,
     unique_keys: UniqKeys,
     unique_counter: AtomicU32,
@@ -88,7 +88,7 @@ pub struct Broker {
     me: std::sync::Weak<Broker>,
 }
 
-/// Why the broker could not store a message of its own making.
+/// Why the broker could not store a message that it made itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PutError {
     #[error(transparent)]
@@ -101,7 +101,7 @@ pub(crate) enum PutError {
     Topic(#[from] Refusal),
 }
 
-/// The parts of a broker that are loaded from files.
+/// The parts of a broker's state that are loaded from files before it starts.
 pub(crate) struct Loaded {
     pub config: Config,
     pub store: Arc<Store>,
@@ -165,7 +165,7 @@ impl Broker {
             .expect("a broker is only ever made inside an Arc, which the caller's reference keeps alive")
     }
 
-    /// Wall clock, milliseconds.
+    /// The wall clock, milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
@@ -184,9 +184,9 @@ impl Broker {
         if self.flushes_before_answer() { FlushMode::Sync } else { FlushMode::Async }
     }
 
-    /// Changes `flushDiskType`; calls `done` when it counts. Sends go on all the time. Before answers wait for the disk,
-    /// and consumers see only what is there, everything appended so far is made durable: nobody who has read it shall
-    /// be told that it is not there.
+    /// Changes `flushDiskType` and calls `done` once the change has taken effect; sends go on meanwhile. For `SYNC_FLUSH`
+    /// everything appended so far is flushed first: from then on consumers see only what is on disk, and a message that a
+    /// consumer has read must not become invisible.
     pub(crate) fn set_flush_mode(self: &Arc<Self>, mode: FlushMode, done: impl FnOnce() + Send + 'static) {
         let broker = self.clone();
         let switch = move || {
@@ -200,19 +200,19 @@ impl Broker {
         }
     }
 
-    /// True when a send that waits is answered after the disk has it.
+    /// True when the answer to a send that waits for storing leaves only after the flush.
     pub(crate) fn flushes_before_answer(&self) -> bool {
         self.flushes_first.load(Ordering::Relaxed)
     }
 
-    /// Some queue of `count`, each equally often.
+    /// A queue id below `count`, taken in turn.
     pub(crate) fn spread(&self, count: i32) -> i32 {
         let next = self.spread_counter.fetch_add(1, Ordering::Relaxed);
         let count = u32::try_from(count).unwrap_or(0).max(1);
         (next % count) as i32
     }
 
-    /// Appends a unique key for a message whose producer set none.
+    /// Appends to `out` a unique key for a message whose producer set none.
     pub(crate) fn unique_key(&self, out: &mut Vec<u8>) {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let month_ms = (elapsed.as_millis() % MONTH_MS) as u32;
@@ -225,42 +225,43 @@ impl Broker {
         self.config.store.delay_levels_ms.len() as i32
     }
 
-    /// Delay of a level, milliseconds.
+    /// Delay of a delay level in milliseconds; 1 s for a level that does not exist.
     pub(crate) fn delay_ms(&self, level: i32) -> i64 {
         let index = usize::try_from(level - 1).unwrap_or(0);
         self.config.store.delay_levels_ms.get(index).copied().unwrap_or(1000)
     }
 
-    /// A group's settings, made with defaults when that is allowed.
+    /// The configuration of a group. A group that may be created by its first use is created with defaults, and the request waits
+    /// for that.
     pub(crate) fn group(&self, name: &str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal> {
         self.groups.find_or_create(name, self.config.auto_create_subscription_group)
     }
 
-    /// The topic of delayed messages.
+    /// `SCHEDULE_TOPIC_XXXX`, in which delayed messages wait; refused when the thread that delivers them has stopped.
     pub(crate) fn schedule_topic(&self) -> Result<Arc<Topic>, Refusal> {
         self.vital.demand(Duty::Delay)?;
         self.find_or_ensure(names::SCHEDULE_TOPIC, self.delay_levels())
     }
 
-    /// The topic of messages for a point in time.
+    /// `rmq_sys_wheel_timer`, in which timed messages wait; refused when the thread that delivers them has stopped.
     pub(crate) fn timer_topic(&self) -> Result<Arc<Topic>, Refusal> {
         self.vital.demand(Duty::Timer)?;
         self.find_or_ensure(names::TIMER_TOPIC, 1)
     }
 
-    /// The retry topic of a group, made on first use.
+    /// The retry topic of a group, created on first use.
     pub(crate) fn retry_topic(&self, group: &str, queues: i32) -> Result<Arc<Topic>, Refusal> {
         self.find_or_ensure(&names::retry_topic(group), queues)
     }
 
-    /// The retry topic a group lacks.
+    /// The configuration of a group's retry topic; `None` when the topic exists.
     pub(crate) fn retry_topic_missing(&self, group: &str, queues: i32) -> Option<TopicConfig> {
         let name = names::retry_topic(group);
         let missing = self.topics.find(&name).is_none();
         missing.then(|| TopicConfig::new(name, queues, PERM_READ | PERM_WRITE))
     }
 
-    /// The dead letter topic of a group, made on first use.
+    /// The dead letter topic of a group, created on first use.
     pub(crate) fn dead_letter_topic(&self, group: &str) -> Result<Arc<Topic>, Refusal> {
         self.find_or_ensure(&names::dlq_topic(group), 1)
     }
@@ -270,18 +271,18 @@ impl Broker {
         self.topics.find(name).ok_or_else(|| Refusal::after(missing()))
     }
 
-    /// A queue of an existing topic.
+    /// A queue of an existing topic; `None` when topic or queue does not exist.
     pub(crate) fn log_queue(&self, topic: &str, queue_id: i32) -> Option<Arc<Queue>> {
         self.topic(topic)?.queue(&self.store, queue_id).cloned()
     }
 
-    /// True when a queue has no message yet, or its first one was stored not long ago: a new group starts at 0
-    /// (`DefaultMessageStore.checkInMemByConsumeOffset`).
+    /// Whether a new group begins at offset 0 of a queue: the queue has no message yet, or its first message was stored not long
+    /// ago (`DefaultMessageStore.checkInMemByConsumeOffset`).
     pub(crate) fn is_young(&self, topic: &str, queue_id: i32) -> bool {
         self.log_queue(topic, queue_id).is_none_or(|queue| self.begins_within(&queue, YOUNG_LOG_BYTES))
     }
 
-    /// Whether nothing of a queue lies farther than `bytes` from the end of the log.
+    /// Whether message 0 of a queue still exists and lies within `bytes` of the log's end; true for a queue without messages.
     pub(crate) fn begins_within(&self, queue: &Queue, bytes: u64) -> bool {
         let appended = self.store.appended();
         let is_near = |at| appended.since(at) < bytes;
@@ -289,12 +290,12 @@ impl Broker {
             return queue.log.min().get() == 0;
         }
         let mut first = Vec::new();
-        // What is not in memory is not new.
+        // A first unit that is not in memory belongs to an old message.
         let read = queue.log.units(QueueOffset::new(0), 1, &mut first);
         matches!(read, Ok(Read::Done)) && first.first().is_some_and(|unit| is_near(unit.log_offset))
     }
 
-    /// Where clients are told to reach the broker: `brokerIP1` as it is set, and the port.
+    /// The address that clients are told to use: `brokerIP1` as it is set, and the port.
     pub(crate) fn address(&self) -> String {
         let (host, port) = (&self.config.broker_ip1, self.store_host.port());
         match host.parse() {
@@ -303,12 +304,12 @@ impl Broker {
         }
     }
 
-    /// The topic of undecided transaction messages.
+    /// `RMQ_SYS_TRANS_HALF_TOPIC`, in which undecided transaction messages wait.
     pub(crate) fn half_topic(&self) -> Result<Arc<Topic>, Refusal> {
         self.find_or_ensure(names::HALF_TOPIC, 1)
     }
 
-    /// Stores one message of the broker's own making and wakes who waits for it.
+    /// Stores a message that the broker made itself and wakes the consumers that wait for it.
     pub(crate) fn put(
         &self,
         topic: &str,
@@ -326,7 +327,7 @@ impl Broker {
         Ok(batch.placed(0))
     }
 
-    /// The queue a message of the broker's own making goes to; the topic's first one when it has no such queue.
+    /// The queue that a message made by the broker goes to: `queue_id`, or the topic's first queue when there is no such queue.
     pub(crate) fn put_queue(&self, topic: &str, queue_id: i32, now_ms: i64) -> Result<Arc<Queue>, PutError> {
         if let Some(queue) = self.log_queue(topic, queue_id) {
             return Ok(queue);
@@ -337,10 +338,10 @@ impl Broker {
         Ok(queue.cloned().ok_or_else(missing)?)
     }
 
-    /// Wakes who waits at queues that grew by an append that ended at `end`, as soon as they may see it.
+    /// Wakes the consumers that wait at queues that grew by an append that ended at `end`, as soon as they may see the messages.
     pub(crate) fn grown(&self, end: LogOffset, mut queues: Vec<Arc<Queue>>) {
         for queue in &mut queues {
-            // That of a copy for a deleted topic is nobody's; the topic may have been made again since.
+            // For a deleted topic the queue is one that nobody waits at; the topic may exist again with other queues.
             if let Some(known) = self.log_queue(queue.log.topic(), queue.log.queue_id()) {
                 *queue = known;
             }
@@ -352,7 +353,7 @@ impl Broker {
         }
     }
 
-    /// Runs the pulls and pops that wait at a queue after it grew.
+    /// Runs the suspended pulls and the waiting pops of a queue that grew, and wakes the threads that follow the queue.
     pub(crate) fn wake(&self, queue: &Arc<Queue>) {
         if queue.delayed {
             self.schedule.wake();
@@ -363,7 +364,7 @@ impl Broker {
         if queue.revives {
             self.pops.wake_reviver();
         }
-        // In this order: the first look has the fence both need.
+        // In this order: `is_waited_on` has the memory fence that both checks need.
         let is_pulled = queue.held.is_waited_on();
         if queue.waiters.has_count() {
             pop::arrived(&self.handle(), queue);
@@ -377,8 +378,8 @@ impl Broker {
         }
     }
 
-    /// Has a pull taken out of its list run on the thread of its own connection: whoever woke it, a producer or the thread
-    /// that answers flushed sends, does not read the log for every group that waits.
+    /// Runs a pull that was taken out of its list on the thread of its own connection. The caller, a producer's thread or the
+    /// thread that answers flushed sends, must not read the log for every group that waits.
     fn hand_over(self: &Arc<Self>, held: HeldPull) {
         let (broker, peer) = (self.clone(), held.peer.clone());
         let (deadline_ms, id) = (held.deadline_ms, held.id);
@@ -388,12 +389,12 @@ impl Broker {
         }
     }
 
-    /// Runs a pull taken out of its list; puts it back when nothing matched.
+    /// Runs a pull that was taken out of its list; puts the pull back when no message matched.
     fn run_held(self: &Arc<Self>, mut held: HeldPull, out: &mut Vec<u8>) {
         let (deadline_ms, id) = (held.deadline_ms, held.id);
         let queue = held.pull.queue.clone();
         loop {
-            // A sweep that came by while the pull was in hand does not come again.
+            // The long polling timeout may have fired while the pull was out of its list, and it fires once only.
             let expired = deadline_ms <= self.now_ms();
             let Some(waiting) = pull::resume(self, held, expired, out) else { break };
             let examined = waiting.pull.offset;
@@ -409,34 +410,34 @@ impl Broker {
         self.deadlines.forget(deadline_ms, id);
     }
 
-    /// Tells consumers that their groups have other members now.
+    /// Tells the consumers of changed groups to rebalance (`notifyConsumerIdsChangedEnable`).
     pub(crate) fn announce(&self, changes: &[clients::Change]) {
         if self.config.notify_consumer_ids_changed_enable {
             clients::notify(&self.groups, changes);
         }
     }
 
-    /// Answers the pulls whose time has passed.
+    /// Answers the suspended pulls whose long polling timeout has passed.
     pub(crate) fn answer_expired(self: &Arc<Self>) {
         for held in self.deadlines.expired(self.now_ms()) {
             self.hand_over(held);
         }
     }
 
-    /// Writes what changed of offsets, and of pops.
+    /// Writes to their files the positions that changed: of transactions, pops and consumer groups.
     pub(crate) fn save(&self) {
         let now_ms = self.now_ms();
-        // The end of the log first: what is on disk by then covers every copy delivered before.
+        // The flushed end is taken before the positions: what is on disk by then covers every copy that was delivered before.
         self.transactions.note(self, self.store.flushed());
         self.pops.save(self);
-        // The end is asked for when the positions have been taken: it covers all they are behind.
+        // The end of the log is read after the offsets were taken, so that everything the offsets speak of lies before it.
         let settled = || wait_flushed(&self.store, self.store.appended());
         if let Err(error) = self.offsets.save(now_ms, settled) {
             tracing::error!(%error, "a configuration file could not be written; it is tried again");
         }
     }
 
-    /// Seconds the timer is behind, messages it has not added to the wheel, messages in the wheel.
+    /// How many seconds the timer is behind, how many messages it has not added to the wheel, how many messages are in the wheel.
     pub(crate) fn timer_progress(&self, now_ms: i64) -> (i64, i64, i64) {
         let read_ms = self.timer.read_ms.load(Ordering::Relaxed);
         let end = self.store.find_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.max().to_i64());
@@ -447,14 +448,14 @@ impl Broker {
         )
     }
 
-    /// Names of the threads and tasks that ended without being told to.
+    /// Names of the broker's and the store's threads and tasks that ended before they were told to.
     fn stopped_threads(&self) -> String {
         let mut names = self.vital.names();
         names.extend(self.store.stopped_threads().into_iter().map(str::to_owned));
         names.join(",")
     }
 
-    /// What the running broker holds, for its status answer.
+    /// The broker's own lines of the runtime table.
     pub(crate) fn status(&self) -> BTreeMap<&'static str, String> {
         let (flushes, progress) = (self.store.flushes(), self.store.progress());
         let conflicts = self.clients.conflicts();

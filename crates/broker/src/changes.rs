@@ -1,6 +1,6 @@
-//! Changes of topics and groups, written together: one thread writes everything that came during the write before, and
-//! whoever waits is served behind the write that covers his change. No connection waits for the disk, and a thousand
-//! new groups cost as many writes as one.
+//! The metadata writer: one thread writes all changes of topics and groups that came during the write before, and a request that
+//! waits for a change goes on after the write that stores it. No connection waits for the disk, and a thousand new groups cost as
+//! many writes as one.
 //!
 //! | step | where |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | the request is answered | `broker-changes`, or `broker-tasks-0` |
 //! | or served once more from the start | thread of the connection |
 //!
-//! Requests of one connection that wait may be overtaken by later ones that need no change, as in Java, where a pool of
-//! threads serves each connection.
+//! A request that waits here may be overtaken by later requests of its connection that need no change. In Java, too, several
+//! threads serve the requests of one connection.
 
 mod detached;
 
@@ -38,36 +38,36 @@ use crate::vital::Duty;
 use crate::{Answer, Refusal, cold, lookup, pop};
 pub(crate) use detached::Detached;
 
-/// Most requests that wait for a write; one more is refused as busy.
+/// Most requests that wait for the metadata writer; a further one is refused as busy.
 const WAITING_MAX: usize = 100_000;
-/// Most bytes of them, and of those that wait for name servers.
+/// Most bytes of the requests that wait for the metadata writer, and also of those that wait for name servers.
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// How often a request is served again: somebody else may remove what it waited for.
+/// How often one request is served again at most: what it waited for may be removed each time before it is served.
 const ROUNDS_MAX: u32 = 4;
 
-/// Longest wait for name servers, in all: less than the three seconds clients wait for an answer. Java waits for 24
-/// (`registerBrokerTimeoutMills`).
+/// Longest wait for name servers to learn of a topic. It is below the three seconds for which clients wait for an answer; Java
+/// waits for 24 s (`registerBrokerTimeoutMills`).
 const NAME_SERVER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What has to be on disk before a request goes on.
+/// A change of topics and groups that must be on disk before a request goes on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Change {
-    /// Changes of topics, in their order.
+    /// Changes of topics, applied in this order.
     pub topics: Vec<TopicChange>,
-    /// Changes of groups, in their order.
+    /// Changes of groups, applied in this order.
     pub groups: Vec<GroupChange>,
 }
 
 /// How a request goes on once its change is on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Then {
-    /// It is served from the start.
+    /// The request is served again from the start.
     Again,
-    /// This is the answer.
+    /// The request is answered with this.
     Answer(Answer),
 }
 
-/// A request that cannot be answered before a change is on disk.
+/// A pending answer: the change that a request waits for, and how the request goes on afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Later {
     pub change: Change,
@@ -87,7 +87,7 @@ impl From<GroupChange> for Change {
 }
 
 impl Change {
-    /// A topic that is made unless it exists.
+    /// The change that creates a topic unless it exists.
     pub(crate) fn ensure_topic(config: TopicConfig) -> Self {
         TopicChange::Ensure(config).into()
     }
@@ -106,22 +106,22 @@ struct Queue {
     waiting: Vec<Waiting>,
     bytes: usize,
     stopped: bool,
-    /// The thread that writes ended without being told to.
+    /// The metadata writer ended before it was told to; requests are refused.
     abandoned: bool,
 }
 
-/// The requests that wait for a write.
+/// The requests that wait for the metadata writer.
 #[derive(Default)]
 pub(crate) struct Changes {
     queue: Mutex<Queue>,
     added: Condvar,
-    /// Bytes of requests that wait for name servers.
+    /// Bytes of the requests whose topics are stored and that wait for name servers.
     untold_bytes: AtomicUsize,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Changes {
-    /// Queues a request with the change it waits for.
+    /// Queues a request together with the change it waits for.
     fn add(&self, waiting: Waiting) -> Result<(), Refusal> {
         let mut queue = self.queue();
         if queue.abandoned {
@@ -145,7 +145,7 @@ impl Changes {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what waits; `None` when nothing does and the thread shall end.
+    /// Waits for requests and takes all of them; `None` when there are none and the thread is told to end.
     fn next(&self) -> Option<Vec<Waiting>> {
         let mut queue = self.queue();
         while queue.waiting.is_empty() {
@@ -158,7 +158,7 @@ impl Changes {
         Some(std::mem::take(&mut queue.waiting))
     }
 
-    /// Starts the thread that writes.
+    /// Starts the metadata writer.
     pub(crate) fn start(broker: &Arc<Broker>) -> std::io::Result<()> {
         let writer = broker.clone();
         let run = move || {
@@ -173,7 +173,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Writes what waits and ends the thread.
+    /// Lets the metadata writer store what waits, and ends it.
     pub(crate) fn stop(&self) {
         self.queue().stopped = true;
         self.added.notify_one();
@@ -184,7 +184,8 @@ impl Changes {
     }
 }
 
-/// Ends with the thread that writes, also when it panics: whoever still waits is refused, and nobody else waits in vain.
+/// Dropped when the metadata writer ends, also by a panic: the requests that wait are refused, and later ones are refused at
+/// once.
 struct Ending(Arc<Broker>);
 
 impl Drop for Ending {
@@ -201,16 +202,16 @@ impl Drop for Ending {
     }
 }
 
-/// The refusal of a request that would wait for nobody.
+/// The refusal of a request that needs the metadata writer after that thread has ended.
 fn abandoned() -> Refusal {
     let remark = "service not available now. The thread broker-changes has stopped: topics and groups are not made or changed";
     Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
 }
 
-/// Puts a request off until the change it asks for is on disk.
+/// Queues a request for the metadata writer until the change that its refusal asks for is on disk.
 ///
 /// # Errors
-/// The refusal to answer with now: the one given when it waits for nothing, or that too many wait.
+/// The refusal to answer with now: `refusal` itself when it asks for no change, `SYSTEM_BUSY` when too many requests wait.
 pub(crate) fn postpone(
     broker: &Broker,
     peer: &Arc<Peer>,
@@ -234,17 +235,17 @@ fn queue(
     broker.changes.add(Waiting { change, then, peer: peer.clone(), request, charge })
 }
 
-/// Has a request served by the cold readers, because it may wait for the disk or takes long.
+/// Queues a request for the disk pool, because serving it may wait for the disk or takes long.
 ///
 /// # Errors
-/// The refusal to answer with now: too many wait.
+/// `SYSTEM_BUSY`: too many requests wait for the disk pool.
 pub(crate) fn serve_from_disk(
     broker: &Arc<Broker>,
     peer: &Arc<Peer>,
     command: &Command<'_>,
     fast: bool,
 ) -> Result<(), Refusal> {
-    // These have a body that counts.
+    // Only these requests have a body that is used; the bodies of others are not copied.
     let bodies = [
         request::UPDATE_BROKER_CONFIG,
         request::SET_MESSAGE_REQUEST_MODE,
@@ -259,7 +260,7 @@ pub(crate) fn serve_from_disk(
         .map_err(|_| cold::too_many(command.code))
 }
 
-/// Writes the changes of all these requests and lets them go on.
+/// Stores the changes of these requests and lets the requests go on.
 fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
     while !waiting.is_empty() {
         let rest = waiting.split_off(written_together(&waiting));
@@ -283,8 +284,9 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
     }
 }
 
-/// Lets requests go on whose topics were stored, once the name servers know those (`registerIncrementBrokerData`). Other
-/// than Java's also those that delete topics: nothing still on its way to a name server shall bring one back there.
+/// Lets requests go on whose topics were stored, once the name servers have acknowledged these topics
+/// (`registerIncrementBrokerData`). Unlike in Java this includes requests that delete topics: a registration that is still on its
+/// way must not bring a deleted topic back at a name server.
 fn go_on_told(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
     let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
     let untold_bytes = &broker.changes.untold_bytes;
@@ -298,12 +300,12 @@ fn go_on_told(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
         handle.changes.untold_bytes.fetch_sub(bytes, Ordering::Relaxed);
         stored.into_iter().for_each(|waiting| go_on(&handle, waiting, Ok(())));
     };
-    // It fails only when the broker stops; the connections of those who wait have ended then.
+    // Fails only while the broker stops; the connections of these requests are closed by then.
     let _ = broker.asks.spawn(wait);
 }
 
-/// How many of these requests, from the first on, are written together: those before one that makes a topic again which
-/// another of them removes. The queues and positions of the old one go first.
+/// How many of these requests, counted from the first, are stored together: those before a request that creates a topic which
+/// another of them removes. Queues and offsets of the removed topic must be gone before the new topic exists.
 fn written_together(waiting: &[Waiting]) -> usize {
     let mut removed = HashSet::new();
     for (count, waiting) in waiting.iter().enumerate() {
@@ -318,7 +320,7 @@ fn written_together(waiting: &[Waiting]) -> usize {
 
 fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
     let Waiting { then, peer, mut request, charge, .. } = waiting;
-    // Somebody who went away learns nothing; the change is made all the same.
+    // The client may be gone; the change is made all the same.
     let _ = match (outcome, then) {
         (Ok(()), Then::Again) if lookup::needs_disk(request.code()) => {
             match broker.cold.serve(broker, &peer, request) {
@@ -333,7 +335,7 @@ fn go_on(broker: &Arc<Broker>, waiting: Waiting, outcome: Result<(), Refusal>) {
         }
         (Ok(()), Then::Again) => {
             let broker = broker.clone();
-            // On the connection's thread: what the request reads or writes must not hold up the next change.
+            // On the connection's thread, because what the request reads or writes must not hold up the metadata writer.
             peer.put_back(Box::new(move |peer, out| {
                 serve_again(&broker, peer, request, out);
                 drop(charge);
@@ -361,7 +363,7 @@ fn answer(
     });
 }
 
-/// Serves a request that was kept, from the start.
+/// Serves a detached request again from the start.
 pub(crate) fn serve_again(broker: &Arc<Broker>, peer: &Arc<Peer>, mut request: Detached, out: &mut Vec<u8>) {
     let rounds = request.rounds + 1;
     request.with(|command, fast| {
@@ -378,7 +380,7 @@ pub(crate) fn serve_again(broker: &Arc<Broker>, peer: &Arc<Peer>, mut request: D
 }
 
 impl Broker {
-    /// Applies changes, each whole or not at all, with at most one write of each file.
+    /// Applies changes with at most one write of each file. Each change is made whole or not at all.
     pub(crate) fn store_changes(&self, changes: impl Iterator<Item = Change>) -> Vec<Result<(), Refusal>> {
         let now_ms = self.now_ms();
         let (topics, groups): (Vec<Vec<TopicChange>>, Vec<Vec<GroupChange>>) =
@@ -393,7 +395,7 @@ impl Broker {
         let topics = self.topics.commit(topics, now_ms);
         let gone: Vec<_> = removed.iter().filter(|name| self.topics.find(name).is_none()).collect();
         self.clear_away(&gone);
-        // A topic made again under the name has other queues: nobody must wait at the old ones.
+        // A topic created again under the name gets new queues, so whoever waits at the old ones must be woken.
         for topic in old {
             topic.opened().iter().for_each(|(_, queue)| self.wake(queue));
             pop::gone(&self.handle(), &topic);
@@ -404,7 +406,7 @@ impl Broker {
         topics.into_iter().zip(groups).map(|(topics, groups)| topics.and(groups)).collect()
     }
 
-    /// Forgets what deleted groups consumed, on the disk as well.
+    /// Removes the offsets of deleted groups, from the file as well.
     fn forget_offsets<'a>(&self, groups: impl Iterator<Item = &'a String>) {
         let mut is_any = false;
         for group in groups {
@@ -417,8 +419,8 @@ impl Broker {
         }
     }
 
-    /// Removes what is left of deleted topics: after they are gone from the disk, as otherwise a crash in between would leave
-    /// a topic without its messages.
+    /// Removes the queues and offsets of deleted topics. The topics are gone from `topics.json` by then; otherwise a crash in
+    /// between would leave a topic without its messages.
     fn clear_away(&self, gone: &[&String]) {
         if gone.is_empty() {
             return;
@@ -427,10 +429,11 @@ impl Broker {
             self.pops.forget_topic(name);
             self.offsets.forget_topic(name);
         }
-        // Durable before the queues go: to a topic made again under such a name they would be ahead of its messages.
+        // The offsets are removed from disk before the queues: in a topic created again under the name they would be ahead of its
+        // messages.
         self.save();
         for name in gone {
-            // A light queue has no topic: only what its groups have done is forgotten.
+            // A light queue has no topic: only the offsets of its groups are removed.
             if !is_light(name)
                 && let Err(error) = self.remove_queues(name)
             {
@@ -440,15 +443,15 @@ impl Broker {
         }
     }
 
-    /// Removes the queues of a topic that is gone, and answers how many there were. A topic of that name that was made
-    /// meanwhile may have found them; it opens new ones.
+    /// Removes the queues of a deleted topic and returns how many there were. A topic created under the name meanwhile may hold
+    /// the removed queues; it opens new ones.
     pub(crate) fn remove_queues(&self, topic: &str) -> Result<usize, AppendError> {
         let removed = self.store.remove_topic(topic);
         self.topics.reopen(topic);
         removed
     }
 
-    /// Writes what waits, for tests without the thread.
+    /// Does what the metadata writer does, in tests that run without that thread.
     #[cfg(test)]
     pub(crate) fn settle(self: &Arc<Self>) {
         loop {

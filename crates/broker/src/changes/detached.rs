@@ -1,18 +1,18 @@
-//! A request kept beyond its receive buffer.
+//! A request that is kept longer than its receive buffer.
 
 use wire::codes::Language;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
-/// A copy of a request. It is kept in the binary encoding, which any command can be written in and read from again.
+/// A copy of a request in the binary header encoding, in which any command can be written and read again.
 pub(crate) struct Detached {
     frame: Vec<u8>,
     code: i32,
     encoding: Encoding,
     version: i32,
     language: Option<Language>,
-    /// It came to the second port.
+    /// The request came to the fast port.
     fast: bool,
-    /// How often it was served again.
+    /// How often the request was served again.
     pub(super) rounds: u32,
 }
 
@@ -40,7 +40,7 @@ impl Detached {
         self.frame.len()
     }
 
-    /// Calls `serve` with the request as it came, and whether that was on the second port.
+    /// Calls `serve` with the request as it came, and with whether it came to the fast port.
     pub(super) fn with(&mut self, serve: impl FnOnce(&Command<'_>, bool)) {
         let (encoding, version, language) = (self.encoding, self.version, self.language);
         let command = Command::decode_own(&mut self.frame).expect("it was written by `new`");

@@ -1,4 +1,4 @@
-//! Requests that wait for topics and groups.
+//! Requests that wait for the metadata writer.
 
 use net::Peer;
 use wire::codes::request;
@@ -12,7 +12,7 @@ fn peer(id: u64) -> Arc<Peer> {
     Arc::new(Peer::detached(id, crate::testing::ADDRESS))
 }
 
-/// Gives a request to the broker and returns what it answers at once.
+/// Gives a request to the broker and returns the answer that is written at once.
 fn ask(
     fixture: &Fixture,
     peer: &Arc<Peer>,
@@ -187,7 +187,7 @@ fn a_topic_is_deleted_with_what_its_groups_popped_of_it() {
         fixture.put(topic, 0, b"m", b"");
         fixture.broker.offsets.commit("g", topic, 0, 1);
     }
-    // `%RETRY%h_T` is the retry topic of the group of that name.
+    // `%RETRY%h_T` is also the retry topic of the group named `h_T`.
     fixture.broker.offsets.commit("h", "T", 0, 1);
     assert_eq!(fixture.ask(request::DELETE_TOPIC_IN_BROKER, &[("topic", "T")], b"").0, 0);
     let broker = &fixture.broker;
@@ -286,7 +286,7 @@ fn a_topic_that_found_the_queues_of_a_deleted_one_opens_others_when_they_go() {
     let fixture = Fixture::new();
     fixture.put("T", 0, b"old", b"");
     let generation = fixture.broker.topics.generation();
-    // As if somebody made it while the deleted one was cleared away.
+    // As if the topic was created again while the deleted one was cleared away.
     fixture.broker.clear_away(&[&"T".to_owned()]);
     assert!(fixture.broker.topics.generation() > generation, "whoever has it at hand looks again");
     fixture.put("T", 0, b"new", b"");
@@ -296,7 +296,7 @@ fn a_topic_that_found_the_queues_of_a_deleted_one_opens_others_when_they_go() {
     assert!(Arc::ptr_eq(&topic, &fixture.broker.topics.find("T").unwrap()), "its queues are there");
 }
 
-/// Has the first queue of a topic pulled, which waits.
+/// Pulls the first queue of a topic; the pull is suspended.
 fn pull(fixture: &Fixture, peer: &Arc<Peer>) {
     use wire::header::{PullHeader, pull_flag};
     let header = PullHeader {
@@ -464,7 +464,7 @@ fn without_the_thread_that_writes_nobody_waits_in_vain() {
     let fixture = Fixture::new();
     let peer = peer(1);
     assert!(put_topic(&fixture, &peer, 1, "T", &[]).is_empty());
-    // As when it panics.
+    // The same happens when the thread panics.
     drop(Ending(fixture.broker.clone()));
     assert_eq!(answers(peer.pushed()), [(response::SERVICE_NOT_AVAILABLE, 1)]);
     let refused = put_topic(&fixture, &peer, 2, "U", &[]);
