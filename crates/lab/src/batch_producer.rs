@@ -1,4 +1,4 @@
-//! `vostok lab batchproducer`: batchproducer.sh.
+//! `vostok lab batchproducer`: RocketMQ's batchproducer.sh.
 
 use crate::Error;
 use crate::command::BatchProducerFlags;
@@ -9,16 +9,17 @@ use crate::report::{Tally, line};
 use crate::session::{self, Plan};
 use std::sync::Arc;
 
-/// Producer group of the script.
+/// Producer group of batchproducer.sh.
 const GROUP: &str = "benchmark_batch_producer";
 
-/// Largest batch body: what brokers accept by default (`maxMessageSize`).
+/// Largest batch body in bytes: what brokers accept by default (`maxMessageSize`).
 const BODY_BYTES_MAX: usize = 4 << 20;
 
-/// Sends batches until the duration or a signal is reached.
+/// Sends batches until the duration or a signal ends the run.
 ///
 /// # Errors
-/// A flag cannot be served, or the cluster cannot be reached at the start.
+/// [`Error::Flag`] for a flag that is not supported, [`Error::Cluster`] when the cluster cannot be reached at the
+/// start.
 pub fn run(flags: &BatchProducerFlags) -> Result<(), Error> {
     refuse_trace(&flags.run)?;
     let message = batched(flags)?;
@@ -26,7 +27,7 @@ pub fn run(flags: &BatchProducerFlags) -> Result<(), Error> {
     session::block_on(send(flags, message))
 }
 
-/// The first lines of the script.
+/// The lines that batchproducer.sh prints first.
 fn opening(flags: &BatchProducerFlags) -> String {
     let BatchProducerFlags { run, sending, batch } = flags;
     let first = format!(
@@ -44,7 +45,7 @@ fn opening(flags: &BatchProducerFlags) -> String {
     first + "\n" + &opening_compression(sending, run.report_interval)
 }
 
-/// The message of every entry. Batches are never compressed, by Java's producers neither.
+/// The message of which batches are made. Batches are never compressed, as by RocketMQ's Java producer.
 fn batched(flags: &BatchProducerFlags) -> Result<Message, Error> {
     let mut sending = flags.sending.clone();
     sending.compress = crate::command::Bool(false);

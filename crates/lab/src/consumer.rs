@@ -1,4 +1,4 @@
-//! `vostok lab consumer`: consumer.sh.
+//! `vostok lab consumer`: RocketMQ's consumer.sh.
 
 mod figures;
 
@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Consumes until the duration or a signal is reached.
+/// Consumes until the duration or a signal ends the run.
 ///
 /// # Errors
-/// The filter is not understood, the expression's file cannot be read, or the cluster cannot be reached at the start.
+/// [`Error::Flag`] for a filter that is not understood, [`Error::File`] when the file of the expression cannot be read,
+/// [`Error::Cluster`] when the cluster cannot be reached at the start.
 pub fn run(flags: &ConsumerFlags) -> Result<(), Error> {
     let expression = expression(flags)?;
     let group = group(flags, now_ms());
@@ -26,7 +27,7 @@ pub fn run(flags: &ConsumerFlags) -> Result<(), Error> {
     session::block_on(consume(flags, group, expression))
 }
 
-/// The first line of the script.
+/// The line that consumer.sh prints first.
 fn opening(flags: &ConsumerFlags, group: &str, expression: Option<&Expression>) -> String {
     let ConsumerFlags { run, threads, suffix, filter_type, .. } = flags;
     format!(
@@ -45,7 +46,7 @@ fn group(flags: &ConsumerFlags, now_ms: i64) -> String {
     if flags.suffix.0 { format!("{}_{}", flags.group, now_ms % 100) } else { flags.group.clone() }
 }
 
-/// The expression of the file, if a filter is asked for.
+/// The filter expression from the file; `None` without a filter.
 fn expression(flags: &ConsumerFlags) -> Result<Option<Expression>, Error> {
     let refused = |flag, why| Error::Flag { flag, why };
     let kind = match (flags.filter_type.as_deref(), &flags.expression_file) {
@@ -108,7 +109,8 @@ fn listen(figures: &Figures, fails: &Fails, messages: &[Received]) -> Verdict {
     Verdict::Done
 }
 
-/// Samples and prints until the end; returns the counts at the end of the warm-up and at the end.
+/// Takes samples and prints lines until the end. Returns the counts at the end of the warm-up and at the end of the
+/// run.
 async fn watch(
     flags: &ConsumerFlags,
     figures: &Figures,
@@ -127,7 +129,7 @@ async fn watch(
     let mut warming = !run.warm().is_zero();
     let zone_ms = zone_ms();
     let wall_ms = || clock.epoch_ms(clock.now_ns()).saturating_add_signed(zone_ms);
-    // Messages delivered while the consumer started count too.
+    // Messages that are delivered while the consumer starts count as well.
     let mut first = Snapshot { at_ms: clock.now_ns() / 1_000_000, ..Snapshot::default() };
     loop {
         tokio::select! {
@@ -153,7 +155,7 @@ async fn watch(
     }
 }
 
-/// Decides which messages fail, evenly spread.
+/// Decides which deliveries fail, evenly spread.
 struct Fails {
     rate: f64,
     count: AtomicU64,
@@ -175,7 +177,7 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A latency of whole milliseconds in the unit of results.
+/// Records a latency given in milliseconds, in the microseconds of results.
 fn record(latency: &mut Latency, ms: u64) {
     latency.record(ms.saturating_mul(1000).max(1));
 }

@@ -1,8 +1,9 @@
-//! Requests and the connections that drive them.
+//! The requests of a load and the connections that send them.
 //!
-//! A request is a [`Template`] encoded once; per request only the fixed-width places that differ are written over.
-//! A [`Slots`] table knows what is in flight, a [`Pace`] says when requests are due in an open loop, and a
-//! [`Lane`] is one connection: it takes all answers of a wake-up and lets their successors leave in one write.
+//! A request is a [`Template`] that is encoded once; per request only the parts that differ are overwritten, and these
+//! have a fixed width. A [`Slots`] table holds the requests in flight, a [`Pace`] says when the requests of an open
+//! loop are due, and a [`Lane`] is one connection: it takes all answers of a wake-up and sends the next requests in one
+//! write.
 
 mod clock;
 mod keeper;

@@ -1,15 +1,15 @@
-//! Standard output whose reader may be gone, as with `| head`: that is no reason to panic, nor to end what leaves something
-//! behind.
+//! Standard output whose reader may be gone, as with `| head`. This is no reason to panic, nor to end a tool that has
+//! other results than its output.
 
 use crate::Error;
 use std::fmt::Arguments;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard};
 
-/// Why nothing can be printed any more; what is printed afterwards is dropped.
+/// The error that made standard output unusable; everything printed afterwards is dropped.
 static CLOSED: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Prints a line as `println!` does, and drops it where nobody reads any more.
+/// Prints a line as `println!` does. The line is dropped when the reader of standard output is gone.
 macro_rules! say {
     ($($arguments:tt)*) => {
         $crate::output::line(format_args!($($arguments)*))
@@ -17,7 +17,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Prints a line as `eprintln!` does, and drops it where nobody reads.
+/// Prints a line as `eprintln!` does. The line is dropped when the reader of standard error is gone.
 macro_rules! alert {
     ($($arguments:tt)*) => {
         $crate::output::warning(format_args!($($arguments)*))
@@ -25,26 +25,26 @@ macro_rules! alert {
 }
 pub(crate) use alert;
 
-/// Prints a line.
+/// Prints a line to standard output.
 pub(crate) fn line(text: Arguments<'_>) {
     print(&mut io::stdout().lock(), &mut closed(), text);
 }
 
-/// Prints a line for whoever watches.
+/// Prints a line to standard error.
 pub(crate) fn warning(text: Arguments<'_>) {
-    // There is nobody left to tell.
+    // A failure to write to standard error cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// True when nobody reads any more: what only prints ends then.
+/// Whether standard output is unusable. A tool that does nothing but print ends then.
 pub(crate) fn is_closed() -> bool {
     closed().is_some()
 }
 
-/// Says whether everything was printed that somebody wanted to read.
+/// Reports whether everything was printed for which there was a reader.
 ///
 /// # Errors
-/// Standard output could not be written, for another reason than that its reader is gone.
+/// [`Error::System`] when standard output could not be written, unless because its reader is gone.
 pub(crate) fn check() -> Result<(), Error> {
     outcome(closed().take())
 }

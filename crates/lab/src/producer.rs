@@ -1,4 +1,4 @@
-//! `vostok lab producer`: producer.sh with one thread per core instead of one per request in flight.
+//! `vostok lab producer`: RocketMQ's producer.sh, with one thread per core instead of one per request in flight.
 
 mod traced;
 
@@ -16,25 +16,26 @@ use traced::Traced;
 use wire::frame::Encoding;
 use wire::record::sys_flag;
 
-/// Producer group of the script.
+/// Producer group of producer.sh.
 const GROUP: &str = "benchmark_producer";
 
 /// Requests in flight with `-y true`.
 pub(crate) const ASYNCHRONOUS_IN_FLIGHT: u32 = 10_000;
 
-/// Most encoded headers kept, one per queue and tag.
+/// Most encoded headers that are kept, one per queue and tag.
 const FRONTS_MAX: usize = 1 << 18;
 
-/// Sends until the quantity, the duration or a signal is reached.
+/// Sends until the quantity, the duration or a signal ends the run.
 ///
 /// # Errors
-/// A flag cannot be served, or the cluster cannot be reached at the start.
+/// [`Error::Flag`] for a flag that is not supported, [`Error::Cluster`] when the cluster cannot be reached at the
+/// start.
 pub fn run(flags: &ProducerFlags) -> Result<(), Error> {
     say!("{}", opening(flags));
     session::block_on(send(flags))
 }
 
-/// The first lines of the script.
+/// The lines that producer.sh prints first.
 fn opening(flags: &ProducerFlags) -> String {
     let ProducerFlags { run, sending, quantity, delay, delay_level, asynchronous, .. } = flags;
     let threads = if asynchronous.0 { 1 } else { sending.threads };
@@ -53,7 +54,7 @@ fn opening(flags: &ProducerFlags) -> String {
     first + "\n" + &opening_compression(sending, run.report_interval)
 }
 
-/// The line about compression, common to both producers.
+/// The line about compression, which producer.sh and batchproducer.sh print alike.
 pub(crate) fn opening_compression(sending: &Sending, report_interval: u64) -> String {
     let line = format!(" compressEnable: {}, reportInterval: {report_interval}", sending.compress);
     if !sending.compress.0 {
@@ -63,7 +64,7 @@ pub(crate) fn opening_compression(sending: &Sending, report_interval: u64) -> St
     format!("{line}\ncompressType: {kind} compressLevel: {}", sending.compress_level)
 }
 
-/// What is understood but not served ends the run instead of measuring something else.
+/// Refuses `-m true` for tools that write no traces, because the result would not be what was asked for.
 pub(crate) fn refuse_trace(run: &Run) -> Result<(), Error> {
     if !run.trace.0 {
         return Ok(());
@@ -113,7 +114,7 @@ pub(crate) fn encoding(sending: &Sending) -> Encoding {
     if sending.json_headers { Encoding::Json } else { Encoding::Binary }
 }
 
-/// Refuses combinations that would need more memory for headers than for anything else.
+/// Refuses combinations of queues and tags whose encoded headers would need too much memory.
 pub(crate) fn check_fronts(sending: &Sending, queues: usize) -> Result<(), Error> {
     let fronts = queues * sending.tags.max(1) as usize;
     if fronts <= FRONTS_MAX {
@@ -123,7 +124,7 @@ pub(crate) fn check_fronts(sending: &Sending, queues: usize) -> Result<(), Error
     Err(Error::Flag { flag: "-l", why })
 }
 
-/// The message all requests carry, compressed once.
+/// The message that all requests send, compressed once.
 pub(crate) fn message(group: &str, topic: &str, sending: &Sending) -> Result<Message, Error> {
     let period = sending.repeat.map_or(sending.message_size, |bytes| bytes as usize);
     let plain = body(period, 0x5bd1_e995_9e37_79b9).into_iter().cycle().take(sending.message_size).collect();
@@ -159,7 +160,7 @@ fn compressed(sending: &Sending, plain: Vec<u8>) -> Result<(Vec<u8>, i32), Error
     Ok((body, sys_flag::compressed_with(kind)))
 }
 
-/// The fixed part of unique keys: address, process, and what tells lanes and runs apart.
+/// The fixed part of unique keys: address, process, and bytes that differ between connections and runs.
 pub(crate) fn key_prefix(ip: IpAddr, clock: Clock, lane: u32) -> [u8; 10] {
     let ip = match ip {
         IpAddr::V4(ip) => ip.octets(),

@@ -1,4 +1,4 @@
-//! What is counted while a tool runs, and how it is told.
+//! What is counted while a tool runs, and how it is printed.
 
 mod latency;
 pub mod line;

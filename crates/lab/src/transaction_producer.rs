@@ -1,4 +1,5 @@
-//! `vostok lab tproducer`: tproducer.sh. Half messages are sent and ended, check-backs are answered and judged.
+//! `vostok lab tproducer`: RocketMQ's tproducer.sh. It sends half messages, ends them, answers checks of the broker,
+//! and verifies these checks.
 
 mod ending;
 mod half;
@@ -19,13 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use verdict::Meta;
 
-/// Producer group of the script.
+/// Producer group of tproducer.sh.
 const GROUP: &str = "benchmark_transaction_producer";
 
-/// Sends half messages until the duration or a signal is reached.
+/// Sends half messages until the duration or a signal ends the run.
 ///
 /// # Errors
-/// A flag cannot be served, or the cluster cannot be reached at the start.
+/// [`Error::Flag`] for a flag that is not supported, [`Error::Cluster`] when the cluster cannot be reached at the
+/// start.
 pub fn run(flags: &TransactionProducerFlags) -> Result<(), Error> {
     refuse_trace(&flags.run)?;
     if flags.message_size < verdict::BYTES {
@@ -54,7 +56,8 @@ fn sending(flags: &TransactionProducerFlags) -> Sending {
     }
 }
 
-/// The script pauses after each send of a thread; here the pauses of all of them make a rate.
+/// The rate that follows from the pause of every thread: tproducer.sh pauses after each send of a thread. `None`
+/// without a pause.
 fn send_rate(flags: &TransactionProducerFlags) -> Option<f64> {
     (flags.interval_ms > 0).then(|| f64::from(flags.threads) * 1000.0 / flags.interval_ms as f64)
 }
@@ -97,7 +100,7 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts at the line before, since this script's counts are per line.
+/// Counts at the time of the last line, because tproducer.sh prints counts per line.
 #[derive(Default)]
 struct CheckWindow {
     failed: AtomicU64,
@@ -126,7 +129,7 @@ impl CheckWindow {
                  Send Failed: {failed} | Check: {checked} | UnexpectedCheck: {unexpected} | \
                  DuplicatedCheck: {duplicated}"
             ),
-            // The blank at the end is the script's.
+            // The trailing blank is printed by the script as well.
             LineFormat::V4 => format!(
                 "Current Time: {now} Send TPS:{tps:5} Max RT(ms):{max:5} AVG RT(ms):{average:3.1} \
                  Send Failed: {failed} check: {checked} unexpectedCheck: {unexpected} \

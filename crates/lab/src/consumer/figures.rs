@@ -1,4 +1,4 @@
-//! What the consumer script counts (`org.apache.rocketmq.example.benchmark.Consumer`).
+//! The counts of consumer.sh (`org.apache.rocketmq.example.benchmark.Consumer`).
 
 use super::record;
 use crate::command::LineFormat;
@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Samples kept; a line needs all of them.
+/// Number of samples kept. A periodic line needs all of them.
 const SAMPLES: usize = 10;
 
-/// Counts since the start, and maxima since the last line. B2C is from the producer's clock to here, S2C from the
-/// broker's store to here.
+/// Counts since the start, and maxima since the last line. B2C is the time from the producer's born timestamp to
+/// consumption, S2C the time from the broker's store timestamp to consumption.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     received: AtomicU64,
@@ -24,7 +24,7 @@ pub(super) struct Figures {
     latency: Mutex<Latency>,
 }
 
-/// The counts at one moment.
+/// The counts at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     at_ms: u64,
@@ -35,7 +35,7 @@ pub(super) struct Sample {
 }
 
 impl Figures {
-    /// Counts a delivery by the delays of its first message.
+    /// Counts a delivery, with the delays of its first message.
     pub fn received(&self, born_ms: u64, store_ms: u64) {
         self.received.fetch_add(1, Relaxed);
         self.born_ms.fetch_add(born_ms, Relaxed);
@@ -45,7 +45,7 @@ impl Figures {
         record(&mut self.latency.lock().expect("recording does not panic"), born_ms);
     }
 
-    /// Counts a delivery the listener asks to have again.
+    /// Counts a delivery for which the listener asks for redelivery.
     pub fn failed(&self) {
         self.failed.fetch_add(1, Relaxed);
     }
@@ -60,7 +60,7 @@ impl Figures {
         }
     }
 
-    /// The counts as results hold them.
+    /// The counts in the form of a result.
     pub fn snapshot(&self, at_ms: u64) -> Snapshot {
         let Sample { received, failed, .. } = self.sample(at_ms);
         Snapshot {
@@ -81,11 +81,11 @@ impl Figures {
     }
 }
 
-/// The last samples.
+/// The last samples, over which rates are computed.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     samples: VecDeque<Sample>,
-    /// Messages per second between each two samples; one entry a second for as long as a run is.
+    /// Messages per second between consecutive samples, one entry per second since the start.
     pub series: Vec<u64>,
 }
 
@@ -101,7 +101,7 @@ impl Window {
         }
     }
 
-    /// The periodic line, once there are ten samples; resets the maxima.
+    /// The periodic line; `None` until there are ten samples. Resets the maxima.
     pub fn line(&self, (epoch_ms, format): (u64, LineFormat), figures: &Figures) -> Option<String> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         if self.samples.len() < SAMPLES {

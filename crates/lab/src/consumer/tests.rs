@@ -1,4 +1,4 @@
-//! Lines and flags of the consumer.
+//! Tests of the lines and flags of the consumer.
 
 use super::*;
 use crate::command::LineFormat;

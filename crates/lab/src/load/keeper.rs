@@ -1,4 +1,4 @@
-//! Keeps a lane connected until it is done.
+//! Keeps the connection of a producer ([`super::Lane`]) open until its work is done.
 
 use super::{Lane, Work};
 use net::{Peer, Workers};
@@ -10,19 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// Between two looks at requests without an answer and at places that rest.
+/// Interval between two checks for requests without an answer and for places whose rest is over.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Between two looks for a free place while requests are overdue.
+/// Interval between two checks for a free place while requests are overdue.
 const OVERDUE: Duration = Duration::from_micros(20);
 
-/// Between two attempts to connect.
+/// Interval between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Connects the lane on worker `worker`, again whenever the connection ends, until the lane is done.
+/// Connects the lane on worker `worker`, and reconnects whenever the connection ends, until the lane is done.
 ///
 /// # Errors
-/// The workers have stopped.
+/// The error of the workers, when these have stopped.
 pub async fn keep<W: Work>(
     workers: &Workers,
     worker: usize,
@@ -54,7 +54,8 @@ async fn tick<W: Work>(lane: Arc<Lane<W>>, peer: Arc<Peer>) {
         match (&alarm, lane.due_ns()) {
             (Some(alarm), Some(due_ns)) => {
                 let wait = Duration::from_nanos(due_ns.saturating_sub(lane.clock().now_ns()));
-                // What is overdue waits for a free place. An alarm that fails leaves the coarser tick.
+                // An overdue request waits for a free place. If the timer fails, the loop falls back to the coarser
+                // `TICK`.
                 if alarm.wait(wait.clamp(OVERDUE, TICK)).await.is_err() {
                     tokio::time::sleep(TICK).await;
                 }
@@ -65,7 +66,7 @@ async fn tick<W: Work>(lane: Arc<Lane<W>>, peer: Arc<Peer>) {
     }
 }
 
-/// A timer of the kernel: the runtime's own counts in whole milliseconds.
+/// A kernel timer (timerfd). The timers of the async runtime have a resolution of a whole millisecond.
 struct Alarm {
     timer: AsyncFd<OwnedFd>,
 }
@@ -82,7 +83,7 @@ impl Alarm {
         Ok(Self { timer })
     }
 
-    /// Waits for `time`, which is not zero: that would disarm the timer.
+    /// Waits for `time`. It must not be zero, because that would disarm the timer.
     async fn wait(&self, time: Duration) -> io::Result<()> {
         let once = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
@@ -96,7 +97,7 @@ impl Alarm {
             let mut ready = self.timer.readable().await?;
             let mut count = [0; 8];
             match ready.try_io(|timer| Ok(rustix::io::read(timer, &mut count)?)) {
-                // The next wait has to ask the system again, which lets other tasks run in between.
+                // The next wait asks the system again, so other tasks can run in between.
                 Ok(read) => {
                     ready.clear_ready();
                     return read.map(|_| ());

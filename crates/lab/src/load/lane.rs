@@ -1,8 +1,8 @@
 //! One connection under load.
 //!
-//! All answers of a wake-up are taken together: one reading of the clock, one lock, and the requests that follow
-//! leave in the same write. A clock task on the connection's own worker does the rest: it gives up requests without
-//! an answer, ends the rest of refused ones, and in an open loop sends what is due.
+//! All answers of a wake-up are handled together: with one reading of the clock, under one lock, and the requests that
+//! follow leave in one write. A timer task on the connection's own worker does the rest: it gives up requests without
+//! an answer, ends the rest of refused ones, and in an open loop sends the requests that are due.
 
 use super::clock::Clock;
 use super::work::{Fate, Work};
@@ -15,29 +15,30 @@ use tokio::sync::Notify;
 use wire::codes::response;
 use wire::frame::Command;
 
-/// Nanoseconds a place rests after a refusal, so that an overloaded broker is not hammered.
+/// Nanoseconds for which a place rests after a refusal, so that an overloaded broker is not flooded.
 const REST_NS: u64 = 100_000_000;
 
-/// Nanoseconds between two looks at all places for requests without an answer: an open loop ticks far more often, and
-/// has thousands of places.
+/// Nanoseconds between two searches of all places for requests without an answer. An open loop has a much shorter tick
+/// and thousands of places, so it does not search on every tick.
 const LOOK_NS: u64 = 20_000_000;
 
-/// What one connection does.
+/// What one connection is to send.
 #[derive(Debug)]
 pub struct LaneOptions<W> {
-    /// Requests in flight.
+    /// Number of requests that the connection keeps in flight.
     pub in_flight: u32,
-    /// Requests to make.
+    /// Source of the requests.
     pub work: W,
-    /// Queue to begin with, so that connections do not move in step.
+    /// Index of the queue to begin with; different connections begin with different queues.
     pub first_queue: usize,
-    /// Requests after which the lane is done, whatever becomes of them.
+    /// Number of requests after which the lane is done, whatever their results; `None` for no limit.
     pub quantity: Option<u64>,
-    /// Schedule of an open loop.
+    /// Schedule of an open loop; `None` for a closed loop.
     pub pace: Option<Pace>,
     /// Messages per request.
     pub messages_each: u64,
-    /// A turn shared with lanes to other brokers.
+    /// The place in a ring of connections to several brokers, of which one at a time may send; `None` to send at any
+    /// time.
     pub turn: Option<Turn>,
 }
 
@@ -50,26 +51,26 @@ pub struct Lane<W> {
     work: W,
     turn: Option<Turn>,
     state: Mutex<State>,
-    /// Wakes the keeper: the connection ended, or the lane is done.
+    /// Wakes the task that keeps the lane connected: the connection ended, or the lane is done.
     changed: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     slots: Slots,
-    /// Requests still to issue.
+    /// Number of requests that are still to be sent.
     left: u64,
     pace: Option<Pace>,
-    /// An open loop is late because no place is free, and not because this process is.
+    /// Whether an open loop is late because no place is free. Otherwise a delay is this process's own.
     blocked: bool,
-    /// When requests without an answer are looked for again.
+    /// When to search for requests without an answer again, nanoseconds of the run.
     look_ns: u64,
     queue: usize,
     counter: u16,
     sequence: u64,
 }
 
-/// Answers of one wake-up: request id, and whether the message is stored.
+/// Answers of one read batch: request id, and whether the message is stored.
 #[derive(Debug, Default)]
 pub struct Answers {
     answers: Vec<(i32, bool)>,
@@ -78,7 +79,7 @@ pub struct Answers {
 }
 
 impl<W: Work> Lane<W> {
-    /// Prepares a lane; it begins when it is dialed.
+    /// Prepares a lane, which begins when the connection is made.
     #[must_use]
     pub fn new(options: LaneOptions<W>, clock: Clock, tally: Arc<Tally>) -> Self {
         let state = State {
@@ -95,7 +96,7 @@ impl<W: Work> Lane<W> {
         Self { clock, tally, messages_each, work, turn, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// Issues no further requests.
+    /// Stops sending new requests.
     pub fn stop(&self) {
         let mut state = self.state();
         state.left = 0;
@@ -104,17 +105,17 @@ impl<W: Work> Lane<W> {
         }
     }
 
-    /// True when nothing is left to send and nothing in flight.
+    /// Whether nothing is left to send and nothing is in flight.
     pub fn is_done(&self) -> bool {
         self.state().is_done()
     }
 
-    /// Waits until the connection ended or the lane is done; one waiter.
+    /// Waits until the connection ended or the lane is done. Only one task may wait.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Counts an attempt to connect that failed, as the request it is for.
+    /// Counts a failed attempt to connect as a failed request.
     pub fn unreachable(&self) {
         if self.has_turn() {
             self.tally.unanswered(1);
@@ -125,22 +126,22 @@ impl<W: Work> Lane<W> {
         }
     }
 
-    /// Waits a moment, or until it is this lane's turn.
+    /// Waits for `moment`, or until this lane may send in its ring.
     pub async fn rest(&self, moment: Duration) {
         match &self.turn {
             None => tokio::time::sleep(moment).await,
-            // Whether it came or not, the lane looks.
+            // The lane checks whether it may send in both cases.
             Some(turn) => drop(tokio::time::timeout(moment, turn.comes()).await),
         }
     }
 
-    /// When the next request of an open loop is due, nanoseconds of the run; `None` when there is none left.
+    /// When the next request of an open loop is due, nanoseconds of the run; `None` when no request is left.
     pub fn due_ns(&self) -> Option<u64> {
         let state = self.state();
         state.pace.as_ref().filter(|_| state.left > 0).map(Pace::due_ns)
     }
 
-    /// True for an open loop.
+    /// Whether the lane is an open loop.
     pub fn is_paced(&self) -> bool {
         self.state().pace.is_some()
     }
@@ -150,14 +151,15 @@ impl<W: Work> Lane<W> {
         self.clock
     }
 
-    /// Does what time alone brings about. Called every few milliseconds, and whenever a request is due.
+    /// Handles everything that depends on time alone: answers that did not come, rests that are over, requests that are
+    /// due. Called every few milliseconds, and whenever a request is due.
     pub fn tick(&self, peer: &Peer) {
         let now_ns = self.clock.now_ns();
         let mut state = self.state();
         if now_ns >= state.look_ns {
             state.look_ns = now_ns + LOOK_NS;
             let lost = state.slots.expire(now_ns);
-            // Whoever waited for these waited at least so long: without them a stall would look shorter than it was.
+            // These requests waited at least this long. Without them a stall would look shorter than it was.
             let micros: Vec<u64> =
                 lost.iter().map(|flight| now_ns.saturating_sub(flight.since_ns) / 1000).collect();
             self.tally.expired(&micros);
@@ -168,7 +170,7 @@ impl<W: Work> Lane<W> {
             self.changed.notify_one();
         }
         drop(state);
-        // Pushing to a connection that ended does nothing; the keeper makes another.
+        // Writing to a closed connection has no effect; the keeper makes a new connection.
         let _ = peer.push(|out| {
             self.work.elapsed(now_ns, peer, out);
             let mut late = Vec::new();
@@ -190,7 +192,7 @@ impl<W: Work> Lane<W> {
         lost.iter().for_each(|flight| self.work.settled(flight.sequence, Fate::Unknown));
     }
 
-    /// Sends as much as free places, quantity and schedule admit.
+    /// Sends as many requests as free places, quantity and schedule allow.
     fn issue(&self, state: &mut State, now_ns: u64, (out, late): (&mut Vec<u8>, &mut Vec<u64>)) {
         let epoch_ms = self.clock.epoch_ms(now_ns);
         let month_ms = self.clock.month_ms(now_ns);
@@ -228,7 +230,7 @@ impl<W: Work> Lane<W> {
             state.blocked = true;
         }
         if self.work.is_one_way() && state.is_done() {
-            // No answer will tell.
+            // No answer will report the end of one-way requests, so the keeper is woken here.
             self.changed.notify_one();
         }
     }
@@ -237,7 +239,7 @@ impl<W: Work> Lane<W> {
         self.turn.as_ref().is_none_or(Turn::is_mine)
     }
 
-    /// The lane's request is settled: the next lane sends.
+    /// Lets the next lane of the ring send, because this lane's request is settled.
     fn pass(&self) {
         if let Some(turn) = &self.turn {
             turn.pass();
@@ -255,7 +257,7 @@ impl State {
     }
 }
 
-/// Codes that mean the message is stored (`DefaultMQProducer` returns a result for them).
+/// Whether an answer code means that the message is stored: `DefaultMQProducer` returns a result for it.
 fn is_stored(code: i32) -> bool {
     matches!(
         code,
@@ -309,7 +311,7 @@ impl<W: Work> Service for Lane<W> {
             self.pass();
         }
         self.issue(&mut state, now_ns, (out, &mut turn.late));
-        // Counted before anybody can see the lane as done.
+        // Counted before another task can see the lane as done.
         self.tally.answered(&turn.micros, self.messages_each);
         self.tally.stored_bytes(bytes);
         self.tally.refused(refused);
@@ -334,7 +336,7 @@ impl<W: Work> Service for Lane<W> {
         let lost = state.slots.abandon();
         self.lost(&lost);
         if self.work.is_one_way() && !state.is_done() {
-            // What was on its way is lost, and nobody knows how much.
+            // One-way requests on the way are lost, and their number is unknown; one is counted.
             self.tally.unanswered(1);
         }
         self.changed.notify_one();

@@ -1,45 +1,45 @@
-//! The message a tool sends over and over.
+//! The message that a tool sends repeatedly.
 
 use client::Credentials;
 use wire::properties::{self, key};
 
-/// Stands for the born timestamp in templates: milliseconds since 1970 have thirteen digits until the year 2286.
+/// Placeholder for the born timestamp in templates: milliseconds since 1970 have thirteen digits until the year 2286.
 pub(super) const BORN_MS: &str = "1000000000000";
 
-/// Stands for KEYS in templates: seconds since 1970.
+/// Placeholder for KEYS in templates: seconds since 1970.
 pub(super) const EPOCH_SECONDS: &str = "1000000000";
 
-/// Digits of the fixed and of the moving part of a unique key with an IPv4 address.
+/// Number of digits in the fixed and in the variable part of a unique key with an IPv4 address.
 pub(super) const KEY_DIGITS: (usize, usize) = (20, 12);
 
-/// Everything about the messages of a run that stays the same.
+/// The parts that all messages of a run share.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Producer group.
+    /// Name of the producer group.
     pub group: String,
-    /// Topic.
+    /// Name of the topic.
     pub topic: String,
-    /// Body as sent, compressed if it is to be.
+    /// Body as it is sent, already compressed if compression is on.
     pub body: Vec<u8>,
-    /// System flag: compression, prepared.
+    /// System flag of the message: compression, prepared.
     pub sys_flag: i32,
-    /// Sets KEYS.
+    /// Whether messages have KEYS.
     pub keys: bool,
     /// Number of different tags; 0 for none.
     pub tags: u32,
-    /// Bytes of further properties.
+    /// Bytes of additional user properties.
     pub property_size: usize,
     /// Delay level, 0 for none.
     pub delay_level: i32,
-    /// First ten bytes of unique keys: address, process, and what tells this connection from others.
+    /// First ten bytes of unique keys: address, process, and a number for the connection.
     pub key_prefix: [u8; 10],
-    /// Messages in a batch body; 0 for single sends.
+    /// Number of messages in a batch body; 0 for single sends.
     pub batch: u32,
-    /// A half message of a transaction.
+    /// Whether the message is a half message of a transaction.
     pub is_half: bool,
-    /// Nobody answers.
+    /// Whether sends are one-way, so that no answer comes.
     pub is_one_way: bool,
-    /// Who signs the requests.
+    /// Keys to sign requests with; `None` for unsigned requests.
     pub credentials: Option<Credentials>,
 }
 
@@ -48,7 +48,7 @@ impl Message {
         self.tags.max(1) as usize
     }
 
-    /// The properties string with zeros where every message differs.
+    /// The properties string, with zeros in the parts that differ between messages.
     pub(super) fn properties(&self, tag: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         let mut unique = Vec::with_capacity(32);
@@ -75,7 +75,7 @@ impl Message {
         out
     }
 
-    /// Bytes of a batch body.
+    /// Size of a batch body in bytes.
     #[must_use]
     pub fn batch_bytes(&self) -> usize {
         let entry = |index: usize| 22 + self.body.len() + self.properties(index % self.tag_count()).len();
@@ -83,13 +83,13 @@ impl Message {
     }
 }
 
-/// `size` letters and digits, different for every seed.
+/// A body of `size` letters and digits, different for every seed.
 #[must_use]
 pub fn body(size: usize, seed: u64) -> Vec<u8> {
     const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     let mut state = seed | 1;
     let mut letter = || {
-        // Xorshift: anything without visible repetition will do for a payload.
+        // Xorshift: a payload needs no better randomness than no visible repetition.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -1,14 +1,14 @@
-//! When requests are due in an open loop.
+//! The times at which requests of an open loop are due.
 
-/// Requests of a high rate are due together at the ends of intervals of this many nanoseconds.
+/// Length in nanoseconds of the intervals at whose ends the requests of a high rate are due together.
 const GRAIN_NS: u64 = 50_000;
 
-/// A schedule of requests. Latency counts from the times it gives, whatever the answers do.
+/// A schedule of requests. Latency is measured from the scheduled times, whether answers come or not.
 #[derive(Clone, Debug)]
 pub struct Pace {
     /// Requests per second at the beginning.
     per_second: f64,
-    /// Growth of that, per second and second, and the seconds after which it ends.
+    /// Growth of the rate per second, in requests per second, and the seconds after which the growth ends.
     growth: (f64, f64),
     /// When the first request is due, nanoseconds of the run.
     origin_ns: u64,
@@ -28,7 +28,7 @@ impl Pace {
         Self { growth: ((last - first) / seconds, seconds), ..Self::new(first) }
     }
 
-    /// The same schedule, beginning at `origin_ns` of the run.
+    /// Returns the same schedule, beginning at `origin_ns` of the run.
     #[must_use]
     pub fn starting(self, origin_ns: u64) -> Self {
         Self { origin_ns, ..self }
@@ -44,14 +44,14 @@ impl Pace {
         Some(due_ns)
     }
 
-    /// When the next request is due.
+    /// When the next request is due, nanoseconds of the run.
     #[must_use]
     pub fn due_ns(&self) -> u64 {
         let due = self.seconds_until(self.issued as f64) * 1e9;
         self.origin_ns + (due as u64).div_ceil(GRAIN_NS) * GRAIN_NS
     }
 
-    /// After how many seconds `issued` requests are due: the inverse of the area below the rate.
+    /// Seconds after which `issued` requests are due: the inverse of the integral of the rate.
     fn seconds_until(&self, issued: f64) -> f64 {
         let (growth, end) = self.growth;
         if growth == 0.0 {

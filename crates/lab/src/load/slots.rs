@@ -1,33 +1,34 @@
 //! The requests in flight on one connection, found by the low bits of their id without a map.
 
-/// Every id is this plus less than 2^30, so that ids have ten digits in JSON headers.
+/// Smallest request id. Every id is this plus less than 2^30, so that ids have ten digits in JSON headers.
 const BASE: i32 = 1_000_000_000;
 
-/// Bits of an id that count.
+/// Number of bits of an id that distinguish requests.
 const BITS: u32 = 30;
 
-/// Nanoseconds a request may stay without an answer (Java's `sendMsgTimeout`).
+/// Nanoseconds after which a request without an answer is given up (the default `sendMsgTimeout` of
+/// `DefaultMQProducer`).
 pub const WAIT_NS: u64 = 3_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Id of the request in flight, or of the last one.
+    /// Id of the request in flight, or of the last one in this place.
     opaque: i32,
-    /// When latency begins to count: the intended send time in an open loop.
+    /// Time from which latency is measured: in an open loop the intended send time.
     since_ns: u64,
-    /// When it was really sent, from which the time limit counts.
+    /// Time at which the request was sent, from which the time limit counts.
     sent_ns: u64,
-    /// Its number among the requests of the connection.
+    /// Number of the request on its connection.
     sequence: u64,
     busy: bool,
 }
 
-/// A request that left its place.
+/// A request that left its place: it was answered or given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// When its latency began to count.
+    /// Time from which its latency is measured, nanoseconds of the run.
     pub since_ns: u64,
-    /// Its number among the requests of the connection.
+    /// Number of the request on its connection.
     pub sequence: u64,
 }
 
@@ -35,9 +36,9 @@ pub struct Flight {
 #[derive(Clone, Debug)]
 pub struct Slots {
     slots: Vec<Slot>,
-    /// Places free at once.
+    /// Places that are free now.
     free: Vec<u32>,
-    /// Places that rest after a failure, in the order they become free: `(when, place)`.
+    /// Places that rest after a refusal, in the order in which they become free: `(time, place)`.
     resting: std::collections::VecDeque<(u64, u32)>,
     mask: u32,
     busy: usize,
@@ -88,7 +89,7 @@ impl Slots {
         Some(self.leave(place))
     }
 
-    /// Frees the places whose rest is over.
+    /// Frees the places whose rest is over at `now_ns`.
     pub fn wake(&mut self, now_ns: u64) {
         while let Some(&(until_ns, place)) = self.resting.front()
             && until_ns <= now_ns
@@ -103,12 +104,12 @@ impl Slots {
         self.give_up(|slot| now_ns.saturating_sub(slot.sent_ns) >= WAIT_NS)
     }
 
-    /// Gives up everything in flight, after the connection ended.
+    /// Gives up every request in flight, after the connection ended.
     pub fn abandon(&mut self) -> Vec<Flight> {
         self.give_up(|_| true)
     }
 
-    /// True when a request can be taken.
+    /// Whether a place is free.
     #[must_use]
     pub fn has_room(&self) -> bool {
         !self.free.is_empty()
@@ -120,7 +121,7 @@ impl Slots {
         self.busy
     }
 
-    /// The smallest number in flight.
+    /// The smallest number among the requests in flight.
     #[must_use]
     pub fn oldest(&self) -> Option<u64> {
         self.slots.iter().filter(|slot| slot.busy).map(|slot| slot.sequence).min()

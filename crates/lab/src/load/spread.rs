@@ -1,13 +1,15 @@
-//! How requests in flight are spread over brokers and their connections.
+//! Spreads the requests in flight over brokers and their connections.
 //!
-//! Usually every broker has at least one of them. Where there are fewer, each goes round all brokers as a thread of Java's
-//! producer does (`TopicPublishInfo.selectOneMessageQueue`): a connection to every broker, and one turn for all of them.
+//! Usually every broker has at least one request in flight. With fewer requests than brokers, each request goes to all
+//! brokers in turn, like a thread of RocketMQ's Java producer (`TopicPublishInfo.selectOneMessageQueue`): it has a
+//! connection to every broker, and one of these at a time may send.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::Notify;
 
-/// Connections, and what each has in flight. Connection number `index` leads to broker `index % brokers`.
+/// The number of connections and of requests in flight on each. Connection number `index` leads to broker `index %
+/// brokers`.
 #[derive(Debug)]
 pub struct Spread {
     brokers: usize,
@@ -17,8 +19,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Spreads `in_flight` requests over at most `connections` to every broker. An open loop has one for every broker at
-    /// least: its rate is what matters.
+    /// Spreads `in_flight` requests over at most `connections` connections to every broker. An open loop has at least
+    /// one request in flight per broker, because its rate is what counts.
     #[must_use]
     pub fn new(brokers: usize, connections: u32, in_flight: u32, is_paced: bool) -> Self {
         let each = u32::try_from(brokers).unwrap_or(u32::MAX);
@@ -41,13 +43,13 @@ impl Spread {
         self.lanes
     }
 
-    /// Requests in flight on a connection; the first ones have the remainder.
+    /// Number of requests in flight on a connection; the first connections take the remainder.
     #[must_use]
     pub fn share(&self, index: u32) -> u32 {
         (self.in_flight / self.lanes + u32::from(index < self.in_flight % self.lanes)).max(1)
     }
 
-    /// The turn that a connection waits for before it sends.
+    /// The place of a connection in its ring; `None` when the connection may send at any time.
     #[must_use]
     pub fn turn(&self, index: u32) -> Option<Turn> {
         let (ring, place) = (index as usize / self.brokers, index as usize % self.brokers);
@@ -58,7 +60,7 @@ impl Spread {
 /// Connections of which one at a time may have a request in flight.
 #[derive(Debug)]
 struct Ring {
-    /// Whose turn it is. Every hand-over goes with a [`Notify`], which publishes it.
+    /// Index of the connection that may send. Every change is followed by a [`Notify`], which publishes it.
     at: AtomicUsize,
     woken: Vec<Notify>,
 }
@@ -69,7 +71,7 @@ impl Ring {
     }
 }
 
-/// A connection's place in a ring.
+/// A connection's place in a ring of connections.
 #[derive(Clone, Debug)]
 pub struct Turn {
     ring: Arc<Ring>,
@@ -77,13 +79,13 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// True while this connection may send.
+    /// Whether this connection may send now.
     #[must_use]
     pub fn is_mine(&self) -> bool {
         self.ring.at.load(Relaxed) == self.place
     }
 
-    /// Lets the next one send; nothing unless it is our turn.
+    /// Lets the next connection of the ring send. Has no effect when this connection may not send itself.
     pub fn pass(&self) {
         let next = (self.place + 1) % self.ring.woken.len();
         if self.ring.at.compare_exchange(self.place, next, Relaxed, Relaxed).is_ok() {
@@ -91,7 +93,7 @@ impl Turn {
         }
     }
 
-    /// Waits until the turn comes; it may have come before.
+    /// Waits until this connection may send; returns at once when it may already.
     pub async fn comes(&self) {
         self.ring.woken[self.place].notified().await;
     }

@@ -1,5 +1,5 @@
-//! A request encoded once. Per request the places that differ are written over: all have a fixed width, so that
-//! lengths never change.
+//! A request that is encoded once. Per request, the parts that differ are overwritten; all of these have a fixed width,
+//! so that lengths never change.
 
 use super::message::{BORN_MS, EPOCH_SECONDS, KEY_DIGITS, Message};
 use client::{ACCESS_KEY, Credentials, SIGNATURE, SIGNATURE_BYTES, signed_fields};
@@ -8,53 +8,53 @@ use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::header::SendHeader;
 
-/// Id put into templates, as wide as every id of [`super::Slots`].
+/// Request id in templates, as wide as every id of [`super::Slots`].
 const OPAQUE: i32 = 1_000_000_000;
 
 /// Position of the id in a frame with a binary header: prefix 8, code 2, language 1, version 2.
 const BINARY_OPAQUE_AT: usize = 13;
 
-/// A queue of a broker.
+/// A queue of a broker to which requests are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Broker name.
+    /// Name of the broker.
     pub broker: String,
-    /// Topic, where it is another one than the message's.
+    /// Name of the topic, when it differs from the message's.
     pub topic: Option<Arc<str>>,
-    /// Queue.
+    /// Queue id.
     pub queue_id: i32,
 }
 
-/// What differs from one request to the next.
+/// The values that differ from one request to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     /// Request id.
     pub opaque: i32,
     /// Client clock, milliseconds since 1970, when the request leaves.
     pub epoch_ms: u64,
-    /// The moving part of a unique key: milliseconds of the month, then a counter that never repeats within one.
+    /// Variable part of a unique key: milliseconds of the month, followed by a counter that never repeats within one.
     pub month_ms: u32,
-    /// See `month_ms`. A batch uses the following numbers too.
+    /// Counter of the unique key, see `month_ms`. A batch uses the following numbers too.
     pub counter: u16,
     /// Number of the request on its connection.
     pub sequence: u64,
-    /// Requests with a smaller number are settled: stored, refused or given up.
+    /// All requests with smaller numbers are settled: stored, refused or given up.
     pub floor: u64,
-    /// When latency begins to count, microseconds since 1970: messages are born then, so that consumers count a delay of
-    /// this process too.
+    /// Time from which latency is measured, microseconds since 1970. It is also the born timestamp of the message, so
+    /// that consumers include a delay of this process.
     pub since_us: u64,
 }
 
-/// Places that are written over, as positions in a buffer.
+/// Parts that are overwritten per request, as positions in a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Places {
-    /// Starts of the moving parts of unique keys.
+    /// Positions of the variable parts of unique keys.
     keys: Vec<usize>,
-    /// Starts of KEYS values.
+    /// Positions of KEYS values.
     seconds: Vec<usize>,
 }
 
-/// Everything of a frame before its body.
+/// The part of a frame before its body.
 #[derive(Clone, Debug)]
 struct Front {
     bytes: Vec<u8>,
@@ -64,23 +64,23 @@ struct Front {
     signing: Option<Signing>,
 }
 
-/// What is signed of a header, with the same places.
+/// The signed content of a header, with the parts that are overwritten.
 #[derive(Clone, Debug)]
 struct Signing {
     credentials: Credentials,
-    /// Where the signature is.
+    /// Position of the signature in the frame.
     signature_at: usize,
-    /// The values in the order of their names.
+    /// The signed values, concatenated in the order of their names.
     text: Vec<u8>,
     born_at: usize,
     places: Places,
 }
 
-/// Requests to any of some queues, with one body for all.
+/// Encoded requests to several queues, with the same body for all.
 #[derive(Clone, Debug)]
 pub struct Template {
     encoding: Encoding,
-    /// For queue `q` and tag `t` at `q * tags + t`.
+    /// Encoded frame heads; queue `q` and tag `t` are at index `q * tags + t`.
     fronts: Vec<Front>,
     tags: usize,
     body: Vec<u8>,
@@ -89,7 +89,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Encodes a message for every target and tag.
+    /// Encodes a message for every queue and tag.
     #[must_use]
     pub fn single(message: &Message, targets: &[Target], encoding: Encoding) -> Self {
         let tags = message.tag_count();
@@ -103,7 +103,7 @@ impl Template {
         Self { encoding, fronts, tags, body, body_places: Places::default(), is_one_way }
     }
 
-    /// Encodes a batch of `count` equal messages for every target; tags go round within the batch.
+    /// Encodes a batch of `count` equal messages for every queue; the messages of a batch have the tags in turn.
     #[must_use]
     pub fn batch(message: &Message, count: u32, targets: &[Target], encoding: Encoding) -> Self {
         let mut body = Vec::new();
@@ -124,25 +124,25 @@ impl Template {
         self.fronts.len() / self.tags
     }
 
-    /// True when nobody answers.
+    /// Whether requests are one-way, so that no answer comes.
     #[must_use]
     pub fn is_one_way(&self) -> bool {
         self.is_one_way
     }
 
-    /// Unique keys in one request.
+    /// Number of unique keys in one request.
     #[must_use]
     pub fn keys(&self) -> u16 {
         let in_front = self.fronts.first().map_or(0, |front| front.places.keys.len());
         u16::try_from(in_front + self.body_places.keys.len()).unwrap_or(u16::MAX)
     }
 
-    /// Appends a request to queue number `queue` of the targets.
+    /// Appends a request to queue number `queue` of the targets given at creation.
     pub fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
         self.append_filled(out, queue, stamp, |_body| ());
     }
 
-    /// The same with something written into the body before it is signed.
+    /// Like [`Self::append`]; `fill` may write into the body before the request is signed.
     pub fn append_filled(
         &self,
         out: &mut Vec<u8>,
@@ -176,7 +176,7 @@ impl Template {
 }
 
 impl Signing {
-    /// What is signed of a header; the signature itself is in `bytes` already, as wide as it will be.
+    /// The signed content of a header. `bytes` already has a placeholder for the signature, of the final width.
     fn new(credentials: &Credentials, header: &SendHeader<'_>, bytes: &[u8], encoding: Encoding) -> Self {
         let mut frame = Vec::new();
         let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Binary, 0, OPAQUE));
@@ -257,7 +257,7 @@ impl Places {
         }
     }
 
-    /// Writes the places over; returns the counter after the last key.
+    /// Overwrites the variable parts; returns the counter after the one of the last key.
     fn patch(&self, bytes: &mut [u8], stamp: &Stamp, counter: u16) -> u16 {
         let mut counter = counter;
         for at in &self.keys {
@@ -282,7 +282,7 @@ fn after(bytes: &[u8], needle: &[u8]) -> usize {
     occurrences(bytes, needle).next().expect("the header was just written with this field")
 }
 
-/// Writes `value` right-aligned in decimal over all of `place`.
+/// Writes `value` in decimal over all of `place`, right-aligned.
 fn digits(place: &mut [u8], value: u64) {
     let mut rest = value;
     for digit in place.iter_mut().rev() {
@@ -291,7 +291,7 @@ fn digits(place: &mut [u8], value: u64) {
     }
 }
 
-/// Writes `value` right-aligned in upper-case hexadecimal over all of `place`.
+/// Writes `value` in upper-case hexadecimal over all of `place`, right-aligned.
 fn hexadecimal(place: &mut [u8], value: u64) {
     let mut rest = value;
     for digit in place.iter_mut().rev() {

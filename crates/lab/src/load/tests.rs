@@ -1,4 +1,4 @@
-//! Templates, slots and schedules.
+//! Tests of templates, slots and schedules.
 
 use super::*;
 use crate::report::Tally;
@@ -56,7 +56,7 @@ fn patched_requests_decode() {
             assert!(!command.is_one_way());
             let header = SendHeader::decode(command.code, &command.fields).unwrap();
             assert_eq!((header.queue_id, header.broker_name), (queue as i32, "broker-a"));
-            // An open loop that is late: the message was to be sent a second before.
+            // An open loop that is a second late: the message has the intended send time.
             assert_eq!((header.born_timestamp, header.sys_flag), (1_699_999_999_000, 0x301));
             let get = |name| properties::get_str(header.properties, name).unwrap();
             assert_eq!(get("UNIQ_KEY"), "7F00000101020304050601020304FFFE");
@@ -205,7 +205,7 @@ fn a_ramp_ends_at_its_last_rate() {
     assert!(falling.due_ns().abs_diff(10_000_000_000) < 1_000_000);
 }
 
-/// A lane of three requests that goes nowhere, and what it sends at first.
+/// A lane with three requests in flight whose connection has no peer, and the bytes that it sends first.
 fn lane(turn: Option<Turn>) -> (Lane<Template>, Arc<Tally>, Arc<Peer>, Vec<u8>) {
     let options = LaneOptions {
         in_flight: 3,

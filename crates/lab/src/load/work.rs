@@ -1,60 +1,61 @@
-//! What a lane sends, and what follows from an answer beside the next request.
+//! The requests of a connection under load, and what follows an answer besides the next request.
 
 use super::{Stamp, Template};
 use net::Peer;
 use wire::codes::response;
 use wire::frame::Command;
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The broker says that it is stored.
+    /// The broker acknowledged that the message is stored.
     Stored,
-    /// The broker says that it is not.
+    /// The broker answered that the message is not stored.
     Refused,
-    /// Nobody knows.
+    /// No answer came, so it is unknown whether the message is stored.
     Unknown,
 }
 
-/// The requests of a lane. Plain sends do nothing beside; transactions are ended and answered for.
+/// The requests of a lane. Plain sends use only the required methods; transactions also end half messages and answer
+/// checks.
 pub trait Work: Send + Sync + 'static {
-    /// Number of queues, which take turns.
+    /// Number of queues, to which requests are sent in turn.
     fn queues(&self) -> usize;
 
-    /// Unique keys in one request.
+    /// Number of unique keys in one request.
     fn keys(&self) -> u16;
 
     /// Appends a request to queue number `queue`.
     fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp);
 
-    /// Bytes of the bodies in request number `sequence`, as the application gave them.
+    /// Bytes of the bodies in request number `sequence`, before compression.
     fn plain_bytes(&self, _sequence: u64) -> u64 {
         0
     }
 
-    /// True when nobody answers: a request is settled once it was handed to the connection.
+    /// Whether sends are one-way. A one-way request is settled once it was handed to the connection.
     fn is_one_way(&self) -> bool {
         false
     }
 
-    /// True when requests carry [`Stamp::floor`], which takes time to find.
+    /// Whether requests carry [`Stamp::floor`], which takes time to compute.
     fn is_checked(&self) -> bool {
         false
     }
 
-    /// Request number `sequence` left its place: stored, refused, or given up and so unknown.
+    /// Called when request number `sequence` was stored, refused or given up.
     fn settled(&self, _sequence: u64, _fate: Fate) {}
 
-    /// The connection stands; what is appended comes before the first request.
+    /// Called when the connection is made; what is appended to the output is sent before the first request.
     fn opened(&self, _now_ns: u64, _peer: &Peer, _out: &mut Vec<u8>) {}
 
-    /// Called every few milliseconds.
+    /// Called every few milliseconds while the connection is open.
     fn elapsed(&self, _now_ns: u64, _peer: &Peer, _out: &mut Vec<u8>) {}
 
-    /// The answer that a message is stored; its successor is sent later in the same turn.
+    /// Called for the answer that a message is stored. The next request is sent later in the same read batch.
     fn stored(&self, _command: &Command<'_>, _out: &mut Vec<u8>) {}
 
-    /// A request of the broker.
+    /// Called for a request of the broker.
     fn asked(&self, command: &Command<'_>, out: &mut Vec<u8>) {
         if !command.is_one_way() {
             let remark = format!(" request type {} not supported", command.code);

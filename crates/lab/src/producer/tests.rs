@@ -1,4 +1,4 @@
-//! What the producer prints first and puts into its messages.
+//! Tests of the first lines and of the messages of the producer.
 
 use super::*;
 use clap::Parser;
@@ -13,7 +13,7 @@ fn flags(line: &str) -> ProducerFlags {
     Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags
 }
 
-/// The message of a command line.
+/// The message that a command line leads to.
 pub(super) fn message_of(line: &str) -> Message {
     message("g", "t", &flags(line).sending).unwrap()
 }

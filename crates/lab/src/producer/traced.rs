@@ -1,7 +1,8 @@
-//! Sends whose traces are written (`-m true`): what Java's `SendMessageTraceHookImpl` records of every stored message.
+//! Sends with message traces (`-m true`): the records that RocketMQ's `SendMessageTraceHookImpl` writes for stored
+//! messages.
 //!
-//! An answer names the message's unique key, and that says when it was sent: tag, keys and cost follow from it, so nothing
-//! is remembered of the requests in flight.
+//! The answer to a send contains the unique key of the message, and the key contains the send time. Tag, keys and cost
+//! follow from these, so nothing is kept per request in flight.
 
 use crate::load::{Clock, Message, Stamp, Template, Work};
 use client::{Published, Tracer};
@@ -11,10 +12,10 @@ use wire::header::SendReply;
 use wire::id::OffsetId;
 use wire::properties::key;
 
-/// Digits of the milliseconds of the month in a unique key with an IPv4 address (`MessageClientIDSetter`).
+/// Position of the milliseconds of the month in a unique key with an IPv4 address (`MessageClientIDSetter`).
 const MONTH_DIGITS: std::ops::Range<usize> = 20..28;
 
-/// Requests of a template, traced if there is a tracer.
+/// Requests of a template, with traces if there is a tracer.
 pub(super) struct Traced {
     pub template: Template,
     pub tracer: Option<Tracer>,
@@ -24,7 +25,7 @@ pub(super) struct Traced {
 
 impl Traced {
     fn trace(&self, tracer: &Tracer, command: &Command<'_>) -> Option<()> {
-        // Brokers with `traceOn=false` say so.
+        // A broker with `traceOn=false` says so in its answers.
         if command.fields.text("TRACE_ON") == Some("false") {
             return None;
         }
@@ -47,7 +48,7 @@ impl Traced {
     }
 }
 
-/// What a trace tells of the properties that differ from message to message, and whether it is delayed.
+/// The properties for a trace that differ between messages: tag and keys, and the delay level.
 fn properties(message: &Message, sent_ms: u64) -> BTreeMap<String, String> {
     let mut properties = BTreeMap::new();
     let mut add = |name: &str, value: String| properties.insert(name.to_owned(), value);
@@ -63,7 +64,8 @@ fn properties(message: &Message, sent_ms: u64) -> BTreeMap<String, String> {
     properties
 }
 
-/// When a message was sent, by its unique key: at most a month before, and now for one of the month before.
+/// Send time of a message from its unique key. A key holds the time within the month: at most a month back; a key of
+/// the month before counts as now.
 fn sent_ms(unique_key: &str, now_ms: u64) -> Option<u64> {
     let of_month = u64::from_str_radix(unique_key.get(MONTH_DIGITS)?, 16).ok()?;
     Some(now_ms - u64::from(client::calendar::month_ms(now_ms)).saturating_sub(of_month))
@@ -88,7 +90,7 @@ impl Work for Traced {
 
     fn stored(&self, command: &Command<'_>, _out: &mut Vec<u8>) {
         if let Some(tracer) = &self.tracer {
-            // An answer without these fields is of no broker that knows traces.
+            // An answer without these fields comes from a broker that knows no traces.
             let _ = self.trace(tracer, command);
         }
     }

@@ -9,22 +9,22 @@ pub struct Latency {
     histogram: Histogram<u64>,
 }
 
-/// The figures of a result, all in microseconds.
+/// The latency figures of a result, all in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// Mean.
+    /// Mean latency.
     pub avg: f64,
-    /// Median.
+    /// Median latency.
     pub p50: u64,
-    /// 90 % were no slower.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 % were no slower.
+    /// 99th percentile.
     pub p99: u64,
-    /// 99.9 % were no slower.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// 99.99 % were no slower.
+    /// 99.99th percentile.
     pub p9999: u64,
-    /// Slowest.
+    /// Largest latency.
     pub max: u64,
 }
 
@@ -35,29 +35,29 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// An empty distribution.
+    /// Makes an empty distribution.
     #[must_use]
     pub fn new() -> Self {
         Self { histogram: crate::archive::empty_histogram() }
     }
 
-    /// Adds one latency.
+    /// Adds one latency in microseconds.
     pub fn record(&mut self, micros: u64) {
         self.histogram.saturating_record(micros);
     }
 
-    /// The distribution itself.
+    /// Returns the distribution as a histogram.
     #[must_use]
     pub fn into_histogram(self) -> Histogram<u64> {
         self.histogram
     }
 
-    /// Forgets everything, for the end of a warm-up.
+    /// Removes all latencies, at the end of a warm-up.
     pub fn clear(&mut self) {
         self.histogram.clear();
     }
 
-    /// The figures of the result.
+    /// The latency figures of the result.
     #[must_use]
     pub fn percentiles(&self) -> Percentiles {
         if self.histogram.is_empty() {

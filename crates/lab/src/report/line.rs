@@ -1,12 +1,12 @@
-//! The lines of the benchmark scripts, character by character.
+//! The lines of RocketMQ's benchmark scripts, character by character.
 
 use super::{Rates, Snapshot};
 use crate::command::LineFormat;
 use client::calendar::civil;
 use std::time::Duration;
 
-/// `2024-01-01 00:00:00,000`, from milliseconds since 1970 as clocks on the wall show them (`UtilAll.timeMillisToHumanString2`
-/// takes the zone of the machine). So do all lines.
+/// Formats milliseconds of local time, counted from 1970, as `2024-01-01 00:00:00,000`.
+/// `UtilAll.timeMillisToHumanString2` uses the time zone of the machine, so all lines do.
 #[must_use]
 pub fn clock(epoch_ms: u64) -> String {
     let (year, month, day) = civil(epoch_ms / 86_400_000);
@@ -15,7 +15,7 @@ pub fn clock(epoch_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02},{:03}", ms % 1000)
 }
 
-/// The periodic line of the producer.
+/// The periodic line of producer.sh.
 #[must_use]
 pub fn producer(epoch_ms: u64, rates: &Rates, format: LineFormat) -> String {
     let now = clock(epoch_ms);
@@ -32,8 +32,8 @@ pub fn producer(epoch_ms: u64, rates: &Rates, format: LineFormat) -> String {
     }
 }
 
-/// The last line of the producer; `rates` are absent when the run was shorter than two samples. The total counts sends
-/// without an answer too, and not those that were refused (`Producer.doPrintStats`).
+/// The last line of producer.sh; `rates` is `None` when the run was shorter than two samples. The total includes sends
+/// without an answer, but not refused ones (`Producer.doPrintStats`).
 #[must_use]
 pub fn producer_complete(total: &Snapshot, rates: Option<&Rates>, format: LineFormat) -> String {
     let Snapshot { succeeded, send_failed, response_failed, .. } = total;
@@ -55,7 +55,7 @@ pub fn producer_complete(total: &Snapshot, rates: Option<&Rates>, format: LineFo
     }
 }
 
-/// The periodic line of the batch producer.
+/// The periodic line of batchproducer.sh.
 #[must_use]
 pub fn batch_producer(epoch_ms: u64, rates: &Rates, batch: u64, format: LineFormat) -> String {
     let now = clock(epoch_ms);
@@ -76,14 +76,14 @@ pub fn batch_producer(epoch_ms: u64, rates: &Rates, batch: u64, format: LineForm
     }
 }
 
-/// What clocks on the wall show more than UTC, milliseconds, as the system's `date` says; 0 where there is none.
+/// Offset of local time from UTC in milliseconds, as the system's `date` reports it; 0 when that cannot be run.
 #[must_use]
 pub fn zone_ms() -> i64 {
     let said = std::process::Command::new("date").arg("+%z").output();
     said.ok().and_then(|said| offset_ms(str::from_utf8(&said.stdout).ok()?)).unwrap_or(0)
 }
 
-/// Reads `+0530`.
+/// Parses an offset such as `+0530` into milliseconds.
 pub(super) fn offset_ms(text: &str) -> Option<i64> {
     let number: i64 = text.trim().parse().ok()?;
     Some((number / 100 * 60 + number % 100) * 60_000)

@@ -6,29 +6,29 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Totals of a run without its warm-up.
+/// Totals of a run, without its warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Messages acknowledged.
     pub messages: u64,
-    /// Length of the measured part.
+    /// Length of the measured part in seconds.
     pub seconds: f64,
     /// Messages per second.
     pub tps: f64,
-    /// Requests without an answer, and requests answered with an error code.
+    /// Failed requests: without an answer, or answered with an error code.
     pub failures: u64,
-    /// The first kind.
+    /// Requests without an answer.
     pub send_failed: u64,
-    /// The second kind.
+    /// Requests answered with an error code.
     pub response_failed: u64,
-    /// Latencies, microseconds.
+    /// Latency figures in microseconds.
     pub latency_us: Percentiles,
-    /// Messages per second, second by second.
+    /// Messages acknowledged in every second.
     pub series: Vec<u64>,
 }
 
 impl Outcome {
-    /// The result from the counts at the start and the end of the measured part.
+    /// Computes the result from the counts at the start and the end of the measured part.
     #[must_use]
     pub fn new(first: &Snapshot, last: &Snapshot, elapsed: Duration, latency: &Latency) -> Self {
         let messages = last.messages - first.messages;
@@ -49,7 +49,7 @@ impl Outcome {
     /// Writes the result as one JSON object.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// [`crate::Error::File`] when the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), crate::Error> {
         let text = serde_json::to_string_pretty(self).expect("numbers become JSON");
         crate::archive::write_whole(path, &(text + "\n"))

@@ -1,21 +1,21 @@
-//! Why a broker refuses a request, in its own words.
+//! Why a broker refused a request, in the broker's words.
 
 use serde::{Deserialize, Serialize};
 
-/// Letters of a remark that are kept; Java puts whole stack traces there.
+/// Number of characters of a remark that are kept; a Java broker may send a whole stack trace.
 const REMARK_MAX: usize = 200;
 
-/// What a broker answered to a request that it refused.
+/// The answer of a broker that refused a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Response code.
     pub code: i32,
-    /// The first line of what it remarked.
+    /// The first line of the broker's remark.
     pub remark: String,
 }
 
 impl Refusal {
-    /// From an answer.
+    /// Takes the code and the remark of an answer.
     #[must_use]
     pub fn new(code: i32, remark: Option<&str>) -> Self {
         let line = remark.unwrap_or_default().trim().lines().next().unwrap_or_default();

@@ -3,37 +3,37 @@
 
 use std::collections::VecDeque;
 
-/// Samples kept; a report needs all of them.
+/// Number of samples kept. A periodic line needs all of them.
 pub const SAMPLES: usize = 10;
 
-/// Counts since the start at one moment.
+/// Counts since the start, at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// When it was taken, milliseconds of any clock.
+    /// Time of the sample in milliseconds, by any clock.
     pub at_ms: u64,
-    /// Requests answered with success.
+    /// Requests that were answered with success.
     pub succeeded: u64,
-    /// Messages in them.
+    /// Messages in the successful requests.
     pub messages: u64,
     /// Requests without an answer.
     pub send_failed: u64,
     /// Requests answered with an error code.
     pub response_failed: u64,
-    /// Sum of the latencies of the successes, microseconds.
+    /// Sum of the latencies of successful requests, microseconds.
     pub micros: u64,
-    /// Largest latency, microseconds.
+    /// Largest latency so far, microseconds.
     pub micros_max: u64,
 }
 
-/// The last samples.
+/// The last samples, over which rates are computed.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     samples: VecDeque<Snapshot>,
-    /// Messages per second between each two samples; one entry a second for as long as a run is.
+    /// Messages per second between consecutive samples, one entry per second since the start.
     series: Vec<u64>,
 }
 
-/// What lies between two samples. Failure counts are totals since the start, as in the scripts.
+/// Rates between two samples. Failure counts are totals since the start, as in the scripts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// Successful requests per second, truncated.
@@ -42,18 +42,18 @@ pub struct Rates {
     pub mps: u64,
     /// Largest latency since the start, whole milliseconds.
     pub max_ms: u64,
-    /// Mean latency of the successes, milliseconds; not a number when there were none.
+    /// Mean latency of successful requests, milliseconds; NaN when there were none.
     pub average_ms: f64,
     /// Mean latency per message, milliseconds.
     pub average_message_ms: f64,
-    /// Requests without an answer.
+    /// Requests without an answer since the start.
     pub send_failed: u64,
-    /// Requests answered with an error code.
+    /// Requests answered with an error code since the start.
     pub response_failed: u64,
 }
 
 impl Window {
-    /// Adds a sample and forgets the eleventh.
+    /// Adds a sample and drops the eleventh.
     pub fn push(&mut self, sample: Snapshot) {
         if let Some(last) = self.samples.back() {
             self.series.push(Rates::between(last, &sample).mps);
@@ -64,13 +64,13 @@ impl Window {
         }
     }
 
-    /// The rates over the window, once it is full.
+    /// The rates over the window; `None` until it holds [`SAMPLES`] samples.
     #[must_use]
     pub fn full(&self) -> Option<Rates> {
         if self.samples.len() < SAMPLES { None } else { self.partial() }
     }
 
-    /// The rates over what there is, given two samples.
+    /// The rates over the samples so far; `None` with fewer than two.
     #[must_use]
     pub fn partial(&self) -> Option<Rates> {
         match (self.samples.front(), self.samples.back()) {
@@ -79,7 +79,7 @@ impl Window {
         }
     }
 
-    /// Messages per second between each two samples so far; they are forgotten.
+    /// Returns the messages per second between consecutive samples so far, and clears them.
     pub fn take_series(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.series)
     }

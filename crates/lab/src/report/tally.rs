@@ -1,4 +1,4 @@
-//! The running counts of a tool: added to by the connections, read by the printer.
+//! The running counts of a tool: connections add to them, the printer reads them.
 
 use super::{Latency, Refusal, Snapshot};
 use std::sync::Mutex;
@@ -15,16 +15,16 @@ pub struct Tally {
     micros: AtomicU64,
     micros_max: AtomicU64,
     latency: Mutex<Latency>,
-    /// How late requests of an open loop left because this process was late.
+    /// How late the requests of an open loop were sent because of this process, microseconds.
     late: Mutex<Latency>,
     /// Counts at the end of the warm-up.
     from: Mutex<Option<Snapshot>>,
-    /// The first refusal since this was asked last.
+    /// The first refusal since the last call of `take_refusal`.
     refusal: Mutex<Option<Refusal>>,
 }
 
 impl Tally {
-    /// Counts answered requests of `messages_each`, by their latencies in microseconds.
+    /// Counts answered requests of `messages_each` messages by their latencies in microseconds.
     pub fn answered(&self, micros: &[u64], messages_each: u64) {
         if micros.is_empty() {
             return;
@@ -40,8 +40,8 @@ impl Tally {
         self.micros_max.fetch_max(max, Relaxed);
     }
 
-    /// Adds how long requests waited, microseconds, that were given up without an answer: to the distribution alone, not to
-    /// the means and maxima of the scripts, which know successes only.
+    /// Adds the times in microseconds that requests without an answer waited. They count in the distribution only; the
+    /// means and maxima of the scripts are about successes.
     pub fn expired(&self, micros: &[u64]) {
         if !micros.is_empty() {
             let mut latency = self.latency.lock().expect("recording does not panic");
@@ -49,24 +49,24 @@ impl Tally {
         }
     }
 
-    /// Counts a request of so many messages and bytes of bodies that nobody answers: it has no latency.
+    /// Counts a one-way request with its messages and the bytes of their bodies. It has no latency.
     pub fn went(&self, messages: u64, bytes: u64) {
         self.succeeded.fetch_add(1, Relaxed);
         self.messages.fetch_add(messages, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts bytes of bodies in answered requests.
+    /// Counts bytes of bodies in acknowledged requests.
     pub fn stored_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Bytes of bodies in answered requests.
+    /// Bytes of bodies in acknowledged requests.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Counts how late requests of an open loop left, microseconds.
+    /// Records how late requests of an open loop were sent, microseconds.
     pub fn late(&self, micros: &[u64]) {
         if !micros.is_empty() {
             let mut late = self.late.lock().expect("recording does not panic");
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// The latencies, and how late requests left, since this was asked last.
+    /// Returns the latencies, and how late requests were sent, since the last call.
     pub fn take_latency(&self) -> (Latency, Latency) {
         let take = |latency: &Mutex<Latency>| {
             std::mem::take(&mut *latency.lock().expect("recording does not panic"))
@@ -82,7 +82,7 @@ impl Tally {
         (take(&self.latency), take(&self.late))
     }
 
-    /// Counts requests nobody answered: no connection, or no answer in time.
+    /// Counts requests without an answer: no connection, or no answer in time.
     pub fn unanswered(&self, count: u64) {
         self.send_failed.fetch_add(count, Relaxed);
     }
@@ -92,18 +92,18 @@ impl Tally {
         self.response_failed.fetch_add(count, Relaxed);
     }
 
-    /// Notes why a request was refused; of several the first.
+    /// Records the answer to a refused request, unless one is recorded already.
     pub fn refused_with(&self, code: i32, remark: Option<&str>) {
         let mut first = self.refusal.lock().expect("nothing panics while it is held");
         first.get_or_insert_with(|| Refusal::new(code, remark));
     }
 
-    /// Why the first of the requests was refused that were since this was asked last.
+    /// Returns the first refusal since the last call.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.refusal.lock().expect("nothing panics while it is held").take()
     }
 
-    /// The counts at this moment; `at_ms` is the reader's clock.
+    /// The counts at this time; `at_ms` is the time by the caller's clock.
     pub fn snapshot(&self, at_ms: u64) -> Snapshot {
         Snapshot {
             at_ms,
@@ -116,12 +116,12 @@ impl Tally {
         }
     }
 
-    /// The largest latency since this was asked last, microseconds.
+    /// Returns the largest latency since the last call, microseconds.
     pub fn take_max(&self) -> u64 {
         self.micros_max.swap(0, Relaxed)
     }
 
-    /// Ends the warm-up, given the counts at this moment: forgets the latencies so far.
+    /// Ends the warm-up: removes the latencies so far and keeps the counts `now`.
     pub fn measure_from(&self, now: Snapshot) {
         *self.from.lock().expect("nothing panics while it is held") = Some(now);
         self.latency.lock().expect("recording does not panic").clear();

@@ -1,4 +1,5 @@
-//! The second half of a transaction: heartbeats that tell brokers where check-backs go, and the request that ends it.
+//! The second phase of a transaction: heartbeats, by which brokers know where to send checks, and the request that ends
+//! the transaction.
 
 use client::{Credentials, Signed};
 use net::Peer;
@@ -24,7 +25,7 @@ pub(crate) struct Ending {
     credentials: Option<Credentials>,
 }
 
-/// Where a half message is, as its end names it.
+/// The position of a half message, as the request that ends it names it.
 struct Place<'a> {
     queue_offset: i64,
     log_offset: i64,
@@ -44,29 +45,29 @@ impl Ending {
         Self { encoding, group, heartbeat, heartbeat_ns: AtomicU64::new(0), credentials: None }
     }
 
-    /// The same, with requests signed.
+    /// Signs the requests with these credentials.
     #[must_use]
     pub fn signed_by(self, credentials: Option<Credentials>) -> Self {
         Self { credentials, ..self }
     }
 
-    /// The connection stands, or some time has passed.
+    /// Sends a heartbeat, when the connection was made or the interval has passed.
     pub fn beat(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
         self.heartbeat_ns.store(now_ns, Relaxed);
         let head = Head::request(self.encoding, request::HEART_BEAT, peer.next_opaque());
         self.put(head, out, |frame| frame.finish(&self.heartbeat));
     }
 
-    /// As [`Ending::beat`], when it is time.
+    /// Calls [`Ending::beat`] when the interval has passed.
     pub fn elapsed(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
         if now_ns.saturating_sub(self.heartbeat_ns.load(Relaxed)) >= HEARTBEAT_NS {
             self.beat(now_ns, peer, out);
         }
     }
 
-    /// Ends the transaction of a half message whose sending was answered.
+    /// Ends the transaction of a half message whose send was answered.
     pub fn sent(&self, decision: Decision, command: &Command<'_>, out: &mut Vec<u8>) {
-        // Answers to heartbeats have none of these fields.
+        // The answer to a heartbeat has none of these fields.
         let Ok(reply) = SendReply::decode(&command.fields) else { return };
         let Some(id) = OffsetId::parse(reply.message_id) else { return };
         let place = Place {
@@ -78,7 +79,7 @@ impl Ending {
         self.end(decision, &place, false, out);
     }
 
-    /// Answers a check-back; `None` when it cannot be read.
+    /// Answers a check of the broker (`CHECK_TRANSACTION_STATE`); `None` when the request cannot be read.
     pub fn checked(&self, decision: Decision, command: &Command<'_>, out: &mut Vec<u8>) -> Option<()> {
         let record = RecordView::parse(command.body).ok()?;
         let unique = properties::get_str(record.properties(), key::UNIQ_KEY).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The work of a transaction lane.
+//! The requests of a connection that sends half messages.
 
 use super::Ending;
 use super::verdict::{Earlier, Meta};
@@ -17,22 +17,22 @@ use wire::id::OffsetId;
 use wire::properties::{self, key};
 use wire::record::RecordView;
 
-/// Messages whose check-backs are remembered to find duplicates.
+/// Number of messages whose checks are remembered, to find duplicate checks.
 const REMEMBERED: usize = 1 << 20;
 
-/// Check-backs of all lanes.
+/// Checks of the broker on all connections.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     pub checked: AtomicU64,
     pub unexpected: AtomicU64,
     pub duplicated: AtomicU64,
     zone_ms: i64,
-    /// Which check-backs of a message came, a bit each.
+    /// For each message, a bit for every number of a check that arrived.
     seen: Mutex<HashMap<u64, u32>>,
 }
 
 impl Checks {
-    /// None so far; clocks on the wall show so many milliseconds more than UTC.
+    /// Makes empty counts; local time is `zone_ms` milliseconds ahead of UTC.
     pub fn new(zone_ms: i64) -> Self {
         Self { zone_ms, ..Self::default() }
     }
@@ -52,7 +52,7 @@ impl Half {
         Self { template, meta, ending, checks }
     }
 
-    /// Answers a check-back and counts it.
+    /// Answers a check of the broker and counts it.
     fn check(&self, command: &Command<'_>, out: &mut Vec<u8>) -> Option<()> {
         self.checks.checked.fetch_add(1, Relaxed);
         let record = RecordView::parse(command.body).ok()?;
@@ -77,7 +77,7 @@ impl Half {
         let Some(number) = body.get(8..16).and_then(|bytes| bytes.try_into().ok()) else { return false };
         let mut seen = self.checks.seen.lock().expect("nothing panics while it is held");
         if seen.len() >= REMEMBERED {
-            // Late check-backs of forgotten messages count as first ones.
+            // A later check of a forgotten message counts as the first one.
             seen.clear();
         }
         let bits = seen.entry(u64::from_be_bytes(number)).or_default();
@@ -88,7 +88,7 @@ impl Half {
     }
 }
 
-/// The line of the script about a check-back that should not have come; of the date and time it has the time.
+/// The line of tproducer.sh about a check that should not have come. Of the date and time it shows the time.
 pub(super) fn unexpected(
     now: &str,
     (message_id, transaction_id): (&str, &str),
@@ -99,7 +99,7 @@ pub(super) fn unexpected(
     format!("{time} unexpected check: msgId={message_id},txId={transaction_id},checkTimes={times},{earlier}")
 }
 
-/// The id that a message has by its place.
+/// The message id that follows from the position of the message in the commit log.
 fn offset_id(record: &RecordView<'_>) -> String {
     let mut id = Vec::new();
     if let Some(log_offset) = record.log_offset() {

@@ -1,4 +1,4 @@
-//! Bodies that say what shall become of them.
+//! Tests of the decisions that are encoded in bodies.
 
 use super::half::unexpected;
 use super::verdict::{BYTES, Earlier, Meta, start};

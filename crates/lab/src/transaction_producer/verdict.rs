@@ -1,32 +1,32 @@
-//! What a half message says about its own fate, written into its body (`TransactionProducer.MsgMeta` of the
-//! benchmark scripts):
+//! The decisions about a half message, encoded in its body (`TransactionProducer.MsgMeta` of RocketMQ's benchmark
+//! scripts):
 //!
 //! ```text
-//! 0   8  batch: check-backs of other batches are rolled back
+//! 0   8  batch: checks of messages of other batches are answered with rollback
 //! 8   8  message: start of the run in milliseconds plus the connection, shifted by 32, plus a number
-//! 16  1  what the sender answers
-//! 17 20  what the check-backs answer, one byte each
+//! 16  1  decision of the sender
+//! 17 20  decisions on the checks, one byte each
 //! ```
 
 use wire::header::Decision;
 
-/// Bytes of the layout.
+/// Size of the layout in bytes.
 pub(super) const BYTES: usize = 37;
 
-/// Check-backs that have an answer.
+/// Number of checks for which the layout holds an answer.
 const CHECKS: usize = 20;
 
-/// An answer that was final before a check-back came, so that none should have come.
+/// An answer that was final already, so that the check should not have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Earlier {
-    /// That of the sender.
+    /// The answer that the sender gave when it ended the transaction.
     Sent(Decision),
-    /// That to a check-back before.
+    /// The answer to an earlier check.
     Checked(Decision),
 }
 
 impl std::fmt::Display for Earlier {
-    /// The end of the script's line.
+    /// Writes the end of the script's line.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (what, decision) = match self {
             Self::Sent(decision) => ("sendResult", decision),
@@ -41,7 +41,7 @@ impl std::fmt::Display for Earlier {
     }
 }
 
-/// A decision as the layout has it.
+/// The byte of a decision in the layout.
 fn byte(decision: Decision) -> u8 {
     match decision {
         Decision::Commit => 0,
@@ -67,30 +67,31 @@ fn draw(number: u64, (rollback, unknown): (f64, f64)) -> Decision {
     }
 }
 
-/// Where the messages of a connection begin: request numbers repeat on every connection.
+/// First message number of a connection. Request numbers repeat on every connection, so it includes the connection.
 pub(super) fn start(run_ms: u64, lane: u32) -> u64 {
     (run_ms + u64::from(lane)) << 32
 }
 
-/// What all messages of a connection have in common.
+/// The values that all messages of a connection share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meta {
     pub batch: i64,
-    /// [`start`] of the connection.
+    /// The value of [`start`] for the connection.
     pub start: u64,
-    /// Shares of rollback and unknown when sending.
+    /// Shares of rollback and of unknown among the sender's answers.
     pub send_shares: (f64, f64),
-    /// The same for check-backs.
+    /// Shares of rollback and of unknown among the answers to checks.
     pub check_shares: (f64, f64),
 }
 
 impl Meta {
-    /// The sender's verdict on the message with this number: a function of it, so that nothing is remembered.
+    /// The sender's decision on the message with this number. It is a function of the number, so nothing is kept per
+    /// message.
     pub fn sent(&self, number: u32) -> Decision {
         draw(mix(u64::from(number) ^ self.start), self.send_shares)
     }
 
-    /// Writes the layout over the start of a body.
+    /// Writes the layout to the start of a body.
     pub fn write(&self, body: &mut [u8], number: u32) {
         body[..8].copy_from_slice(&self.batch.to_be_bytes());
         body[8..16].copy_from_slice(&(self.start | u64::from(number)).to_be_bytes());
@@ -100,8 +101,8 @@ impl Meta {
         }
     }
 
-    /// Judges check-back number `times` (from 1) of a body: the answer, and the earlier one if there should have been
-    /// no check-back because that was final. `None` for a body of another batch.
+    /// Decides on check number `times` (from 1) of a body: the answer, and the earlier answer if that was final and the
+    /// check should not have come. `None` for a body of another batch.
     pub fn check(&self, body: &[u8], times: usize) -> Option<(Decision, Option<Earlier>)> {
         let (batch, rest) = body.get(..BYTES)?.split_first_chunk::<8>()?;
         if i64::from_be_bytes(*batch) != self.batch {
