@@ -1,10 +1,9 @@
-//! Who is connected: producers and consumers by group, and what consumers subscribe to
-//! (`ProducerManager`, `ConsumerManager`, `ConsumerGroupInfo`).
+//! The connected clients: producers and consumers by group, and the subscriptions of consumer groups (`ProducerManager`,
+//! `ConsumerManager`, `ConsumerGroupInfo`).
 //!
-//! A client registers with heartbeats and is forgotten when it unregisters, its connection ends, or it is silent for
-//! [`SILENCE_MAX_MS`]. The table is bounded by the connections and by [`GROUPS_PER_CLIENT_MAX`]: a heartbeat that
-//! names more groups is refused whole. The subscriptions of a group are those of its newest heartbeat, bounded by a
-//! frame.
+//! A client registers by heartbeats and is forgotten when it unregisters, when its connection ends, or after [`SILENCE_MAX_MS`]
+//! without a heartbeat. The tables are bounded by the number of connections and by [`GROUPS_PER_CLIENT_MAX`]; a heartbeat that
+//! names more groups is refused whole. A group's subscriptions are those of its newest heartbeat, bounded by the size of a frame.
 
 mod conflict;
 mod handlers;
@@ -30,13 +29,13 @@ pub(crate) use handlers::{
 pub(crate) use notify::{Change, notify};
 pub(crate) use subscription::Subscription;
 
-/// A client without heartbeat for this long is forgotten and disconnected (`channelExpiredTimeout`).
+/// Milliseconds without a heartbeat after which a client is forgotten and disconnected (`channelExpiredTimeout`).
 pub(crate) const SILENCE_MAX_MS: i64 = 120_000;
 
-/// Most producer and consumer groups of one connection.
+/// Most producer and consumer groups of one connection, together.
 pub(crate) const GROUPS_PER_CLIENT_MAX: usize = 4096;
 
-/// The clients of a broker.
+/// The clients that are connected to a broker.
 #[derive(Default)]
 pub(crate) struct Clients {
     tables: RwLock<Tables>,
@@ -56,22 +55,22 @@ struct Tables {
 struct Joined {
     consumers: HashSet<String>,
     producers: HashSet<String>,
-    /// What its producers last called themselves.
+    /// The client id that the connection's producers gave last.
     producer_id: String,
 }
 
 /// Members of a group by connection.
 type Members = HashMap<u64, Member>;
 
-/// A client as it introduced itself.
+/// A client as its heartbeats describe it.
 #[derive(Clone)]
 pub(crate) struct Member {
     pub client_id: String,
     pub language: Option<Language>,
-    /// Version ordinal.
+    /// Ordinal of the client's RocketMQ version (`MQVersion`).
     pub version: i32,
     pub peer: Arc<Peer>,
-    /// Time of the last heartbeat.
+    /// Time of the last heartbeat, milliseconds since 1970.
     pub seen_ms: i64,
 }
 
@@ -82,11 +81,11 @@ struct ConsumerGroup {
     consume_type: ConsumeType,
     message_model: MessageModel,
     consume_from_where: ConsumeFromWhere,
-    /// What members said they want.
+    /// The subscriptions that each member stated, to find conflicts.
     stated: Stated,
     /// Fingerprint of the last heartbeat; 0 from clients that send none.
     fingerprint: Option<i32>,
-    /// The answer to who asks for the members' ids, once somebody did: every member asks every 20 s.
+    /// The encoded list of the members' client ids, kept after the first request for it: every member asks every 20 s.
     listed: OnceLock<Arc<[u8]>>,
 }
 
@@ -99,7 +98,7 @@ pub(crate) struct ConsumerView {
     pub consume_from_where: ConsumeFromWhere,
 }
 
-/// How a heartbeat states subscriptions.
+/// How a heartbeat states its subscriptions.
 #[derive(Clone, Copy)]
 pub(crate) struct Beat {
     /// Hash of the client's subscriptions; 0 from clients that send none.
@@ -109,7 +108,7 @@ pub(crate) struct Beat {
 }
 
 impl Clients {
-    /// True when the connection may be a member of these groups besides those it is in.
+    /// True when the connection may join these groups besides those it is a member of.
     pub(crate) fn has_room<'a>(
         &self,
         peer_id: u64,
@@ -141,8 +140,8 @@ impl Clients {
         entry(&mut tables.producers, group).insert(member.peer.id(), member);
     }
 
-    /// Registers a consumer; the subscriptions it states replace those of the group (`ConsumerManager.registerConsumer`,
-    /// `registerConsumerWithoutSub`). Returns the change of membership or topics, and whether the client must state its
+    /// Registers a consumer; the subscriptions that it states replace those of the group (`ConsumerManager.registerConsumer`,
+    /// `registerConsumerWithoutSub`). Returns the change of members or topics, and whether the client must state its
     /// subscriptions the next time.
     pub(crate) fn join_consumer(
         &self,
@@ -162,7 +161,7 @@ impl Clients {
         let topics_changed = !beat.without_subscriptions && group.subscribe(&data.subscription_data_set);
         let known = group.fingerprint.replace(beat.fingerprint);
         let differs = known.is_some_and(|known| known != beat.fingerprint);
-        // Java forgets this after a restart and then refuses the pulls of clients that trust it.
+        // After its own restart Java does not notice that the subscriptions are missing, and refuses the pulls of such clients.
         let lost = beat.without_subscriptions && group.subscriptions.is_empty();
         ((is_new || topics_changed).then(|| group.change(&data.group_name)), differs || lost)
     }
@@ -177,12 +176,12 @@ impl Clients {
         self.write().leave_consumer(group, peer_id)
     }
 
-    /// Forgets a connection that ended.
+    /// Forgets a connection that ended; returns the consumer groups that changed.
     pub(crate) fn closed(&self, peer_id: u64) -> Vec<Change> {
         self.write().leave_all(peer_id)
     }
 
-    /// Forgets and disconnects clients that were silent too long; to be called every 10 s
+    /// Forgets and disconnects clients that were silent for [`SILENCE_MAX_MS`]; to be called every 10 s
     /// (`ClientHousekeepingService`).
     pub(crate) fn expire(&self, now_ms: i64) -> Vec<Change> {
         let mut tables = self.write();
@@ -199,29 +198,29 @@ impl Clients {
             changes.extend(tables.leave_all(*peer_id));
             peer.close();
         }
-        // A live connection may have stopped to speak for one of its groups.
+        // A live connection may have stopped sending heartbeats for one of its groups.
         changes.extend(tables.leave_silent(oldest_ms));
         changes
     }
 
-    /// How a group consumes; `None` when nobody of it is connected.
+    /// Whether a group consumes in a cluster or by broadcast; `None` when no member is connected.
     pub(crate) fn message_model(&self, group: &str) -> Option<MessageModel> {
         self.read().consumers.get(group).map(|group| group.message_model)
     }
 
-    /// What a group wants of a topic.
+    /// The subscription of a group to a topic.
     pub(crate) fn subscription(&self, group: &str, topic: &str) -> Option<Arc<Subscription>> {
         self.read().consumers.get(group)?.subscriptions.get(topic).cloned()
     }
 
-    /// Whether nothing speaks against a group still reading a topic: it subscribes to it, or nobody of it is connected.
+    /// Whether a group may still read a topic: the group subscribes to the topic, or no member of the group is connected.
     pub(crate) fn is_current(&self, group: &str, topic: &str) -> bool {
         let tables = self.read();
         let online = tables.consumers.get(group).map(|group| &group.subscriptions);
         online.is_none_or(|wanted| wanted.is_empty() || wanted.contains_key(topic))
     }
 
-    /// The groups whose members want different things, in order.
+    /// The groups whose members state different subscriptions, sorted.
     pub(crate) fn conflicts(&self) -> Vec<String> {
         let tables = self.read();
         let groups = tables.consumers.iter().filter(|(_, group)| group.stated.is_conflict());
@@ -240,25 +239,25 @@ impl Clients {
             .collect()
     }
 
-    /// A consumer by its group and id.
+    /// A consumer, by its group and client id.
     pub(crate) fn member(&self, group: &str, client_id: &str) -> Option<Member> {
         let tables = self.read();
         tables.consumers.get(group)?.members.values().find(|member| member.client_id == client_id).cloned()
     }
 
-    /// All producers by group.
+    /// The members of all producer groups.
     pub(crate) fn all_producers(&self) -> BTreeMap<String, Vec<Member>> {
         let tables = self.read();
         let members = |members: &Members| members.values().cloned().collect();
         tables.producers.iter().map(|(group, known)| (group.clone(), members(known))).collect()
     }
 
-    /// Client ids of a group, sorted, each once.
+    /// The client ids of a consumer group, sorted and without duplicates.
     pub(crate) fn client_ids(&self, group: &str) -> Vec<String> {
         self.read().consumers.get(group).map(ConsumerGroup::client_ids).unwrap_or_default()
     }
 
-    /// The same as the body of an answer; `None` when nobody of the group is connected.
+    /// The client ids of a consumer group as an encoded body; `None` when no member is connected.
     pub(crate) fn client_list(&self, group: &str) -> Option<Arc<[u8]>> {
         let tables = self.read();
         let group = tables.consumers.get(group)?;
@@ -266,7 +265,7 @@ impl Clients {
         Some(group.listed.get_or_init(list).clone())
     }
 
-    /// A consumer group; `None` when nobody of it is connected.
+    /// What is known of a consumer group; `None` when no member is connected.
     pub(crate) fn consumers(&self, group: &str) -> Option<ConsumerView> {
         self.read().consumers.get(group).map(|group| ConsumerView {
             members: group.members.values().cloned().collect(),
@@ -277,12 +276,12 @@ impl Clients {
         })
     }
 
-    /// The members of a producer group; `None` when nobody of it is connected.
+    /// The members of a producer group; `None` when no member is connected.
     pub(crate) fn producers(&self, group: &str) -> Option<Vec<Member>> {
         self.read().producers.get(group).map(|members| members.values().cloned().collect())
     }
 
-    /// The connection of a producer, of whatever group, by its client id (`ProducerManager.findChannel`).
+    /// The newest connection of a producer with this client id, whatever its group (`ProducerManager.findChannel`).
     pub(crate) fn producer_by_id(&self, client_id: &str) -> Option<Arc<Peer>> {
         self.read().producers_by_id.get(client_id).filter(|peer| !peer.is_closed()).cloned()
     }
@@ -297,7 +296,7 @@ impl Clients {
 }
 
 impl Member {
-    /// The client as admin answers show it.
+    /// The client as answers to administrators show it.
     pub(crate) fn connection(&self) -> Connection {
         Connection {
             client_addr: self.peer.remote().to_string(),
@@ -309,7 +308,7 @@ impl Member {
 }
 
 impl ConsumerGroup {
-    /// Notes a heartbeat; true when the connection is new to the group.
+    /// Notes a heartbeat of a member; true when its connection is new to the group.
     fn meet(&mut self, member: Member) -> bool {
         let id = member.peer.id();
         if self.members.get(&id).is_none_or(|known| known.client_id != member.client_id) {
@@ -318,7 +317,7 @@ impl ConsumerGroup {
         self.members.insert(id, member).is_none()
     }
 
-    /// The ids of its clients, sorted, each once.
+    /// The client ids of the members, sorted and without duplicates.
     fn client_ids(&self) -> Vec<String> {
         let mut ids: Vec<_> = self.members.values().map(|member| member.client_id.clone()).collect();
         ids.sort_unstable();
@@ -326,7 +325,7 @@ impl ConsumerGroup {
         ids
     }
 
-    /// Takes over the subscriptions of a heartbeat; true when a topic came or went
+    /// Takes over the subscriptions of a heartbeat; true when a topic was added or removed
     /// (`ConsumerGroupInfo.updateSubscription`).
     fn subscribe(&mut self, wanted: &[SubscriptionData]) -> bool {
         let mut changed = false;
@@ -357,7 +356,7 @@ impl ConsumerGroup {
 }
 
 impl Tables {
-    /// The group a connection becomes a member of.
+    /// The group that a connection joins, created when it is new.
     fn admit(&mut self, group: &str, peer_id: u64) -> &mut ConsumerGroup {
         self.joined.entry(peer_id).or_default().consumers.insert(group.to_owned());
         entry(&mut self.consumers, group)
@@ -399,7 +398,7 @@ impl Tables {
         });
     }
 
-    /// The change is `None` when the connection was no member.
+    /// Removes a connection from a consumer group; `None` when it was not a member.
     fn leave_consumer(&mut self, name: &str, peer_id: u64) -> Option<Change> {
         let group = self.consumers.get_mut(name)?;
         group.members.remove(&peer_id)?;
@@ -429,14 +428,14 @@ impl Tables {
     }
 }
 
-/// Forgets where a client is, unless it has come back on another connection.
+/// Forgets the connection of a client id, unless the client has come back on another connection.
 fn forget_id(producers: &mut HashMap<String, Arc<Peer>>, client_id: &str, peer_id: u64) {
     if producers.get(client_id).is_some_and(|peer| peer.id() == peer_id) {
         producers.remove(client_id);
     }
 }
 
-/// The value of a key, made when it is missing; allocates the key only then.
+/// The value of `key`, created when it is missing. The key is copied only then.
 fn entry<'t, V: Default>(table: &'t mut HashMap<String, V>, key: &str) -> &'t mut V {
     if !table.contains_key(key) {
         table.insert(key.to_owned(), V::default());

@@ -1,5 +1,5 @@
-//! Pulls whose messages are not in memory, and other requests that may wait for the disk or for large tables: small pools
-//! of threads serve them, so that a consumer far behind or an operator who wants to see everything stalls no connection.
+//! The disk pool: small pools of threads that serve pulls whose messages are not in memory, and other requests that may wait for
+//! the disk or for large tables. So no connection waits for a consumer far behind or for an operator's request.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +17,17 @@ use crate::pull::{Pull, Scan, Source, answer};
 use crate::refused::Cause;
 use crate::{Refusal, lookup, pop};
 
-/// Pulls and requests that may wait for a reader; beyond it one is answered as busy.
+/// Most pulls and pops, and most requests of each other kind, that wait for a thread of the disk pool; a further one is answered
+/// as busy.
 const WAITING_MAX: usize = 4096;
-/// Bytes of the requests among them.
+/// Most bytes of the requests that wait for the disk pool.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// What a request that waits for a reader counts as towards the bounds of its connection: about what one answer from
-/// the disk has (`maxTransferBytesOnMessageInDisk`).
+/// Bytes that a waiting request is charged to its connection for its answer: about the size of an answer from the disk
+/// (`maxTransferBytesOnMessageInDisk`).
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// Memory a reader keeps for its answers. Larger ones wait until their connection has room.
+/// Bytes of the answer buffer that a thread keeps. A larger answer waits until its connection has room.
 const KEPT_BYTES: usize = 1 << 20;
 
 struct Job {
@@ -51,7 +52,7 @@ enum Work {
     Panic,
 }
 
-/// Threads that take jobs from one line.
+/// Threads that take jobs from one queue.
 struct Pool {
     jobs: Mutex<Option<SyncSender<Job>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -88,18 +89,18 @@ impl Pool {
     }
 }
 
-/// The readers: pulls have their own, because another request may wait for a file to be made durable; operators have
-/// theirs, because what they ask may read every queue, and retries of consumers shall not wait for that.
+/// The disk pool. Pulls and pops have threads of their own, because another request may wait for a file to be flushed. Operators
+/// have one of their own, because their requests may read every queue, and consumers' send-backs must not wait for that.
 pub(crate) struct ColdReaders {
     consumers: Pool,
     requests: Pool,
     operators: Pool,
-    /// Of the requests that wait.
+    /// Bytes of the requests that wait.
     waiting_bytes: AtomicUsize,
 }
 
 impl ColdReaders {
-    /// Starts `count` readers for pulls, as many for requests, and one for those of operators.
+    /// Starts `count` threads for pulls and pops, `count` for other requests, and one for operators' requests.
     pub(crate) fn start(count: usize) -> std::io::Result<Self> {
         Ok(Self {
             consumers: Pool::start("cold-read", count)?,
@@ -109,27 +110,27 @@ impl ColdReaders {
         })
     }
 
-    /// Answers `pull` from the disk, later.
+    /// Queues a pull to be answered from the disk; answers it as busy when too many wait.
     pub(crate) fn submit(&self, broker: &Arc<Broker>, peer: Arc<Peer>, pull: Pull) {
         let job = Job::new(broker, peer, Work::Pull(pull));
         if let Err(Job { peer, work: Work::Pull(pull), .. }) = self.consumers.send(job) {
             let head = Head::response(pull.encoding, response::SYSTEM_BUSY, pull.opaque);
-            // A consumer that went away needs no answer.
+            // A consumer whose connection has ended needs no answer.
             let refusal = too_many(request::PULL_MESSAGE);
             let _ = peer.push(|out| head.remark(&refusal.remark).write(out, b""));
         }
     }
 
-    /// Answers a pop from the disk, later.
+    /// Queues a pop to be answered from the disk; answers it as busy when too many wait.
     pub(crate) fn submit_pop(&self, broker: &Arc<Broker>, peer: Arc<Peer>, ask: Arc<pop::Ask>) {
         let job = Job::new(broker, peer, Work::Pop(ask));
         if let Err(Job { peer, work: Work::Pop(ask), .. }) = self.consumers.send(job) {
-            // A consumer that went away needs no answer.
+            // A consumer whose connection has ended needs no answer.
             let _ = peer.push(|out| ask.refuse(&too_many(request::POP_MESSAGE), out));
         }
     }
 
-    /// Serves `request`, later; gives it back when too many wait.
+    /// Queues any other request; returns it when too many wait.
     pub(crate) fn serve(
         &self,
         broker: &Arc<Broker>,
@@ -151,7 +152,7 @@ impl ColdReaders {
         }
     }
 
-    /// Ends the readers after what was already submitted.
+    /// Serves what was queued and ends the threads.
     pub(crate) fn stop(&self) {
         self.consumers.stop();
         self.requests.stop();
@@ -159,7 +160,7 @@ impl ColdReaders {
     }
 }
 
-/// The refusal of a request of this kind when no reader is free for long.
+/// The refusal of a request with this code when too many wait for the disk pool.
 pub(crate) fn too_many(code: i32) -> Refusal {
     let what = match code {
         request::PULL_MESSAGE | request::POP_MESSAGE => "pulls and pops wait for messages from the disk",
@@ -170,24 +171,25 @@ pub(crate) fn too_many(code: i32) -> Refusal {
     Refusal::because(Cause::ColdReads, response::SYSTEM_BUSY, remark)
 }
 
-/// Whether a request only tells something and whoever asked is gone: tools give up on a slow answer and ask again.
+/// Whether a queued request needs no serving: it changes nothing, and its connection has ended. Tools give up on a slow answer
+/// and ask again.
 fn is_moot(peer: &Peer, code: i32) -> bool {
     peer.is_closed() && lookup::is_for_operators(code)
 }
 
-/// Hands a large answer over when the connection has room for it; until then it is charged with all of it.
+/// Hands a large answer to its connection when that has room for it; until then the whole answer is charged to the connection.
 fn give(peer: &Arc<Peer>, bytes: Vec<u8>) {
     let charge = peer.charge(bytes.len());
-    // Who went away needs no answer.
+    // A client whose connection has ended needs no answer.
     let _ = peer.put_back(Box::new(move |_, out| {
         out.extend_from_slice(&bytes);
         drop(charge);
     }));
 }
 
-/// Reads on when a job panicked: whoever asked for that one gets no answer, the others do.
+/// Serves jobs until the pool stops, also after a job panicked. The request of that job gets no answer; others are not affected.
 fn keep_reading(receiver: &Mutex<Receiver<Job>>) {
-    // What a job shares with others is behind locks whose holders leave it whole at each step.
+    // Sound, because a job shares state with others only behind locks whose holders keep it consistent at each step.
     while catch_unwind(AssertUnwindSafe(|| read(receiver))).is_err() {
         tracing::error!("a request that was served from the disk panicked and is not answered");
     }
@@ -221,7 +223,7 @@ fn read(receiver: &Mutex<Receiver<Job>>) {
                 }
             }
         }
-        // A consumer that went away needs no answer.
+        // A consumer whose connection has ended needs no answer.
         let _ = peer.push(|out| out.extend_from_slice(&bytes));
         drop(charge);
     }

@@ -1,8 +1,8 @@
 //! Settings, and the one table that knows their names in `broker.conf` (`BrokerConfig`, `MessageStoreConfig`,
 //! `NettyServerConfig`).
 //!
-//! A file of Java's is taken as it is. What it says about things this broker does otherwise or not yet is reported to
-//! the operator; what would weaken a promise if it were ignored stops the start.
+//! A configuration file of Java's broker is taken as it is. Settings that work differently here, or not yet, are reported to the
+//! operator; a setting that would weaken a promise if it were ignored stops the start.
 
 mod live;
 mod page;
@@ -44,37 +44,37 @@ pub struct Transfer {
     pub memory_ratio: i64,
     /// Memory of the machine in bytes.
     pub memory_bytes: u64,
-    /// `maxFilterMessageSize` in index units of 20 bytes: how many are looked at.
+    /// `maxFilterMessageSize` in queue units of 20 bytes: the most units that one pull examines.
     pub scan_units: i64,
 }
 
-/// How transactions are looked after.
+/// How undecided transactions are checked.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// `transactionTimeOut`: a half message this young is not checked.
+    /// `transactionTimeOut`: the age in milliseconds from which on a half message is checked.
     pub timeout_ms: i64,
-    /// `transactionCheckMax`: checks of one message.
+    /// `transactionCheckMax`: most check-backs for one half message.
     pub check_max: i64,
-    /// `transactionCheckInterval`.
+    /// `transactionCheckInterval`: milliseconds between two rounds of checks.
     pub check_interval_ms: u64,
-    /// `rejectTransactionMessage`.
+    /// `rejectTransactionMessage`: transaction messages are refused.
     pub rejects: bool,
 }
 
-/// Whether and how many light queues are served. Both switches must be on.
+/// Whether light queues are served, and how many. Both `enableLmq` and `enableMultiDispatch` must be on.
 #[derive(Clone, Debug)]
 pub struct LightQueues {
     /// `enableLmq`.
     pub lmq: bool,
     /// `enableMultiDispatch`.
     pub multi_dispatch: bool,
-    /// `enableLmqQuota`.
+    /// `enableLmqQuota`: whether `maxLmqConsumeQueueNum` applies.
     pub quota: bool,
     /// `maxLmqConsumeQueueNum`.
     pub queues_max: usize,
 }
 
-/// Bounds of a query by key.
+/// Bounds of a query by key (request 12).
 #[derive(Clone, Debug)]
 pub struct Query {
     /// `maxMsgsNumBatch`: most messages of an answer.
@@ -83,7 +83,7 @@ pub struct Query {
     pub unique_max: i32,
 }
 
-/// What a broker is told at start.
+/// The settings of a broker.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `brokerClusterName`.
@@ -92,13 +92,13 @@ pub struct Config {
     pub broker_name: String,
     /// `brokerId`: 0 for masters.
     pub broker_id: i64,
-    /// `brokerIP1`: address clients are told to use, or the name of a machine.
+    /// `brokerIP1`: the address, or name of a machine, that clients are told to use.
     pub broker_ip1: String,
     /// `bindAddress`.
     pub bind_address: IpAddr,
     /// `proxyProtocolTrustedAddresses`: whose PROXY preambles are believed.
     pub trusted_proxies: TrustedProxies,
-    /// `connectionBufferBytes`: memory of all connections; 0 for a share of the machine's.
+    /// `connectionBufferBytes`: the memory budget of all connections; 0 for a share of the machine's memory.
     pub connection_bytes_max: usize,
     /// `listenPort`; 0 takes any free one.
     pub listen_port: u16,
@@ -114,129 +114,129 @@ pub struct Config {
     pub broker_permission: i32,
     /// `maxMessageSize`: largest body in bytes.
     pub max_message_size: usize,
-    /// `regionId`.
+    /// `regionId`: a property that every sent message gets.
     pub region_id: String,
-    /// `traceOn`.
+    /// `traceOn`: clients may write message traces; a property of every sent message says whether they may.
     pub trace_on: bool,
     /// `traceTopicEnable`: the topic message traces go to exists from the start.
     pub trace_topic_enable: bool,
-    /// `msgTraceTopicName`: its name.
+    /// `msgTraceTopicName`: name of the topic for message traces.
     pub trace_topic: String,
-    /// `storeReplyMessageEnable`: replies between applications are stored, not only passed on.
+    /// `storeReplyMessageEnable`: replies between applications are stored besides being passed on.
     pub store_reply_message_enable: bool,
-    /// `longPollingEnable`: pulls wait as long as the client says.
+    /// `longPollingEnable`: a pull without messages waits for as long as its client says.
     pub long_polling_enable: bool,
-    /// `shortPollingTimeMills`: how long they wait otherwise.
+    /// `shortPollingTimeMills`: milliseconds a pull waits without long polling.
     pub short_polling_time_ms: i64,
     /// `enablePropertyFilter`: consumers may filter by SQL92.
     pub enable_property_filter: bool,
-    /// `litePullMessageEnable`.
+    /// `litePullMessageEnable`: request 361 is served.
     pub lite_pull_message_enable: bool,
     /// `notifyConsumerIdsChangedEnable`: members of a group are told when it changes.
     pub notify_consumer_ids_changed_enable: bool,
     /// `useServerSideResetOffset`: the broker resets offsets itself instead of telling the consumers to.
     pub server_side_reset: bool,
-    /// `flushConsumerOffsetInterval`.
+    /// `flushConsumerOffsetInterval`: milliseconds between two writes of the consumer offsets.
     pub flush_consumer_offset_interval_ms: u64,
-    /// `registerNameServerPeriod`.
+    /// `registerNameServerPeriod`: milliseconds between two registrations with name servers.
     pub register_name_server_period_ms: u64,
     /// `slaveReadEnable`: consumers far behind are told to read from a slave.
     pub slave_read_enable: bool,
-    /// `forceRegister`: name servers are reminded of topics they have been told of.
+    /// `forceRegister`: name servers are also reminded of topics that did not change.
     pub force_register: bool,
-    /// `enableSingleTopicRegister`: name servers are told of changed topics alone.
+    /// `enableSingleTopicRegister`: a changed topic is registered alone instead of with the whole table.
     pub single_topic_register: bool,
-    /// `enableSplitRegistration`: registrations have at most `split_registration_size` topics.
+    /// `enableSplitRegistration`: a registration has at most `split_registration_size` topics.
     pub split_registration: bool,
     /// `splitRegistrationSize`.
     pub split_registration_size: usize,
-    /// Light queues.
+    /// Whether and how many light queues are served.
     pub light: LightQueues,
     /// Bounds of one pull.
     pub transfer: Transfer,
-    /// Messages for a point in time.
+    /// Delivery of timed messages.
     pub timers: Timers,
     /// Pop consumption.
     pub pop: PopSettings,
     /// Bounds of a query by key.
     pub query: Query,
-    /// How transactions are looked after.
+    /// How undecided transactions are checked.
     pub transaction: Transaction,
-    /// What old messages and full disks lead to.
+    /// What is deleted when, and from which disk use on sends are refused.
     pub retention: store::RetentionSettings,
-    /// `cleanResourceInterval`.
+    /// `cleanResourceInterval`: milliseconds between two rounds of retention.
     pub clean_resource_interval_ms: i64,
-    /// `deleteCommitLogFilesInterval`.
+    /// `deleteCommitLogFilesInterval`: milliseconds between the removal of two commit log files.
     pub delete_files_interval_ms: u64,
-    /// `replicasPerDiskPartition`.
+    /// `replicasPerDiskPartition`: brokers that share the disk.
     replicas_per_disk_partition: i32,
-    /// Of the log.
+    /// The settings of the store.
     pub store: store::Config,
-    /// `messageDelayLevel` as it was given.
+    /// `messageDelayLevel` as the file gives it.
     delay_levels: String,
-    /// The file the settings come from, and changed ones go to.
+    /// The file that the settings come from and that changed settings are written to.
     file: Option<PathBuf>,
     has_store_path: bool,
     has_commit_log_path: bool,
-    /// Settings that do nothing here, kept for whoever asks for the configuration.
+    /// Settings without effect here, kept for answers that show the configuration.
     others: BTreeMap<String, String>,
 }
 
-/// Something in a configuration file the operator should know about.
+/// Something in a configuration file that the operator should know of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
     /// No setting has this name.
     #[error("unknown setting {key}: it has no effect{}", did_you_mean(.near.as_deref()))]
     Unknown {
-        /// What was found.
+        /// The name that was found.
         key: String,
-        /// A known name that looks much like it.
+        /// A known name that is spelled similarly.
         near: Option<&'static str>,
     },
-    /// The value does not fit; the default stays, as in Java.
+    /// The value does not fit the setting, which keeps its default, as in Java.
     #[error("setting {key} is {value:?}, expected {expected}; it stays {stays}")]
     Invalid {
         /// Name of the setting.
         key: String,
-        /// What was found.
+        /// The value that was found.
         value: String,
-        /// What it must hold.
+        /// What the value must be.
         expected: String,
-        /// What counts instead.
+        /// The value that counts instead.
         stays: String,
     },
-    /// The setting was changed and does nothing here, which makes a difference.
+    /// The setting was changed but has no effect here, and the operator will miss the effect.
     #[error("setting {key}={value} has no effect: {reason}")]
     NoEffect {
         /// Name of the setting.
         key: String,
-        /// What was found.
+        /// The value that was found.
         value: String,
-        /// Why.
+        /// Why the setting has no effect.
         reason: String,
     },
-    /// The setting was changed and does nothing here, which nobody will miss.
+    /// The setting was changed but has no effect here, and nothing is lost by that.
     #[error("setting {key}={value} is not needed: {reason}")]
     NotNeeded {
         /// Name of the setting.
         key: String,
-        /// What was found.
+        /// The value that was found.
         value: String,
-        /// Why.
+        /// Why the setting is not needed.
         reason: String,
     },
-    /// An older name of a setting.
+    /// The file uses an older name of a setting.
     #[error("setting {key} is read as {now}, its present name")]
     Alias {
-        /// What was found.
+        /// The older name.
         key: String,
-        /// Its present name.
+        /// The present name.
         now: &'static str,
     },
 }
 
 impl Finding {
-    /// True when the operator should act.
+    /// True when the operator should do something about this finding.
     pub fn is_warning(&self) -> bool {
         matches!(self, Self::Unknown { .. } | Self::Invalid { .. } | Self::NoEffect { .. })
     }
@@ -246,26 +246,26 @@ fn did_you_mean(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
-/// Why a configuration cannot be used.
+/// Why a configuration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// The text is malformed.
+    /// The text is not a properties file.
     #[error(transparent)]
     Text(#[from] KeyValuesError),
-    /// A setting asks for something that must not be ignored.
+    /// The setting has a value that cannot be served and must not be ignored.
     #[error("setting {key}={value} cannot be used: {reason}")]
     Refused {
         /// Name of the setting.
         key: String,
-        /// What was found.
+        /// The value that was found.
         value: String,
-        /// Why, and what to do instead.
+        /// Why the value cannot be used, and what to do instead.
         reason: String,
     },
 }
 
 impl Config {
-    /// The defaults on this machine: its host name and address count.
+    /// The defaults, with the host name and address of this machine.
     pub fn of_this_machine() -> Self {
         let host_name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let mut config = Self::new(host_name.trim(), crate::start::reachable_ip());
@@ -277,7 +277,7 @@ impl Config {
         config
     }
 
-    /// RocketMQ's defaults for a host.
+    /// RocketMQ's defaults, for a machine of this name and address.
     pub fn new(host_name: &str, ip: IpAddr) -> Self {
         let broker_name = if host_name.is_empty() { "DEFAULT_BROKER" } else { host_name };
         Self {
@@ -349,20 +349,20 @@ impl Config {
         }
     }
 
-    /// The defaults on this machine changed by a properties text.
+    /// The defaults of this machine, changed by a properties text.
     ///
     /// # Errors
-    /// The text is malformed, or asks for something that must not be ignored.
+    /// [`ConfigError`]: the text is malformed, or a setting has a value that cannot be served and must not be ignored.
     pub fn from_properties(text: &[u8]) -> Result<(Self, Vec<Finding>), ConfigError> {
         let mut config = Self::of_this_machine();
         let findings = config.read(text)?;
         Ok((config, findings))
     }
 
-    /// Reads a properties text over these settings. A value of the wrong type leaves a setting as it was.
+    /// Reads a properties text over these settings. A value of the wrong type leaves its setting unchanged.
     ///
     /// # Errors
-    /// As [`Config::from_properties`].
+    /// [`ConfigError`], as for [`Config::from_properties`].
     pub fn read(&mut self, text: &[u8]) -> Result<Vec<Finding>, ConfigError> {
         let mut findings = Vec::new();
         for (key, value) in parse_key_values(text)? {
@@ -417,12 +417,12 @@ impl Config {
         Ok(finding)
     }
 
-    /// True when the text named `storePathRootDir`.
+    /// True when the configuration file sets `storePathRootDir`.
     pub fn has_store_path(&self) -> bool {
         self.has_store_path
     }
 
-    /// Sets `storePathRootDir`, and `storePathCommitLog` when it was not named.
+    /// Sets `storePathRootDir`, and `storePathCommitLog` below it when the file did not set that one.
     pub fn set_store_root(&mut self, root: &Path) {
         root.clone_into(&mut self.store.root);
         if !self.has_commit_log_path {
@@ -430,34 +430,34 @@ impl Config {
         }
     }
 
-    /// Says which file the settings were read from.
+    /// Sets the file that the settings were read from.
     pub fn set_file(&mut self, path: &Path) {
         self.file = Some(path.to_owned());
     }
 
-    /// The file of settings changed while the broker runs, of a broker that was started without one.
+    /// The file for settings changed at run time, for a broker below `root` that was started without a configuration file.
     pub fn file_of(root: &Path) -> PathBuf {
         root.join("config").join("broker.properties")
     }
 
-    /// The file changed settings go to.
+    /// The file that settings changed at run time are written to.
     pub(crate) fn file(&self) -> PathBuf {
         self.file.clone().unwrap_or_else(|| Self::file_of(&self.store.root))
     }
 
-    /// Addresses of `namesrvAddr`.
+    /// The addresses of `namesrvAddr`.
     pub fn name_servers(&self) -> Vec<String> {
         let list = self.namesrv_addr.as_deref().unwrap_or_default().split(';');
         list.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
     }
 
-    /// What a setting without effect is shown as; empty for names nobody knows.
+    /// The value that is shown of a setting without effect here; empty for an unknown name.
     pub(crate) fn shown(&self, key: &str) -> String {
         let default = || unknown::lookup(key).map(|known| known.default.clone());
         self.others.get(key).cloned().or_else(default).unwrap_or_default()
     }
 
-    /// All settings as a properties text, those without effect and unknown ones included (`GET_BROKER_CONFIG`).
+    /// All settings as a properties text, with those that have no effect here and unknown ones (`GET_BROKER_CONFIG`).
     pub fn to_properties(&self) -> String {
         let mut all: BTreeMap<String, String> = unknown::defaults();
         all.extend(refused::defaults());
@@ -467,7 +467,7 @@ impl Config {
     }
 }
 
-/// Memory of this machine.
+/// Bytes of memory of this machine; `None` when the system does not say.
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,6 +1,6 @@
-//! Members of a consumer group that want different things. RocketMQ shares the queues of all topics out among all members, and
-//! the newest heartbeat counts for the whole group: the others silently miss messages. Here that is said, once it begins and
-//! when it ends.
+//! Subscription conflicts: members of one consumer group that subscribe to different topics or expressions. RocketMQ shares the
+//! queues of all topics out among all members, and the newest heartbeat counts for the whole group, so the other members miss
+//! messages silently. Here the conflict is logged once when it begins and once when it ends.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -9,7 +9,7 @@ use wire::body::SubscriptionData;
 
 use super::Member;
 
-/// What the members of a group said they want, by connection.
+/// The subscriptions that the members of a group stated, as a hash by connection.
 #[derive(Default)]
 pub(super) struct Stated {
     wishes: HashMap<u64, u64>,
@@ -17,12 +17,12 @@ pub(super) struct Stated {
 }
 
 impl Stated {
-    /// True while members want different things.
+    /// True while members state different subscriptions.
     pub(super) fn is_conflict(&self) -> bool {
         self.is_conflict
     }
 
-    /// Notes what a member wants.
+    /// Notes the subscriptions that a member stated.
     pub(super) fn note(&mut self, group: &str, member: &Member, wanted: &[SubscriptionData]) {
         if self.wishes.insert(member.peer.id(), digest(wanted)) == Some(digest(wanted)) {
             return;
@@ -59,7 +59,7 @@ impl Stated {
     }
 }
 
-/// Topics and expressions, whatever their order; the version of a subscription is another for each client.
+/// Hash of topics and expressions in any order. The version of a subscription is left out, because it differs between clients.
 fn digest(wanted: &[SubscriptionData]) -> u64 {
     let mut rows: Vec<(&str, &str, &str)> = wanted
         .iter()

@@ -1,4 +1,4 @@
-//! Requests of and about clients: 34, 35, 38, 46, 203, 204 (`ClientManageProcessor`, `ConsumerManageProcessor`,
+//! Requests by clients and about them: 34, 35, 38, 46, 203, 204, 328 and 345 (`ClientManageProcessor`, `ConsumerManageProcessor`,
 //! `AdminBrokerProcessor`).
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::groups::{GroupChange, Groups};
 use crate::topics::TopicChange;
 use crate::{Answer, Refusal, names};
 
-/// What the requests of clients are served with.
+/// The tables and settings that requests of clients are served with.
 #[derive(Clone, Copy)]
 pub(crate) struct Desk<'a> {
     pub clients: &'a Clients,
@@ -29,12 +29,12 @@ pub(crate) struct Desk<'a> {
     pub auto_create_groups: bool,
     /// `notifyConsumerIdsChangedEnable` of the broker.
     pub notify: bool,
-    /// Wall clock, milliseconds.
+    /// The wall clock, milliseconds since 1970.
     pub now_ms: i64,
 }
 
-/// `HEART_BEAT` (34), with and without subscriptions. `retry_topic_missing` is called with every group that is
-/// registered and the queues its retry topic shall have, and gives that topic if it has to be made.
+/// 34 `HEART_BEAT`, with and without subscriptions. `retry_topic_missing` gets each consumer group and the number of queues of
+/// its retry topic, and returns the configuration of that topic when it has to be created.
 pub(crate) fn heartbeat(
     desk: &Desk<'_>,
     peer: &Arc<Peer>,
@@ -57,7 +57,7 @@ pub(crate) fn heartbeat(
     let mut changes = Vec::new();
     for consumer in &data.consumer_data_set {
         if desk.groups.find(&consumer.group_name).is_none() {
-            // Java skips a group it does not have; its pulls are refused with a reason.
+            // Java passes over a group that does not exist; the group's pulls are refused with a reason.
             tracing::debug!(group = consumer.group_name, "a heartbeat names a group that may not be created");
             is_sub_change = true;
             continue;
@@ -73,7 +73,7 @@ pub(crate) fn heartbeat(
     Ok(Answer::success().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", is_sub_change))
 }
 
-/// Puts the heartbeat off until its new groups and their retry topics are on disk, all with one write.
+/// Has the heartbeat wait until its new groups and their retry topics are on disk, all stored with one write.
 fn make_missing(
     desk: &Desk<'_>,
     data: &HeartbeatData,
@@ -95,7 +95,7 @@ fn make_missing(
     if change == Change::default() { Ok(()) } else { Err(Refusal::after(change)) }
 }
 
-/// `UNREGISTER_CLIENT` (35).
+/// 35 `UNREGISTER_CLIENT`.
 pub(crate) fn unregister(desk: &Desk<'_>, peer: &Peer, command: &Command<'_>) -> Result<Answer, Refusal> {
     if let Some(group) = command.fields.text("producerGroup") {
         desk.clients.leave_producer(group, peer.id());
@@ -106,7 +106,7 @@ pub(crate) fn unregister(desk: &Desk<'_>, peer: &Peer, command: &Command<'_>) ->
     Ok(Answer::success())
 }
 
-/// `GET_CONSUMER_LIST_BY_GROUP` (38).
+/// 38 `GET_CONSUMER_LIST_BY_GROUP`.
 pub(crate) fn consumer_list(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
     let group = command.fields.need("consumerGroup")?;
     let list = clients.client_list(group);
@@ -114,7 +114,7 @@ pub(crate) fn consumer_list(clients: &Clients, command: &Command<'_>) -> Result<
     Ok(Answer::success().body(list.to_vec()))
 }
 
-/// `CHECK_CLIENT_CONFIG` (46): consumers do not start unless this succeeds (`ClientManageProcessor.checkClientConfig`).
+/// 46 `CHECK_CLIENT_CONFIG`: consumers do not start unless the answer is success (`ClientManageProcessor.checkClientConfig`).
 pub(crate) fn check_client(command: &Command<'_>, filters_properties: bool) -> Result<Answer, Refusal> {
     let body: CheckClientBody = json::from_slice(command.body)?;
     let data = &body.subscription_data;
@@ -128,7 +128,7 @@ pub(crate) fn check_client(command: &Command<'_>, filters_properties: bool) -> R
     Ok(Answer::success())
 }
 
-/// `GET_CONSUMER_CONNECTION_LIST` (203).
+/// 203 `GET_CONSUMER_CONNECTION_LIST`.
 pub(crate) fn consumer_connections(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
     let group = command.fields.need("consumerGroup")?;
     let view = clients.consumers(group).ok_or_else(|| {
@@ -149,7 +149,7 @@ pub(crate) fn consumer_connections(clients: &Clients, command: &Command<'_>) -> 
     Ok(Answer::success().body(json::to_vec(&body)))
 }
 
-/// `GET_PRODUCER_CONNECTION_LIST` (204).
+/// 204 `GET_PRODUCER_CONNECTION_LIST`.
 pub(crate) fn producer_connections(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
     let group = command.fields.need("producerGroup")?;
     let members = clients
@@ -159,7 +159,7 @@ pub(crate) fn producer_connections(clients: &Clients, command: &Command<'_>) -> 
     Ok(Answer::success().body(json::to_vec(&body)))
 }
 
-/// `GET_ALL_PRODUCER_INFO` (328).
+/// 328 `GET_ALL_PRODUCER_INFO`.
 pub(crate) fn all_producers(clients: &Clients) -> Result<Answer, Refusal> {
     let row = |member: &Member| {
         let connection = member.connection();
@@ -167,7 +167,7 @@ pub(crate) fn all_producers(clients: &Clients) -> Result<Answer, Refusal> {
             "clientId": connection.client_id,
             "language": connection.language,
             "lastUpdateTimestamp": member.seen_ms,
-            // As Java writes an address.
+            // With the slash that Java writes before an address.
             "remoteIP": format!("/{}", connection.client_addr),
             "version": connection.version,
         })
@@ -178,7 +178,8 @@ pub(crate) fn all_producers(clients: &Clients) -> Result<Answer, Refusal> {
     Ok(Answer::success().body(serde_json::json!({ "data": data }).to_string().into_bytes()))
 }
 
-/// `QUERY_SUBSCRIPTION_BY_CONSUMER` (345): what a group wants of a topic; nothing when it is not online or wants nothing.
+/// 345 `QUERY_SUBSCRIPTION_BY_CONSUMER`: the subscription of a group to a topic; an empty body when the group is not online or
+/// does not subscribe.
 pub(crate) fn subscription(clients: &Clients, command: &Command<'_>) -> Result<Answer, Refusal> {
     let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
     let found = clients.subscription(group, topic);

@@ -1,4 +1,4 @@
-//! Telling the members of a group that it changed (`DefaultConsumerIdsChangeListener`,
+//! Telling the members of a consumer group that the group changed (`DefaultConsumerIdsChangeListener`,
 //! `Broker2Client.notifyConsumerIdsChanged`).
 
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use wire::frame::{Encoding, FrameWriter, Head};
 
 use crate::groups::Groups;
 
-/// The members or topics of a consumer group changed.
+/// A change of a consumer group's members or topics.
 #[derive(Debug)]
 pub(crate) struct Change {
     /// The group.
     pub group: String,
-    /// How it consumes.
+    /// Whether the group consumes in a cluster or by broadcast.
     pub message_model: MessageModel,
-    /// Its members after the change.
+    /// The connections of its members after the change.
     pub peers: Vec<Arc<Peer>>,
 }
 
-/// Tells every member at once to share out the queues again: a one-way `NOTIFY_CONSUMER_IDS_CHANGED` (40).
+/// Tells every member to rebalance at once: a one-way `NOTIFY_CONSUMER_IDS_CHANGED` (40).
 ///
-/// Broadcasting groups share nothing and are not told, nor are groups whose settings say so. A member that is gone
-/// by now needs no notice.
+/// Broadcasting groups share no queues and are not told, nor are groups whose configuration switches it off. A member whose
+/// connection has ended is passed over.
 pub(crate) fn notify(groups: &Groups, changes: &[Change]) {
     for change in changes {
         let told = groups.find(&change.group).is_none_or(|config| config.notify_consumer_ids_changed_enable);

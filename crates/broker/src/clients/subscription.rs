@@ -1,4 +1,4 @@
-//! What a group wants of a topic, in the form a pull needs (`SubscriptionData`, `FilterAPI`,
+//! The subscription of a group to a topic, in the form that a pull uses (`SubscriptionData`, `FilterAPI`,
 //! `ExpressionMessageFilter.isMatchedByConsumeQueue`).
 
 use std::collections::BTreeSet;
@@ -8,32 +8,32 @@ use wire::hash::java_hash;
 
 use crate::sql;
 
-/// The expression that matches everything.
+/// The tag expression that matches every message.
 const ALL: &str = "*";
 
 /// A parsed subscription.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Subscription {
-    /// Version: a newer one replaces an older one.
+    /// Version of the subscription: a newer one replaces an older one.
     pub sub_version: i64,
     filter: Filter,
-    /// As the client sent it, for admin answers.
+    /// The subscription as the client sent it, for answers to administrators.
     data: SubscriptionData,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Filter {
-    /// Everything.
+    /// Matches every message.
     All,
-    /// Messages whose tag hashes to one of these, sorted.
+    /// Matches messages whose tags code is one of these, sorted.
     Codes(Box<[i32]>),
-    /// A condition on properties; the index alone does not decide.
+    /// Matches by a condition on the message's properties; the queue's index alone does not decide.
     Sql(sql::Filter),
-    /// An expression that is not understood: nothing matches.
+    /// An expression that cannot be parsed: no message matches.
     Bad,
 }
 
-/// A tag expression without any tag, as `||` (Java: "subString split error").
+/// A tag expression without any tag, such as `||` (Java: "subString split error").
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the tag expression {0:?} has no tag between its separators, expected tag || tag or *")]
 pub(crate) struct BadExpression(String);
@@ -62,7 +62,7 @@ impl Subscription {
     /// Parses an expression of any type, as a pull brings it.
     ///
     /// # Errors
-    /// When it is no expression of that type; the text says where.
+    /// The text says where the expression is not one of its type.
     pub(crate) fn parse_typed(
         topic: &str,
         expression: &str,
@@ -83,8 +83,8 @@ impl Subscription {
         Ok(Self { sub_version, filter, data })
     }
 
-    /// Takes over what a heartbeat states. Its codes count, as in Java; a client that left them out gets those of its
-    /// expression, and one whose expression has no tag gets nothing.
+    /// Takes over the subscription of a heartbeat. The tag codes that the client stated count, as in Java. A client that left the
+    /// codes out gets those of its expression, or none when the expression has no tag.
     pub(crate) fn from_heartbeat(data: &SubscriptionData) -> Self {
         let filter = if !is_tag(&data.expression_type) {
             sql(&data.expression_type, &data.sub_string).map_or(Filter::Bad, Filter::Sql)
@@ -99,25 +99,25 @@ impl Subscription {
         Self { sub_version: data.sub_version, filter, data: data.clone() }
     }
 
-    /// True when a message with this tags code may be wanted. Only the hash is compared: clients compare the tag itself, and
-    /// [`Self::sql`] decides where it is set.
+    /// True when a message with this tags code may match. Only the hash of the tag is compared: clients compare the tag itself,
+    /// and [`Self::sql`] decides where it is set.
     #[inline]
     pub(crate) fn matches(&self, tags_code: i64) -> bool {
         match &self.filter {
             Filter::All => true,
-            // Java casts the code to an int.
+            // Java casts the tags code to an int, too.
             Filter::Codes(codes) => codes.binary_search(&(tags_code as i32)).is_ok(),
             Filter::Sql(_) => true,
             Filter::Bad => false,
         }
     }
 
-    /// The condition on the properties of messages, for those whose tags code matches.
+    /// The SQL92 condition, which decides about messages whose tags code matches.
     pub(crate) fn sql(&self) -> Option<&sql::Filter> {
         if let Filter::Sql(filter) = &self.filter { Some(filter) } else { None }
     }
 
-    /// True for an expression that was stated by a heartbeat and is not understood.
+    /// True for an expression of a heartbeat that cannot be parsed.
     pub(crate) fn is_bad(&self) -> bool {
         self.filter == Filter::Bad
     }
@@ -132,7 +132,7 @@ impl Subscription {
         if self.is_tag() { "TAG" } else { &self.data.expression_type }
     }
 
-    /// As the client sent it.
+    /// The subscription as the client sent it.
     pub(crate) fn data(&self) -> &SubscriptionData {
         &self.data
     }
@@ -143,7 +143,7 @@ pub(crate) fn is_tag(expression_type: &str) -> bool {
     matches!(expression_type, "" | "TAG")
 }
 
-/// The one other type of expression (`FilterFactory`).
+/// Parses an SQL92 condition, the only type of expression besides tags (`FilterFactory`).
 fn sql(expression_type: &str, expression: &str) -> Result<sql::Filter, String> {
     if expression_type != "SQL92" {
         return Err(format!("the expression type is {expression_type:?}, expected TAG or SQL92"));
@@ -152,13 +152,13 @@ fn sql(expression_type: &str, expression: &str) -> Result<sql::Filter, String> {
         .map_err(|error| format!("the expression {expression:?} is no filter: {error}"))
 }
 
-/// Whether an expression can be used as a filter; says why not.
+/// Checks that an expression can be used as a filter; the error says why not.
 pub(crate) fn check(expression_type: &str, expression: &str) -> Result<(), String> {
     if is_tag(expression_type) { Ok(()) } else { sql(expression_type, expression).map(|_| ()) }
 }
 
-/// The tags of an expression; none for everything. Java's `String.split` drops what is empty at the end, so that an
-/// expression of separators only has no part at all, which it refuses; blanks between separators it accepts.
+/// The tags of an expression; none for `*`. As Java's `String.split` drops empty parts at the end, an expression of separators
+/// alone has no part, and is refused; blanks between separators are accepted.
 fn tags(expression: &str) -> Result<impl Iterator<Item = &str>, BadExpression> {
     let expression = if expression == ALL { "" } else { expression };
     if !expression.is_empty() && expression.split("||").all(str::is_empty) {

@@ -11,7 +11,7 @@ use crate::groups::Groups;
 use crate::testing::settled;
 use crate::{Answer, Refusal};
 
-/// A broker's registry with clients that remember what they were told.
+/// The clients of a broker, with connections that remember what they were told.
 struct Scene {
     folder: tempfile::TempDir,
     clients: Clients,
@@ -38,7 +38,7 @@ impl Scene {
         }
     }
 
-    /// Gives a request to a handler that needs a desk.
+    /// Gives a request to a handler that needs a `Desk`.
     fn ask(
         &mut self,
         code: i32,
@@ -75,7 +75,7 @@ impl Scene {
         }
     }
 
-    /// A heartbeat of one consumer group; returns `IS_SUB_CHANGE`.
+    /// Sends a heartbeat of one consumer group; returns `IS_SUB_CHANGE`.
     fn beat(&mut self, peer: &Arc<Peer>, group: &str, subscriptions: &[(&str, &str, i64)]) -> bool {
         let topics: Vec<_> = subscriptions.iter().map(|s| subscription_json(*s)).collect();
         self.beat_with(peer, group, &topics.join(","), "CLUSTERING", "")
@@ -126,7 +126,7 @@ fn peer(id: u64) -> Arc<Peer> {
     Arc::new(Peer::detached(id, remote))
 }
 
-/// The groups a client was told about since the last look: every frame is a one-way 40 with its own id.
+/// The groups that a client was told of since the last look. Checks that every frame is a one-way 40 with an id of its own.
 fn told(peer: &Arc<Peer>) -> Vec<String> {
     let mut bytes = peer.pushed();
     let mut rest = bytes.as_mut_slice();
@@ -240,7 +240,7 @@ fn broadcasting_groups_and_groups_that_do_not_want_it_are_not_told() {
     assert_eq!(scene.clients.message_model("wide"), Some(MessageModel::Broadcasting));
 }
 
-/// A heartbeat of the second kind.
+/// Sends a heartbeat with a fingerprint, with or without subscriptions.
 fn second_kind(scene: &mut Scene, peer: &Arc<Peer>, fingerprint: i32, without: bool) -> bool {
     let topics = if without { String::new() } else { subscription_json(("T", "*", 1)) };
     let more = format!(r#","heartbeatFingerprint":{fingerprint},"withoutSub":{without}"#);

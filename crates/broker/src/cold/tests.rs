@@ -1,4 +1,4 @@
-//! Requests that no connection waits for.
+//! Requests that are served by the disk pool.
 
 use net::Service as _;
 use wire::frame::{Command, Encoding};
@@ -11,7 +11,7 @@ fn peer() -> Arc<Peer> {
     Arc::new(Peer::detached(1, ADDRESS))
 }
 
-/// Code and id of what a connection answers at once to a request without fields whose id is its code.
+/// Sends a request without fields whose id is its code; returns code and id of the answers that are written at once.
 fn ask(fixture: &Fixture, peer: &Arc<Peer>, code: i32) -> Vec<(i32, i32)> {
     let mut bytes = Vec::new();
     Head::request(Encoding::Json, code, code).write(&mut bytes, b"");
@@ -25,7 +25,7 @@ fn ask(fixture: &Fixture, peer: &Arc<Peer>, code: i32) -> Vec<(i32, i32)> {
 /// Requests of operators: queries by key, tables, figures of many queues.
 const OPERATORS: [i32; 15] = [12, 21, 28, 43, 201, 202, 203, 208, 300, 303, 308, 309, 317, 321, 328];
 
-/// Other requests that may wait for the disk: messages given back, searches, resets, clones of offsets.
+/// Other requests that may wait for the disk: send-backs, searches, resets and clones of offsets.
 const OTHERS: [i32; 10] = [25, 29, 32, 33, 36, 222, 314, 323, 401, request::PEEK_MESSAGE];
 
 #[test]
@@ -129,7 +129,7 @@ fn a_connection_does_not_wait_for_the_locks_of_another() {
         assert_eq!(out.is_empty(), is_large, "{count} queues");
     }
     fixture.broker.cold.stop();
-    // The large answer waits for its turn on the connection.
+    // The large answer waits until the connection takes it.
     let mut late = peer.pushed();
     while let Some(work) = peer.take_work() {
         work(&peer, &mut late);

@@ -1,5 +1,5 @@
-//! The settings of a running broker. A change makes a new set of them; readers see the old or the new one, whole, and pay one
-//! more load than for a plain reference.
+//! The settings of a running broker. A change makes a new set of all settings; a reader sees the old or the new set, never a mix,
+//! and pays one atomic load more than for a plain reference.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -8,20 +8,20 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::Config;
 
-/// Different sets of settings a process may have; each is kept once, whoever may still read it. One that comes again costs
-/// nothing.
+/// Most different sets of settings a process may have. Each set is kept until the process ends, because readers may still hold
+/// it; a set that comes again takes no further place.
 const SETS_MAX: usize = if cfg!(test) { 4 } else { 4096 };
 
-/// All sets there were; the present one can be read like a [`Config`].
+/// All sets of settings there were; dereferences to the current [`Config`].
 pub(crate) struct Live {
     sets: Box<[OnceLock<Box<Config>>]>,
-    /// Published after its set is stored: pairs with the load in `deref`.
+    /// Index of the current set. Published after the set is stored: pairs with the load in `deref`.
     current: AtomicUsize,
-    /// The place of each set by its text. Held while a change is made.
+    /// The index of each set, by its text. Held while a change is made.
     places: Mutex<BTreeMap<String, usize>>,
 }
 
-/// There were too many changes.
+/// The settings were changed to more different sets than [`SETS_MAX`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the settings were changed to {SETS_MAX} different sets since the start, which is the most; start the broker again"
@@ -40,14 +40,14 @@ impl Live {
         live
     }
 
-    /// Whether [`Self::replace`] would make `next` the present settings, when nobody changes them in between.
+    /// Whether [`Self::replace`] would accept `next`, provided that no other change comes in between.
     pub(crate) fn admits(&self, next: &Config) -> Result<(), TooManySets> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = places.len() < SETS_MAX || places.contains_key(&next.to_properties());
         if fits { Ok(()) } else { Err(TooManySets) }
     }
 
-    /// Makes `next` the present settings.
+    /// Makes `next` the current settings.
     pub(crate) fn replace(&self, next: Config) -> Result<(), TooManySets> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let text = next.to_properties();

@@ -1,4 +1,4 @@
-//! The settings as people read them, from the same table everything else uses.
+//! The settings as people read them, made from the property table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use super::table::Property;
 use super::{Config, Effect, PROPERTIES, refused, unknown};
 
-/// All settings that do something, in the order of their names.
+/// The settings that have an effect here, sorted by name.
 fn sorted() -> BTreeMap<&'static str, &'static Property> {
     PROPERTIES.iter().map(|property| (property.name, property)).collect()
 }
@@ -19,7 +19,7 @@ fn effect(property: &Property) -> &'static str {
     }
 }
 
-/// The end of the help of `vostok serve`.
+/// The list of settings at the end of `vostok serve --help`.
 pub fn settings_help() -> String {
     let mut text = "Settings of the file of -c, all with RocketMQ's names. Those with * can also be changed while the broker runs \
          (mqadmin updateBrokerConfig, request 25):\n\n"
@@ -34,7 +34,7 @@ pub fn settings_help() -> String {
     text
 }
 
-/// `docs/settings.md`.
+/// The text of `docs/settings.md`.
 pub fn page() -> String {
     let defaults = Config::new("(host name)", Ipv4Addr::LOCALHOST.into());
     let mut text = "# Settings of the broker\n\n[简体中文](settings.zh-CN.md)\n\n\
@@ -45,7 +45,7 @@ pub fn page() -> String {
         | setting | default | takes effect | what it does |\n|---|---|---|---|\n"
         .to_owned();
     for (name, property) in sorted() {
-        // Two defaults are those of a machine.
+        // Two defaults depend on the machine, so the page describes them in words.
         let default = match name {
             "brokerIP1" => "(address of the host)".to_owned(),
             _ => property.value(&defaults),
@@ -72,7 +72,7 @@ pub fn page() -> String {
 mod tests {
     use super::*;
 
-    /// Run with `VOSTOK_WRITE_DOCS=1` after a change of the table.
+    /// To write the page after a change of the table, run with `VOSTOK_WRITE_DOCS=1`.
     #[test]
     fn the_page_in_docs_is_made_from_the_table() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
@@ -86,8 +86,8 @@ mod tests {
         );
     }
 
-    /// Name, default (or what is allowed) and when it takes effect; then the names without effect, sorted, because their
-    /// reasons stand in the order of the English ones.
+    /// Of each setting its name, default (or allowed values) and when a change takes effect; then the names without effect,
+    /// sorted, because the translated page groups them in the order of the English reasons.
     fn facts(page: &str) -> Vec<String> {
         let page = page.replace("立即", "at once").replace("重启后", "restart").replace('、', ", ");
         let page = page.replace("（本机地址）", "(address of the host)").replace("（主机名）", "(host name)");
@@ -120,7 +120,8 @@ mod tests {
         );
     }
 
-    /// Java's own answer to `GET_BROKER_CONFIG`: `BrokerConfig`, `MessageStoreConfig`, `NettyServerConfig` and the like.
+    /// The input is the answer of Java's broker to `GET_BROKER_CONFIG`: `BrokerConfig`, `MessageStoreConfig`, `NettyServerConfig`
+    /// and others.
     #[test]
     fn every_setting_of_java_is_supported_or_has_no_effect_or_is_refused_with_a_reason() {
         let shown: BTreeMap<String, String> = wire::body::parse_key_values(
@@ -141,7 +142,7 @@ mod tests {
             ];
             assert_eq!(kinds.iter().filter(|is| **is).count(), 1, "{name}");
             let depends_on_the_machine = default == "*";
-            // Settings of TLS have a table of their own.
+            // The settings of TLS have a table of their own.
             let is_shown = shown.contains_key(name);
             assert!(
                 depends_on_the_machine || !is_shown || shown[name] == default,

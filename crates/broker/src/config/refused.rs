@@ -1,13 +1,13 @@
-//! Settings that must not be ignored: the broker does not start with them.
+//! Settings that cannot be served and must not be ignored: the broker does not start with them.
 
 use std::collections::BTreeMap;
 
 use super::ConfigError;
 
-/// A setting that may only have some values.
+/// A setting of which only some values can be served.
 struct Rule {
     name: &'static str,
-    /// The first one is Java's default.
+    /// The values that can be served, Java's default first.
     allowed: &'static [&'static str],
     reason: &'static str,
 }
@@ -50,7 +50,7 @@ const RULES: [Rule; 14] = [
     Rule { name: "aclEnable", allowed: &["false"], reason: NO_AUTH },
 ];
 
-/// Refuses a value that must not be ignored.
+/// Refuses a value of such a setting that cannot be served.
 pub(super) fn check(name: &str, value: &str) -> Result<(), ConfigError> {
     match RULES.iter().find(|rule| rule.name == name) {
         Some(rule) if !rule.allowed.iter().any(|allowed| value.eq_ignore_ascii_case(allowed)) => {
@@ -64,22 +64,22 @@ pub(super) fn check(name: &str, value: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// True for the names above.
+/// True for the names of these settings.
 pub(super) fn is_known(name: &str) -> bool {
     RULES.iter().any(|rule| rule.name == name)
 }
 
-/// Their names.
+/// The names of these settings.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.name)
 }
 
-/// Name, allowed values and reason of each.
+/// Name, allowed values and reason of each of these settings.
 pub(super) fn rules() -> impl Iterator<Item = (&'static str, &'static [&'static str], &'static str)> {
     RULES.iter().map(|rule| (rule.name, rule.allowed, rule.reason))
 }
 
-/// What they are unless a file says otherwise.
+/// The defaults of these settings, by name.
 pub(super) fn defaults() -> BTreeMap<String, String> {
     RULES.iter().map(|rule| (rule.name.to_owned(), rule.allowed[0].to_owned())).collect()
 }

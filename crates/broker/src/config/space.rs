@@ -1,4 +1,4 @@
-//! Texts of the settings of retention: sizes, limits of a disk, hours, several directories.
+//! Parsing and printing of the settings of retention: sizes, disk limits, hours, lists of directories.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::value::{Fault, number, show};
 
 const UNITS: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
 
-/// A number of bytes, with the unit k, m, g or t if it likes.
+/// Parses a number of bytes, with or without one of the units k, m, g and t.
 pub(super) fn bytes(text: &str) -> Result<u64, Fault> {
     let lower = text.to_ascii_lowercase();
     let (digits, factor) = UNITS
@@ -25,7 +25,7 @@ pub(super) fn show_bytes(bytes: &u64) -> String {
     unit.map_or_else(|| show(bytes), |(unit, factor)| format!("{}{unit}", bytes / factor))
 }
 
-/// A limit: percent in use, brought within Java's bounds (`MessageStoreConfig`), or free bytes with their unit.
+/// Parses a disk limit: a percentage in use, brought within Java's bounds (`MessageStoreConfig`), or free bytes with a unit.
 pub(super) fn watermark(text: &str, low: u64, high: u64) -> Result<Watermark, Fault> {
     if text.ends_with(|last: char| last.is_ascii_alphabetic()) {
         return bytes(text).map(Watermark::FreeBytes);
@@ -40,7 +40,7 @@ pub(super) fn watermark(text: &str, low: u64, high: u64) -> Result<Watermark, Fa
 pub(super) fn show_watermark(mark: &Watermark) -> String {
     match mark {
         Watermark::Percent(percent) => show(percent),
-        // A unit always, or else it would be read as percent.
+        // Printed with a unit always; without one the number would be read as a percentage.
         Watermark::FreeBytes(bytes) if !bytes.is_multiple_of(1 << 10) || *bytes == 0 => {
             let whole = bytes.checked_next_multiple_of(1 << 10).unwrap_or(u64::MAX << 10);
             show_watermark(&Watermark::FreeBytes(whole.max(1 << 10)))
@@ -49,7 +49,7 @@ pub(super) fn show_watermark(mark: &Watermark) -> String {
     }
 }
 
-/// Hours of the day as bits.
+/// Parses hours of the day into a bit mask.
 pub(super) fn hours(text: &str) -> Result<u32, Fault> {
     let hour = |part: &str| part.trim().parse::<u32>().ok().filter(|hour| *hour < 24).map(|hour| 1 << hour);
     let parts: Option<Vec<u32>> = text.split(';').filter(|part| !part.trim().is_empty()).map(hour).collect();
@@ -63,7 +63,7 @@ pub(super) fn show_hours(bits: &u32) -> String {
     set.map(|hour| format!("{hour:02}")).collect::<Vec<_>>().join(";")
 }
 
-/// A time in hours, kept in milliseconds.
+/// Parses a time in hours into milliseconds.
 pub(super) fn hours_ms(text: &str) -> Result<i64, Fault> {
     number::<i64>(text, 0..=i64::from(i32::MAX)).map(|hours| hours * 3_600_000)
 }
@@ -75,7 +75,7 @@ pub(super) fn show_hours_ms(ms: &i64) -> String {
 pub(super) const POLICIES: [(&str, Unconsumed); 3] =
     [("PROTECT", Unconsumed::Protect), ("DROP", Unconsumed::Drop), ("REJECT", Unconsumed::Reject)];
 
-/// Directories separated by commas.
+/// Parses directories separated by commas.
 pub(super) fn directories(text: &str) -> Vec<PathBuf> {
     text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from).collect()
 }
@@ -84,7 +84,7 @@ pub(super) fn show_directories<'a>(paths: impl IntoIterator<Item = &'a PathBuf>)
     paths.into_iter().map(|path| show(path.display())).collect::<Vec<_>>().join(",")
 }
 
-/// Only one broker may count on a disk here.
+/// Refuses more than one broker on a disk (`replicasPerDiskPartition`): limits here count for the whole disk.
 pub(super) fn only_broker(text: &str) -> Result<i32, Fault> {
     match text.parse() {
         Ok(count @ ..=1) => Ok(count),

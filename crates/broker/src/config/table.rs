@@ -1,4 +1,4 @@
-//! Every setting that does something here.
+//! The property table: every setting that has an effect here.
 
 use std::path::PathBuf;
 
@@ -12,40 +12,40 @@ use super::space::{
 use super::value::{Fault, address, flag, milliseconds, must, name, number, one_of, show, topic};
 use crate::pop::settings::Mode;
 
-/// When a changed setting acts.
+/// When a changed setting takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It can be changed while the broker runs.
+    /// At once: the setting can be changed while the broker runs.
     Live,
-    /// After a restart.
+    /// After a restart of the broker.
     Restart,
 }
 
-/// One setting as files and requests know it.
+/// One setting, as configuration files and requests know it.
 pub struct Property {
-    /// Key.
+    /// Name of the setting.
     pub name: &'static str,
-    /// What it does, with its unit.
+    /// What the setting does, with its unit.
     pub doc: &'static str,
-    /// When a change acts.
+    /// When a change takes effect.
     pub effect: Effect,
     get: fn(&Config) -> String,
     pub(super) set: fn(&mut Config, &str) -> Result<(), Fault>,
 }
 
 impl Property {
-    /// Its value in `config`.
+    /// The setting's value in `config`, as text.
     pub fn value(&self, config: &Config) -> String {
         (self.get)(config)
     }
 }
 
-/// The setting of a name.
+/// The setting with this name.
 pub(super) fn property(key: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == key)
 }
 
-/// Names of the 3.x era and names Java prints but does not read.
+/// Names of RocketMQ 3.x, and names that Java prints but does not read, each with the present name.
 const ALIASES: [(&str, &str); 9] = [
     ("mapedFileSizeCommitLog", "mappedFileSizeCommitLog"),
     ("mapedFileSizeConsumeQueue", "mappedFileSizeConsumeQueue"),
@@ -58,14 +58,14 @@ const ALIASES: [(&str, &str); 9] = [
     ("isScanAvailableNameSrv", "scanAvailableNameSrv"),
 ];
 
-/// The present name of a setting that has another one.
+/// The present name of a setting that is given by an older one.
 pub(super) fn present_name(key: &str) -> Option<&'static str> {
     ALIASES.iter().find(|(alias, _)| *alias == key).map(|(_, now)| *now)
 }
 
 macro_rules! properties {
     ($($name:literal $effect:ident $doc:literal { $($field:ident).+ = $read:expr, $show:expr })*) => {
-        /// Every setting that does something here.
+        /// Every setting that has an effect here.
         pub const PROPERTIES: &[Property] = &[$(Property {
             name: $name,
             doc: $doc,
@@ -81,7 +81,7 @@ macro_rules! properties {
     };
 }
 
-/// Longest interval, a day.
+/// Longest interval that a setting may have: a day in milliseconds.
 const DAY_MS: i64 = 86_400_000;
 
 properties! {
@@ -347,7 +347,7 @@ properties! {
     "enabledAppendPropCRC" Restart "messages get a checksum of their whole record" { store.crc_property = flag, show }
 }
 
-/// Those Java takes.
+/// The values of `timerPrecisionMs` that Java accepts.
 const PRECISIONS: [(&str, i64); 4] = [("1000", 1000), ("500", 500), ("200", 200), ("100", 100)];
 
 const FLUSH_MODES: [(&str, FlushMode); 2] =
@@ -381,7 +381,7 @@ const COMMIT_LOG: Property = Property {
     },
 };
 
-/// Largest body any setting allows. The store takes what is that large; the setting is checked before.
+/// Most bytes of a body that `maxMessageSize` may allow; the store takes bodies of that size.
 pub(super) const MESSAGE_BYTES_MAX: usize = 128 << 20;
 
 const MESSAGE_SIZE: Property = Property {
@@ -409,7 +409,7 @@ const DELAY_LEVELS: Property = Property {
     },
 };
 
-/// Bytes of an index unit.
+/// Bytes of a queue unit.
 const UNIT_BYTES: i64 = 20;
 
 const SCAN: Property = Property {
@@ -423,12 +423,12 @@ const SCAN: Property = Property {
     },
 };
 
-/// Whom to believe is not left to a default when it was set.
+/// Parses the trusted proxies; a wrong value stops the start, because no default may decide whom to believe.
 fn proxies(text: &str) -> Result<net::TrustedProxies, Fault> {
     text.parse().map_err(|error: net::NoNetwork| Fault::Refused(error.to_string()))
 }
 
-/// A number of bytes in memory.
+/// Parses a number of bytes in memory.
 fn size(text: &str) -> Result<usize, Fault> {
     bytes(text).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
@@ -437,7 +437,7 @@ fn show_size(bytes: &usize) -> String {
     show_bytes(&(*bytes as u64))
 }
 
-/// An address without brackets, or the name of a machine.
+/// Parses an address, taking the brackets off an IPv6 address, or the name of a machine.
 fn host(text: &str) -> Result<String, Fault> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let is_name = || {

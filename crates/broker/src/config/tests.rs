@@ -8,7 +8,7 @@ fn defaults() -> Config {
     Config::new("host-1", IpAddr::from([10, 1, 2, 3]))
 }
 
-/// The texts of what reading finds, warnings first with `!`.
+/// Reads a text and compares its findings, of which warnings begin with `!`.
 fn check(text: &str, expected: &[&str]) -> Config {
     let mut config = defaults();
     let found = config.read(text.as_bytes()).unwrap();

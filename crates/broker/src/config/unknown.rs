@@ -1,4 +1,4 @@
-//! Settings that do nothing here: those of Java without counterpart, and names nobody knows.
+//! Settings that have no effect here: those of Java without counterpart, and unknown names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use super::refused;
 use super::table::PROPERTIES;
 
-/// A setting of Java's that does nothing here.
+/// A setting of Java that has no effect here.
 pub(super) struct WithoutEffect {
     /// Java's default.
     pub default: String,
-    /// Why it does nothing.
+    /// Why the setting has no effect.
     pub reason: &'static str,
-    /// An operator who changes it will miss its effect.
+    /// True when an operator who changes the setting will miss its effect.
     pub is_missed: bool,
 }
 
@@ -21,17 +21,17 @@ static TABLE: LazyLock<HashMap<&'static str, WithoutEffect>> = LazyLock::new(|| 
     parse(include_str!("without_effect.properties"), cpus)
 });
 
-/// The setting of a name.
+/// The entry of a setting that has no effect here.
 pub(super) fn lookup(key: &str) -> Option<&'static WithoutEffect> {
     TABLE.get(key)
 }
 
-/// Java's defaults by name.
+/// Java's defaults of these settings, by name.
 pub(super) fn defaults() -> BTreeMap<String, String> {
     TABLE.iter().map(|(name, known)| ((*name).to_owned(), known.default.clone())).collect()
 }
 
-/// Names by the reason they do nothing, both in order.
+/// The names of these settings by the reason why they have no effect; reasons and names are sorted.
 pub(super) fn by_reason() -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, known) in TABLE.iter() {
@@ -41,7 +41,7 @@ pub(super) fn by_reason() -> BTreeMap<&'static str, Vec<&'static str>> {
     groups
 }
 
-/// The known name that looks most like an unknown one: at most every fourth letter differs.
+/// The known name most similar to an unknown one: at most every fourth letter differs.
 pub(super) fn nearest(key: &str) -> Option<&'static str> {
     let effective = PROPERTIES.iter().map(|property| property.name);
     let names = effective.chain(refused::names()).chain(TABLE.keys().copied());
@@ -49,7 +49,7 @@ pub(super) fn nearest(key: &str) -> Option<&'static str> {
     (near.0 <= near.1.len() / 4).then_some(near.1)
 }
 
-/// Letters to change, add or remove to get from one name to the other; case does not count.
+/// The number of letters to change, add or remove to get from one name to the other, ignoring case.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<u8> = right.bytes().map(|byte| byte.to_ascii_lowercase()).collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
@@ -80,7 +80,7 @@ fn parse(text: &'static str, cpus: usize) -> HashMap<&'static str, WithoutEffect
     table
 }
 
-/// Java computes the sizes of some pools from the number of processors.
+/// The default of a setting, computed where Java computes the size of a pool from the number of processors.
 fn default_text(text: &str, cpus: usize) -> String {
     match text {
         "@cpu4" => cpus.min(4).to_string(),

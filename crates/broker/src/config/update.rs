@@ -1,30 +1,31 @@
-//! Changes of settings while the broker runs, and the file they are kept in (`UPDATE_BROKER_CONFIG`, `Configuration.update`).
+//! Changing settings while the broker runs, and writing them to the configuration file (`UPDATE_BROKER_CONFIG`,
+//! `Configuration.update`).
 
 use std::collections::BTreeMap;
 
 use super::{Config, Effect, refused, table, unknown, value};
 
-/// Why settings are not changed; none of the request is.
+/// Why a request changes no setting at all.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotChanged {
-    /// It may not be changed by a request.
+    /// A setting may not be changed by a request.
     Forbidden(String),
-    /// The value does not fit.
+    /// A value does not fit its setting.
     Invalid(String),
 }
 
-/// What a request leads to.
+/// The result of a request to change settings.
 #[derive(Debug)]
 pub(crate) struct Update {
-    /// The settings to come.
+    /// The settings after the change.
     pub config: Config,
-    /// What goes to the file, by present name.
+    /// The values for the configuration file, by present name.
     pub written: BTreeMap<String, String>,
-    /// What whoever asked should know.
+    /// Remarks for the client.
     pub notes: Vec<String>,
 }
 
-/// Names no request may change (`Configuration.isBlackListKey`, `BrokerConfig.configBlackList`).
+/// Names that no request may change (`Configuration.isBlackListKey`, `BrokerConfig.configBlackList`).
 const BLACK_LIST: [&str; 3] = ["brokerConfigPath", "configBlackList", "rocketmqHome"];
 
 /// The settings after `changes`.
@@ -67,7 +68,7 @@ impl Update {
             Some(known) => self.notes.push(format!("{name} has no effect: {}", known.reason)),
             None if refused::is_known(name) => {}
             None => {
-                // As in Java, where a name nobody knows is passed over in silence.
+                // An unknown name is passed over with a remark; Java says nothing.
                 let near = unknown::nearest(name).map(|near| format!("; did you mean {near}?"));
                 self.notes.push(format!("{name} is no setting and is left out{}", near.unwrap_or_default()));
                 return Ok(());
@@ -108,7 +109,7 @@ impl Update {
     }
 }
 
-/// A properties text with some values changed: everything else stays as it stands, comments included.
+/// A properties text with some values changed; everything else stays as it is, comments included.
 pub(crate) fn merged(text: &str, changes: &BTreeMap<String, String>) -> String {
     let mut left: BTreeMap<&str, &str> =
         changes.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();

@@ -1,20 +1,20 @@
-//! From the text of a setting to its value and back.
+//! Parsing and printing of setting values.
 
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Why a text is not taken.
+/// Why a value is not taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is not of the setting's type; says what would be.
+    /// The text is not a value of the setting's type; holds what would be.
     Invalid(String),
-    /// It must not be ignored; says why, and what to do instead.
+    /// The value cannot be served and must not be ignored; holds why, and what to do instead.
     Refused(String),
 }
 
-/// A number within bounds.
+/// Parses a number within bounds.
 pub(super) fn number<T: TryFrom<i64>>(text: &str, bounds: RangeInclusive<i64>) -> Result<T, Fault> {
     let value = text.parse::<i64>().ok().filter(|value| bounds.contains(value));
     value
@@ -27,12 +27,12 @@ pub(super) fn flag(text: &str) -> Result<bool, Fault> {
     Ok(text.eq_ignore_ascii_case("true"))
 }
 
-/// A text that is not empty.
+/// Parses a text that must not be empty.
 pub(super) fn name(text: &str) -> Result<String, Fault> {
     if text.is_empty() { Err(Fault::Invalid("a name".to_owned())) } else { Ok(text.to_owned()) }
 }
 
-/// The name of a topic.
+/// Parses the name of a topic.
 pub(super) fn topic(text: &str) -> Result<String, Fault> {
     match crate::names::check_topic(text) {
         Ok(()) => Ok(text.to_owned()),
@@ -40,12 +40,12 @@ pub(super) fn topic(text: &str) -> Result<String, Fault> {
     }
 }
 
-/// An IP address.
+/// Parses an IP address.
 pub(super) fn address(text: &str) -> Result<IpAddr, Fault> {
     text.parse().map_err(|_| Fault::Refused("expected an IP address, as 192.168.1.10".to_owned()))
 }
 
-/// A value of the wrong kind stops the start: a promise depends on it.
+/// Makes a wrong value stop the start instead of being reported, because a promise depends on the setting.
 pub(super) fn must<T>(value: Result<T, Fault>) -> Result<T, Fault> {
     value.map_err(|fault| match fault {
         Fault::Invalid(expected) => {
@@ -55,7 +55,7 @@ pub(super) fn must<T>(value: Result<T, Fault>) -> Result<T, Fault> {
     })
 }
 
-/// One of some words.
+/// Parses one of some words.
 pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Fault> {
     words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
         let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -63,12 +63,12 @@ pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Faul
     })
 }
 
-/// Milliseconds within bounds.
+/// Parses a number of milliseconds within bounds.
 pub(super) fn milliseconds(text: &str, bounds: RangeInclusive<i64>) -> Result<Duration, Fault> {
     number(text, bounds).map(Duration::from_millis)
 }
 
-/// How a value is shown.
+/// The text of a value.
 pub(super) fn show(value: impl Display) -> String {
     value.to_string()
 }

@@ -15,7 +15,7 @@ fn refused(list: &[(&str, &str)], expected: NotChanged) {
     assert_eq!(update(&defaults(), changes(list)).unwrap_err(), expected);
 }
 
-/// Values of every kind there is.
+/// Texts of every kind of value a setting may have.
 const VALUES: [&str; 13] =
     ["true", "false", "7", "11", "55", "77", "1001", "4097", "SYNC_FLUSH", "DROP", "05", "60", "50g"];
 
@@ -45,7 +45,7 @@ fn no_live_setting_takes_nonsense_and_the_expected_type_is_told() {
     }
 }
 
-/// A request of the network must never lead to a file or a program of its choice.
+/// No request from the network may lead to a file or a program of its sender's choice.
 #[test]
 fn no_setting_that_names_a_path_a_command_or_an_address_can_be_changed() {
     for property in PROPERTIES {
