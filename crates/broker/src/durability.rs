@@ -1,5 +1,5 @@
-//! Answers that wait for the disk: under sync flush nobody is told that something is stored before a power cut can no
-//! longer undo it. What an answer says of a flush that failed or took too long is decided here, for sends and all others.
+//! Answers that wait for the disk: under sync flush no client is told that something is stored while a power cut could still undo
+//! it. The answers for a flush that failed or took too long are decided here, for sends and all other requests.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use wire::units::LogOffset;
 use crate::Answer;
 use crate::broker::Broker;
 
-/// What somebody can do whose request may or may not be stored.
+/// What a client can do about a request that may or may not be stored; part of the remark.
 const ADVICE: &str = "the outcome is unknown: the request may be stored and may be lost. Send it again, here when the broker was restarted or to another broker; what was stored then exists twice";
 
 /// Writes the answer to `command`: at once, or under sync flush when what the request appended is on disk.
@@ -39,19 +39,19 @@ pub(crate) fn answer_when_flushed(
     if answers.is_empty() || !broker.flushes_before_answer() || end <= broker.store.flushed() {
         return out.extend_from_slice(&answers);
     }
-    // A connection whose requests come faster than the disk takes them waits.
+    // Charged, so that a connection whose requests come faster than the disk takes them is not read for a while.
     let charge = peer.charge(answers.len());
     let peer = peer.clone();
     let give = move |outcome: FlushOutcome| {
         qualify(&mut answers, &outcome);
-        // Who went away learns nothing; what was asked is done all the same.
+        // The client may be gone; the request is performed all the same.
         let _ = peer.push(|out| out.extend_from_slice(&answers));
         drop(charge);
     };
     broker.store.when_flushed(end, Box::new(give));
 }
 
-/// Turns encoded answers that promise something into those that fit the outcome of the flush they waited for.
+/// Turns encoded answers that say "stored" into answers that fit the outcome of the flush.
 pub(crate) fn qualify(answers: &mut Vec<u8>, outcome: &FlushOutcome) {
     match outcome {
         FlushOutcome::Flushed => {}
@@ -69,7 +69,7 @@ pub(crate) fn qualify(answers: &mut Vec<u8>, outcome: &FlushOutcome) {
     }
 }
 
-/// Changes code and remark of encoded answers, keeping their fields: clients read those without a null check.
+/// Changes code and remark of encoded answers. Their header fields stay, because clients read these without a null check.
 fn recode(answers: &mut Vec<u8>, code: i32, remark: &str) {
     let mut encoded = std::mem::take(answers);
     let mut rest = encoded.as_mut_slice();

@@ -1,4 +1,4 @@
-//! The remoting front of the broker: which handler serves which request code.
+//! The dispatcher: which handler serves which request code.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::{
     offsets, pop, progress, pull, relay, reply, retention, send, stats, transaction, users,
 };
 
-/// Requests the second port does not serve; they hold connections (`BrokerController.registerProcessor`).
+/// Requests that the fast port does not serve, because they may wait for messages (`BrokerController.registerProcessor`).
 const NOT_ON_FAST_PORT: [i32; 6] = [
     request::PULL_MESSAGE,
     request::LITE_PULL_MESSAGE,
@@ -29,23 +29,23 @@ const NOT_ON_FAST_PORT: [i32; 6] = [
 /// Serves the connections of one listening port.
 pub(crate) struct Front {
     pub broker: Arc<Broker>,
-    /// The port two below the broker's own (VIP channel).
+    /// True for the fast port, two below the broker's own (VIP channel).
     pub fast: bool,
 }
 
-/// Scratch of one wake-up.
+/// The reusable state of one read batch.
 pub(crate) struct Turn {
     send: SendTurn,
     pull: PullTurn,
     acks: Acks,
 }
 
-/// Acknowledgements of pops that are stored at the end of the wake-up.
+/// Acknowledgements of pops, which are stored together at the end of the read batch.
 struct Acks {
     notes: pop::notes::Notes,
-    /// Their answers, when they are stored.
+    /// The encoded answers, which are sent once the acknowledgements are stored.
     answers: Vec<u8>,
-    /// Who waits for them.
+    /// Encoding and id of the requests that wait for these answers.
     waiting: Vec<(Encoding, i32)>,
 }
 
@@ -63,7 +63,7 @@ impl Service for Front {
 
     fn frame(&self, turn: &mut Turn, peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
         if command.is_response() {
-            // An answer that came after its call gave up.
+            // The answer to a broker-to-client call that has timed out.
             return;
         }
         let broker = &self.broker;
@@ -101,7 +101,7 @@ impl Service for Front {
 }
 
 impl Acks {
-    /// Serves a request whose answer waits for what it adds.
+    /// Serves an acknowledgement; its answer waits until the records that `ack` adds are stored.
     fn serve(
         &mut self,
         command: &Command<'_>,
@@ -119,7 +119,7 @@ impl Acks {
         Ok(())
     }
 
-    /// Stores them and answers.
+    /// Stores the acknowledgements of the read batch and answers them.
     fn commit(&mut self, broker: &Broker, peer: &Arc<Peer>, out: &mut Vec<u8>) {
         let answers = std::mem::take(&mut self.answers);
         match self.notes.append(broker, broker.now_ms()) {
@@ -181,7 +181,7 @@ impl Front {
         }
     }
 
-    /// Serves a request in a turn of its own.
+    /// Serves a request in a read batch of its own.
     pub(crate) fn serve_alone(
         &self,
         peer: &Arc<Peer>,
@@ -195,7 +195,7 @@ impl Front {
         served
     }
 
-    /// Answers a request that is not performed, in the form its kind has.
+    /// Answers a request that is refused, in the form that answers to its code have, and counts the refusal.
     pub(crate) fn refuse(&self, command: &Command<'_>, refusal: &Refusal, out: &mut Vec<u8>) {
         if let Some(cause) = refusal.cause {
             self.broker.refused.count(cause, 1);
@@ -220,7 +220,7 @@ impl Front {
     }
 }
 
-/// Serves a request off the message paths.
+/// Serves a request that is no send, pull, pop or acknowledgement; further codes are in [`serve_figures`].
 fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
     match command.code {
         request::END_TRANSACTION => transaction::end(broker, command),
@@ -252,7 +252,7 @@ fn serve(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Resul
     }
 }
 
-/// Serves what consoles and exporters ask for.
+/// Serves requests of consoles and exporters; further codes are in [`serve_clients`].
 fn serve_figures(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
     match command.code {
         request::GET_TOPIC_STATS_INFO => progress::topic_stats(broker, command),
@@ -283,7 +283,7 @@ fn serve_figures(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
     }
 }
 
-/// Serves requests of and about clients, groups and offsets.
+/// Serves requests by and about clients and groups; further codes are in [`serve_offsets`].
 fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<Answer, Refusal> {
     let now_ms = broker.now_ms();
     let desk = Desk {
@@ -295,7 +295,7 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
     };
     match command.code {
         request::HEART_BEAT => clients::heartbeat(&desk, peer, command, |consumer, queues| {
-            // Light groups have no retry topic.
+            // A light group has no retry topic.
             let is_light = broker.config.store.multi_dispatch && light::is_light(&consumer.group_name);
             if is_light { None } else { broker.retry_topic_missing(&consumer.group_name, queues) }
         }),
@@ -313,7 +313,7 @@ fn serve_clients(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) 
     }
 }
 
-/// Serves requests about consumer offsets and locks of queues.
+/// Serves requests about consumer offsets, locks of queues and users; refuses every other code.
 fn serve_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queues = |topic: &str| {
         let config = &broker.topic(topic)?.config;
@@ -335,7 +335,7 @@ fn serve_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refus
     }
 }
 
-/// Code 3 with Java's text, and for requests Vostok knows but does not serve yet the name beside it.
+/// Code 3 with Java's text; for a request that Vostok knows but does not serve, with the request's name.
 fn not_supported(code: i32) -> Refusal {
     let remark = match request::name(code) {
         Some(name) => format!(" request type {code} not supported: {name} is not served here"),

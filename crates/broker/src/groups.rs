@@ -30,12 +30,12 @@ type Forbidden = BTreeMap<String, BTreeMap<String, i32>>;
 /// The groups of a broker.
 pub(crate) struct Groups {
     path: PathBuf,
-    /// Where the table was read from.
+    /// The file that the table was read from: the table itself, an older copy, or none.
     source: persist::Source,
     lookup: RwLock<Lookup>,
-    /// Held while the file is written, so that its content follows the order of changes. Taken before `lookup`.
+    /// Held while the file is written, so that the file follows the order of changes. Taken before `lookup`.
     writing: Mutex<()>,
-    /// Light groups have the default settings and stand in no table.
+    /// Whether light groups exist: they have the default configuration and stand in no table.
     light: bool,
 }
 
@@ -43,7 +43,7 @@ struct Lookup {
     version: DataVersion,
     groups: Table,
     forbidden: Forbidden,
-    /// Members of the file this version does not know.
+    /// Members of the file that this version does not know; they are written back.
     extra: Extra,
 }
 
@@ -77,17 +77,17 @@ impl Groups {
         })
     }
 
-    /// The same groups, and with `light` every group whose name says so.
+    /// The same table; with `light`, every group whose name begins with `%LMQ%` exists as well.
     pub(crate) fn with_light(self, light: bool) -> Self {
         Self { light, ..self }
     }
 
-    /// Where the table was read from.
+    /// The file that the table was read from.
     pub(crate) fn source(&self) -> persist::Source {
         self.source
     }
 
-    /// A group by name.
+    /// The configuration of a group.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<SubscriptionGroupConfig>> {
         if self.light && is_light(name) {
             return Some(Arc::new(SubscriptionGroupConfig::new(name)));
@@ -100,8 +100,9 @@ impl Groups {
         self.lookup().groups.keys().cloned().collect()
     }
 
-    /// A group by name; created with the defaults when `auto_create` is set or it is a system group, and the name is
-    /// legal, and then the request waits (`SubscriptionGroupManager.findSubscriptionGroupConfig`).
+    /// The configuration of a group. A missing group with a legal name is created with defaults when `auto_create` is set or the
+    /// group is a system group; the request then waits for the metadata writer
+    /// (`SubscriptionGroupManager.findSubscriptionGroupConfig`).
     pub(crate) fn find_or_create(
         &self,
         name: &str,
@@ -116,30 +117,30 @@ impl Groups {
         }
     }
 
-    /// Whether a group that does not exist may be made by its first use.
+    /// Whether a missing group may be created by its first use.
     pub(crate) fn may_create(&self, name: &str, auto_create: bool) -> bool {
         (auto_create || names::is_system_group(name))
             && names::check_group(name).is_ok()
             && self.lookup().groups.len() < GROUPS_MAX
     }
 
-    /// True when an operator closed the topic for the group.
+    /// True when an operator closed the topic for the group (request 353).
     pub(crate) fn is_read_forbidden(&self, group: &str, topic: &str) -> bool {
         let mask = self.lookup().forbidden.get(group).and_then(|topics| topics.get(topic)).copied();
         mask.unwrap_or(0) & FORBIDDEN_READ != 0
     }
 
-    /// Version of the table.
+    /// Version of the group table.
     pub(crate) fn version(&self) -> DataVersion {
         self.lookup().version
     }
 
-    /// The whole table, as the file holds it.
+    /// The whole group table, as the file holds it.
     pub(crate) fn snapshot(&self) -> SubscriptionGroupTable {
         let lookup = self.lookup();
         let (data_version, extra) = (lookup.version, lookup.extra.clone());
         let (forbidden_table, groups) = (lookup.forbidden.clone(), lookup.groups.clone());
-        // The configurations are copied without the lock: a change waits for it, and all requests behind the change.
+        // The configurations are copied without the lock: a writer would wait for it, and all requests wait behind the writer.
         drop(lookup);
         let config =
             |(name, config): (String, Arc<SubscriptionGroupConfig>)| (name, Arc::unwrap_or_clone(config));

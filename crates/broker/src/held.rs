@@ -1,7 +1,7 @@
-//! Pulls that wait for the next message of their queue (long polling).
+//! Suspended pulls: pulls that wait for the next message of their queue (long polling).
 //!
-//! A held pull stands in its queue's list, which the next append to that queue takes, and in the table of deadlines,
-//! which a timer of the broker sweeps. Whoever takes a pull out of its list answers it or puts it back.
+//! A suspended pull stands in the list of its queue, which the next append to the queue takes, and in the table of long polling
+//! timeouts, which a task of the broker works off. Whoever takes a pull out of the list answers it or puts it back.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -14,52 +14,52 @@ use wire::body::group::SubscriptionGroupConfig;
 use crate::pull::Pull;
 use crate::topics::Queue;
 
-/// Pulls a broker holds at most, twenty groups that wait at 50,000 queues; beyond it a pull is answered as busy (Java has
-/// no bound). They do not keep their connections from being read, as they wait for what may come there.
+/// Most suspended pulls of a broker: twenty groups that wait at 50,000 queues. A further pull is answered as busy; Java has no
+/// bound. Suspended pulls are not charged to their connections, which are read on.
 pub const HELD_MAX: usize = 1_000_000;
-/// Bytes of all of them at most, beside the filters of those that bring one.
+/// All suspended pulls together take at most 256 MiB, not counting filters that pulls bring.
 const _: () = assert!(size_of::<HeldPull>() * HELD_MAX <= 256 << 20);
 
-/// One pull that waits.
+/// A suspended pull.
 pub struct HeldPull {
-    /// Connection to answer.
+    /// The connection to answer.
     pub(crate) peer: Arc<Peer>,
-    /// What to run again; its offset moves over messages that did not match.
+    /// The pull to run again; its offset moves past messages that did not match.
     pub(crate) pull: Pull,
-    /// Its group when it came.
+    /// Configuration of the pull's group at the time of the pull.
     pub(crate) group: Arc<SubscriptionGroupConfig>,
-    /// It came with its filter, and does not take the group's.
+    /// True when the pull brought its filter, so that the group's present subscription does not replace it.
     pub(crate) brings_filter: bool,
-    /// When to answer without a message, milliseconds.
+    /// Long polling timeout: when to answer without a message, milliseconds since 1970.
     pub(crate) deadline_ms: i64,
-    /// Distinguishes pulls with the same deadline.
+    /// Tells apart pulls with the same timeout.
     pub(crate) id: u64,
 }
 
-/// The pulls waiting at one queue.
+/// The suspended pulls of one queue.
 #[derive(Default)]
 pub struct Held {
-    /// Number of waiting pulls. An appender that reads 0 after publishing its offset may go on: a pull is counted
-    /// before it looks at the queue's end for the last time.
+    /// Number of suspended pulls. An appender that reads 0 after publishing the queue's new end need not wake anybody: a pull is
+    /// counted before it looks at the queue's end for the last time.
     waiting: AtomicUsize,
     pulls: Mutex<Vec<HeldPull>>,
 }
 
 impl Held {
-    /// True when somebody may be waiting.
+    /// True when a pull may be suspended at the queue.
     pub fn is_waited_on(&self) -> bool {
         fence(Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes everybody who waits.
+    /// Takes all suspended pulls out of the list.
     pub fn take(&self) -> Vec<HeldPull> {
         let mut pulls = self.pulls();
         self.waiting.fetch_sub(pulls.len(), Ordering::SeqCst);
         std::mem::take(&mut *pulls)
     }
 
-    /// Puts a pull into the list. The caller looks at the queue's end afterwards.
+    /// Puts a pull into the list. The caller must look at the queue's end afterwards.
     pub(crate) fn add(&self, pull: HeldPull) {
         let mut pulls = self.pulls();
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -67,7 +67,7 @@ impl Held {
         fence(Ordering::SeqCst);
     }
 
-    /// Takes the pull `id`, unless somebody else did.
+    /// Takes the pull with this id out of the list; `None` when somebody else did.
     pub(crate) fn take_one(&self, id: u64) -> Option<HeldPull> {
         let mut pulls = self.pulls();
         let position = pulls.iter().position(|pull| pull.id == id)?;
@@ -86,18 +86,18 @@ struct Table {
     next_id: u64,
 }
 
-/// Deadlines of all held pulls of a broker.
+/// The long polling timeouts of all suspended pulls of a broker.
 #[derive(Default)]
 pub struct Deadlines {
     table: Mutex<Table>,
-    /// Signalled when a deadline earlier than all others was added.
+    /// Signalled when a timeout earlier than all others was added.
     pub(crate) earlier: Notify,
 }
 
 impl Deadlines {
-    /// Puts a pull into its queue's list and returns its id; `None` when [`HELD_MAX`] is reached.
+    /// Suspends a pull: puts it into its queue's list and returns its id; `None` when [`HELD_MAX`] is reached.
     ///
-    /// The caller must look at the queue once more afterwards: a message may have come in between.
+    /// The caller must look at the queue's end once more afterwards, because a message may have come in between.
     pub fn hold(&self, mut pull: HeldPull) -> Option<u64> {
         let key = {
             let mut table = self.table();
@@ -109,8 +109,8 @@ impl Deadlines {
         };
         pull.id = key.1;
         let queue = pull.pull.queue.clone();
-        // The list first: were it the table, a sweep could take the deadline and leave the pull behind. A deadline
-        // whose pull was answered in between is found stale when it is due.
+        // The list comes first. Were the pull in the table first, its timeout could fire while the pull is not in the list, and
+        // the pull would never be answered. The timeout of a pull that was answered in between finds nothing.
         queue.held.add(pull);
         let mut table = self.table();
         table.by_deadline.insert(key, Arc::downgrade(&queue));
@@ -120,12 +120,12 @@ impl Deadlines {
         Some(key.1)
     }
 
-    /// Forgets the deadline of a pull that was taken out of its list for good.
+    /// Removes the timeout of a pull that was answered.
     pub fn forget(&self, deadline_ms: i64, id: u64) {
         self.table().by_deadline.remove(&(deadline_ms, id));
     }
 
-    /// Takes the pulls whose deadline has passed.
+    /// Takes the pulls whose timeout has passed out of their lists.
     pub fn expired(&self, now_ms: i64) -> Vec<HeldPull> {
         let mut table = self.table();
         let later = table.by_deadline.split_off(&(now_ms + 1, 0));
@@ -134,7 +134,7 @@ impl Deadlines {
         due.into_iter().filter_map(|((_, id), queue)| queue.upgrade()?.held.take_one(id)).collect()
     }
 
-    /// The earliest deadline, milliseconds.
+    /// The earliest timeout, milliseconds since 1970.
     pub fn earliest(&self) -> Option<i64> {
         self.table().by_deadline.first_key_value().map(|((deadline, _), _)| *deadline)
     }

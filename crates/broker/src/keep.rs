@@ -1,4 +1,4 @@
-//! The thread that makes positions durable: it waits for the disk so that those who deliver do not.
+//! The position writer: a thread that waits for the disk, so that the threads that deliver messages do not.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use crate::vital::{Duty, Vital};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Handle of the thread. Those who use it have at most one job there, so its queue is short.
+/// The position writer. Each of its users has at most one job there, so its queue is short.
 pub(crate) struct Keep {
     jobs: Mutex<Option<Sender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Keep {
-    /// Starts the thread.
+    /// Starts the position writer.
     pub(crate) fn start(vital: &Arc<Vital>) -> std::io::Result<Arc<Self>> {
         let (jobs, inbox): (Sender<Job>, Receiver<Job>) = channel();
         let run = move || inbox.iter().for_each(|job| job());
@@ -26,15 +26,15 @@ impl Keep {
         Ok(Arc::new(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) }))
     }
 
-    /// Runs `job` there, after those before it; drops it when the thread was stopped.
+    /// Has the position writer run `job` after the jobs before it; drops `job` when the thread was stopped.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
-            // The thread ends only when the sender is gone.
+            // The send fails only when the thread has ended, and then the sender is gone.
             let _ = jobs.send(Box::new(job));
         }
     }
 
-    /// Waits for the jobs there are and ends the thread.
+    /// Finishes the queued jobs and ends the thread.
     pub(crate) fn stop(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -43,7 +43,7 @@ impl Keep {
     }
 }
 
-/// Waits until the log is on disk up to `end`; false when that cannot be any more.
+/// Waits until the log is on disk up to `end`; false when the store failed or was closed before.
 pub(crate) fn wait_flushed(store: &Store, end: LogOffset) -> bool {
     while store.flushed() < end {
         let (sender, receiver) = channel();

@@ -1,9 +1,9 @@
-//! Light queues (`enableLmq`): queues of their own by the thousand, without a topic or group in the tables
-//! (`LmqTopicConfigManager`, `LmqSubscriptionGroupManager`, `MixAll.isLmq`).
+//! Light queues (`enableLmq`): queues in great number, without a topic or group in the tables (`LmqTopicConfigManager`,
+//! `LmqSubscriptionGroupManager`, `MixAll.isLmq`).
 //!
-//! A client pulls queue 0 of a topic that begins with `%LMQ%`; messages get there from ordinary sends that name it in
-//! `INNER_MULTI_DISPATCH`. Groups that begin so have the default settings. What is kept here is who waits at a light
-//! queue; the store has the queues.
+//! A client pulls queue 0 of a topic whose name begins with `%LMQ%`. Messages reach that queue from ordinary sends that name it
+//! in `INNER_MULTI_DISPATCH`. Groups whose names begin with `%LMQ%` have the default configuration. The store has the queues;
+//! kept here are the light queues at which clients wait.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -17,35 +17,36 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::topics::{Queue, Topic};
 
-/// Begins the names of light queues and of groups that only read such.
+/// The beginning of the names of light queues, and of groups that read only light queues.
 const PREFIX: &str = "%LMQ%";
 
-/// Response code (`ResponseCode.LMQ_QUOTA_EXCEEDED`, 5.5).
+/// Response code for a broker that has its most light queues (`ResponseCode.LMQ_QUOTA_EXCEEDED`, 5.5).
 const LMQ_QUOTA_EXCEEDED: i32 = 2017;
 
-/// Light queues clients may wait at without a message in them. What nobody waits at makes room for others.
+/// Most light queues kept because clients may wait at them, though they have no message. One at which nobody waits makes room for
+/// others.
 const WAITED_MAX: usize = 100_000;
-/// Between two looks for those: a look goes through all of them, and everybody else waits.
+/// Milliseconds between two searches for light queues at which nobody waits: a search examines all of them under a lock.
 const SWEEP_PAUSE_MS: u64 = 1000;
 
-/// True for names of light queues, and of groups that only read such.
+/// True for names of light queues, and of groups that read only light queues.
 pub(crate) fn is_light(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// The light queues somebody pulled from.
+/// The light queues that were pulled from.
 #[derive(Default)]
 pub(crate) struct Light {
     topics: RwLock<HashMap<String, Arc<Topic>>>,
-    /// When those nobody waits at were last looked for.
+    /// When light queues at which nobody waits were last searched for, milliseconds since 1970.
     swept_ms: AtomicI64,
-    /// Light queues of the store; changed with `making` held.
+    /// Number of light queues in the store; changed while `making` is held.
     count: AtomicUsize,
     making: Mutex<()>,
 }
 
 impl Light {
-    /// Counts those a store has.
+    /// Counts the light queues of a store.
     pub(crate) fn of(store: &Store) -> Self {
         let count = store.queues().iter().filter(|queue| is_light(queue.topic())).count();
         Self { count: AtomicUsize::new(count), ..Self::default() }
@@ -57,7 +58,7 @@ impl Light {
 }
 
 impl Broker {
-    /// A topic clients may read: one of the table, or a light queue.
+    /// A topic that clients may read: one of the table, or a light queue.
     pub(crate) fn topic(&self, name: &str) -> Option<Arc<Topic>> {
         let found = self.topics.find(name);
         if found.is_some() || !(self.config.store.multi_dispatch && is_light(name)) {
@@ -71,7 +72,7 @@ impl Broker {
             let (now_ms, swept_ms) = (self.now_ms(), &self.light.swept_ms);
             if now_ms.abs_diff(swept_ms.load(Ordering::Relaxed)) >= SWEEP_PAUSE_MS {
                 swept_ms.store(now_ms, Ordering::Relaxed);
-                // Whoever waits at one holds its topic.
+                // A suspended pull or waiting pop holds the topic of its light queue.
                 topics.retain(|_, topic| Arc::strong_count(topic) > 1);
             }
             if topics.len() >= WAITED_MAX {
@@ -82,7 +83,7 @@ impl Broker {
         Some(topics.entry(name.to_owned()).or_insert_with(make).clone())
     }
 
-    /// Refuses a message for more light queues than `maxLmqConsumeQueueNum`, and makes those it names.
+    /// Creates the light queues that a message names; refuses the message when there would be more than `maxLmqConsumeQueueNum`.
     pub(crate) fn admit_light(&self, stored: &[u8]) -> Result<(), Refusal> {
         if !self.config.store.multi_dispatch || !self.config.light.quota {
             return Ok(());
@@ -107,7 +108,7 @@ impl Broker {
         Ok(())
     }
 
-    /// The further queues of a batch's messages that somebody may wait at.
+    /// The further queues named by the messages of a batch, as far as clients may wait at them.
     pub(crate) fn further_queues(&self, batch: &Batch) -> Vec<Arc<Queue>> {
         if !self.config.store.multi_dispatch {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! Queues locked for ordered consumption (`RebalanceLockManager`): one client of a group per queue, for 60 s after its
-//! last renewal. Locks live in memory only; after a restart the next renewal takes them again.
+//! Queue locks of ordered consumption (`RebalanceLockManager`): one client of a group holds a queue until 60 s after its last
+//! renewal. Locks are in memory only; after a restart the clients take them again with their next renewal.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,23 +11,23 @@ use wire::json;
 
 use crate::{Answer, Refusal, names};
 
-/// A lock that is not renewed for this long is free (`rocketmq.broker.rebalance.lockMaxLiveTime`).
+/// Milliseconds after which a lock that was not renewed is free (`rocketmq.broker.rebalance.lockMaxLiveTime`).
 const LIFE_MS: i64 = 60_000;
 
-/// Most locks kept. At the bound expired ones are dropped; if none is, further queues are not locked.
+/// Most locks kept. At the bound expired locks are dropped; when none is expired, further queues are not locked.
 #[cfg(not(test))]
 const LOCKS_MAX: usize = 1_000_000;
 #[cfg(test)]
 const LOCKS_MAX: usize = 4;
 
-/// The locks of a broker.
+/// The queue locks of a broker.
 #[derive(Default)]
 pub(crate) struct Locks {
     table: Mutex<Table>,
 }
 
-/// A request with a body longer than this, some hundred queues, takes so long to read that it is served off the
-/// connection's thread.
+/// A request with a body of more bytes than this names some hundred queues and takes so long to read that the disk pool serves
+/// it.
 const LARGE_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ struct Table {
     groups: HashMap<String, HashMap<MessageQueue, Hold>>,
     /// Locks in `groups`, expired ones included.
     count: usize,
-    /// How often all locks were looked through for expired ones.
+    /// How often all locks were searched for expired ones.
     #[cfg(test)]
     sweeps: usize,
 }
@@ -80,8 +80,8 @@ impl Locks {
         table.count -= freed;
     }
 
-    /// True when some client of the group consumes in order (`isLockAllExpired`, negated). Locks that are all expired are
-    /// dropped, so that they are not looked through again.
+    /// True when some client of the group holds a lock that has not expired (`isLockAllExpired`, negated). A group whose locks
+    /// have all expired loses them, so that they are not examined again.
     pub(crate) fn is_locked_by_anyone(&self, group: &str, now_ms: i64) -> bool {
         let mut table = self.table();
         let is_locked =
@@ -136,7 +136,7 @@ impl Table {
         queues
     }
 
-    /// Drops expired locks when these queues need more room than there is: once for all of them.
+    /// Drops expired locks when these queues need more room than there is; one search serves all the queues.
     fn make_room(&mut self, group: &str, queues: &[MessageQueue], now_ms: i64) {
         let known = self.groups.get(group);
         let is_new = |queue: &&MessageQueue| known.is_none_or(|holds| !holds.contains_key(*queue));
@@ -156,13 +156,13 @@ impl Table {
     }
 }
 
-/// Whether a request to lock or unlock queues is so large that it is served off the connection's thread.
+/// Whether a request to lock or unlock queues is so large that the disk pool serves it.
 pub(crate) fn is_large(command: &Command<'_>) -> bool {
     matches!(command.code, request::LOCK_BATCH_MQ | request::UNLOCK_BATCH_MQ)
         && command.body.len() > LARGE_BYTES
 }
 
-/// `LOCK_BATCH_MQ` (41). Every queue lives on this broker alone, so `onlyThisBroker` makes no difference.
+/// 41 `LOCK_BATCH_MQ`. Every queue is on this broker alone, so `onlyThisBroker` makes no difference.
 pub(crate) fn lock(locks: &Locks, command: &Command<'_>, now_ms: i64) -> Result<Answer, Refusal> {
     let body: LockBatchBody = json::from_slice(command.body)?;
     names::check_length("client id", &body.client_id, names::CLIENT_ID_BYTES_MAX)?;
@@ -175,7 +175,7 @@ pub(crate) fn lock(locks: &Locks, command: &Command<'_>, now_ms: i64) -> Result<
     Ok(Answer::success().body(json::to_vec(&LockBatchResponseBody { lock_ok_mq_set: held })))
 }
 
-/// `UNLOCK_BATCH_MQ` (42).
+/// 42 `UNLOCK_BATCH_MQ`.
 pub(crate) fn unlock(locks: &Locks, command: &Command<'_>) -> Result<Answer, Refusal> {
     let body: LockBatchBody = json::from_slice(command.body)?;
     locks.unlock(&body.consumer_group, &body.client_id, &body.mq_set);

@@ -1,5 +1,5 @@
-//! Offsets, and messages by key, id and time: requests 12, 29 to 33, 222, 303 and 321. Those that may read the disk are
-//! served by the cold readers ([`needs_disk`]).
+//! Looking up offsets, and messages by key, id and time: requests 12, 29 to 33, 222, 303 and 321. Requests that may read the disk
+//! are served by the disk pool ([`needs_disk`]).
 
 mod query;
 mod span;
@@ -17,7 +17,7 @@ use crate::{Answer, Refusal, relay};
 pub(crate) use query::{query, view};
 pub(crate) use span::{consume_queue, consume_time_span};
 
-/// Whether serving a request may wait for the disk, or goes through tables that may be large.
+/// Whether a request is served by the disk pool, because it may wait for the disk or reads tables that may be large.
 pub(crate) fn needs_disk(code: i32) -> bool {
     is_for_operators(code)
         || matches!(
@@ -35,8 +35,8 @@ pub(crate) fn needs_disk(code: i32) -> bool {
         )
 }
 
-/// Those of them that tell operators and their tools something, some with reads of every queue. They change nothing of
-/// the broker's, and consumers do not wait for them.
+/// Whether a request of the disk pool comes from operators and their tools: such a request changes nothing, and may read every
+/// queue. It gets a thread of its own, so that consumers do not wait for it.
 pub(crate) fn is_for_operators(code: i32) -> bool {
     matches!(
         code,
@@ -58,14 +58,14 @@ pub(crate) fn is_for_operators(code: i32) -> bool {
     )
 }
 
-/// 30 `GET_MAX_OFFSET`: the offset the next message gets; 0 for a queue without messages.
+/// 30 `GET_MAX_OFFSET`: the offset that the next message gets; 0 for a queue without messages.
 pub(crate) fn max_offset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
     let offset = queue.map_or(0, |queue| broker.visible_end(&queue));
     Ok(Answer::success().field("offset", offset))
 }
 
-/// 31 `GET_MIN_OFFSET`: -1 for a queue of batches nothing was ever written to (`BatchConsumeQueue.getMinOffsetInQueue`).
+/// 31 `GET_MIN_OFFSET`: -1 for a batch queue that was never written to (`BatchConsumeQueue.getMinOffsetInQueue`).
 pub(crate) fn min_offset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
     let offset = queue.map_or(0, |queue| match queue.log.max().get() {
@@ -75,7 +75,7 @@ pub(crate) fn min_offset(broker: &Broker, command: &Command<'_>) -> Result<Answe
     Ok(Answer::success().field("offset", offset))
 }
 
-/// 32 `GET_EARLIEST_MSG_STORETIME`: -1 when there is no message.
+/// 32 `GET_EARLIEST_MSG_STORETIME`: store time of the queue's first message in milliseconds, -1 without messages.
 pub(crate) fn earliest_time(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
     let first = |queue: Arc<Queue>| broker.store.store_time(&queue.log, queue.log.min()).ok().flatten();
@@ -83,7 +83,7 @@ pub(crate) fn earliest_time(broker: &Broker, command: &Command<'_>) -> Result<An
     Ok(Answer::success().field("timestamp", time))
 }
 
-/// 29 `SEARCH_OFFSET_BY_TIMESTAMP`.
+/// 29 `SEARCH_OFFSET_BY_TIMESTAMP`: the offset of a queue at a store time.
 pub(crate) fn search(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let queue = broker.log_queue(fields.need("topic")?, fields.need_number("queueId")?);
@@ -97,7 +97,7 @@ pub(crate) fn search(broker: &Broker, command: &Command<'_>) -> Result<Answer, R
     Ok(Answer::success().field("offset", offset))
 }
 
-/// 222 `INVOKE_BROKER_TO_RESET_OFFSET`: a group goes on elsewhere with its next pull.
+/// 222 `INVOKE_BROKER_TO_RESET_OFFSET`: moves a group to other offsets, from its next pull on.
 pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let desk = ResetDesk {
         offsets: &broker.offsets,
@@ -115,14 +115,14 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
     };
     if broker.config.server_side_reset {
         let answer = offsets::reset(&desk, command)?;
-        // What was answered outlives a kill.
+        // Saved before the answer, because a reset that was answered must survive a kill.
         broker.save();
         return Ok(answer);
     }
     let mut targets = offsets::reset_targets(&desk, command)?;
     if !command.fields.flag_or("isForce", false) {
         let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
-        // Only backwards, as `Broker2Client.resetOffset` has it.
+        // Moves offsets only backwards, as `Broker2Client.resetOffset` does.
         for (queue, offset) in &mut targets.offset_table {
             let committed = broker.offsets.place(group, topic, queue.queue_id).committed;
             *offset = if committed >= 0 { committed.min(*offset) } else { *offset };
@@ -137,7 +137,7 @@ fn by_time(broker: &Broker, queue: &Queue, time: i64, boundary: Boundary) -> Res
     let end = broker.visible_end(queue);
     let last = match boundary {
         Boundary::Lower => end,
-        // The last message consumers may see, if there is one.
+        // The last message that consumers may see, or the minimum when there is none.
         Boundary::Upper => (end - 1).max(queue.log.min().to_i64()),
     };
     found.map(|offset| offset.to_i64().min(last)).map_err(unread)

@@ -1,4 +1,4 @@
-//! What is answered before, after and without a flush.
+//! Which answers leave before, after and without a flush.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ struct Slow {
     hanging: Arc<Mutex<()>>,
 }
 
-/// Requests that store something: what they are, their code, their fields and their body.
+/// Requests that store something: description, code, fields and body.
 type Asked = Vec<(&'static str, i32, Vec<(&'static str, String)>, Vec<u8>)>;
 
 impl Slow {
@@ -46,7 +46,7 @@ impl Slow {
         Self { fixture, disk, hanging: Arc::default() }
     }
 
-    /// The requests, with what they speak of stored and on disk.
+    /// Those requests; what they refer to is stored and on disk.
     fn asked(&self) -> Asked {
         let broker = &self.fixture.broker;
         let half = || {
@@ -103,13 +103,13 @@ impl Slow {
         asked
     }
 
-    /// From now on the disk hangs.
+    /// Makes the disk hang until the returned guard is dropped.
     fn hang(&self) -> MutexGuard<'_, ()> {
         self.disk.faults(|faults| faults.syncs_wait_for = Some(self.hanging.clone()));
         self.hanging.lock().unwrap()
     }
 
-    /// Serves a request as a connection does.
+    /// Serves a request as the thread of a connection does.
     fn serve(&self, code: i32, fields: &[(&str, String)], body: &[u8]) -> Arc<Peer> {
         let broker = &self.fixture.broker;
         let mut bytes = Vec::new();
@@ -128,7 +128,8 @@ impl Slow {
         peer
     }
 
-    /// Serves all requests while the disk hangs, then lets `settle` decide what it does; checks code and remark of every answer.
+    /// Serves all requests while the disk hangs, then lets `settle` decide how the disk goes on; checks code and remark of every
+    /// answer.
     fn check(&self, settle: impl FnOnce(&FakeDisk), code: i32, remark: &str) {
         let asked = self.asked();
         let hanging = self.hang();
@@ -168,7 +169,7 @@ fn one_entry() -> Vec<u8> {
     bytes
 }
 
-/// Code and remark of the answer, once it has come.
+/// Code and remark of the answer, once the answer has come.
 fn answered(peer: &Arc<Peer>) -> (i32, String) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {

@@ -1,9 +1,9 @@
-//! Which requests are served.
+//! Which request codes are served.
 
 use super::*;
 use crate::testing::Fixture;
 
-/// Requests a broker of Apache RocketMQ 5.5.0 knows: those it answers with anything but code 3 (`AdminBrokerProcessor`,
+/// Request codes that a broker of Apache RocketMQ 5.5.0 answers with anything but code 3 (`AdminBrokerProcessor`,
 /// `BrokerController.registerProcessor`).
 const SERVED_BY_JAVA: [i32; 108] = [
     10, 11, 12, 14, 15, 17, 18, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45, 46,
@@ -14,7 +14,7 @@ const SERVED_BY_JAVA: [i32; 108] = [
     200071, 200074, 200075, 200076, 200077, 200078, 200079, 200151,
 ];
 
-/// Those of them that are not served here, each with its reason in `docs/conformance.md`.
+/// Those of these codes that are not served here, each with its reason in `docs/conformance.md`.
 const LEFT_OUT: [i32; 17] = [
     60, 61, 354, 355, 513, 905, 906, 1008, 5001, 200070, 200071, 200074, 200075, 200076, 200077, 200078,
     200079,

@@ -1,4 +1,4 @@
-//! Changes of the table and the file it is kept in.
+//! Changes of the group table and of the file it is kept in.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -12,21 +12,21 @@ use super::handlers::altered;
 use super::{FORBIDDEN_READ, Forbidden, GROUPS_MAX, Groups};
 use crate::{Refusal, persist};
 
-/// One change of the table.
+/// One change of the group table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum GroupChange {
-    /// Makes the group with the defaults unless it exists.
+    /// Creates the group with the default configuration unless the group exists.
     Ensure(String),
-    /// Makes or replaces the group; its attributes are changes of those it has now.
+    /// Creates or replaces the group; the attributes of the configuration are alterations of the group's present ones.
     Put(Box<SubscriptionGroupConfig>),
     /// Removes the group if it stands in the table.
     Remove {
         /// Consumer group.
         group: String,
-        /// Whether its offsets are forgotten as well.
+        /// Whether the group's offsets are removed as well.
         clean_offsets: bool,
     },
-    /// Opens or closes a topic for the group if that exists.
+    /// Closes or opens a topic for the group, if the group exists.
     Forbid {
         /// Consumer group.
         group: String,
@@ -45,7 +45,7 @@ impl GroupChange {
         }
     }
 
-    /// The group whose offsets are forgotten behind this change, if there is one.
+    /// The group whose offsets are removed after this change, if there is one.
     pub(crate) fn cleaned(&self) -> Option<&str> {
         match self {
             Self::Remove { group, clean_offsets: true } => Some(group),
@@ -54,12 +54,12 @@ impl GroupChange {
     }
 }
 
-/// What will be different.
+/// The result of changes that are not written yet.
 #[derive(Default)]
 struct Staged {
-    /// Groups by name; `None` for those that will be gone.
+    /// Changed groups by name; `None` for removed ones.
     groups: BTreeMap<String, Option<Arc<SubscriptionGroupConfig>>>,
-    /// Groups and topics that will be closed for reading, or open.
+    /// Whether a group (first name) may read a topic (second name), where that changes.
     readable: BTreeMap<(String, String), bool>,
 }
 
@@ -73,7 +73,7 @@ impl Staged {
         self.readable.extend(next.readable);
     }
 
-    /// The table of closed topics behind the changes.
+    /// The table of closed topics after the changes.
     fn forbidden(&self, mut forbidden: Forbidden) -> Forbidden {
         for ((group, topic), readable) in &self.readable {
             let mask = forbidden.entry(group.clone()).or_default().entry(topic.clone()).or_default();
@@ -86,7 +86,7 @@ impl Staged {
     }
 }
 
-/// `subscriptionGroup.json`, borrowed from the table.
+/// The content of `subscriptionGroup.json`, borrowed from the table.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct File<'a> {
@@ -98,8 +98,8 @@ struct File<'a> {
 }
 
 impl Groups {
-    /// Makes changes with one write of the file. Changes of one list are made together or not at all; the others are
-    /// not touched by a refused one. Nothing is visible before the file is on disk.
+    /// Makes changes with one write of the file. The changes of one inner list are made together or not at all, and a refused
+    /// list does not affect the others. No change is visible before the file is on disk.
     pub(crate) fn commit(&self, changes: Vec<Vec<GroupChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut staged = Staged::default();
@@ -128,7 +128,7 @@ impl Groups {
         for change in list {
             let name = change.name().to_owned();
             let coming = next.groups.get(&name).or_else(|| staged.groups.get(&name));
-            // Light groups are found without standing in the table.
+            // A light group exists without standing in the table.
             let is_removed = matches!(change, GroupChange::Remove { .. });
             let find =
                 || if is_removed { self.lookup().groups.get(&name).cloned() } else { self.find(&name) };

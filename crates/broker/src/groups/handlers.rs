@@ -12,15 +12,15 @@ use wire::json;
 use super::{GroupChange, Groups};
 use crate::{Answer, Refusal, names};
 
-/// `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP` (200).
+/// 200 `UPDATE_AND_CREATE_SUBSCRIPTIONGROUP`.
 pub(crate) fn update_group(command: &Command<'_>) -> Result<Answer, Refusal> {
     let config: SubscriptionGroupConfig = json::from_slice(command.body)?;
     check_group(&config)?;
     Err(Refusal::answer_after(GroupChange::Put(Box::new(config)), Answer::success()))
 }
 
-/// `GET_SUBSCRIPTIONGROUP_CONFIG` (352). Proxies ask before the first client of a group comes, so that `find` makes the group
-/// where its first use may (`AdminBrokerProcessor.getSubscriptionGroup`).
+/// 352 `GET_SUBSCRIPTIONGROUP_CONFIG`. Proxies ask before the first client of a group comes, so `find` creates the group where
+/// the first use of a group may create it (`AdminBrokerProcessor.getSubscriptionGroup`).
 pub(crate) fn get_group(
     find: impl FnOnce(&str) -> Result<Option<Arc<SubscriptionGroupConfig>>, Refusal>,
     command: &Command<'_>,
@@ -30,7 +30,7 @@ pub(crate) fn get_group(
     Ok(Answer::success().body(json::to_vec(&*config)))
 }
 
-/// `GET_ALL_SUBSCRIPTIONGROUP_CONFIG` (201): all of them, or a page when the request names its size.
+/// 201 `GET_ALL_SUBSCRIPTIONGROUP_CONFIG`: all groups, or one page of them when the request gives a page size.
 pub(crate) fn all_groups(groups: &Groups, command: &Command<'_>) -> Result<Answer, Refusal> {
     let first: usize = command.fields.number_or("groupSeq", 0)?;
     let count: i64 = command.fields.number_or("maxGroupNum", -1)?;
@@ -44,15 +44,15 @@ pub(crate) fn all_groups(groups: &Groups, command: &Command<'_>) -> Result<Answe
     Ok(Answer::success().field("totalGroupNum", total).body(json::to_vec(&table)))
 }
 
-/// `DELETE_SUBSCRIPTIONGROUP` (207): also of a group that does not exist, whose offsets may still be there.
+/// 207 `DELETE_SUBSCRIPTIONGROUP`: served also for a group that does not exist, whose offsets may still be there.
 pub(crate) fn delete_group(command: &Command<'_>) -> Result<Answer, Refusal> {
     let group = command.fields.need("groupName")?.to_owned();
     let clean_offsets = command.fields.flag_or("cleanOffset", false);
     Err(Refusal::answer_after(GroupChange::Remove { group, clean_offsets }, Answer::success()))
 }
 
-/// `UPDATE_AND_GET_GROUP_FORBIDDEN` (353): closes a topic for a group, opens it, or only tells. Unlike Java's, the group has
-/// to exist, and opening one topic leaves the others as they are (`SubscriptionGroupManager.updateForbidden`).
+/// 353 `UPDATE_AND_GET_GROUP_FORBIDDEN`: closes a topic for a group, opens it, or only reports. Unlike in Java, the group must
+/// exist, and opening one topic leaves the group's other topics as they are (`SubscriptionGroupManager.updateForbidden`).
 pub(crate) fn forbid(groups: &Groups, command: &Command<'_>) -> Result<Answer, Refusal> {
     let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
     names::check_length("topic", topic, names::DERIVED_TOPIC_LENGTH_MAX)?;
@@ -69,7 +69,7 @@ pub(crate) fn forbid(groups: &Groups, command: &Command<'_>) -> Result<Answer, R
     Ok(Answer::success().body(body.to_string().into_bytes()))
 }
 
-/// Whether a group may be made or changed to this.
+/// Checks that a group may be created with, or changed to, this configuration.
 pub(crate) fn check_group(config: &SubscriptionGroupConfig) -> Result<(), Refusal> {
     let name = config.group_name.as_deref().unwrap_or_default();
     names::check_group(name)?;
@@ -92,8 +92,8 @@ fn check_numbers(name: &str, config: &SubscriptionGroupConfig) -> Result<(), Ref
     Ok(())
 }
 
-/// Attributes after the changes of a request: `+name` sets, `-name` removes (`AttributeUtil.alterCurrentAttributes`).
-/// A name without a sign sets, which Java refuses; the files hold names in this form.
+/// The attributes after the alterations of a request: `+name` sets, `-name` removes (`AttributeUtil.alterCurrentAttributes`). A
+/// name without a sign sets as well, because the files hold names in this form; Java refuses it.
 pub(super) fn altered(
     mut known: BTreeMap<String, String>,
     changes: &BTreeMap<String, String>,

@@ -6,7 +6,7 @@ fn queues(ids: &[i32]) -> Vec<MessageQueue> {
     ids.iter().map(|id| MessageQueue::new("T", "b", *id)).collect()
 }
 
-/// What a client asks for and gets: ids of queues.
+/// Locks the `asked` queues for a client and compares the ids of the locked queues with `got`.
 fn check(locks: &Locks, client_id: &str, now_ms: i64, asked: &[i32], got: &[i32]) {
     let body = LockBatchBody {
         client_id: client_id.to_owned(),

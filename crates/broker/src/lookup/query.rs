@@ -8,13 +8,13 @@ use wire::units::LogOffset;
 use crate::broker::Broker;
 use crate::{Answer, Refusal};
 
-/// Header field that says that the key is a unique one (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
+/// Header field of request 12 that says that the key is a unique key (`MixAll.UNIQUE_MSG_QUERY_FLAG`).
 const UNIQUE_QUERY: &str = "_UNIQUE_KEY_QUERY";
-/// Kind of key that is a tag (`MessageConst.INDEX_TAG_TYPE`).
+/// The `indexType` of tags (`MessageConst.INDEX_TAG_TYPE`).
 const TAG_KIND: &str = "T";
 
-/// 12 `QUERY_MESSAGE`: the newest messages that have a key, oldest first as `DefaultMessageStore.queryMessage` sorts
-/// them. Java answers all with the key's hash; here they have been compared.
+/// 12 `QUERY_MESSAGE`: the newest messages that have a key, oldest first, as `DefaultMessageStore.queryMessage` sorts them. Java
+/// answers every message with the key's hash; here the keys are compared.
 pub(crate) fn query(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let asked: i32 = fields.need_number("maxNum")?;
@@ -55,7 +55,7 @@ pub(crate) fn view(broker: &Broker, command: &Command<'_>) -> Result<Answer, Ref
 }
 
 impl Broker {
-    /// Whether consumers may see a record that ends here: under sync flush it is on disk.
+    /// Whether consumers may see a record that ends at `end`: under sync flush, whether it is on disk.
     fn is_visible(&self, end: LogOffset) -> bool {
         !self.flushes_before_answer() || end <= self.store.flushed()
     }

@@ -1,4 +1,4 @@
-//! What administrators ask about a queue's messages and its index: requests 303 and 321 (`AdminBrokerProcessor`).
+//! Administrators' requests about a queue's messages and units: 303 and 321 (`AdminBrokerProcessor`).
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::broker::Broker;
 use crate::topics::Queue;
 use crate::{Answer, Refusal};
 
-/// Index units of one answer.
+/// Most queue units of one answer.
 const UNITS_MAX: usize = 10_000;
 
-/// 303 `QUERY_CONSUME_TIME_SPAN`: per queue the store times of the first and last message and of the last one a group
-/// consumed, and how old the next one is. -1 where there is none.
+/// 303 `QUERY_CONSUME_TIME_SPAN`: for each queue the store times of the first and the last message and of the last message that
+/// the group consumed, in milliseconds and -1 without such a message, and the age of the next message, 0 without one.
 pub(crate) fn consume_time_span(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let (name, group) = (command.fields.need("topic")?, command.fields.need("group")?);
     let Some(topic) = broker.topics.find(name) else {
@@ -57,7 +57,7 @@ fn time_span(broker: &Broker, queue: Option<&Arc<Queue>>, consumed: i64, message
     })
 }
 
-/// 321 `QUERY_CONSUME_QUEUE`: index units as they are.
+/// 321 `QUERY_CONSUME_QUEUE`: the units of a queue, not interpreted.
 pub(crate) fn consume_queue(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let (topic, queue_id) = (fields.need("topic")?, fields.need_number("queueId")?);
