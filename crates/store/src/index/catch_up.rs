@@ -1,5 +1,5 @@
-//! Reading keys from the log: of messages that were appended before the store was opened, or while the list of what
-//! waits was full.
+//! Reads keys from the commit log: those of messages appended before the store was opened, or while the list of pending keys
+//! was full.
 
 use super::Filling;
 use super::current::Entry;
@@ -11,17 +11,17 @@ use std::sync::atomic::Ordering;
 use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RecordError, RecordView, peek};
 use wire::units::LogOffset;
 
-/// Bytes of the log read at once, while searches wait.
+/// Bytes of the log read at once; queries wait meanwhile.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// No record is larger, whatever the configuration was when it was written.
+/// Upper bound of a record's size in bytes, whatever the configuration was when it was written.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// How far a piece of the log was gone through.
+/// How much of a piece of the log was indexed.
 struct Passed {
-    /// Bytes.
+    /// Number of bytes that were indexed.
     bytes: u64,
-    /// The next record needs so many bytes at once.
+    /// Bytes that must be read at once for the next record.
     needed: Option<usize>,
 }
 
@@ -29,7 +29,7 @@ impl Shared {
     /// Indexes a piece of the log between `filling.next` and `end`, at least one record.
     pub(super) fn catch_up(&self, filling: &mut Filling, end: u64) -> Result<(), Stopped> {
         let Some(segment) = self.log.segment_of(filling.next) else {
-            // Deleted meanwhile; what lies behind the last file was never written.
+            // The file was deleted meanwhile; nothing was written behind the last file.
             filling.next = self.log.min().max(filling.next);
             filling.skip = 0;
             if self.log.segment_of(filling.next).is_none() {
@@ -47,7 +47,7 @@ impl Shared {
             let passed = self.keys_in(&bytes, &segment, filling, &mut entries);
             match passed.needed.filter(|needed| passed.bytes == 0 && *needed > bytes.len()) {
                 Some(needed) if needed as u64 <= left.min(RECORD_BYTES_MAX) => wanted = needed,
-                // Such a size is damage.
+                // Such a size means damage.
                 Some(_) => break Passed { bytes: self.past_damage(&bytes, filling.next), needed: None },
                 None => break passed,
             }
@@ -55,14 +55,14 @@ impl Shared {
         self.put_all(filling, &entries)?;
         filling.next += passed.bytes;
         self.index.indexed.store(filling.next, Ordering::Release);
-        // What consumers will hardly ask for does not stay in memory.
+        // Drop bytes from the page cache that consumers will hardly read.
         if filling.next + self.config.cached_bytes < self.flushed.load(Ordering::Acquire) {
             segment.file.forget(at, passed.bytes);
         }
         Ok(())
     }
 
-    /// Goes through whole records at the start of `bytes`, which begin at `filling.next`.
+    /// Indexes the whole records at the start of `bytes`; `bytes` begins at log position `filling.next`.
     fn keys_in(
         &self,
         bytes: &[u8],
@@ -97,7 +97,7 @@ impl Shared {
                 Err(RecordError::Truncated { needed, .. }) => {
                     return Passed { bytes: done as u64, needed: Some(needed) };
                 }
-                // What was found before goes first.
+                // Return the keys found so far first.
                 _ if done > 0 => return passed(done as u64),
                 _ => {
                     filling.skip = 0;
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Bytes to the next place in `bytes`, which begin at `offset`, where a record says that it lies there.
+    /// Number of bytes to the next record in `bytes` that holds its own position; `bytes` begins at log position `offset`.
     fn past_damage(&self, bytes: &[u8], offset: u64) -> u64 {
         let begins = |at: &usize| {
             let Some((_, MAGIC_V1 | MAGIC_V2)) = peek(&bytes[*at..]) else { return false };

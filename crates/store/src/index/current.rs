@@ -1,5 +1,5 @@
-//! The file that is being filled. Items go to the file as they come; the table of slots stays in memory and is written
-//! seldom, because keys hit it all over.
+//! The index file that is being filled. Items are written to the file as they come; the slot table stays in memory and is
+//! written rarely, because keys hit it at random.
 
 use super::layout::{END_OFFSET_AT, END_TIME_AT, Geometry, HEADER_BYTES, Header, ITEM_BYTES, Item};
 use super::load::Surroundings;
@@ -10,26 +10,26 @@ use std::sync::Arc;
 
 /// Bytes read or written at once.
 const STEP_BYTES: usize = 64 << 10;
-/// Slots of which one has changed are written together.
+/// Number of slots that are written together when one of them has changed.
 const SLOTS_STEP: usize = 1024;
-/// What slots that nobody touched look like.
+/// Bytes of unused slots.
 static ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
-/// Bytes of items after which the disk is told to start writing them.
+/// Bytes of items after which write-back to the disk starts.
 const WRITE_BACK_BYTES: u64 = 4 << 20;
-/// Items after which what was written is made durable.
+/// Items after which the file is synced.
 const SYNC_ITEMS: u32 = 1 << 22;
 
-/// A key of a message on its way to a file.
+/// One key of a message, to be added to an index file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) hash: u32,
-    /// Where the message lies in the log.
+    /// Log position of the message.
     pub(super) offset: u64,
-    /// When it was stored, ms.
+    /// Store time of the message, ms since the epoch.
     pub(super) time: i64,
 }
 
-/// Store time and log position of the last message of a file.
+/// Store time (ms) and log position of the last message in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     pub(super) time: i64,
@@ -37,7 +37,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Changes the header in a file.
+    /// Writes both into the header of a file.
     pub(super) fn write(self, file: &dyn DiskFile) -> io::Result<()> {
         file.write_at(&self.time.to_be_bytes(), END_TIME_AT)?;
         file.write_at(&self.offset.to_be_bytes(), END_OFFSET_AT)?;
@@ -45,9 +45,9 @@ impl End {
     }
 }
 
-/// The file, its header and its slots.
+/// The file being filled, with its header and slots in memory.
 ///
-/// Invariant: items from 1 to below `header.next` are in the file, except those in `buffer`, which are the last ones.
+/// Invariant: items from 1 to below `header.next` are in the file, except the last ones, which are in `buffer`.
 pub(super) struct Current {
     pub(super) name: String,
     pub(super) file: Arc<dyn DiskFile>,
@@ -55,18 +55,18 @@ pub(super) struct Current {
     geometry: Geometry,
     slots: Vec<u32>,
     buffer: Vec<u8>,
-    /// End time and offset as the file's header says them: what the checkpoint knows of, see [`Self::finish`].
+    /// End time and end offset in the file's own header: those that the checkpoint knows, see [`Self::finish`].
     told: (i64, u64),
-    /// `header.next` when the file was last made durable.
+    /// Value of `header.next` when the file was last synced.
     synced: u32,
-    /// `header.next` when the disk was last told to start writing.
+    /// Value of `header.next` when write-back was last started.
     written_back: u32,
-    /// Which steps of slots are not as in the file.
+    /// For each group of [`SLOTS_STEP`] slots, whether it differs from the file.
     changed: Vec<bool>,
 }
 
 impl Current {
-    /// Makes an empty file behind one that ended like `before`.
+    /// Creates an empty file; `header` continues from the end of the file before.
     pub(super) fn create(
         disk: &dyn Disk,
         directory: &Path,
@@ -79,7 +79,7 @@ impl Current {
     }
 
     fn over(name: String, file: Arc<dyn DiskFile>, header: Header, geometry: Geometry) -> Self {
-        // Zeroed memory that is not touched costs nothing: a store with few keys pays for few pages.
+        // Untouched zeroed memory costs nothing: with few keys few pages are used.
         let slots = vec![0; geometry.slots as usize];
         let changed = vec![false; slots.len().div_ceil(SLOTS_STEP)];
         let told = (0, header.begin_offset);
@@ -87,7 +87,7 @@ impl Current {
         Self { name, file, header, geometry, slots, buffer, told, synced: 1, written_back: 1, changed }
     }
 
-    /// Goes on with a file that was closed cleanly; `None` when its slots are not those of its items.
+    /// Continues a file that was closed cleanly; `None` when its slots do not match its items.
     pub(super) fn resume(
         name: &str,
         file: &Arc<dyn DiskFile>,
@@ -107,7 +107,7 @@ impl Current {
             let slots = &mut current.slots[first as usize..];
             for (slot, value) in slots.iter_mut().zip(bytes.as_chunks::<4>().0) {
                 let value = u32::from_be_bytes(*value);
-                // Java takes such a value for an empty slot, too.
+                // RocketMQ takes such a value for an empty slot too.
                 if value > 0 && value < header.next {
                     *slot = value;
                     used += 1;
@@ -121,8 +121,8 @@ impl Current {
         Ok(is_whole.then_some(current))
     }
 
-    /// Goes on with a file whose slots cannot be believed: takes the items that can be, all of messages below
-    /// `around.log_end`, and finds the slots again. The time of its end is the header's where that tells it.
+    /// Continues a file whose slots are not trusted: accepts items as long as they are valid and of messages before
+    /// `around.log_end`, and rebuilds the slots from them. The end time is the header's where the header is up to date.
     pub(super) fn rebuild(
         name: &str,
         file: &Arc<dyn DiskFile>,
@@ -144,13 +144,13 @@ impl Current {
         if is_told && current.header.next == header.next {
             current.header.end_time = header.end_time;
         }
-        // A later end would let a Java broker remove the file.
+        // With a later end time a RocketMQ broker would remove the file.
         let time = header.end_time.min(current.header.end_time).min(around.index_msg_timestamp);
         current.told = (time, header.end_offset.min(current.header.end_offset));
         Ok(current)
     }
 
-    /// Takes the items before `next` as long as they can be believed.
+    /// Accepts the items before `next` as long as they are valid.
     fn take_back_all(&mut self, next: u32, log_end: u64) -> io::Result<()> {
         let mut bytes = vec![0; STEP_BYTES / ITEM_BYTES * ITEM_BYTES];
         while self.header.next < next {
@@ -166,7 +166,7 @@ impl Current {
         Ok(())
     }
 
-    /// Takes an item that is in the file as it was put; `false` when it cannot have been.
+    /// Accepts an item that is in the file; `false` when it is invalid.
     fn take_back(&mut self, item: Item, log_end: u64) -> bool {
         let never_written = item == Item { hash: 0, offset: 0, seconds: 0, previous: 0 };
         if never_written || item.offset < self.header.end_offset || item.offset >= log_end {
@@ -182,7 +182,7 @@ impl Current {
         self.header.slots_used += u32::from(*slot == 0);
         *slot = self.header.next;
         if self.header.next > 1 {
-            // The time is known to the second only; rather too late, or a search would pass the file over.
+            // Times in items are in seconds. Round up: with an earlier end time a query could skip the file.
             self.header.end_time =
                 self.header.begin_time.saturating_add(1000 * i64::from(item.seconds) + 999);
         }
@@ -195,7 +195,7 @@ impl Current {
         self.header.next >= self.geometry.items
     }
 
-    /// Adds entries until the file is full and answers how many it took. They are found when [`Self::write`] was called.
+    /// Adds entries until the file is full and returns how many were added. Queries find them after [`Self::write`].
     pub(super) fn put(&mut self, entries: &[Entry]) -> usize {
         let room = (self.geometry.items - self.header.next) as usize;
         let entries = &entries[..room.min(entries.len())];
@@ -208,7 +208,7 @@ impl Current {
             let item = Item { hash: entry.hash, offset: entry.offset, seconds, previous: *slot };
             item.append_to(&mut self.buffer);
             if header.next == 1 {
-                // Only now, as in Java: the first item's seconds count from the end of the file before.
+                // Set only now, as RocketMQ does: the first item's seconds count from the end of the file before.
                 (header.begin_time, header.begin_offset) = (entry.time, entry.offset);
             }
             header.slots_used += u32::from(*slot == 0);
@@ -228,7 +228,7 @@ impl Current {
         let first = self.header.next - u32::try_from(count).expect("not more than the file's items");
         self.file.write_at(&self.buffer, self.geometry.item_at(first))?;
         self.buffer.clear();
-        // So that little is left to write when the file is made durable, while queries wait.
+        // Start write-back early: queries wait while the file is synced, so little should be left to write then.
         let (from, end) = (self.geometry.item_at(self.written_back), self.geometry.item_at(self.header.next));
         if end - from >= WRITE_BACK_BYTES {
             self.file.start_write_back(from, end - from);
@@ -237,16 +237,16 @@ impl Current {
         Ok(())
     }
 
-    /// Whether so much was written that it should be made durable.
+    /// Whether so many items were written that the file should be synced.
     pub(super) fn wants_sync(&self) -> bool {
         self.header.next - self.synced >= SYNC_ITEMS.min(self.geometry.items / 4).max(1)
     }
 
-    /// Makes items durable, then the header that counts them, then the slots.
+    /// Makes the items durable, then the header that counts them, then the slots.
     ///
-    /// In this order, because a Java broker takes a slot that is not below the count for empty, and would find nothing of
-    /// what hangs at it. The header's end stays what the checkpoint knows of, as Java removes a file whose end is later,
-    /// and indexes again only what lies behind the end: [`Self::tell`] moves it.
+    /// The order matters: a RocketMQ broker takes a slot that is not below the count for empty, and would lose the slot's
+    /// whole chain. The end in the header stays the one that the checkpoint knows, because RocketMQ removes a file with a
+    /// later end, and indexes again only what lies behind the end; [`Self::tell`] moves it.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.write()?;
         if self.synced == self.header.next && !self.changed.contains(&true) {
@@ -262,7 +262,7 @@ impl Current {
         Ok(())
     }
 
-    /// Writes what changed, neighbours together: under load nearly all slots have.
+    /// Writes the changed slots, adjacent ones together: under load nearly all have changed.
     fn write_slots(&mut self) -> io::Result<()> {
         let (count, mut next) = (self.changed.len(), 0);
         let mut bytes = Vec::with_capacity(STEP_BYTES);
@@ -280,7 +280,7 @@ impl Current {
         Ok(())
     }
 
-    /// Moves the end that the header says, now that the checkpoint knows of it.
+    /// Moves the end in the file's header, now that the checkpoint knows it.
     pub(super) fn tell(&mut self, end: End) -> io::Result<()> {
         if self.synced == 1 || end.offset < self.told.1 || end.offset > self.header.end_offset {
             return Ok(());
@@ -289,13 +289,13 @@ impl Current {
         end.write(&*self.file)
     }
 
-    /// Slots and items written so far, for a search: the newest item of a hash's slot.
+    /// For queries: the newest item in the slot of a hash, among the items written so far.
     pub(super) fn newest_of(&self, hash: u32) -> u32 {
         self.slots[self.geometry.slot_of(hash) as usize]
     }
 }
 
-/// Reads a file's header; `None` when it cannot be one.
+/// Reads a file's header; `None` when it is invalid.
 pub(super) fn read_header(file: &dyn DiskFile, geometry: Geometry) -> io::Result<Option<Header>> {
     let mut bytes = [0; HEADER_BYTES];
     file.read_at(&mut bytes, 0)?;

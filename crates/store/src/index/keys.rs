@@ -1,44 +1,44 @@
-//! Which keys a message is found by, and their hashes (`IndexService.buildIndex`, `IndexFile.indexKeyHashMethod`).
+//! The keys by which a message is found, and their hashes (`IndexService.buildIndex`, `IndexFile.indexKeyHashMethod`).
 
 use wire::hash::java_hash_on;
 use wire::properties::{self, key};
 use wire::record::sys_flag;
 
-/// Between a topic and a key.
+/// Separates topic and key in the hashed text.
 const SEPARATOR: &[u8] = b"#";
-/// Between a topic and a tag.
+/// Separates topic and tag in the hashed text.
 const TAG_SEPARATOR: &[u8] = b"T#";
 
-/// What a message is found by.
+/// What a query searches for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
-    /// Its unique key or one of its keys.
+    /// The message's unique key or one of its keys.
     Key,
-    /// Its tag.
+    /// The message's tag.
     Tag,
 }
 
-/// Whether a record with this flag is found by its keys: all but those that roll a transaction back.
+/// Whether a record with this `sysFlag` is indexed by key: all except rollbacks of transactions.
 pub(crate) fn is_keyed(flags: i32) -> bool {
     sys_flag::transaction(flags) != sys_flag::TRANSACTION_ROLLBACK
 }
 
-/// What the hashes of all keys of a topic begin with.
+/// Hash of the topic and separator, with which the hashes of all its keys begin.
 pub(crate) fn seed_of(topic: &[u8]) -> i32 {
     java_hash_on(java_hash_on(0, topic), SEPARATOR)
 }
 
-/// The hash of a key, as items hold it.
+/// The hash of a key, as index items hold it.
 pub(crate) fn hash_of(seed: i32, kind: KeyKind, key: &[u8]) -> u32 {
     let seed = match kind {
         KeyKind::Key => seed,
         KeyKind::Tag => java_hash_on(seed, TAG_SEPARATOR),
     };
-    // The smallest number has no absolute value in Java and counts as zero.
+    // `i32::MIN` has no absolute value in Java and counts as zero.
     java_hash_on(seed, key).checked_abs().unwrap_or(0).unsigned_abs()
 }
 
-/// The properties a message is found by.
+/// The properties by which a message is found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys<'a> {
     pub(crate) tag: Option<&'a [u8]>,
@@ -52,14 +52,14 @@ impl<'a> Keys<'a> {
         Self { tag, keys, unique }
     }
 
-    /// Appends the hashes in the order of a message's items: unique key, keys, tag.
+    /// Appends the hashes in the order of the message's items: unique key, keys, tag.
     pub(crate) fn hash_into(&self, seed: i32, hashes: &mut Vec<u32>) {
         hashes.extend(self.unique.map(|key| hash_of(seed, KeyKind::Key, key)));
         hashes.extend(self.single_keys().map(|key| hash_of(seed, KeyKind::Key, key)));
         hashes.extend(self.tag.map(|tag| hash_of(seed, KeyKind::Tag, tag)));
     }
 
-    /// Whether the message is found by this key.
+    /// Whether the message has this key.
     pub(crate) fn has(&self, kind: KeyKind, key: &[u8]) -> bool {
         match kind {
             KeyKind::Key => self.unique == Some(key) || self.single_keys().any(|own| own == key),

@@ -1,19 +1,19 @@
-//! The bytes of an index file (`IndexFile`, `IndexHeader`), big-endian.
+//! The byte layout of an index file (`IndexFile`, `IndexHeader`), big-endian.
 
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub(crate) const HEADER_BYTES: usize = 40;
-/// Where [`Header::end_time`] lies.
+/// Position of [`Header::end_time`] in the file.
 pub(crate) const END_TIME_AT: u64 = 8;
-/// Where [`Header::end_offset`] lies.
+/// Position of [`Header::end_offset`] in the file.
 pub(crate) const END_OFFSET_AT: u64 = 24;
-/// Bytes of an item.
+/// Size of an item in bytes.
 pub(crate) const ITEM_BYTES: usize = 20;
 
-/// How many places the files of a store have; all of them alike (`maxHashSlotNum`, `maxIndexNum`).
+/// Numbers of slots and items per file; the same for all files of a store (`maxHashSlotNum`, `maxIndexNum`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
     pub(crate) slots: u32,
-    /// One more than a file's items: item number zero is never used.
+    /// Item places per file. Item number zero is never used, so a file holds one item less.
     pub(crate) items: u32,
 }
 
@@ -22,41 +22,41 @@ impl Geometry {
         self.item_at(self.items)
     }
 
-    /// Which slot a hash belongs to.
+    /// The slot of a hash.
     pub(crate) fn slot_of(self, hash: u32) -> u32 {
         hash % self.slots
     }
 
-    /// Where a slot lies in the file.
+    /// Position of a slot in the file.
     pub(crate) fn slot_at(self, slot: u32) -> u64 {
         HEADER_BYTES as u64 + 4 * u64::from(slot)
     }
 
-    /// Where an item lies in the file.
+    /// Position of an item in the file.
     pub(crate) fn item_at(self, number: u32) -> u64 {
         self.slot_at(self.slots) + ITEM_BYTES as u64 * u64::from(number)
     }
 }
 
-/// What a file says of itself.
+/// The header of an index file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Store time of the first item's message; times of items count from here.
+    /// Store time in ms of the first item's message; times of items count from here.
     pub(crate) begin_time: i64,
-    /// Store time of the last item's message.
+    /// Store time in ms of the last item's message.
     pub(crate) end_time: i64,
     /// Log position of the first item's message.
     pub(crate) begin_offset: u64,
     /// Log position of the last item's message.
     pub(crate) end_offset: u64,
-    /// Slots in use.
+    /// Number of used slots.
     pub(crate) slots_used: u32,
-    /// Number of the next item, hence one more than there are.
+    /// Number of the next item: one more than the number of items.
     pub(crate) next: u32,
 }
 
 impl Header {
-    /// Of an empty file behind one that ended like this.
+    /// The header of an empty file that follows a file which ended at this time and offset.
     pub(crate) fn seeded(end_time: i64, end_offset: u64) -> Self {
         let (begin_time, begin_offset) = (end_time.max(0), end_offset);
         Self { begin_time, end_time: begin_time, begin_offset, end_offset, slots_used: 0, next: 1 }
@@ -73,7 +73,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header; `None` when it cannot be one of a file of this size. A count of zero means an empty file.
+    /// Parses a header; `None` when it is invalid for a file of this size. A count of zero means an empty file.
     pub(crate) fn from_bytes(bytes: &[u8; HEADER_BYTES], geometry: Geometry) -> Option<Self> {
         let long = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes sliced"));
         let int = |at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes sliced"));
@@ -92,15 +92,15 @@ impl Header {
         fits.then_some(header)
     }
 
-    /// Whether the end is that of the last item. A header that does not tell it yet may happen to say its position, where
-    /// all items are of one message.
+    /// Whether the header's end is that of the last item. A header that is not up to date may name the right offset where all
+    /// items are of one message.
     pub(crate) fn ends_with(&self, last: &Item) -> bool {
         // The first item's seconds count from the end of the file before.
         let seconds = if self.next == 2 { 0 } else { i64::from(last.seconds) };
         self.end_offset == last.offset && self.end_time >= self.begin_time.saturating_add(1000 * seconds)
     }
 
-    /// Seconds of an item behind the file's begin, as `IndexFile.putKey` computes it.
+    /// Seconds between the file's begin and a store time, as `IndexFile.putKey` computes them.
     pub(crate) fn seconds_of(&self, time: i64) -> u32 {
         if self.begin_time <= 0 {
             return 0;
@@ -110,14 +110,14 @@ impl Header {
     }
 }
 
-/// One key of one message.
+/// An item: one key of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) hash: u32,
     pub(crate) offset: u64,
-    /// Seconds behind the file's begin. Negative in no file a broker wrote.
+    /// Seconds since the file's begin. Brokers write no negative ones.
     pub(crate) seconds: i32,
-    /// The item before it in its slot; zero when there is none.
+    /// Number of the previous item in the same slot; zero when there is none.
     pub(crate) previous: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Finding out what the files hold, at opening and after something went wrong.
+//! Loads the index files at opening and after an error.
 
 use super::current::{Current, End, read_header};
 use super::layout::Header;
@@ -10,31 +10,31 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What loading must know of the store.
+/// What loading needs to know of the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings {
-    /// The store was not closed cleanly.
+    /// Whether the store was not closed cleanly.
     pub(super) after_crash: bool,
-    /// Messages at or behind this position are none of those the files were written for.
+    /// Log position of the log's end: messages at or behind it are not those that the files were written for.
     pub(super) log_end: u64,
     pub(super) log_min: u64,
-    /// The checkpoint's `indexMsgTimestamp`: full files up to this time are durable.
+    /// The checkpoint's `indexMsgTimestamp` in ms: full files up to this time are durable.
     pub(super) index_msg_timestamp: i64,
 }
 
-/// What a file turned out to be.
+/// State of a file on the disk.
 enum Found {
     Finished(Finished),
-    /// A full one whose header does not say its end yet.
+    /// A full file whose header is not up to date.
     Completed(Finished),
-    /// One that is not full: the last one that can be used. What lies behind it is empty, or of messages that were lost.
+    /// A file that is not full, the last usable one. Files behind it are empty, or of messages that were lost.
     Current(Current),
     Unusable(&'static str),
 }
 
 impl KeyIndex {
-    /// Looks at the files: complete ones are kept, the newest is gone on with, and what cannot be used is removed with
-    /// everything behind it, to be read from the log again.
+    /// Checks the files: complete ones are kept, the newest is continued. An unusable file is removed with all files behind
+    /// it, and their keys are read from the log again.
     pub(super) fn load(&self, filling: &mut Filling, around: Surroundings) -> io::Result<()> {
         if self.is_on {
             self.disk.create_dir_all(&self.directory)?;
@@ -76,16 +76,17 @@ impl KeyIndex {
             }
             rest += 1;
         }
-        // Where nothing is indexed, nothing would take the place of what is removed.
+        // With the key index turned off nothing would replace removed files.
         if self.is_on && rest < entries.len() {
-            // The last one first: what is left has no gap at any moment.
+            // The last file first, so that the remaining files never have a gap.
             for entry in entries[rest..].iter().rev() {
                 self.disk.remove(&self.directory.join(&entry.name))?;
             }
             self.disk.sync_dir(&self.directory)?;
         }
         filling.damaged = None;
-        // After a clean stop whatever the headers say is there, and a Java broker that starts after the next crash must know.
+        // After a clean stop everything in the headers is durable. The checkpoint must say so, for a RocketMQ broker after a
+        // later crash.
         filling.unannounced = filling
             .newest()
             .filter(|newest| {
@@ -97,8 +98,8 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Lets no file claim messages at or behind the end of the log, before new ones come to lie there: after a crash, or
-    /// when the log was damaged, files may know of messages that were lost.
+    /// Removes from the files all items of messages at or behind the log's end, before other messages are written there:
+    /// after a crash or damage of the log, files may refer to lost messages.
     pub(crate) fn cut(&self, log_end: u64) -> io::Result<()> {
         let mut entries = self.disk.list(&self.directory)?;
         entries.retain(|entry| !entry.is_dir && entry.length == self.geometry.file_bytes());
@@ -112,7 +113,7 @@ impl KeyIndex {
             if newest.max(header.end_offset) < log_end {
                 break;
             }
-            // Offsets ascend: the first item of a message that is lost.
+            // Offsets ascend: search the first item of a lost message.
             let (mut low, mut high) = (1, header.next);
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -130,7 +131,7 @@ impl KeyIndex {
             }
             self.unlink(&*file, low..header.next)?;
             let end_offset = self.item(&*file, low - 1)?.offset.min(header.end_offset);
-            // Without a count of slots: they are found again from the items.
+            // The count of slots is set to zero: slots are rebuilt from the items.
             let cut = Header { next: low, slots_used: 0, end_offset, ..header };
             file.write_at(&cut.to_bytes(), 0)?;
             file.sync()?;
@@ -138,8 +139,8 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// Lets slots point before items that go, while the header still counts these: Java takes a slot that is not below
-    /// the count for empty.
+    /// Makes slots point to items before those that are removed, while the header still counts the latter: RocketMQ takes a
+    /// slot that is not below the count for empty.
     fn unlink(&self, file: &dyn DiskFile, items: Range<u32>) -> io::Result<()> {
         for number in items.clone() {
             let at = self.geometry.slot_at(self.geometry.slot_of(self.item(file, number)?.hash));
@@ -172,7 +173,7 @@ impl KeyIndex {
         let seed =
             before.map_or(Header::seeded(0, 0), |before| Header::seeded(before.end_time, before.end_offset));
         let is_full = header.next == geometry.items;
-        // Otherwise the header counts more than the checkpoint knew of.
+        // Otherwise the header counts more items than the checkpoint knew of.
         let is_told = is_empty || header.ends_with(&self.item(&*file, header.next - 1)?);
         let is_sure = is_told && (!around.after_crash || header.end_time <= around.index_msg_timestamp);
         if header.end_offset < around.log_end && is_sure && is_full {
@@ -197,7 +198,7 @@ impl KeyIndex {
         Ok(Found::Current(current))
     }
 
-    /// Where indexing goes on: at the message of the last item, of which not all keys may be there.
+    /// Finds the log position where indexing continues: at the message of the last item, some of whose keys may be missing.
     fn find_end(&self, filling: &mut Filling, around: Surroundings) -> io::Result<()> {
         let newest = filling.newest().filter(|newest| newest.end_offset >= around.log_min);
         filling.next = newest.map_or(0, |newest| newest.end_offset).max(around.log_min);
@@ -209,7 +210,7 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// How many items at the end of the files are of the message at `offset`.
+    /// Number of items at the end of the files that are of the message at log position `offset`.
     fn count_at_end(&self, filling: &Filling, offset: u64) -> io::Result<usize> {
         let current = filling.current.iter().map(|current| (&current.file, current.header));
         let finished = filling.finished.iter().rev().map(|finished| (&finished.file, finished.header));
@@ -225,27 +226,27 @@ impl KeyIndex {
         Ok(count)
     }
 
-    /// After an error with the index files: what is in memory is forgotten, and after a pause they are looked at again.
+    /// Reacts to an error of the index files: drops the state in memory; after a pause the files are loaded again.
     pub(super) fn rest(&self, filling: &mut Filling, error: &io::Error) {
         let full = crate::error::is_lack(error);
         let pause_ms = filling.pause.as_millis() as u64;
         tracing::warn!(%error, pause_ms, "the key index cannot be written; messages are stored, and found by key later");
         if !full {
-            // After a failed flush nothing in the file can be believed.
+            // After a failed flush nothing in the file can be trusted.
             filling.damaged = filling.current.take().map(|current| current.name).or(filling.damaged.take());
         }
         filling.current = None;
         filling.stage = Stage::Resting(filling.pause());
     }
 
-    /// After the log could not be read: it is tried again after a pause.
+    /// Reacts to an error of reading the log: indexing is tried again after a pause.
     pub(super) fn wait_for_log(&self, filling: &mut Filling, error: &io::Error) {
         let pause_ms = filling.pause.as_millis() as u64;
         tracing::warn!(%error, pause_ms, "the log cannot be read for the key index; messages are found by key later");
         filling.stage = Stage::Waiting(filling.pause());
     }
 
-    /// A search found something in a file that cannot have been written.
+    /// Reacts to invalid data that a query found in a file.
     pub(super) fn distrust(&self, name: &str) {
         let mut filling = lock(&self.filling);
         filling.damaged = Some(name.to_owned());

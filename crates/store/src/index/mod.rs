@@ -1,28 +1,28 @@
 //! The key index: finds messages by unique key, key or tag (`IndexService`, `IndexFile`).
 //!
-//! An index file has a header, a table of slots and a list of items, one item per key of a message, in the order of the
-//! log. An item holds the key's hash, the message's position, its time in seconds and the item before it in the same
-//! slot; the slot holds its newest item. So a search follows a chain from the newest item to older ones, file by file.
-//! Hashes collide: what a search finds is read and compared.
+//! An index file has a header, a table of slots and a list of items, one item per key of a message, in log order. An item
+//! holds the key's hash, the message's log position, its store time in seconds and the number of the previous item in the
+//! same slot; the slot holds the number of its newest item. A query follows this chain from the newest item to older ones,
+//! file by file. Hashes collide, so each message that a query finds is read and its keys are compared.
 //!
 //! ```text
 //! header 40 | slots 4 x maxHashSlotNum | items 20 x maxIndexNum, the first of them never used
 //! ```
 //!
-//! Keys are hashed while a batch is encoded. The appender hands the hashes of a whole batch over under its own lock
-//! ([`pending`]); a thread of low priority puts them into the file ([`current`]). The list of what waits is bounded:
-//! when it is full it is dropped, and the thread reads the keys from the log instead ([`catch_up`]) until it reaches
-//! what was handed over since. So the index never holds an append back, and the same reading serves a start after a
-//! crash, a lost file, and a store that had no index.
+//! Keys are hashed while a batch is encoded. The appender hands over the hashes of a whole batch under its own lock
+//! ([`pending`]); a thread of low priority adds them to the file ([`current`]). The list of pending keys is bounded: when it
+//! is full it is dropped, and the thread reads the keys from the log instead ([`catch_up`]) until it reaches those handed
+//! over since. So the index never delays an append, and the same code handles a start after a crash, a lost file, and a store
+//! that had no index.
 //!
-//! Life of a file: made empty with the position and time the one before ended at; filled; when full, items are made
-//! durable, then the header that counts them, then the slots, then (once the log is durable as far) the checkpoint's
-//! `indexMsgTimestamp`, and last the end that the header says. The same happens to the unfinished file before the
-//! checkpoint's position enters another file of the log, and at a clean stop. So a Java broker that finds the store at any
-//! moment of this finds every key. After a crash of ours the slots are found again from the items that the header counts.
+//! Life cycle of a file: created empty with the position and time at which the previous file ended; filled; when full, the
+//! items are made durable, then the header that counts them, then the slots, then (once the log is durable as far) the
+//! checkpoint's `indexMsgTimestamp`, and last the end in the header. The same happens to the unfinished file before the
+//! checkpoint enters another log file, and at a clean stop. So a RocketMQ broker that takes over the store at any moment
+//! finds every key. After a crash of Vostok the slots are rebuilt from the items that the header counts.
 //!
-//! The index is derived. When it cannot be written, appends go on; the thread starts over after a pause, and what is
-//! damaged is removed and read from the log again. When the log cannot be read, the thread tries again after a pause.
+//! The index is derived data. When it cannot be written, appends go on; after a pause the thread loads the files again,
+//! removes damaged ones and reads their keys from the log. When the log cannot be read, the thread tries again after a pause.
 
 mod catch_up;
 mod current;
@@ -51,69 +51,69 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// First pause after the index could not be written.
+/// First pause after an error.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Longest such pause.
+/// Longest pause after an error.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// The index of a store.
+/// The key index of a store.
 ///
-/// Locks, in the order they may be taken: `filling`, `pending`. The appender takes only `pending`.
+/// Locks are taken in this order: `filling`, `pending`. The appender takes only `pending`.
 pub(crate) struct KeyIndex {
-    /// Whether new messages are indexed. Files that are there are searched anyway.
+    /// Whether new messages are indexed. Existing files are searched in any case.
     pub(crate) is_on: bool,
     geometry: Geometry,
     directory: PathBuf,
     disk: Arc<dyn Disk>,
     pending: Mutex<Pending>,
     filling: Mutex<Filling>,
-    /// Everything before this log position can be found.
+    /// Log position before which all messages can be found.
     indexed: AtomicU64,
-    /// What a file that was not completed says of its slots cannot be believed.
+    /// Whether the store crashed, so that the slots of an unfinished file cannot be trusted.
     after_crash: AtomicBool,
-    /// A Java broker that finds the store as it is now finds everything before this log position.
+    /// Log position before which a RocketMQ broker that takes over the store now finds all messages.
     settled: AtomicU64,
     wake: Wake,
-    /// Set by the thread while it sleeps because nothing waits. Pairs with `pending`.
+    /// Set by the thread while it sleeps with nothing pending. Paired with `pending`.
     idle: AtomicBool,
 }
 
-/// A file that is complete.
+/// A full index file.
 struct Finished {
     name: String,
     file: Arc<dyn DiskFile>,
     header: Header,
 }
 
-/// What only the holder of the lock may touch: the files and how far they are.
+/// The files and how far they are filled. Only the holder of the lock may access them.
 struct Filling {
     stage: Stage,
-    /// Ascending; all before the current one.
+    /// Full files in ascending order, all before the current one.
     finished: Vec<Arc<Finished>>,
     current: Option<Current>,
-    /// Everything before this log position is in the files.
+    /// Log position before which all keys are in the files.
     next: u64,
-    /// So many of the first keys of the record at `next` are in the files already.
+    /// Number of keys of the record at `next` that are in the files already.
     skip: usize,
-    /// The end of what is durable and the checkpoint does not know yet.
+    /// The end of the durable part that the checkpoint does not know yet.
     unannounced: Option<End>,
-    /// Complete files whose header does not say their end yet.
+    /// Full files whose header is not up to date.
     untold: Vec<Arc<Finished>>,
-    /// A file in which something was wrong; it is removed at the next loading.
+    /// Name of a file with invalid data; it is removed at the next loading.
     damaged: Option<String>,
     pause: Duration,
-    /// An empty list whose memory is used again.
+    /// An empty list, kept to reuse its memory.
     scratch: Vec<Entry>,
 }
 
-/// Whether `Filling` can be worked with.
+/// State of `Filling`.
 enum Stage {
-    /// The files are looked at when somebody needs them.
+    /// The files will be loaded when they are needed.
     Unloaded,
     Ready,
-    /// The disk refused; until then nothing is tried, and then the files are looked at again.
+    /// After an error of an index file: nothing is tried until this time, then the files are loaded again.
     Resting(Instant),
-    /// The log cannot be read; until then nothing is tried. The files are as good as before.
+    /// After an error of reading the log: nothing is tried until this time. The loaded files stay valid.
     Waiting(Instant),
 }
 
@@ -145,12 +145,12 @@ impl KeyIndex {
         }
     }
 
-    /// Everything before this log position can be found.
+    /// Log position before which all messages can be found.
     pub(crate) fn indexed(&self) -> u64 {
         self.indexed.load(Ordering::Acquire)
     }
 
-    /// Removes the files that only know of messages before `log_min`; never the newest one.
+    /// Removes the files that hold only messages before `log_min`, but never the newest file.
     fn remove_below(&self, filling: &mut Filling, log_min: u64) -> io::Result<()> {
         let mut removed = false;
         while filling.finished.len() + usize::from(filling.current.is_some()) > 1
@@ -165,14 +165,14 @@ impl KeyIndex {
 }
 
 impl Filling {
-    /// The end of a pause that begins now; the next one is longer.
+    /// Returns the end of a pause that begins now, and lengthens the next one.
     fn pause(&mut self) -> Instant {
         let until = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         until
     }
 
-    /// Lets the headers say their ends, as far as the checkpoint knows of them.
+    /// Updates the ends in the file headers, as far as the checkpoint knows them.
     fn tell(&mut self, end: End) -> io::Result<()> {
         while let Some(finished) = self.untold.first().filter(|first| first.header.end_offset <= end.offset) {
             let time = finished.header.end_time.min(end.time);

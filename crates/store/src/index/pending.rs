@@ -1,4 +1,4 @@
-//! Keys between the appender and the thread that writes them.
+//! Pending keys: handed over by the appender, not yet written by the index thread.
 
 use super::KeyIndex;
 use super::current::Entry;
@@ -6,33 +6,33 @@ use crate::batch::Batch;
 use crate::wake::lock;
 use std::sync::atomic::Ordering;
 
-/// Entries that may wait. About half a second of the highest rate.
+/// Most entries that may be pending: about half a second at the highest rate.
 #[cfg(not(test))]
 const ENTRIES_MAX: usize = 1 << 20;
 #[cfg(test)]
 const ENTRIES_MAX: usize = 24;
-/// Entries after which the thread is woken although it is not idle.
+/// Number of entries at which the thread is woken even when it is not idle.
 const ENTRIES_WAKE: usize = ENTRIES_MAX / 16;
 
-/// The keys of all messages of the log between two positions.
+/// The keys of all messages between two log positions.
 #[derive(Default)]
 pub(super) struct Pending {
     pub(super) entries: Vec<Entry>,
-    /// Where they begin: what lies before was written, or must be read from the log.
+    /// Log position where the pending keys begin: earlier keys were written, or must be read from the log.
     pub(super) from: u64,
-    /// Where they end.
+    /// Log position where the pending keys end.
     pub(super) end: u64,
 }
 
 impl KeyIndex {
-    /// Where the log ends when the store is opened: keys of what is appended from here on will be handed over.
+    /// Sets the log's end when the store is opened: keys of messages appended from here on will be handed over.
     pub(crate) fn begin_at(&self, end: u64, after_crash: bool) {
         self.after_crash.store(after_crash, Ordering::Relaxed);
         let mut pending = lock(&self.pending);
         (pending.from, pending.end) = (end, end);
     }
 
-    /// Takes over the keys of an appended batch. Called under the appender's lock, so that they come in log order.
+    /// Takes the keys of an appended batch. Called under the appender's lock, so that they arrive in log order.
     pub(crate) fn hand_over(&self, batch: &Batch, end: u64) {
         if !self.is_on {
             return;
@@ -41,7 +41,7 @@ impl KeyIndex {
         pending.end = end;
         let before = pending.entries.len();
         if before + batch.hashes.len() > ENTRIES_MAX {
-            // The thread finds them in the log.
+            // Too many: the thread will read these keys from the log.
             pending.entries.clear();
             pending.from = end;
         } else {
@@ -62,13 +62,14 @@ impl KeyIndex {
         }
     }
 
-    /// Whether something waits to be written or read.
+    /// Whether there are keys to write, or log to read.
     pub(super) fn is_behind(&self) -> bool {
         let pending = lock(&self.pending);
         self.indexed.load(Ordering::Acquire) < pending.end
     }
 
-    /// Takes out what waits, and where it ends; `None` when the log must be read up to a position first.
+    /// Takes the pending entries and the log position where they end. `Err` holds a log position up to which the log must be
+    /// read first.
     pub(super) fn take(&self, next: u64, scratch: Vec<Entry>) -> Result<(Vec<Entry>, u64), u64> {
         let mut pending = lock(&self.pending);
         if next < pending.from {

@@ -1,4 +1,4 @@
-//! Searching (`IndexService.queryOffset`, `IndexFile.selectPhyOffset`, `DefaultMessageStore.queryMessage`).
+//! Queries by key (`IndexService.queryOffset`, `IndexFile.selectPhyOffset`, `DefaultMessageStore.queryMessage`).
 
 use super::keys::{KeyKind, Keys, hash_of, seed_of};
 use super::layout::{Header, ITEM_BYTES, Item};
@@ -12,62 +12,62 @@ use std::sync::Arc;
 use wire::record::RecordView;
 use wire::units::LogOffset;
 
-/// Bytes of items read at once; keys of one topic often lie close together.
+/// Bytes of items read at once; keys of one topic are often close together.
 const BLOCK_BYTES: usize = 4096;
-/// Bytes of records of one answer; the first one always fits.
+/// Most bytes of records in one answer; the first record always fits.
 const ANSWER_BYTES: usize = 12 << 20;
-/// Records read and found to have other keys, besides the ones asked for.
+/// Most records that a query reads besides its results: those whose hash matches but whose keys do not.
 const COLLISIONS_MAX: usize = 1024;
 
-/// What is searched for.
+/// A query by key or tag.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyQuery<'a> {
     /// Topic of the messages.
     pub topic: &'a str,
     /// The key or tag.
     pub key: &'a str,
-    /// Which of the two it is.
+    /// Whether `key` is a key or a tag.
     pub kind: KeyKind,
-    /// Messages wanted at most, the newest ones.
+    /// Most messages to return; the newest ones are returned.
     pub max: usize,
-    /// Earliest store time, ms.
+    /// Earliest store time, ms since the epoch.
     pub begin_ms: i64,
-    /// Latest store time, ms. The index knows whole seconds: a message up to 999 ms later may be among the answers.
+    /// Latest store time, ms since the epoch. The index has whole seconds: messages up to 999 ms later may be returned.
     pub end_ms: i64,
 }
 
 /// A message that has the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyMatch {
-    /// Where its record lies.
+    /// Log position of the message's record.
     pub at: LogOffset,
-    /// The record.
+    /// The message's record.
     pub record: Vec<u8>,
 }
 
-/// What a search found.
+/// Result of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyMatches {
-    /// Newest first.
+    /// The messages, newest first.
     pub found: Vec<KeyMatch>,
-    /// Store time of the newest message in the index.
+    /// Store time in ms of the newest message in the index.
     pub indexed_time: i64,
     /// Log position of that message.
     pub indexed_offset: u64,
 }
 
-/// A file as one search sees it.
+/// An index file during a query.
 struct View {
     name: String,
     file: Arc<dyn DiskFile>,
     header: Header,
-    /// The newest item of the key's slot; `None` when the file says.
+    /// Number of the newest item in the key's slot; `None` when it must be read from the file.
     newest: Option<u32>,
 }
 
-/// Why a file was not searched to its end.
+/// Why the search of a file ended early.
 enum Broken {
-    /// Something that cannot have been written.
+    /// The file holds invalid data.
     Damage,
     Disk(io::Error),
 }
@@ -79,9 +79,9 @@ impl From<io::Error> for Broken {
 }
 
 impl Shared {
-    /// Finds messages by key. What was appended before the call is found unless the index is still being rebuilt.
+    /// Finds messages by key. Finds all messages appended before the call, unless the index is still catching up.
     pub(crate) fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
-        // What waits is written first. When the log must be read for it, the search does not wait for all of it.
+        // Write the pending keys first. When the log must be read for them, the query does not wait for all of it.
         let _ = self.fill();
         let seed = seed_of(query.topic.as_bytes());
         let hash = hash_of(seed, query.kind, query.key.as_bytes());
@@ -114,7 +114,7 @@ impl Shared {
     }
 }
 
-/// A search under way.
+/// State of a query.
 struct Search<'a> {
     shared: &'a Shared,
     query: &'a KeyQuery<'a>,
@@ -124,13 +124,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks at a message with the right hash; `false` when the search ends.
+    /// Examines a message with the right hash; `false` ends the query.
     fn take(&mut self, at: u64, found: &mut Vec<KeyMatch>) -> bool {
         if found.len() >= self.query.max {
             return false;
         }
         let at = LogOffset::new(at);
-        // A message that has the same key twice.
+        // The message has the same key twice.
         if found.last().is_some_and(|last| last.at == at) {
             return true;
         }
@@ -141,7 +141,7 @@ impl Search<'_> {
                 self.error = Some(error.into());
                 return false;
             }
-            // Expired, or the item is wrong: nothing is claimed of it.
+            // The message is expired or the item is wrong: skip it.
             Err(_) => return true,
         }
         let has_key = RecordView::parse(&record).is_ok_and(|view| {
@@ -163,7 +163,7 @@ impl Search<'_> {
 }
 
 impl KeyIndex {
-    /// The files, oldest first.
+    /// The index files, oldest first.
     fn views(&self, hash: u32) -> (KeyMatches, Vec<View>) {
         let filling = lock(&self.filling);
         let newest = filling.newest();
@@ -190,7 +190,7 @@ impl KeyIndex {
         Ok(Item::from_bytes(&bytes))
     }
 
-    /// Follows the chain of a hash from its newest item on as long as `take` wants more; `false` when it does not.
+    /// Follows the chain of a hash from its newest item while `take` returns true; `false` when `take` ended it.
     fn walk(
         &self,
         view: &View,
@@ -236,7 +236,7 @@ impl KeyIndex {
     }
 }
 
-/// Items read together: a chain goes backwards.
+/// A block of items read together, aligned because chains lead backwards.
 struct Block {
     first: u32,
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The thread that fills the index.
+//! The thread that fills the key index.
 
 use super::current::{Current, End, Entry};
 use super::layout::Header;
@@ -12,34 +12,34 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long keys gather while they keep coming.
+/// How long the thread lets keys accumulate while they keep coming.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long to wait for the log to be durable before telling the checkpoint of the index.
+/// How long to wait for the log to be durable before the checkpoint is told of the index.
 const ANNOUNCE: Duration = Duration::from_millis(500);
-/// Entries put between two writes.
+/// Entries added between two writes.
 const PUT_ENTRIES: usize = 1 << 14;
-/// Entries that may stay allocated.
+/// Most entries whose memory stays allocated.
 const KEPT_ENTRIES: usize = 1 << 16;
-/// Pieces of the log read at once where the store waits for the index.
+/// Pieces of the log read in a row while the store waits for the index.
 const ROUNDS_MAX: usize = 64;
 
-/// What a round of filling did.
+/// Result of one round of filling.
 pub(super) enum Round {
-    /// There is more to read from the log.
+    /// There is more of the log to read.
     More,
-    /// What waited is written.
+    /// The pending keys are written.
     Worked,
-    /// Nothing waited.
+    /// Nothing was pending.
     Idle,
-    /// The disk refused; not before this time again.
+    /// An error occurred; the next attempt is not before this time.
     Resting(Instant),
 }
 
-/// What stopped a round of filling.
+/// The error that ended a round of filling.
 pub(super) enum Stopped {
-    /// An index file.
+    /// An error of an index file.
     File(io::Error),
-    /// The log.
+    /// An error of reading the log.
     Log(io::Error),
 }
 
@@ -50,9 +50,9 @@ impl From<io::Error> for Stopped {
 }
 
 impl Shared {
-    /// The thread.
+    /// Body of the index thread.
     pub(crate) fn run_index(&self) {
-        // As with checkpoints, nobody waits for this thread.
+        // Nobody waits for this thread, as for the checkpoint thread.
         let _ = rustix::process::nice(10);
         while !self.stopping.load(Ordering::Acquire) {
             let round = self.fill();
@@ -74,12 +74,12 @@ impl Shared {
         }
     }
 
-    /// Lets the thread look whether there is something to do: it also removes files once the log begins behind them.
+    /// Wakes the thread, which also removes files of messages that are deleted.
     pub(crate) fn wake_index(&self) {
         self.index.wake.wake();
     }
 
-    /// Writes what waits, or reads a piece of the log.
+    /// Writes the pending keys, or reads a piece of the log.
     pub(super) fn fill(&self) -> Round {
         let filling = &mut *lock(&self.index.filling);
         match self.fill_some(filling) {
@@ -133,7 +133,7 @@ impl Shared {
         self.index.load(filling, around)
     }
 
-    /// Puts entries into files, as many as it takes.
+    /// Adds all entries, to as many files as needed.
     pub(super) fn put_all(&self, filling: &mut Filling, entries: &[Entry]) -> io::Result<()> {
         for mut rest in entries.chunks(PUT_ENTRIES) {
             while let Some(first) = rest.first() {
@@ -163,8 +163,8 @@ impl Shared {
     fn next_file(&self, filling: &Filling, time: i64) -> io::Result<Current> {
         let index = &self.index;
         let newest = filling.finished.last();
-        // As in Java the local time, here of the first message. Files are sorted by it, so it must ascend even where
-        // clocks and time zones do not.
+        // As in RocketMQ the name is the local time, here of the first message. Files are sorted by name, so it must ascend
+        // even where clocks and time zones do not.
         let name = newest.and_then(|newest| newest.name.parse::<u64>().ok()).unwrap_or(0) + 1;
         let name = format!("{:017}", name.max(local_digits(time)));
         let header = newest.map_or(Header::seeded(0, 0), |newest| {
@@ -182,8 +182,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells the checkpoint of what is durable once the log is durable as far, and then says it in the files; `false` when
-    /// that is still to come.
+    /// Tells the checkpoint how far the index is durable, once the log is, and then updates the file headers; `false` when
+    /// that has to wait.
     fn announce_index(&self) -> bool {
         let end = {
             let mut filling = lock(&self.index.filling);
@@ -203,8 +203,8 @@ impl Shared {
         true
     }
 
-    /// Before the checkpoint's position enters another file of the log: a Java broker that starts after a crash of ours
-    /// indexes again from the beginning of the file that position lies in. Gives up where the index is far behind.
+    /// Finishes the index files before the checkpoint's position enters another log file: after a crash of Vostok a RocketMQ
+    /// broker indexes again from the start of the log file with that position. Gives up when the index is far behind.
     pub(crate) fn settle_index(&self, position: u64) {
         let segment = self.config.segment_bytes;
         let settled = self.index.settled.load(Ordering::Relaxed);
@@ -226,7 +226,7 @@ impl Shared {
         }
     }
 
-    /// Fills until nothing waits, or for so long; `false` when the disk refuses.
+    /// Fills until nothing is pending, or [`ROUNDS_MAX`] times; `false` after an error.
     fn fill_all(&self) -> bool {
         for _ in 0..ROUNDS_MAX {
             match self.fill() {
@@ -238,7 +238,7 @@ impl Shared {
         true
     }
 
-    /// At a clean stop: writes what waits and completes the unfinished file. When that fails the next opening repeats it.
+    /// Writes the pending keys and finishes the current file at a clean stop. After an error the next opening catches up.
     pub(crate) fn close_index(&self) {
         if !self.index.is_on || !self.fill_all() {
             return;
@@ -254,7 +254,7 @@ impl Shared {
 }
 
 impl KeyIndex {
-    /// Makes the unfinished file durable as far as it goes.
+    /// Makes the items in the current file durable.
     pub(super) fn finish(&self, filling: &mut Filling) -> io::Result<()> {
         let Some(current) = &mut filling.current else { return Ok(()) };
         current.finish()?;

@@ -55,7 +55,7 @@ fn the_second_item_of_a_key_points_to_the_first() {
 
 #[test]
 fn the_smallest_hash_counts_as_zero() {
-    // Its hash is the smallest number there is.
+    // This hash is `i32::MIN`.
     assert_eq!(hash_of(0, KeyKind::Key, b"polygenelubricants"), 0);
     assert_eq!(hash_of(seed_of(b"TopicA"), KeyKind::Key, b"k1"), 1_903_240_649);
     assert_eq!(
@@ -82,7 +82,7 @@ fn a_file_takes_one_item_less_than_it_has_places_and_the_next_counts_from_its_en
     second.put(&[Entry { time: 8030, ..entries[31] }, Entry { time: 9030, ..entries[32] }]);
     second.finish().unwrap();
     let bytes = content(&*second.file);
-    // The first item's seconds count from the seed, those of the second from the first.
+    // The first item's seconds count from the time in the new header, those of the second from the first.
     for (number, seconds) in [(1, 3u32), (2, 1)] {
         let at = SMALL.item_at(number) as usize;
         assert_eq!(bytes[at + 12..at + 16], seconds.to_be_bytes());
@@ -141,7 +141,7 @@ fn what_does_not_fit_the_list_is_read_from_the_log() {
     let disk = FakeDisk::new(512);
     let store = open(&disk);
     append(&store, 2, "KEYS\u{1}k\u{2}");
-    // More than may wait, at once.
+    // More keys at once than may be pending.
     append(&store, 30, "KEYS\u{1}k\u{2}");
     append(&store, 3, "KEYS\u{1}k\u{2}");
     assert_eq!(search(&store, "k").found.len(), 35);
@@ -154,7 +154,7 @@ fn after_an_error_of_the_disk_appends_go_on_and_the_index_catches_up() {
     let store = open(&disk);
     append(&store, 2, "KEYS\u{1}k\u{2}");
     assert_eq!(search(&store, "k").found.len(), 2);
-    // The file that is being filled is taken for broken, as after an error of the disk.
+    // The file being filled counts as broken, as after a disk error.
     let broken = std::io::Error::other("injected");
     store.shared.index.rest(&mut lock(&store.shared.index.filling), &broken);
     append(&store, 2, "KEYS\u{1}k\u{2}");
@@ -173,7 +173,7 @@ fn a_log_that_cannot_be_read_costs_no_index_file() {
     assert_eq!(search(&store, "k").found.len(), 2);
     let log = Path::new("/store/commitlog/00000000000000000000");
     disk.set_unreadable(log, 0..u64::MAX);
-    // More than may wait: the keys are read from the log.
+    // More keys than may be pending: they are read from the log.
     append(&store, 30, "KEYS\u{1}k\u{2}");
     assert!(matches!(store.shared.fill(), Round::Resting(_)));
     let mut filling = lock(&store.shared.index.filling);

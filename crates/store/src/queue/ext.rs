@@ -1,11 +1,12 @@
-//! RocketMQ's extension of queue units (`ConsumeQueueExt`, `enableConsumeQueueExt`): the tags code of a unit is then the address of
-//! an entry in `consumequeue_ext`, which holds the tags code and a bitmap for filters. It is read and never written.
+//! Reads RocketMQ's extension of queue units (`ConsumeQueueExt`, `enableConsumeQueueExt`): with it the tags code field of a
+//! unit holds the address of an entry in `consumequeue_ext`, and the entry holds the tags code and a filter bitmap. Vostok
+//! never writes these files.
 //!
 //! | bytes of an entry | content |
 //! |---|---|
-//! | 0..2 | its size |
+//! | 0..2 | size of the entry |
 //! | 2..10 | tags code |
-//! | 10..18 | store time |
+//! | 10..18 | store time, ms |
 //! | 18..20 | size of the bitmap, which follows |
 
 use crate::disk::{Disk, DiskFile};
@@ -13,28 +14,28 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of an entry without its bitmap.
+/// Size in bytes of an entry without its bitmap.
 const ENTRY_BYTES: u16 = 20;
 
-/// The files of one queue.
+/// The extension files of one queue.
 #[derive(Debug)]
 pub(crate) struct Extension {
     directory: PathBuf,
-    /// Where they start, ascending.
+    /// Start positions of the files, ascending.
     starts: Vec<u64>,
 }
 
-/// What stands at an address.
+/// Result of looking up an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
     TagsCode(i64),
-    /// Nothing that can be an entry.
+    /// No valid entry is at the address.
     Nothing,
     NotResident,
 }
 
 impl Extension {
-    /// Of the queue whose units lie in `<root>/consumequeue/<topic>/<id>`.
+    /// Finds the extension files of the queue whose units are in the directory `units` (`<root>/consumequeue/<topic>/<id>`).
     pub(crate) fn beside(disk: &dyn Disk, units: &Path) -> io::Result<Self> {
         let queue: PathBuf = units.iter().skip(units.iter().count().saturating_sub(2)).collect();
         let root = units.ancestors().nth(3).unwrap_or(units);
@@ -44,7 +45,7 @@ impl Extension {
         Ok(Self { starts: starts.collect(), directory })
     }
 
-    /// The tags code at an address (`ConsumeQueueExt.get`).
+    /// The tags code of the entry at an address (`ConsumeQueueExt.get`).
     pub(crate) fn tags_code(
         &self,
         address: i64,

@@ -1,4 +1,4 @@
-//! The files of one queue: opened on demand, made when the first unit reaches them.
+//! The files of one queue: opened on demand, created when the first unit is written to them.
 
 use super::ext::{Extension, Looked};
 use super::{Extent, UNIT_BYTES, Unit};
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use wire::units::LogOffset;
 
-/// Queue files open at this moment, over all queues; at the limit the one opened first is closed.
+/// The open queue files of all queues; at the limit, the file that was opened first is closed.
 pub(crate) struct OpenFiles {
     disk: Arc<dyn Disk>,
     limit: usize,
     kept: Mutex<Kept>,
-    /// Queues whose files a reader found damaged, and who cares.
+    /// Queues whose files a reader found damaged, for the healer, which is woken by `healer`.
     reports: Mutex<BTreeSet<(String, i32)>>,
     healer: Arc<Wake>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct OpenFiles {
 #[derive(Default)]
 struct Kept {
     files: HashMap<PathBuf, Arc<dyn DiskFile>>,
-    /// The same, the one opened first in front.
+    /// Paths of the same files, in the order in which they were opened.
     order: VecDeque<PathBuf>,
 }
 
@@ -80,10 +80,10 @@ impl OpenFiles {
     }
 }
 
-/// With more touched files than this one sync of the file system is cheaper than one per file.
+/// With more touched files than this, one sync of the whole file system is cheaper than one per file.
 const TOUCHED_MAX: usize = 64;
 
-/// Files written since the last sync, and directories whose entries changed; or too many to name.
+/// Files written since the last sync, and directories whose entries changed. Beyond [`TOUCHED_MAX`] only the fact is kept.
 #[derive(Default)]
 pub(crate) struct Touched {
     files: BTreeMap<PathBuf, Arc<dyn DiskFile>>,
@@ -96,7 +96,7 @@ impl Touched {
         self.files.is_empty() && self.directories.is_empty() && !self.everything
     }
 
-    /// Forgets files below a directory that was removed.
+    /// Forgets the files below a directory that was removed.
     pub(crate) fn forget_below(&mut self, directory: &Path) {
         self.files.retain(|path, _| !path.starts_with(directory));
     }
@@ -115,21 +115,21 @@ impl Touched {
         }
     }
 
-    /// Keeps the number of open files bounded.
+    /// Keeps the list of files and directories bounded.
     fn bound(&mut self) {
         if self.files.len() + self.directories.len() > TOUCHED_MAX {
             *self = Self { everything: true, ..Self::default() };
         }
     }
 
-    /// Makes it all durable and forgets it.
+    /// Makes all touched files and directories durable, and forgets them.
     pub(crate) fn sync(&mut self, disk: &dyn Disk, sync_all: &Syncer) -> io::Result<()> {
         if self.everything {
             sync_all()?;
         } else {
             self.files.values().try_for_each(|file| file.sync())?;
             self.directories.iter().try_for_each(|path| match disk.sync_dir(path) {
-                // Gone with all that was in it.
+                // The directory was removed with everything in it.
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
                 done => done,
             })?;
@@ -144,15 +144,15 @@ pub(crate) struct QueueFiles {
     directory: PathBuf,
     file_bytes: u64,
     open: Arc<OpenFiles>,
-    /// Units of a record follow one another: it may be several messages.
+    /// Whether consecutive units may be equal: a record of a batch consume queue holds several messages.
     repeats: bool,
-    /// Files with smaller numbers were removed.
+    /// Number below which files were removed.
     removed_below: AtomicU64,
-    /// RocketMQ's extension; looked for when a unit speaks of it.
+    /// RocketMQ's `consumequeue_ext` files; looked for when a unit refers to them.
     extension: OnceLock<Extension>,
 }
 
-/// The name of the file that starts at this byte.
+/// The name of the file that starts at byte `start` of the queue.
 pub(crate) fn file_name(start: u64) -> String {
     format!("{start:020}")
 }
@@ -164,12 +164,12 @@ impl QueueFiles {
         Self { directory, file_bytes, open, repeats: false, removed_below, extension: OnceLock::new() }
     }
 
-    /// The same for a queue whose records may be several messages.
+    /// The files of a batch consume queue, in which a record may hold several messages.
     pub(crate) fn of_batches(directory: PathBuf, file_bytes: u64, open: Arc<OpenFiles>) -> Self {
         Self { repeats: true, ..Self::new(directory, file_bytes, open) }
     }
 
-    /// Whether one unit can stand behind another.
+    /// Whether `unit` may directly follow `last` in the queue.
     fn follows(&self, last: Unit, unit: Unit) -> bool {
         unit.log_offset >= last.end() || self.repeats && unit == last
     }
@@ -182,7 +182,7 @@ impl QueueFiles {
         self.directory.join(file_name(unit / self.file_units() * self.file_bytes))
     }
 
-    /// Appends units `from..end` to `out`.
+    /// Appends the units `from..end` to `out`.
     pub(crate) fn read(
         &self,
         mut from: u64,
@@ -221,8 +221,8 @@ impl QueueFiles {
         Ok(Read::Done)
     }
 
-    /// Puts the tags code in where a unit holds its address; `false` when that is not in memory. What cannot be found
-    /// stays as it is: whoever filters by it asks the consumer.
+    /// Replaces the address in a unit's tags code field by the tags code it refers to; `false` when that is not in memory. An
+    /// address without a valid entry stays: filters then pass the message on to the consumer.
     fn look_up(&self, unit: &mut Unit, resident: bool) -> bool {
         let extension = match self.extension.get() {
             Some(extension) => extension,
@@ -240,8 +240,8 @@ impl QueueFiles {
         true
     }
 
-    /// Writes units from number `from` on. In a new file the places before `min` become blank; those between `min` and
-    /// `from` stay empty: should there have been units, they are lost and must be missed.
+    /// Writes units from queue offset `from` on. In a new file the units before `min` are blank; those between `min` and
+    /// `from` stay empty: if there were any, they are lost, and the healer must find that.
     pub(crate) fn write(
         &self,
         mut from: u64,
@@ -269,7 +269,7 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// The file, at its full size; a new one begins with `blanks` blank units.
+    /// Opens a queue file and gives it its full size; a new file begins with `blanks` blank units.
     fn open_or_create(
         &self,
         path: &Path,
@@ -277,7 +277,7 @@ impl QueueFiles {
         touched: &mut Touched,
     ) -> io::Result<Arc<dyn DiskFile>> {
         let disk = &self.open.disk;
-        // Of so many files none would be found open the next time.
+        // With so many files, none would still be open the next time.
         let found = if touched.everything { disk.open(path) } else { self.open.get(path) };
         match found {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -295,7 +295,8 @@ impl QueueFiles {
         Ok(file)
     }
 
-    /// Gives a file of another length its own. Half a unit at the end is cut off before: filled up with zeros it would look whole.
+    /// Gives a file of another length its full size. A partial unit at the end is cut off first: extended with zeros it would
+    /// look whole.
     fn fill_up(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let whole = length - length % UNIT_BYTES;
         if whole < length.min(self.file_bytes) {
@@ -315,8 +316,8 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Wipes the units from number `from` on in all files up to the one that holds `until`, to its end. Files that begin
-    /// there are removed.
+    /// Wipes the units from queue offset `from` on, up to the end of the file that holds `until`. Files that begin in this
+    /// range are removed.
     pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut Touched) -> io::Result<()> {
         let mut start = from / self.file_units() * self.file_units();
         while start <= until {
@@ -343,14 +344,13 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Tells the healer that the files are damaged.
+    /// Reports the files to the healer as damaged.
     pub(crate) fn report(&self, topic: &str, queue_id: i32) {
         lock(&self.open.reports).insert((topic.to_owned(), queue_id));
         self.open.healer.wake();
     }
 
-    /// The first offset whose unit is not what it must be, as far as a look at the size, the first and the last unit
-    /// of each file tells.
+    /// The queue offset of the first wrong unit, found by checking each file's size and its first and last unit.
     pub(crate) fn first_bad(&self, extent: Extent) -> io::Result<Option<u64>> {
         let Extent { min, max, last } = extent;
         let mut end = LogOffset::ZERO;
@@ -382,7 +382,7 @@ impl QueueFiles {
         Ok(None)
     }
 
-    /// The offset close before the first unit that is missing or out of order.
+    /// A queue offset shortly before the first unit that is missing or out of order.
     pub(crate) fn first_hole(&self, extent: Extent) -> io::Result<Option<u64>> {
         const STEP: u64 = 4096;
         let mut units: Vec<Unit> = Vec::new();
@@ -405,7 +405,7 @@ impl QueueFiles {
         Ok(None)
     }
 
-    /// Empties the units `from..until` and keeps those around them. Files of a wrong size are cut or filled up.
+    /// Empties the units `from..until` and keeps those around them. Files of a wrong size are cut or extended.
     pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut Touched) -> io::Result<()> {
         let mut next = from;
         while next < until {
@@ -430,10 +430,10 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Looks at the files of a store that is being opened. Keeps the units before the first one that is
-    /// missing or points at or behind `limit`; what follows is wiped, or else an old unit might be taken for
-    /// a new one later. `wipe` says whether anything may lie there (after a crash). What was wiped or removed
-    /// is added to `touched`: it has to be durable before the next checkpoint says it is past.
+    /// Checks the files of a store that is being opened. Keeps the units before the first one that is missing or refers to
+    /// log position `limit` or a later one. The units behind are wiped, as an old unit could later pass for a new one. `wipe`
+    /// tells whether there may be such units (after a crash). Wiped and removed files are added to `touched`: this must be
+    /// durable before the next checkpoint.
     pub(crate) fn load(
         &self,
         limit: LogOffset,
@@ -449,7 +449,7 @@ impl QueueFiles {
             if low == 0 {
                 self.open.forget(&path);
                 self.open.disk.remove(&path).map_err(OpenError::io(&path))?;
-                // An earlier look may have wiped it; what is written next goes to a new file of that name.
+                // The file may have been wiped earlier; the next write creates a new file of that name.
                 touched.files.remove(&path);
                 touched.add_directories([self.directory.as_path()].into_iter());
                 continue;
@@ -478,8 +478,8 @@ impl QueueFiles {
         Ok(Loaded::default())
     }
 
-    /// Removes the files whose units all lie before this one, oldest first, but never the last file: it tells where the
-    /// queue ends.
+    /// Removes the files in which all units lie before `unit`, oldest first, but never the last file, which tells the queue's
+    /// maximum offset.
     pub(crate) fn remove_before(&self, unit: u64) -> io::Result<()> {
         let number = unit / self.file_units();
         if self.removed_below.load(Ordering::Relaxed) >= number {
@@ -497,11 +497,11 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// How many units from the start of a file on lie before `limit`, blank ones among them and right behind them
-    /// included.
+    /// Counts the units from the start of a file that refer to records before `limit`. Blank units among them and directly
+    /// behind them count too.
     fn count_units(&self, file: &dyn DiskFile, limit: LogOffset) -> io::Result<u64> {
         let (mut low, mut high) = (0, self.file_units());
-        // From `high` up to here all are blank.
+        // All units from `high` up to here are blank.
         let mut end = high;
         let mut from = 0;
         while low < high {
@@ -519,10 +519,10 @@ impl QueueFiles {
         Ok(if low == 0 { 0 } else { end })
     }
 
-    /// Reads units from one number on, up to the first that is missing or does not lie before `limit`, or to the end of
-    /// the block in which there was one that does: blank ones lie where those behind them do.
+    /// Reads units from number `from` on, up to the first that is missing or does not lie before `limit`, or to the end of
+    /// the block with the first unit that does: blank units count as the units behind them do.
     fn run_before(&self, file: &dyn DiskFile, from: u64, until: u64, limit: LogOffset) -> io::Result<Run> {
-        // Searched by blocks: the first read finds the end of most queues.
+        // Read in blocks: for most queues the first read finds the end.
         const BLOCK_UNITS: u64 = 204;
         let mut block = [0; (BLOCK_UNITS * UNIT_BYTES) as usize];
         let mut run = Run { end: from, has_message: false, is_over: false };
@@ -542,8 +542,7 @@ impl QueueFiles {
         Ok(run)
     }
 
-    /// Start positions of the files, ascending. A last file of length zero was never used and is removed, as
-    /// Java does.
+    /// Start positions of the files, ascending. A last file of length zero was never used and is removed, as RocketMQ does.
     fn list(&self) -> Result<Vec<u64>, OpenError> {
         let disk = &self.open.disk;
         let entries = disk.list(&self.directory).map_err(OpenError::io(&self.directory))?;
@@ -564,7 +563,7 @@ impl QueueFiles {
     }
 }
 
-/// What was found by [`QueueFiles::load`].
+/// Result of [`QueueFiles::load`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) extent: Extent,
@@ -574,10 +573,10 @@ pub(crate) struct Loaded {
     pub(crate) last: Option<Unit>,
 }
 
-/// Units one behind the other, see [`QueueFiles::run_before`].
+/// Consecutive units, see [`QueueFiles::run_before`].
 struct Run {
     end: u64,
     has_message: bool,
-    /// The next one is missing or does not lie before the limit.
+    /// Whether the next unit is missing or does not lie before the limit.
     is_over: bool,
 }

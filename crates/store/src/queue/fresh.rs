@@ -1,4 +1,4 @@
-//! A queue's units on their way into the unit journal, and back after a crash.
+//! Copies a queue's units to the unit journal, and restores them from it after a crash.
 
 use super::journal::Part;
 use super::registry::Queues;
@@ -7,13 +7,13 @@ use crate::wake::lock;
 use std::sync::Arc;
 
 impl Queue {
-    /// Copies the units of records before `end` that are not in the journal. The queue stays on the list of these when some are
-    /// left.
+    /// Copies the units of records before log position `end` that are not in the journal yet. When units are left over, the
+    /// queue stays on the list of queues with such units.
     pub(crate) fn copy_fresh(self: &Arc<Self>, end: u64, part: &mut Part, queues: &Queues) {
         let mut tail = lock(&self.tail);
         tail.fresh = false;
-        // Those of a queue that is being removed as well: a crash may bring it back until its tombstone is durable.
-        // What is not in the tail any more is in the files, and the page says so.
+        // A removed queue is copied too: a crash may restore it until its tombstone is durable. Units that left the tail are
+        // in the files, as the checkpoint says.
         let first = tail.journaled.max(tail.first);
         let skip = usize::try_from(first - tail.first).expect("inside the tail");
         let until = tail.units_before(end).max(skip);
@@ -27,8 +27,8 @@ impl Queue {
         }
     }
 
-    /// Takes over units of the journal, from offset `first` on. Answers how many are new; `None` when they do not continue
-    /// what is there.
+    /// Adds the journal's units to the queue, from queue offset `first` on. Returns how many are new; `None` when they do not
+    /// continue the queue.
     pub(crate) fn adopt(self: &Arc<Self>, first: u64, units: &[Unit], queues: &Queues) -> Option<u64> {
         let next = self.max().get();
         if first > next {

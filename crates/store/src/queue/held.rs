@@ -1,27 +1,27 @@
-//! Units in memory, 12 bytes each where they allow it: with 50,000 queues they are most of what the store holds.
+//! Units in memory, mostly in a 12-byte form: with 50,000 queues they are most of the store's memory.
 
 use super::Unit;
 use std::collections::VecDeque;
 use wire::units::LogOffset;
 
-/// Bits of a position's distance from the first one's, and of a size.
+/// Bits of the distance of a log position from the first unit's, and bits of a record size, in the 12-byte form.
 const DISTANCE_BITS: u32 = 40;
 const SIZE_BITS: u32 = 24;
 
-/// A distance from the base (40 bits), a size (24 bits; zero in a blank unit), a tags code that fits 32 bits.
+/// A unit in 12 bytes: distance from the base (40 bits), size (24 bits; zero in a blank unit), and a tags code of 32 bits.
 #[derive(Clone, Copy)]
 pub(super) struct Short {
     distance: u32,
-    /// The upper 8 bits of the distance, and the size.
+    /// The upper 8 bits of the distance, then the size.
     rest: u32,
     tags_code: i32,
 }
 
-/// Units one behind the other, the oldest in front.
+/// A sequence of units, the oldest first.
 pub(super) enum Held {
-    /// Position all of them are counted from.
+    /// All units fit the 12-byte form; the number is the log position that the distances count from.
     Short(u64, VecDeque<Short>),
-    /// As soon as one does not fit into a short one.
+    /// At least one unit did not fit the 12-byte form.
     Whole(VecDeque<Unit>),
 }
 
@@ -58,7 +58,7 @@ impl Held {
         }
     }
 
-    /// Where in memory the next unit will lie, unless it needs more memory or the ring begins anew.
+    /// Memory address where the next unit will be stored, unless the ring grows or wraps around.
     pub(super) fn next_place(&self) -> usize {
         fn behind<T>(last: Option<&T>) -> usize {
             last.map_or(0, |last| std::ptr::from_ref(last).addr() + size_of::<T>())
@@ -69,7 +69,7 @@ impl Held {
         }
     }
 
-    /// The units at these places.
+    /// The units at the indexes `from..end`.
     pub(super) fn range(&self, from: usize, end: usize) -> impl DoubleEndedIterator<Item = Unit> + '_ {
         let (short, whole) = match self {
             Self::Short(base, units) => (Some(units.range(from..end).map(|short| short.unit(*base))), None),
@@ -78,7 +78,7 @@ impl Held {
         short.into_iter().flatten().chain(whole.into_iter().flatten())
     }
 
-    /// Forgets the oldest ones.
+    /// Drops the `count` oldest units.
     pub(super) fn drop_front(&mut self, count: usize) {
         if count >= self.len() {
             *self = Self::new();
@@ -91,7 +91,7 @@ impl Held {
     }
 }
 
-/// What a busy moment took is not kept for ever.
+/// Drops units from the front and gives memory back that only a burst needed.
 fn drop_front<T>(units: &mut VecDeque<T>, count: usize) {
     units.drain(..count);
     if units.capacity() > 64 && units.len() < units.capacity() / 4 {
@@ -99,7 +99,7 @@ fn drop_front<T>(units: &mut VecDeque<T>, count: usize) {
     }
 }
 
-/// Makes room for one more, by a quarter and not by doubling.
+/// Makes room for one more unit, growing by a quarter rather than doubling.
 fn grow<T>(units: &mut VecDeque<T>) {
     if units.len() == units.capacity() {
         units.reserve_exact((units.len() / 4).max(2));

@@ -1,21 +1,22 @@
-//! The unit journal: units of records that the checkpoint page does not speak of yet, one behind the other in files of ours.
-//! With it a store of many queues writes each queue's own file rarely and still knows after a crash what is in the queues,
-//! without reading the log from the last checkpoint on.
+//! The unit journal: units of records behind the checkpoint, appended to files of Vostok's own. With it a store with many
+//! queues writes to each queue's file rarely, and still has all units after a crash without reading the log from the last
+//! checkpoint on.
 //!
-//! Files `vostok/units.<number>` hold records as [the table](super::table) does: length, checksum tied to number and position,
-//! body. The first byte of a body is its kind, all numbers are big-endian:
+//! Files `vostok/units.<number>` hold records in the format of [the table](super::table): length, checksum tied to file
+//! number and position, body. The first byte of a body is its kind; all numbers are big-endian:
 //!
 //! | kind | content |
 //! |---|---|
-//! | 0, once, at the start | 8: position of the log this file goes on from |
-//! | 1 | groups: 2 + n topic, 4 queue id, 8 offset of the first unit, 4 count, units as in a queue file |
-//! | 2 | 8: *all units of records before this position* are in the queue files as the page knows them, or in the journal up to here; 8: start of the record that ends there; 8: its store time |
+//! | 0, once, at the start | 8: log position at which this file continues |
+//! | 1 | groups: 2 + n topic, 4 queue id, 8 queue offset of the first unit, 4 count, units as in a queue file |
+//! | 2 | the fields of `End`, 8 each: *all units of records before `at`* are in committed queue files or in the journal so far |
 //!
-//! A record of kind 2 is written when the log is durable up to its position, so it holds whenever it is whole: neither the page
-//! nor the table speaks of the journal. What lies behind the last one counts for nothing. A file whose start is not the last position
-//! of the one before begins anew; that counts if the page has reached its start. Files wholly behind the page are removed.
+//! A record of kind 2 is written once the log is durable up to its position, so it holds whenever it is whole; neither
+//! checkpoint nor queue table refers to the journal. Groups behind the last record of kind 2 do not count. A file that does
+//! not continue where the file before it ended begins a new journal, which counts if the checkpoint has reached its start.
+//! Files that lie wholly before the checkpoint are removed.
 //!
-//! All of it is derived. Whatever does not fit is given up, and the log is read from further back.
+//! All of the journal is derived data. When a part of it does not fit, the journal is dropped, and more of the log is read.
 
 use super::Unit;
 use super::table::{HEAD_BYTES, checksum, directory};
@@ -27,24 +28,24 @@ use std::sync::Arc;
 const START: u8 = 0;
 const GROUPS: u8 = 1;
 const END: u8 = 2;
-/// A new file is begun behind so many bytes.
+/// Bytes after which a new file is begun.
 const FILE_BYTES: u64 = 24 << 20;
-/// Room a file is made with; it grows by doubling.
+/// Initial size of a file in bytes; it grows by doubling.
 const ROOM_BYTES_MIN: u64 = 16 << 10;
-/// Groups of about so many bytes go into one record.
+/// Approximate size in bytes of a record of kind 1.
 const PART_BYTES: usize = 512 << 10;
 
-/// What a journal is complete up to.
+/// The point up to which a journal is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    /// All units of records before this position.
+    /// Log position before which all records have their units in the journal or the queue files.
     pub(crate) at: u64,
-    /// Start of the newest record before it.
+    /// Log position of the newest record before `at`.
     pub(crate) last_record: u64,
     pub(crate) store_timestamp: i64,
 }
 
-/// A record with groups under construction.
+/// A record of kind 1 that is being assembled.
 pub(crate) struct Part(Vec<u8>);
 
 impl Part {
@@ -85,7 +86,7 @@ fn path_of(root: &Path, number: u64) -> PathBuf {
     directory(root).join(format!("units.{number}"))
 }
 
-/// Numbers of the files there are, ascending.
+/// Numbers of the existing files, ascending.
 fn numbers(disk: &dyn Disk, root: &Path) -> io::Result<Vec<u64>> {
     let entries = disk.list(&directory(root))?;
     let mut numbers: Vec<u64> =
@@ -94,7 +95,7 @@ fn numbers(disk: &dyn Disk, root: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Removes all files but some; durable when it returns.
+/// Removes all files except those in `kept`; durable when it returns.
 pub(crate) fn remove_except(disk: &dyn Disk, root: &Path, kept: &[u64]) -> io::Result<()> {
     let gone: Vec<u64> = numbers(disk, root)?.into_iter().filter(|number| !kept.contains(number)).collect();
     if gone.is_empty() {
@@ -104,7 +105,7 @@ pub(crate) fn remove_except(disk: &dyn Disk, root: &Path, kept: &[u64]) -> io::R
     disk.sync_dir(&directory(root))
 }
 
-/// The file that is written.
+/// The file that is being written.
 struct Open {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
@@ -112,34 +113,35 @@ struct Open {
     length: u64,
 }
 
-/// The journal as its writer knows it.
+/// The unit journal, for its writer.
 #[derive(Default)]
 pub(crate) struct Journal {
-    /// The newest number used.
+    /// The newest file number used.
     number: u64,
     open: Option<Open>,
-    /// Complete up to here; none before the first entry and after trouble.
+    /// Log position up to which the journal is complete; `None` before the first entry and after an error.
     end: Option<u64>,
-    /// The page must have got here before the journal can begin anew: some units before are in neither.
+    /// Log position that the checkpoint must reach before a new journal may begin: some units before it are in neither
+    /// journal nor files.
     gap_end: u64,
-    /// Files that are not written any more, and the ends of what they hold.
+    /// Finished files: their numbers, and the log position at which each ends.
     older: Vec<(u64, u64)>,
 }
 
 impl Journal {
-    /// Goes on behind what an earlier run of the store left and this one took over.
+    /// Continues the journal of an earlier run, after its units were restored.
     pub(crate) fn resume(&mut self, found: &Found) {
         self.number = found.files.last().map_or(0, |(number, _)| *number);
         self.end = Some(found.end.at);
         self.older = found.files.iter().map(|(number, _)| (*number, found.end.at)).collect();
     }
 
-    /// Complete up to here.
+    /// Log position up to which the journal is complete.
     pub(crate) fn end(&self) -> Option<u64> {
         self.end
     }
 
-    /// Units before this position are in neither files nor journal.
+    /// Drops the journal: some units of records before log position `end` are in neither journal nor queue files.
     pub(crate) fn give_up(&mut self, disk: &dyn Disk, root: &Path, end: u64) {
         self.gap_end = self.gap_end.max(end);
         self.end = None;
@@ -150,8 +152,7 @@ impl Journal {
         }
     }
 
-    /// Makes ready for an entry, when the page speaks of everything before `committed`. `false` when an entry would not
-    /// count.
+    /// Prepares for an entry; `committed` is the checkpoint's log position. Returns `false` when an entry would not count.
     pub(crate) fn begin(
         &mut self,
         disk: &dyn Disk,
@@ -174,7 +175,7 @@ impl Journal {
         self.number += 1;
         let path = path_of(root, self.number);
         disk.create_dir_all(&directory(root))?;
-        // A leftover of the same name may hold anything.
+        // A leftover file of this name may have any content.
         disk.remove(&path)?;
         let length = ROOM_BYTES_MIN;
         let file = disk.create(&path, length, Space::Sparse)?;
@@ -203,7 +204,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds groups; they count once [`Self::finish`] was called.
+    /// Adds groups, which count once [`Self::finish`] was called.
     pub(crate) fn add(&mut self, disk: &dyn Disk, part: &mut Part) -> io::Result<()> {
         if part.is_empty() {
             return Ok(());
@@ -212,7 +213,7 @@ impl Journal {
         self.write(disk, part.0)
     }
 
-    /// Ends an entry; the log is durable up to it. Durable when it returns.
+    /// Ends an entry, up to whose position the log is durable. The entry is durable when this returns.
     pub(crate) fn finish(&mut self, disk: &dyn Disk, end: End) -> io::Result<()> {
         let mut bytes = body(END);
         for number in [end.at, end.last_record, end.store_timestamp.cast_unsigned()] {
@@ -224,7 +225,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes files the page has passed.
+    /// Removes the files that lie wholly before the checkpoint.
     pub(crate) fn remove_passed(&mut self, disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<()> {
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.older).into_iter().partition(|(_, end)| *end <= committed);
@@ -236,14 +237,14 @@ impl Journal {
     }
 }
 
-/// A journal found at opening.
+/// A unit journal found when the store is opened.
 pub(crate) struct Found {
     pub(crate) end: End,
-    /// Numbers of its files, and up to where they count.
+    /// Numbers of its files, and the position up to which each counts.
     files: Vec<(u64, u64)>,
 }
 
-/// Units of one queue that follow each other.
+/// Consecutive units of one queue.
 pub(crate) struct Group<'a> {
     pub(crate) topic: &'a str,
     pub(crate) queue_id: i32,
@@ -257,7 +258,7 @@ impl Group<'_> {
     }
 }
 
-/// What is in the journal behind `committed`, the position of the page; `None` when that is nothing.
+/// Finds the journal behind `committed`, the checkpoint's log position; `None` when none counts.
 pub(crate) fn find(disk: &dyn Disk, root: &Path, committed: u64) -> io::Result<Option<Found>> {
     let mut at = None;
     let mut end = None;
@@ -297,12 +298,12 @@ fn end_of(body: &[u8]) -> Option<End> {
 }
 
 impl Found {
-    /// The numbers of its files.
+    /// The numbers of the journal's files.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         self.files.iter().map(|(number, _)| *number).collect()
     }
 
-    /// Gives all groups in order, until one is refused: then the answer is `false`.
+    /// Passes all groups in order to the callback, until it returns false: then this returns `false` too.
     pub(crate) fn each_group(
         &self,
         disk: &dyn Disk,
@@ -336,12 +337,12 @@ fn group<'a>(rest: &mut &'a [u8]) -> Option<Group<'a>> {
     Some(Group { topic, queue_id, first, units })
 }
 
-/// The whole records of a file, one after the other.
+/// Iterates over the whole records of a file.
 struct Records {
     file: Arc<dyn DiskFile>,
     number: u64,
     length: u64,
-    /// End of the record given last.
+    /// Position behind the record returned last.
     at: u64,
     bytes: Vec<u8>,
 }
@@ -353,7 +354,7 @@ impl Records {
         Ok(Self { file, number, length, at: 0, bytes: Vec::new() })
     }
 
-    /// The next body; `None` where no whole record follows.
+    /// The next record's body; `None` where no whole record follows.
     fn next(&mut self) -> io::Result<Option<&[u8]>> {
         let start = self.at + HEAD_BYTES as u64;
         if start > self.length {

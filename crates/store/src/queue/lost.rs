@@ -1,17 +1,16 @@
-//! Units in the files that are not what they must be: found, taken out of service, and written anew.
+//! Wrong units in the queue files: how they are found, taken out of service, and rewritten.
 
 use super::{Extent, Queue, Unit, files};
 use crate::wake::lock;
 use std::io;
 
 impl Queue {
-    /// The first offset from the minimum on whose unit in the files is not what it must be, as far as a look at both ends
-    /// of each file tells.
+    /// Queue offset of the first wrong unit, from the queue's minimum offset on, found by checking both ends of each file.
     pub(crate) fn first_bad(&self) -> io::Result<Option<u64>> {
         self.files.first_bad(self.in_files())
     }
 
-    /// [`Self::first_bad`] with a look at every unit.
+    /// Like [`Self::first_bad`], but checks every unit.
     pub(crate) fn first_bad_of_all(&self) -> io::Result<Option<u64>> {
         let extent = self.in_files();
         let bad = self.files.first_bad(extent)?;
@@ -19,13 +18,13 @@ impl Queue {
         Ok(hole.or(bad))
     }
 
-    /// What the files should hold.
+    /// The units that the files should hold.
     pub(crate) fn in_files(&self) -> Extent {
         let tail = lock(&self.tail);
         Extent { min: self.min().get(), max: tail.written, last: tail.last }
     }
 
-    /// Takes units in the files out of service; `false` when there are none in this range.
+    /// Takes the units `from..until` of the files out of service; `false` when the files hold no unit of this range.
     pub(crate) fn lose(&self, from: u64, until: u64) -> bool {
         let mut tail = lock(&self.tail);
         let (from, until) = (from.max(self.min().get()), until.min(tail.written));
@@ -37,8 +36,7 @@ impl Queue {
         true
     }
 
-    /// The unit in the files at an offset, whether it is out of service or not; `None` where none can be read, and for
-    /// blank ones.
+    /// The unit in the files at a queue offset, whether or not it is in service; `None` when it cannot be read or is blank.
     pub(crate) fn unit_in_files(&self, offset: u64) -> Option<Unit> {
         if offset >= lock(&self.tail).written {
             return None;
@@ -48,12 +46,12 @@ impl Queue {
         unit.pop().filter(|unit| !unit.is_blank())
     }
 
-    /// The range that is out of service.
+    /// The range of queue offsets that is out of service.
     pub(crate) fn lost(&self) -> Option<(u64, u64)> {
         lock(&self.tail).lost
     }
 
-    /// The lost units of a range are back; what was lost beside it meanwhile still is.
+    /// Puts a rebuilt range back into service; units next to it that were lost meanwhile stay out of service.
     pub(crate) fn found(&self, from: u64, until: u64) {
         let mut tail = lock(&self.tail);
         tail.lost = tail.lost.and_then(|(first, end)| match (first < from, end > until) {
@@ -68,7 +66,7 @@ impl Queue {
         lock(&self.tail).lost.is_some()
     }
 
-    /// Empties the units of a range in the files and keeps what lies around.
+    /// Empties a range of units in the files and keeps those around it.
     pub(crate) fn empty(&self, from: u64, until: u64, touched: &mut files::Touched) -> io::Result<()> {
         self.files.empty(from, until, touched)
     }

@@ -1,13 +1,13 @@
-//! One queue's index: which records are its messages, 20 bytes each (spec: RocketMQ's `ConsumeQueue`).
+//! The index of one queue: which records are its messages, 20 bytes each (RocketMQ's `ConsumeQueue`).
 //!
-//! The newest units are in memory, the *tail*; older ones only in the queue's files. Life of a unit: pushed
-//! under the appender's lock, written to its file by a checkpoint (to the journal before, when checkpoints are far apart),
-//! kept in the tail for a second more, so that a consumer who is up to date never reads a file. A queue without traffic
-//! holds a few hundred bytes and no open file.
+//! The newest units are in memory, the *tail*; older ones only in the queue's files. Life cycle of a unit: pushed under the
+//! appender's lock; written to its file by a checkpoint (to the unit journal before, when checkpoints are far apart); kept in
+//! the tail for one more second, so that a consumer that is up to date never reads a file. An idle queue holds a few hundred
+//! bytes and no open file.
 //!
-//! Files have a fixed size and are named by their first byte's position; unit `n` lies at byte `20 * n`.
-//! A queue whose first message is not number zero begins in the middle of a file; the places before it hold
-//! *pre-blank* units (offset 0, size `0x7fffffff`) that mean "no message".
+//! Files have a fixed size and are named by the position of their first byte; the unit of queue offset `n` is at byte `20 *
+//! n`. A queue whose first message does not have offset 0 begins in the middle of a file; the places before it hold
+//! *pre-blank* units (log offset 0, size `0x7fffffff`), which mean that there is no message.
 
 pub(crate) mod batched;
 pub(crate) mod ext;
@@ -34,43 +34,43 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::units::{LogOffset, QueueOffset};
 
-/// Bytes of a unit in a queue file.
+/// Size of a unit in a queue file, in bytes.
 pub(crate) const UNIT_BYTES: u64 = 20;
-/// With so many units a queue is worth a write of its own.
+/// Unwritten units from which a queue is worth a write to its own file.
 pub(crate) const RIPE_UNITS: u64 = 256;
-/// Size field of a pre-blank unit.
+/// Value of the size field in a pre-blank unit.
 const PRE_BLANK_SIZE: u32 = 0x7fff_ffff;
 
-/// One message of a queue: where its record lies and what it can be filtered by.
+/// The unit of one message of a queue: where its record lies and what it can be filtered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Position of the record in the commit log.
+    /// Log position of the message's record.
     pub log_offset: LogOffset,
     /// Size of the record in bytes.
     pub size: u32,
-    /// Hash of the tag, sign-extended; the delivery time in `SCHEDULE_TOPIC_XXXX`.
+    /// Hash of the tag, sign-extended; in `SCHEDULE_TOPIC_XXXX` the delivery time in ms since the epoch.
     pub tags_code: i64,
 }
 
 impl Unit {
-    /// Fills the place of a message that does not exist.
+    /// The unit of a queue offset without a message.
     pub(crate) const PRE_BLANK: Self =
         Self { log_offset: LogOffset::ZERO, size: PRE_BLANK_SIZE, tags_code: 0 };
 
-    /// Whether there is no message at this place.
+    /// Whether there is no message at this queue offset.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.size == PRE_BLANK_SIZE && self.log_offset == LogOffset::ZERO
     }
 
-    /// False when the tags code is not known: a RocketMQ broker with `enableConsumeQueueExt` put the address of an entry of
-    /// `consumequeue_ext` in its place (`ConsumeQueueExt.isExtAddr`), and that is not there.
+    /// Whether the tags code is known. It is not when a RocketMQ broker with `enableConsumeQueueExt` stored an address in
+    /// `consumequeue_ext` instead (`ConsumeQueueExt.isExtAddr`), and the entry is missing.
     #[must_use]
     pub fn has_tags_code(&self) -> bool {
         self.tags_code >= -(1 << 31)
     }
 
-    /// End of the record in the commit log.
+    /// Log position behind the message's record.
     #[must_use]
     pub fn end(&self) -> LogOffset {
         self.log_offset + u64::from(self.size)
@@ -84,7 +84,7 @@ impl Unit {
         bytes
     }
 
-    /// Reads a unit; `None` where none was written (`offset >= 0 && size > 0` in Java).
+    /// Parses a unit; `None` where none was written (RocketMQ tests `offset >= 0 && size > 0`).
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let offset = i64::from_be_bytes(bytes[..8].try_into().expect("eight bytes sliced"));
         let size = i32::from_be_bytes(bytes[8..12].try_into().expect("four bytes sliced"));
@@ -94,24 +94,24 @@ impl Unit {
     }
 }
 
-/// The newest units. Invariants: `first + units.len()` is the queue's max; units below `written` are in the
-/// files (they may be in `units` as well); `first <= written`.
+/// The newest units of a queue. Invariants: `first + units.len()` is the queue's maximum offset; units below `written` are in
+/// the files (and may be in `units` too); `first <= written`.
 #[repr(C)]
 struct Tail {
     first: u64,
     units: Held,
     written: u64,
-    /// Whether the queue is on the list of those with unwritten units.
+    /// Whether the queue is on the list of queues with units that are in no file.
     listed: bool,
-    /// Whether it is on the list of those with units that are not in the journal.
+    /// Whether the queue is on the list of queues with units that are not in the journal.
     fresh: bool,
-    /// Units below are in the journal, or were in the files before it began.
+    /// Queue offset below which units are in the journal, or were in the files before the journal began.
     journaled: u64,
-    /// Position of the record of the last unit below `written`.
+    /// Log position of the last record with a unit below `written`.
     last: u64,
-    /// What the checkpoint page speaks of.
+    /// The extent of the files that the last checkpoint committed.
     committed: Extent,
-    /// Offsets whose units in the files are lost and being written again.
+    /// Range of queue offsets whose units in the files are lost and being rebuilt.
     lost: Option<(u64, u64)>,
 }
 
@@ -127,38 +127,38 @@ impl Tail {
         self.first += count;
     }
 
-    /// How many units are those of records before `end` of the log.
+    /// Number of units of records before log position `end`.
     fn units_before(&self, end: u64) -> usize {
         let count = self.units.len();
-        // Records behind the end are those that were appended since it was read: few.
+        // Few records lie behind `end`: those appended since it was read.
         count - self.units.range(0, count).rev().take_while(|unit| unit.log_offset.get() >= end).count()
     }
 }
 
 /// A queue. Handles are shared; only the appender and recovery add units.
 ///
-/// What an append touches comes first: with many queues every line of it comes from far away (`crate::soon`).
+/// Fields that an append accesses come first: with many queues each of these cache lines is read from main memory
+/// (`crate::soon`).
 #[repr(C)]
 pub struct Queue {
     topic: Arc<str>,
     queue_id: i32,
-    /// What the hashes of its messages' keys begin with.
+    /// Hash of the topic, from which the hashes of the messages' keys continue.
     key_seed: i32,
-    /// Of a queue of batches: how far RocketMQ's files of it go, once that is known.
+    /// For a batch consume queue: how far RocketMQ's files of it are written, once that is known.
     batches: Option<Box<Mutex<Option<Export>>>>,
-    /// Next offset to give out; ahead of `max` only while an append is under way. Touched only under the
-    /// appender's lock.
+    /// Queue offset that the next message gets; higher than `max` only during an append. Accessed only under the appender's
+    /// lock.
     next: AtomicU64,
     max: AtomicU64,
-    /// Where in memory the next unit will lie, as far as is known.
+    /// Memory address where the next unit will be stored, for prefetch.
     next_unit: AtomicUsize,
     is_schedule: bool,
     is_removed: AtomicBool,
     tail: Mutex<Tail>,
     min: AtomicU64,
     files: QueueFiles,
-    /// The message at `min` lies at or behind this position of the log; 0 when that is not known. Touched only by
-    /// retention.
+    /// Log position at or behind which the message at `min` lies; 0 when unknown. Accessed only by retention.
     first_at: AtomicU64,
 }
 
@@ -168,25 +168,25 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-/// Whether the units of a topic's queues hold delivery times.
+/// Whether the units of this topic hold delivery times instead of tag hashes.
 pub(crate) fn is_schedule(topic: &str) -> bool {
     topic == "SCHEDULE_TOPIC_XXXX"
 }
 
-/// What a queue's files hold.
+/// Range of queue offsets that a queue's files hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) min: u64,
     pub(crate) max: u64,
-    /// Position of the last unit's record, or [`Self::NONE`].
+    /// Log position of the last unit's record, or [`Self::NONE`].
     pub(crate) last: u64,
 }
 
 impl Extent {
     pub(crate) const NONE: u64 = u64::MAX;
 
-    /// Whether a message at a position of the log lies before the minimum. A message behind all there were is of a later
-    /// topic of this name.
+    /// Whether a message at log position `at` lies before the minimum offset. A message behind `last` belongs to a re-created
+    /// topic of the same name.
     pub(crate) fn is_past(&self, at: u64, number: u64) -> bool {
         number < self.min && at <= self.last
     }
@@ -229,7 +229,7 @@ impl Queue {
         }
     }
 
-    /// The same for a queue of batches.
+    /// Creates a batch consume queue.
     pub(crate) fn of_batches(topic: &Arc<str>, queue_id: i32, files: QueueFiles, extent: Extent) -> Self {
         Self { batches: Some(Box::default()), ..Self::new(topic, queue_id, files, extent) }
     }
@@ -240,13 +240,14 @@ impl Queue {
         &self.topic
     }
 
-    /// The queue's number in its topic.
+    /// The queue id within the topic.
     #[must_use]
     pub fn queue_id(&self) -> i32 {
         self.queue_id
     }
 
-    /// Whether one record may be many messages of it (`queue.type=BatchCQ`). Their units are alike.
+    /// Whether this is a batch consume queue (`queue.type=BatchCQ`), in which one record may hold many messages. Their units
+    /// are equal.
     #[must_use]
     pub fn is_batched(&self) -> bool {
         self.batches.is_some()
@@ -260,33 +261,35 @@ impl Queue {
         self.key_seed
     }
 
-    /// Offset of the first message that is still in the log; equals [`Self::max`] when there is none.
+    /// Queue offset of the first message that is still in the log; equals [`Self::max`] when there is none.
     #[must_use]
     pub fn min(&self) -> QueueOffset {
         QueueOffset::new(self.min.load(Ordering::Acquire))
     }
 
-    /// Offset the next message will get.
+    /// Queue offset that the next message will get.
     #[must_use]
     pub fn max(&self) -> QueueOffset {
         QueueOffset::new(self.max.load(Ordering::Acquire))
     }
 
-    /// Appends up to `count` units from offset `from` on to `out`, fewer at the end of the queue. From below
-    /// [`Self::min`] on it may give units whose records are gone, and blank ones.
+    /// Appends up to `count` units from queue offset `from` on to `out`, fewer at the end of the queue. Below [`Self::min`]
+    /// there may be blank units, and units whose records are deleted.
     ///
-    /// Answers [`Read::NotResident`] when that would need the disk; `out` is then as it was.
+    /// Returns [`Read::NotResident`] when the disk would be needed; `out` is then unchanged.
     ///
     /// # Errors
+    /// [`ReadError::Rebuilding`] while the healer rebuilds some of the units; [`ReadError::Io`] when a queue file cannot be
+    /// read.
     /// When a queue file cannot be read.
     pub fn units(&self, from: QueueOffset, count: usize, out: &mut Vec<Unit>) -> Result<Read, ReadError> {
         self.collect(from, count, out, true)
     }
 
-    /// [`Self::units`] that waits for the disk.
+    /// Like [`Self::units`], but waits for the disk.
     ///
     /// # Errors
-    /// When a queue file cannot be read.
+    /// As [`Self::units`].
     pub fn units_blocking(
         &self,
         from: QueueOffset,
@@ -305,7 +308,7 @@ impl Queue {
     ) -> Result<Read, ReadError> {
         let kept = out.len();
         if self.is_removed() {
-            // A new topic of this name may have files where ours were.
+            // A re-created topic of the same name may have files at the same paths.
             return Ok(Read::Done);
         }
         let mut next = from.get();
@@ -349,17 +352,17 @@ impl Queue {
         }
     }
 
-    /// The first place in a range that is not blank, and its unit. Waits for the disk. Blank places tell nothing about where
-    /// in the log they would lie: whoever searches a queue by position or time goes by what comes behind them.
+    /// The first unit in a range that is not blank, and its queue offset. Waits for the disk. Blank units tell no log
+    /// position and no time, so a search by position or time goes by the unit behind them.
     ///
     /// # Errors
-    /// When a queue file cannot be read.
+    /// As [`Self::units`].
     pub fn next_message(
         &self,
         from: QueueOffset,
         end: QueueOffset,
     ) -> Result<Option<(QueueOffset, Unit)>, ReadError> {
-        // Most places are not blank; where one is, there may be many.
+        // Most units are not blank; where one is, many may follow.
         const STEP_UNITS: usize = 4096;
         let mut units = Vec::with_capacity(1);
         let (mut next, mut step) = (from, 1);
@@ -382,29 +385,29 @@ impl Queue {
         ReadError::Rebuilding { topic: self.topic.to_string(), queue_id: self.queue_id }
     }
 
-    /// The offset that is given out next; the appender's lock is held.
+    /// Queue offset that is assigned next. The caller holds the appender's lock.
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Gives out the next queue offsets and answers the first; the appender's lock is held.
+    /// Assigns the next `count` queue offsets and returns the first. The caller holds the appender's lock.
     pub(crate) fn take_next(&self, count: u16) -> QueueOffset {
         let next = self.next.load(Ordering::Relaxed);
         self.next.store(next + u64::from(count), Ordering::Relaxed);
         QueueOffset::new(next)
     }
 
-    /// Says that a unit is added soon.
+    /// Prefetches the memory where the next unit will be stored.
     pub(crate) fn grows_soon(&self) {
         fetch(self.next_unit.load(Ordering::Relaxed), size_of::<Unit>());
     }
 
-    /// Adds the unit of the offset given out first and not yet used, and of as many as its record is messages; the
-    /// appender's or recovery's lock is held. Puts the queue on the list of those that wait for their files.
+    /// Adds `count` equal units, one for each message of a record, at the queue offsets that were assigned first. The caller
+    /// holds the appender's lock, or is recovery. Puts the queue on the list of queues with unwritten units.
     pub(crate) fn push(self: &Arc<Self>, unit: Unit, count: u16, queues: &Queues) {
         let mut tail = lock(&self.tail);
         let max = tail.first + tail.units.len() as u64 + u64::from(count);
-        // All at once: nobody sees a part of a record.
+        // Under one lock, so that no reader sees a part of the record's messages.
         (0..count).for_each(|_| tail.units.push(unit));
         self.next_unit.store(tail.units.next_place(), Ordering::Relaxed);
         let waiting = max - tail.written;
@@ -423,7 +426,7 @@ impl Queue {
         self.max.store(max, Ordering::Release);
     }
 
-    /// Makes the first message of an empty queue this number.
+    /// Sets the queue offset of the first message of an empty queue.
     pub(crate) fn start_at(&self, offset: u64) {
         let mut tail = lock(&self.tail);
         assert!(
@@ -438,7 +441,7 @@ impl Queue {
         self.next.store(offset, Ordering::Relaxed);
     }
 
-    /// What the files will hold once the units of records before `end` are written.
+    /// The extent of the files once the units of records before log position `end` are written.
     pub(crate) fn plan(&self, end: u64) -> Extent {
         let tail = lock(&self.tail);
         let from = tail.unwritten();
@@ -451,8 +454,8 @@ impl Queue {
         }
     }
 
-    /// Writes the unwritten units to the files as planned. Answers the number written and tells `touched` which
-    /// files and directories have to become durable. The queue stays on the list when units are left.
+    /// Writes the unwritten units to the files as planned. Returns the number of units written, and adds the changed files
+    /// and directories to `touched`. When units are left over, the queue stays on the list.
     pub(crate) fn write_tail(
         self: &Arc<Self>,
         planned: Extent,
@@ -465,7 +468,7 @@ impl Queue {
         let units: Vec<Unit> = tail.units.range(skip, skip + count).collect();
         tail.listed = false;
         drop(tail);
-        // Only this function moves `written`, and one thread at a time runs it.
+        // Only this function changes `written`, and one thread at a time runs it.
         self.files.write(from, &units, planned.min, touched)?;
         let mut tail = lock(&self.tail);
         tail.written = planned.max;
@@ -478,22 +481,22 @@ impl Queue {
         Ok(units.len() as u64)
     }
 
-    /// The checkpoint page now speaks of this.
+    /// Notes the extent that a checkpoint has committed.
     pub(crate) fn commit(&self, extent: Extent) {
         lock(&self.tail).committed = extent;
     }
 
-    /// What the checkpoint page speaks of.
+    /// The extent that the last checkpoint committed.
     pub(crate) fn committed(&self) -> Extent {
         lock(&self.tail).committed
     }
 
-    /// Wipes units from offset `from` on up to `until`, and the rest of its file.
+    /// Wipes the units `from..until` and the rest of the last one's file.
     pub(crate) fn wipe(&self, from: u64, until: u64, touched: &mut files::Touched) -> std::io::Result<()> {
         self.files.wipe(from, until, touched)
     }
 
-    /// Puts the queue on the list of those the next checkpoint looks at.
+    /// Puts the queue on the list of queues for the next checkpoint.
     pub(crate) fn relist(self: &Arc<Self>, unwritten: &Mutex<Vec<Arc<Self>>>) {
         let mut tail = lock(&self.tail);
         if !tail.listed {
@@ -502,26 +505,26 @@ impl Queue {
         }
     }
 
-    /// Forgets the units in the files that the checkpoint page speaks of.
+    /// Drops the units from memory that a checkpoint has committed to the files.
     pub(crate) fn trim_tail(&self) {
         let mut tail = lock(&self.tail);
         let limit = tail.committed.max.min(tail.written);
         tail.forget_before(limit);
     }
 
-    /// Forgets the units in the files, whatever the page speaks of: only before anything is journaled.
+    /// Drops the units from memory that are in the files, committed or not. Allowed only before anything is journaled.
     pub(crate) fn trim_written(&self) {
         let mut tail = lock(&self.tail);
         let limit = tail.written;
         tail.forget_before(limit);
     }
 
-    /// Moves the minimum to the first message at or behind the start of the log. The caller has the queue
-    /// [listed](Self::relist) when it moved, so that the next checkpoint takes note.
+    /// Raises the queue's minimum offset to the first message at or behind the log's start. When it changed, the caller
+    /// [lists](Self::relist) the queue, so that the next checkpoint records it.
     pub(crate) fn correct_min(&self, log_min: LogOffset) -> Result<(), ReadError> {
         let (mut low, mut high) = (self.min().get(), self.max().get());
         let mut first = high;
-        // The first unit is right almost always.
+        // Almost always the first unit is the right one.
         let mut probe = low;
         while low < high {
             match self.next_message(QueueOffset::new(probe), QueueOffset::new(high))? {
@@ -535,7 +538,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Makes the queue empty if its last message was before the start of the log, without a look at the files.
+    /// Makes the queue empty if its last message lies before the log's start, without reading its files.
     pub(crate) fn expire(&self, log_min: u64) {
         let tail = lock(&self.tail);
         if tail.units.is_empty() && tail.last < log_min {

@@ -1,4 +1,4 @@
-//! All queues of a store, by topic and number.
+//! All queues of a store, by topic and queue id.
 
 use super::files::{OpenFiles, QueueFiles};
 use super::removal::Tombstones;
@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, RwLock};
 
 type ByTopic = HashMap<Arc<str>, BTreeMap<i32, Arc<Queue>>>;
 
-/// The queues, and those of them whose tails wait for their files.
+/// All queues, and lists of those with units to write.
 pub(crate) struct Queues {
     pub(crate) directory: PathBuf,
-    /// Where the queues of batches lie.
+    /// Directory of the units of batch consume queues.
     pub(crate) batched_directory: PathBuf,
-    /// Topics with such queues, and whether there are any.
+    /// Topics with batch consume queues, and whether there are any.
     batched: RwLock<BTreeSet<Box<str>>>,
     has_batched: AtomicBool,
     pub(crate) file_bytes: u64,
@@ -25,21 +25,21 @@ pub(crate) struct Queues {
     pub(super) by_topic: RwLock<ByTopic>,
     pub(crate) tombstones: Tombstones,
     pub(crate) unwritten: Mutex<Vec<Arc<Queue>>>,
-    /// Units in the tails that are in no file yet.
+    /// Number of units in memory that are in no queue file.
     pub(crate) unwritten_units: AtomicU64,
-    /// Queues of them with [`super::RIPE_UNITS`] and more.
+    /// Number of queues with [`super::RIPE_UNITS`] or more unwritten units.
     pub(crate) ripe: AtomicUsize,
     /// Queues with units that are not in the journal.
     pub(crate) fresh: Mutex<Vec<Arc<Queue>>>,
 }
 
-/// Whether a topic and queue id can name directories. RocketMQ's own topic rule is stricter.
+/// Whether topic and queue id are valid directory names. RocketMQ's own rule for topics is stricter.
 fn is_path_name(topic: &str, queue_id: i32) -> bool {
     let plain = !topic.is_empty() && topic.len() <= 255 && !topic.contains(['/', '\0']);
     plain && topic != "." && topic != ".." && queue_id >= 0
 }
 
-/// The queues of a topic, and its name, which all of them share.
+/// The queues of a topic, and the topic's name, which all of them share.
 fn entry<'a>(by_topic: &'a mut ByTopic, topic: &str) -> (Arc<str>, &'a mut BTreeMap<i32, Arc<Queue>>) {
     let name = by_topic.get_key_value(topic).map_or_else(|| topic.into(), |(name, _)| name.clone());
     let queues = by_topic.entry(name.clone()).or_default();
@@ -64,13 +64,13 @@ impl Queues {
         }
     }
 
-    /// Lets the queues of a topic be queues of batches; before there are any.
+    /// Makes a topic's queues batch consume queues. Must be called before the topic has queues.
     pub(crate) fn add_batched(&self, topic: &str) {
         self.batched.write().unwrap_or_else(|poison| poison.into_inner()).insert(topic.into());
         self.has_batched.store(true, Ordering::Release);
     }
 
-    /// A topic of this name that is made again has ordinary queues unless somebody says otherwise.
+    /// Removes a topic from those with batch consume queues: when created again it has ordinary queues by default.
     pub(super) fn forget_batched(&self, topic: &str) {
         self.batched.write().unwrap_or_else(|poison| poison.into_inner()).remove(topic);
     }
@@ -80,12 +80,12 @@ impl Queues {
             && self.batched.read().unwrap_or_else(|poison| poison.into_inner()).contains(topic)
     }
 
-    /// Topics whose queues are queues of batches.
+    /// Topics with batch consume queues.
     pub(crate) fn batched_topics(&self) -> Vec<Box<str>> {
         self.batched.read().unwrap_or_else(|poison| poison.into_inner()).iter().cloned().collect()
     }
 
-    /// Every queue of batches there is.
+    /// All batch consume queues.
     pub(crate) fn batched(&self) -> Vec<Arc<Queue>> {
         let topics = self.batched_topics();
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
@@ -100,7 +100,8 @@ impl Queues {
 
     pub(crate) fn find_or_create(&self, topic: &str, queue_id: i32) -> Result<Arc<Queue>, PushError> {
         if let Some(queue) = self.find(topic, queue_id) {
-            // Of a deleted topic whose queues a crash has left: a message there would have no number of its own.
+            // The queue is of a deleted topic, left by a crash, and of another kind: messages would not get queue offsets of
+            // their own.
             let fits = queue.is_batched() == self.is_batched(topic);
             return if fits { Ok(queue) } else { Err(PushError::Kind { topic: topic.to_owned() }) };
         }
@@ -130,7 +131,7 @@ impl Queues {
         QueueFiles::new(below(&self.directory), self.file_bytes, self.open.clone())
     }
 
-    /// Puts a loaded queue in.
+    /// Adds a loaded queue.
     pub(crate) fn insert(&self, topic: &str, queue_id: i32, extent: Extent) -> Arc<Queue> {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
         let (name, queues) = entry(&mut by_topic, topic);
@@ -139,7 +140,7 @@ impl Queues {
         queue
     }
 
-    /// Puts the queues of a table in.
+    /// Adds the queues of a queue table.
     pub(crate) fn insert_all<'a>(
         &self,
         queues: impl Iterator<Item = (&'a Box<str>, &'a BTreeMap<i32, Extent>)>,
@@ -154,7 +155,7 @@ impl Queues {
         }
     }
 
-    /// Forgets all queues, before they are loaded once more.
+    /// Removes all queues, before they are loaded again.
     pub(crate) fn forget_all(&self) {
         self.by_topic.write().unwrap_or_else(|poison| poison.into_inner()).clear();
         self.take_unwritten();
@@ -162,7 +163,7 @@ impl Queues {
         self.unwritten_units.store(0, Ordering::Relaxed);
     }
 
-    /// Every queue there is.
+    /// All queues.
     pub(crate) fn all(&self) -> Vec<Arc<Queue>> {
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
         by_topic.values().flat_map(BTreeMap::values).cloned().collect()

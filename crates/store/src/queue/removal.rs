@@ -1,6 +1,6 @@
-//! Removing a topic's queues (`ConsumeQueueStore.destroy`, `DefaultMessageStore.deleteTopics`). The topic's records stay in the
-//! log until their files go; should the topic be made again, its queues begin at zero, and a *tombstone* in the queue table
-//! keeps the old records out of them: those before the position at which the topic was removed.
+//! Removes a topic's queues (`ConsumeQueueStore.destroy`, `DefaultMessageStore.deleteTopics`). The topic's records stay in
+//! the log until its files are deleted. When the topic is created again its queues begin at offset 0, and a *tombstone* in
+//! the queue table excludes the old records: those before the log position at which the topic was removed.
 
 use super::registry::Queues;
 use super::{Queue, batched};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Directories that hold queues, by topic.
+/// Directories with a subdirectory per topic and queue.
 const DIRECTORIES: [&str; 4] = ["consumequeue", "consumequeue_ext", batched::JAVAS, batched::OURS];
 
-/// Topics that were removed, and the position in the log before which their records do not count.
+/// Removed topics, and the log position before which their records do not count.
 #[derive(Default)]
 pub(crate) struct Tombstones {
     is_any: AtomicBool,
@@ -33,7 +33,7 @@ impl Tombstones {
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// Whether a record of this topic at this position is one of before the topic was removed.
+    /// Whether a record of this topic at log position `at` precedes the topic's removal.
     pub(crate) fn covers(&self, topic: &str, at: u64) -> bool {
         self.is_any.load(Ordering::Acquire)
             && self
@@ -44,14 +44,14 @@ impl Tombstones {
                 .is_some_and(|before| at < *before)
     }
 
-    /// Forgets those that do not matter to a log that begins at `log_min`.
+    /// Forgets the tombstones that have no records left in a log that begins at `log_min`.
     pub(crate) fn forget_below(&self, log_min: u64) {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
         by_topic.retain(|_, before| *before > log_min);
         self.is_any.store(!by_topic.is_empty(), Ordering::Release);
     }
 
-    /// Those that matter to a log that begins at `log_min`.
+    /// The tombstones that still matter to a log that begins at `log_min`.
     pub(crate) fn all(&self, log_min: u64) -> Vec<(Box<str>, u64)> {
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
         let list = by_topic.iter().filter(|(_, before)| **before > log_min);
@@ -60,11 +60,12 @@ impl Tombstones {
 }
 
 impl Shared {
-    /// Takes a topic's queues away; see [`crate::Store::remove_topic`].
+    /// Removes a topic's queues; see [`crate::Store::remove_topic`].
     pub(crate) fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
         let removed = {
             let mut rounds = lock(&self.checkpointing);
-            // Under it no append is under way: the topic's records lie before this position, those of a new one behind it.
+            // The lock excludes appends: the old topic's records lie before this log position, those of a re-created topic
+            // behind it.
             let _appender = lock(&self.appender);
             let removed = self.queues.take_topic(topic);
             self.queues.forget_batched(topic);
@@ -82,7 +83,7 @@ impl Shared {
         Ok(removed)
     }
 
-    /// Deletes the queue files of a removed topic. Nothing of a new topic of that name is written yet.
+    /// Deletes the queue files of a removed topic. No files of a re-created topic of that name exist yet.
     pub(crate) fn delete_queue_files(&self, topic: &str) -> io::Result<()> {
         for kind in DIRECTORIES {
             let directory = self.config.root.join(kind).join(topic);
@@ -93,7 +94,7 @@ impl Shared {
     }
 }
 
-/// Deletes `<directory>/<number>/<number>`, and the directories as far as nothing else is in them.
+/// Deletes the files `<directory>/<number>/<number>`, and the directories that are then empty.
 pub(super) fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     for queue in disk.list(directory)?.iter().filter(|entry| entry.is_dir && is_number(&entry.name)) {
@@ -107,13 +108,13 @@ pub(super) fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<(
 }
 
 impl Queue {
-    /// Whether the topic was removed: the handle leads nowhere, ask for a new one.
+    /// Whether the topic was removed. The handle is then useless; look the queue up again.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Acquire)
     }
 
-    /// Units that no file will ever hold.
+    /// Drops the units that were never written to a file, and returns their number.
     pub(crate) fn drop_unwritten(&self) -> u64 {
         let mut tail = lock(&self.tail);
         let count = tail.units.len() as u64 - tail.unwritten() as u64;

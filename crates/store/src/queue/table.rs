@@ -1,7 +1,7 @@
-//! The queue table: what the checkpoint knows of every queue, in one file of ours, so that opening a store needs
+//! The queue table: what the checkpoint records about every queue, in one file of Vostok's own, so that opening a store reads
 //! no queue file. RocketMQ ignores the directory `vostok`.
 //!
-//! A file `vostok/queues.<generation>` holds records one behind the other, and zeros behind them:
+//! A file `vostok/queues.<generation>` is a sequence of records, followed by zeros:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -9,22 +9,22 @@
 //! | 4..8 | CRC-32 (top bit cleared) of generation, position of the record in the file, and body |
 //! | 8.. | body |
 //!
-//! A body is the first byte held by the log (8), the size of a queue file (8), the number of rows (4), and rows:
+//! A body is the first log position held (8), the size of a queue file in bytes (8), the number of rows (4), and the rows:
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 2 + n | topic |
-//! | 4 | queue id; -1: the topic was removed, what it had before log position `max` does not count |
-//! | 8, 8 | min and max queue offset |
+//! | 4 | queue id; -1: the topic was removed, and its records before log position `max` do not count |
+//! | 8, 8 | minimum and maximum queue offset |
 //! | 8 | log position of the last unit's record; all ones when there is none |
 //!
-//! All numbers are big-endian. The first record is the *base*: every queue. Each later one belongs to a checkpoint and
-//! holds the queues it changes. Life of such a record: it is made durable *before* the units it speaks of are written,
-//! and counts only once the checkpoint page says so. So after a crash the records behind the page's position name all
-//! queues in whose files there may be units that no longer count; the first checkpoint wipes these. When a file is full, a
-//! file of the next generation begins with a new base, and the old one is removed once the page names the new one.
+//! All numbers are big-endian. The first record is the *base*: every queue. Each later one belongs to a checkpoint and holds
+//! the queues which that changes. Such a record is made durable *before* its units are written to the queue files, and counts
+//! only once the `checkpoint` file says so. So after a crash the records behind the committed position name all queues whose
+//! files may hold units that do not count; the first checkpoint wipes these. When a file is full, a file of the next
+//! generation begins with a new base, and the old one is removed once the `checkpoint` file names the new one.
 //!
-//! A table that cannot be read, or that the page does not speak of, does not count: the queues are then loaded from
+//! A table that is damaged, or that the `checkpoint` file does not refer to, is not used: the queues are then loaded from
 //! their files.
 
 use super::Extent;
@@ -35,21 +35,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::hash::crc32;
 
-/// Bytes before a record's body.
+/// Size in bytes of the head in front of a record's body.
 pub(super) const HEAD_BYTES: usize = 8;
-/// Least room for records behind a base.
+/// Least space in bytes for records behind the base.
 const ROOM_BYTES_MIN: u64 = 16 << 10;
-/// Queue id of a row that says that a topic was removed.
+/// Queue id in a row that marks a removed topic.
 const REMOVED: i32 = -1;
 
-/// The body of one record under construction.
+/// The body of a record that is being assembled.
 pub(crate) struct Rows {
     bytes: Vec<u8>,
     count: u32,
 }
 
 impl Rows {
-    /// For a store whose log begins at `log_min` and whose queue files have `file_bytes`.
+    /// Begins a record; `log_min` is the first log position held, `file_bytes` the size of a queue file.
     pub(crate) fn new(log_min: u64, file_bytes: u64) -> Self {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes.extend_from_slice(&log_min.to_be_bytes());
@@ -58,7 +58,7 @@ impl Rows {
         Self { bytes, count: 0 }
     }
 
-    /// Adds a queue.
+    /// Adds a row for a queue.
     pub(crate) fn add(&mut self, topic: &str, queue_id: i32, extent: Extent) {
         let length = u16::try_from(topic.len()).expect("topics have at most 255 bytes");
         self.bytes.extend_from_slice(&length.to_be_bytes());
@@ -70,12 +70,12 @@ impl Rows {
         self.count += 1;
     }
 
-    /// Says that what a topic had before a log position does not count.
+    /// Adds a row for a removed topic, whose records before log position `before` do not count.
     pub(crate) fn add_removed(&mut self, topic: &str, before: u64) {
         self.add(topic, REMOVED, Extent { min: 0, max: before, last: Extent::NONE });
     }
 
-    /// Bytes of the record.
+    /// Size of the record in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -91,25 +91,26 @@ impl Rows {
     }
 }
 
-/// Ties a record to its place, so that one from elsewhere is not taken for it.
+/// Checksum of a record, tied to generation and position so that a record from elsewhere does not match.
 pub(super) fn checksum(generation: u64, position: u64, body: &[u8]) -> u32 {
     let place = crc32(&[generation.to_be_bytes(), position.to_be_bytes()].concat());
     crc32(body) ^ place
 }
 
-/// What a table says.
+/// Content of a queue table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// First byte of the log when it was written last.
+    /// First log position held when the table was last written.
     pub(crate) log_min: u64,
     pub(crate) file_bytes: u64,
     pub(crate) queues: HashMap<Box<str>, BTreeMap<i32, Extent>>,
-    /// Topics that were removed, with the position before which their records do not count.
+    /// Removed topics, with the log position before which their records do not count.
     pub(crate) removed: HashMap<Box<str>, u64>,
 }
 
 impl Table {
-    /// Reads a table file: what counts, and what was only intended. `None` when a record is not whole.
+    /// Parses a table file: the committed content, and what later checkpoints intended to change. `None` when a record is
+    /// damaged.
     pub(crate) fn read(bytes: &[u8], generation: u64, committed: u64) -> Option<(Self, Self)> {
         let mut table = Self::default();
         let mut at = 0;
@@ -125,7 +126,7 @@ impl Table {
         while let Some(body) = record(bytes, at, generation) {
             let before = std::mem::take(&mut intended.queues);
             intended.apply(body)?;
-            // Each of several unfinished checkpoints may have written.
+            // Several checkpoints may have been interrupted, and each may have written units: keep the highest extent.
             for (topic, queues) in before {
                 let entry = intended.queues.entry(topic).or_default();
                 for (id, extent) in queues {
@@ -135,13 +136,14 @@ impl Table {
             }
             at += HEAD_BYTES + body.len();
         }
-        // Behind them a record that is not whole: of a checkpoint that went no further, or damaged. Who can tell.
+        // A damaged record behind these is either an interrupted checkpoint's or a committed one; the two cannot be told
+        // apart.
         let is_end = bytes[at..].iter().take(HEAD_BYTES).all(|byte| *byte == 0);
         is_end.then_some((table, intended))
     }
 
-    /// What a table says as far as its records are whole, be it committed or not. Topics it says were removed were, and
-    /// the messages before a queue's minimum are gone, whoever had the store since.
+    /// Parses a table file as far as its records are whole, committed or not. Its tombstones and minimum offsets hold even
+    /// when another program used the store since.
     pub(crate) fn read_whole(bytes: &[u8], generation: u64) -> Self {
         let mut table = Self::default();
         let mut at = 0;
@@ -170,7 +172,7 @@ impl Table {
             } else if min > max {
                 return None;
             } else {
-                // Most rows find their topic: no copy of its name then.
+                // Most rows are of a known topic: avoid copying the name.
                 match self.queues.get_mut(topic) {
                     Some(queues) => drop(queues.insert(queue_id, Extent { min, max, last })),
                     None => {
@@ -188,7 +190,7 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(rest.split_off(..8)?.try_into().ok()?))
 }
 
-/// The body of the whole record at a position.
+/// The body of the record at a position, if it is whole.
 fn record(bytes: &[u8], at: usize, generation: u64) -> Option<&[u8]> {
     let head = bytes.get(at..at + HEAD_BYTES)?;
     let length = u32::from_be_bytes(head[..4].try_into().expect("four bytes sliced"));
@@ -198,7 +200,7 @@ fn record(bytes: &[u8], at: usize, generation: u64) -> Option<&[u8]> {
     (length > 0 && checksum(generation, at as u64, body) == sum).then_some(body)
 }
 
-/// The directory of the tables.
+/// The directory of Vostok's own files.
 pub(crate) fn directory(root: &Path) -> PathBuf {
     root.join("vostok")
 }
@@ -207,7 +209,7 @@ fn path_of(root: &Path, generation: u64) -> PathBuf {
     directory(root).join(format!("queues.{generation}"))
 }
 
-/// Reads the file of a generation; `None` when there is none.
+/// Reads the table file of a generation; `None` when it does not exist.
 pub(crate) fn load(disk: &dyn Disk, root: &Path, generation: u64) -> io::Result<Option<Vec<u8>>> {
     let name = format!("queues.{generation}");
     let Some(entry) = disk.list(&directory(root))?.into_iter().find(|entry| entry.name == name) else {
@@ -218,16 +220,16 @@ pub(crate) fn load(disk: &dyn Disk, root: &Path, generation: u64) -> io::Result<
     Ok(Some(bytes))
 }
 
-/// The newest generation there is a file of.
+/// The highest generation that has a file.
 pub(crate) fn newest_generation(disk: &dyn Disk, root: &Path) -> io::Result<Option<u64>> {
     let entries = disk.list(&directory(root))?;
     Ok(entries.iter().filter_map(|entry| entry.name.strip_prefix("queues.")?.parse().ok()).max())
 }
 
-/// A table file that records are added to.
+/// The table file to which checkpoints add records.
 pub(crate) struct Journal {
     pub(crate) generation: u64,
-    /// End of the records.
+    /// Position behind the last record.
     pub(crate) at: u64,
     base_end: u64,
     length: u64,
@@ -235,8 +237,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Makes the file of a generation with its base, and room for a record of `next` bytes and many more. Durable when it
-    /// returns.
+    /// Creates the file of a generation with its base, and space for a record of `next` bytes and many more. The file is
+    /// durable when this returns.
     pub(crate) fn create(
         disk: &dyn Disk,
         root: &Path,
@@ -250,7 +252,7 @@ impl Journal {
         let at = base.len() as u64;
         let length = at + (next + HEAD_BYTES) as u64 + (at * 4).max(ROOM_BYTES_MIN);
         let path = path_of(root, generation);
-        // A leftover of the same name may hold anything.
+        // A leftover file of this name may have any content.
         disk.remove(&path)?;
         let file = disk.create(&path, length, Space::Reserved)?;
         file.write_at(&base, 0)?;
@@ -260,15 +262,15 @@ impl Journal {
         Ok(Self { generation, at, base_end: at, length, file })
     }
 
-    /// Whether there is more than the base.
+    /// Whether the file holds more than the base.
     pub(crate) fn is_long(&self) -> bool {
         self.at > self.base_end
     }
 
-    /// Adds a record, durable when it returns; `false` when there is no room.
+    /// Adds a record, which is durable when this returns; `false` when the file has no space.
     pub(crate) fn add(&mut self, rows: &Rows) -> io::Result<bool> {
         let bytes = rows.seal(self.generation, self.at);
-        // A record's head behind it must read as zeros, also in a file that is full.
+        // The 8 bytes behind the last record must read as zeros, also in a full file.
         if self.at + bytes.len() as u64 + HEAD_BYTES as u64 > self.length {
             return Ok(false);
         }
@@ -279,7 +281,7 @@ impl Journal {
     }
 }
 
-/// Removes the files of all other generations.
+/// Removes the table files of all other generations.
 pub(crate) fn remove_others(disk: &dyn Disk, root: &Path, generation: u64) -> io::Result<()> {
     let directory = directory(root);
     let kept = format!("queues.{generation}");

@@ -1,4 +1,4 @@
-//! The beginning of a queue as old messages go. Only one thread at a time does it.
+//! Raises a queue's minimum offset as old messages are deleted. Only one thread at a time does this.
 
 use super::Queue;
 use crate::error::ReadError;
@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use wire::units::{LogOffset, QueueOffset};
 
 impl Queue {
-    /// Moves the minimum to the first message at or behind the start of the log, but asks the disk only when that may be
-    /// another one than last time.
+    /// Raises the minimum offset to the first message at or behind the log's start; reads the disk only when that may have
+    /// changed.
     pub(crate) fn follow_log(&self, log_min: LogOffset) -> Result<(), ReadError> {
         if self.first_at.load(Ordering::Relaxed) >= log_min.get() {
             return Ok(());
@@ -17,27 +17,27 @@ impl Queue {
         self.correct_min(log_min)?;
         let mut unit = Vec::with_capacity(1);
         self.units_blocking(self.min(), 1, &mut unit)?;
-        // Of an empty queue the next message will lie behind everything there is now.
+        // The next message of an empty queue will lie behind everything in the log.
         let first = unit.first().map_or(log_min, |unit| unit.log_offset);
         self.first_at.store(first.get(), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Moves the minimum up; never down, and never behind what is in the files.
+    /// Raises the minimum offset; never lowers it, and never beyond the units in the files.
     pub(crate) fn raise_min(&self, target: QueueOffset) {
         let written = lock(&self.tail).written;
         self.min.fetch_max(target.get().min(written), Ordering::AcqRel);
-        // The first message is another one now.
+        // The first message changed, so its log position is not known.
         self.first_at.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the queue table does not know the minimum yet.
+    /// Whether the queue table does not have the current minimum offset yet.
     pub(crate) fn has_new_min(&self) -> bool {
         lock(&self.tail).committed.min < self.min().get()
     }
 
-    /// Removes the files that hold nothing from the minimum on, as far as the queue table knows it: otherwise they would be
-    /// missed after a crash, and rebuilt.
+    /// Removes the files that hold nothing from the minimum offset on, by the minimum in the queue table: otherwise a crash
+    /// would make them count as lost, and they would be rebuilt.
     pub(crate) fn remove_files_before_min(&self) -> io::Result<()> {
         let min = self.committed().min;
         if let Some(batches) = &self.batches

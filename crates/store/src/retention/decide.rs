@@ -1,84 +1,85 @@
-//! Which files go now: a function of what is known, without clock and disk (`DefaultMessageStore.CleanCommitLogService`).
+//! Decides which commit log files to delete now: a pure function, without clock and disk
+//! (`DefaultMessageStore.CleanCommitLogService`).
 
 use super::RetentionSettings;
 use super::watermark::Level;
 use crate::disk::Usage;
 
-/// What happens to messages a group has not consumed yet (`unconsumedDataPolicy`).
+/// What happens to messages that a consumer group has not consumed yet (`unconsumedDataPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unconsumed {
-    /// They are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no room for the log's
-    /// next file.
+    /// They are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no space for the log's next
+    /// file.
     Protect,
-    /// Nobody asks, as in Java.
+    /// They are deleted like all others, as RocketMQ does.
     Drop,
     /// They are never deleted; when the disk is full, appends are refused.
     Reject,
 }
 
-/// A file of the log that may go.
+/// A commit log file that may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFile {
-    /// Behind its last byte.
+    /// Log position behind the file's last byte.
     pub end: u64,
-    /// Its size.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// When it was written last, milliseconds since the epoch.
+    /// Time of the last write in ms since the epoch.
     pub modified_ms: i64,
-    /// [`Usage::device`] of its disk.
+    /// [`Usage::device`] of the file's disk.
     pub device: u64,
 }
 
-/// What a decision is made on.
+/// The facts that the decision depends on.
 #[derive(Clone, Debug)]
 pub struct Situation<'a> {
-    /// Wall clock in milliseconds.
+    /// Wall clock in ms since the epoch.
     pub now_ms: i64,
-    /// Hour of the local day.
+    /// Hour of the local day, 0 to 23.
     pub hour: u8,
-    /// An operator asked for expired files to go, whatever the hour.
+    /// Whether an operator asked to delete expired files at any hour.
     pub asked: bool,
-    /// The files that may go, oldest first.
+    /// The files that may be deleted, oldest first.
     pub files: &'a [LogFile],
-    /// Bytes the log holds, those of other files included.
+    /// Bytes in the whole log, including files that may not be deleted.
     pub log_bytes: u64,
-    /// The disks of the log's writable directories.
+    /// Usage of the disks of the log's writable directories.
     pub log_disks: &'a [Usage],
-    /// Bytes the log's next file takes on one of them; 0 as long as it is not needed, or when it is there.
+    /// Space in bytes that the log's next file needs on one of these disks; 0 while it is not needed, or when it exists.
     pub next_file_bytes: u64,
-    /// The disk of the queues.
+    /// Usage of the disk of the queues.
     pub queue_disk: Usage,
-    /// Where the first message lies that a group has not consumed yet; `None` when there is none, or nobody looked.
+    /// Log position of the first message that a group has not consumed; `None` when there is none, or it was not determined.
     pub unconsumed_from: Option<u64>,
 }
 
-/// Why a file goes.
+/// Why a file is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is older than `fileReservedTime`.
+    /// The file is older than `fileReservedTime`.
     Expired,
     /// The log holds more than `commitLogRetentionBytes`.
     Bytes,
-    /// The disk is over `diskSpaceCleanForciblyRatio`, or has no room for the log's next file.
+    /// The disk is over `diskSpaceCleanForciblyRatio`, or has no space for the log's next file.
     Space,
 }
 
-/// What is to be done.
+/// The decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// How full the disks are.
     pub level: Level,
-    /// Why each of the oldest files goes; as many as this go.
+    /// For each file to delete, oldest first, the reason.
     pub remove: Vec<Reason>,
-    /// The log begins here afterwards; `None` when nothing goes.
+    /// Log position where the log begins after the deletion; `None` when no file is deleted.
     pub below: Option<u64>,
-    /// The next file had to go, and stays because a group has not consumed it.
+    /// Whether a file that had to be deleted stays because a group has not consumed it.
     pub kept_for_consumers: bool,
-    /// Files go although a group has not consumed them.
+    /// Whether files are deleted although a group has not consumed them.
     pub drops_unconsumed: bool,
 }
 
-/// Decides.
+/// Decides which of the oldest files to delete.
 #[must_use]
 pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Verdict {
     let mut disks = Disks { log: situation.log_disks.to_vec(), queue: situation.queue_disk };
@@ -90,7 +91,7 @@ pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Verdic
     let expired_go = is_hour || situation.asked || level >= Level::Expire;
     let mut log_bytes = situation.log_bytes;
     for file in situation.files.iter().take(settings.batch_max) {
-        // As the files before it are gone.
+        // Judged as if the files before this one were deleted.
         let is_short = level_of(&disks) >= Level::Clean;
         let is_old = situation.now_ms.saturating_sub(file.modified_ms) >= settings.reserved_ms;
         let reason = if expired_go && is_old {
@@ -122,7 +123,7 @@ pub fn decide(settings: &RetentionSettings, situation: &Situation<'_>) -> Verdic
     verdict
 }
 
-/// The disks as they will be.
+/// Usage of the disks after the deletions decided so far.
 struct Disks {
     log: Vec<Usage>,
     queue: Usage,
@@ -138,7 +139,7 @@ impl Disks {
 }
 
 impl Usage {
-    /// The usage when so many bytes more are free.
+    /// The usage after `bytes` more bytes become free.
     pub(super) fn give_back(&mut self, bytes: u64) {
         self.free = self.free.saturating_add(bytes).min(self.total);
         self.available = self.available.saturating_add(bytes).min(self.total);

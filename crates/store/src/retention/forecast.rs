@@ -1,25 +1,25 @@
-//! When the disk will be full, from how fast the log has grown.
+//! Forecasts when the disk will be full, from the growth of the log.
 
 use std::collections::VecDeque;
 
-/// Longest time looked back on.
+/// Longest time in ms that a forecast looks back.
 const WINDOW_MS: i64 = 3_600_000;
-/// Shortest time a forecast is made from.
+/// Shortest time in ms that a forecast needs.
 const SHORTEST_MS: i64 = 60_000;
-/// Distance of two samples.
+/// Least time in ms between two samples.
 const STEP_MS: i64 = 15_000;
 
-/// Sizes of the log over the last hour.
+/// Sizes of the log in bytes over the last hour.
 #[derive(Debug, Default)]
 pub struct Forecast {
     samples: VecDeque<(i64, u64)>,
 }
 
 impl Forecast {
-    /// Notes how many bytes the log holds at this time.
+    /// Records that the log holds `log_bytes` bytes at the time `now_ms`.
     pub fn note(&mut self, now_ms: i64, log_bytes: u64) {
         if self.samples.back().is_some_and(|(last, _)| now_ms < *last) {
-            // The clock was set back: what was measured says nothing any more.
+            // The clock was set back: the earlier samples are meaningless.
             self.samples.clear();
         }
         if self.samples.back().is_some_and(|(last, _)| now_ms - last < STEP_MS) {
@@ -31,8 +31,8 @@ impl Forecast {
         }
     }
 
-    /// Milliseconds until `room` bytes are written at the speed of the last hour; `None` when the log does not grow, or
-    /// was not watched long enough.
+    /// Time in ms until `room` bytes are written at the rate of the last hour; `None` when the log does not grow, or was
+    /// watched for less than a minute.
     #[must_use]
     pub fn full_in_ms(&self, room: u64) -> Option<i64> {
         let ((first, before), (last, after)) = (self.samples.front()?, self.samples.back()?);
@@ -66,7 +66,7 @@ mod tests {
         // Growth more than an hour ago does not count.
         check(&[(0, 0), (100, 1000), (3800, 1000)], None);
         check(&[(0, 0), (300, 100), (3700, 200)], Some(34_000));
-        // A clock that is set back begins anew.
+        // A clock that is set back discards the earlier samples.
         check(&[(1000, 0), (1060, 100), (10, 100), (100, 190)], Some(1000));
     }
 }

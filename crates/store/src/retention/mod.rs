@@ -1,12 +1,12 @@
-//! Deleting what is too old or too much, and refusing appends before the disk is full.
+//! Retention: deletes messages that are too old or too many, and refuses appends before the disk is full.
 //!
-//! What to delete now is decided by [`decide`], a function of the clock, the files, the disks and the settings. A round
-//! performs it: the start of the log moves up (what lies before it counts as gone), the queues' minima follow, the log
-//! files lose their names, then the queue files do, and the space is given back bit by bit
-//! ([`crate::Store::give_back`]). Consumers therefore never see an offset at or above a queue's minimum that cannot be
-//! read, and a crash at any point leaves a store that opens.
+//! [`decide`] decides what to delete, a pure function of the clock, the files, the disks and the settings. A retention round
+//! performs the decision: the log's minimum position rises (what lies before counts as deleted), the queues' minimum offsets
+//! follow, log files are unlinked, then queue files, and the space is freed in small steps ([`crate::Store::give_back`]). So
+//! consumers never see an offset at or above a queue's minimum that cannot be read, and a crash at any point leaves a store
+//! that opens.
 //!
-//! Never deleted: the file being written, and files the checkpoint has not passed.
+//! Never deleted: the file being written, and files that the checkpoint has not passed.
 
 mod decide;
 mod forecast;
@@ -21,26 +21,26 @@ pub use watermark::{Level, Watermark, percent};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// What an operator decides about old messages and full disks.
+/// Settings for old messages and full disks. Names in backticks are broker properties.
 #[derive(Clone, Debug)]
 pub struct RetentionSettings {
-    /// `fileReservedTime` in milliseconds: a file older than this has expired.
+    /// `fileReservedTime` in ms: a file that was last written earlier has expired.
     pub reserved_ms: i64,
-    /// `deleteWhen`: bit n stands for hour n of the local day, in which expired files go.
+    /// `deleteWhen`: bit n allows deletion of expired files in hour n of the local day.
     pub delete_hours: u32,
-    /// `diskMaxUsedSpaceRatio`: expired files go at any hour.
+    /// `diskMaxUsedSpaceRatio`: above it expired files are deleted at any hour.
     pub expire_at: Watermark,
-    /// `diskSpaceCleanForciblyRatio`: the oldest files go, expired or not.
+    /// `diskSpaceCleanForciblyRatio`: above it the oldest files are deleted, expired or not.
     pub clean_at: Watermark,
-    /// `diskSpaceWarningLevelRatio`: appends are refused.
+    /// `diskSpaceWarningLevelRatio`: above it appends are refused.
     pub refuse_at: Watermark,
-    /// `cleanFileForciblyEnable`.
+    /// `cleanFileForciblyEnable`: whether files that have not expired may be deleted for lack of space.
     pub cleans_forcibly: bool,
-    /// `deleteFileBatchMax`: most files of one round.
+    /// `deleteFileBatchMax`: most files deleted in one round.
     pub batch_max: usize,
-    /// `commitLogRetentionBytes`: most bytes the log holds; 0 for no limit.
+    /// `commitLogRetentionBytes`: most bytes in the log; 0 for no limit.
     pub log_bytes_max: u64,
-    /// `unconsumedDataPolicy`.
+    /// `unconsumedDataPolicy`: what happens to messages that a group has not consumed.
     pub unconsumed: Unconsumed,
 }
 
@@ -60,13 +60,13 @@ impl Default for RetentionSettings {
     }
 }
 
-/// What appends and rounds share.
+/// Retention state that appends and rounds share.
 #[derive(Default)]
 pub(crate) struct State {
-    /// Appends are refused: the disk is over the warning level.
+    /// Whether appends are refused because the disk is over the warning level.
     pub(crate) refuses: AtomicBool,
-    /// The last measurement.
+    /// The last measurement of the disks.
     pub(crate) view: Mutex<SpaceView>,
-    /// The queues' minima and files follow the log up to here.
+    /// Log position up to which the queues' minimum offsets and files follow the log's minimum.
     pub(crate) trimmed: AtomicU64,
 }

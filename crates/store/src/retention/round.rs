@@ -1,4 +1,4 @@
-//! Measuring the disks and performing what was decided.
+//! A retention round: measures the disks and performs the decision.
 
 use super::decide::{LogFile, Situation, Verdict, decide};
 use super::watermark::{Level, percent};
@@ -17,54 +17,55 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::units::{LogOffset, QueueOffset};
 
-/// What a round is told.
+/// Input of a retention round.
 pub struct Round<'a> {
-    /// Wall clock in milliseconds.
+    /// Wall clock in ms since the epoch.
     pub now_ms: i64,
-    /// Hour of the local day, see [`crate::local_hour`].
+    /// Hour of the local day, 0 to 23; see [`crate::local_hour`].
     pub hour: u8,
-    /// An operator asked for expired files to go, whatever the hour.
+    /// Whether an operator asked to delete expired files at any hour.
     pub asked: bool,
-    /// Where the first message lies that a group has not consumed yet. Only asked when a file would go otherwise.
+    /// Returns the log position of the first message that a group has not consumed. Called only when a file would be deleted
+    /// otherwise.
     pub unconsumed_from: &'a dyn Fn() -> Option<LogOffset>,
 }
 
-/// What a round did.
+/// Result of a retention round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
-    /// What was decided.
+    /// The decision.
     pub verdict: Verdict,
-    /// Where the log began before.
+    /// Log position where the log began before the round.
     pub from: LogOffset,
-    /// Where it begins now.
+    /// Log position where the log begins after the round.
     pub min: LogOffset,
 }
 
-/// How full the disks were when they were measured last.
+/// Disk usage at the last measurement.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceView {
-    /// What follows from it.
+    /// The level that follows from the usage.
     pub level: Level,
-    /// The writable directories of the log.
+    /// Usage of the disks of the log's writable directories.
     pub log: Vec<(PathBuf, Usage)>,
-    /// The disk of the queues.
+    /// Usage of the disk of the queues; `None` before the first measurement.
     pub queues: Option<Usage>,
 }
 
 impl SpaceView {
-    /// Percent in use on the log's disk, of several the one with most space.
+    /// Percentage in use of the log's disk; with several disks, of the one with the most space.
     #[must_use]
     pub fn log_percent(&self) -> u64 {
         self.log.iter().map(|(_, usage)| percent(usage)).min().unwrap_or(0)
     }
 
-    /// Percent in use on the queues' disk.
+    /// Percentage in use of the queues' disk.
     #[must_use]
     pub fn queue_percent(&self) -> u64 {
         self.queues.as_ref().map_or(0, percent)
     }
 
-    /// Bytes that can be written until appends are refused.
+    /// Bytes that can be written before appends are refused.
     #[must_use]
     pub fn room(&self, settings: &RetentionSettings) -> u64 {
         let log = self.log.iter().map(|(_, usage)| settings.refuse_at.room(usage)).max().unwrap_or(0);
@@ -73,10 +74,10 @@ impl SpaceView {
 }
 
 impl Store {
-    /// Measures the disks. From now on appends are refused, or again accepted, as the warning level says.
+    /// Measures the disks. From then on appends are refused or accepted by the warning level.
     ///
     /// # Errors
-    /// When a disk cannot be asked; then everything stays as it is.
+    /// The error of asking a file system for its usage; then nothing changes.
     pub fn watch_space(&self, settings: &RetentionSettings) -> io::Result<Level> {
         let shared = &self.shared;
         let (log, queues) = shared.measure()?;
@@ -100,39 +101,41 @@ impl Store {
         Ok(level)
     }
 
-    /// How full the disks were when [`Self::watch_space`] looked.
+    /// Disk usage as [`Self::watch_space`] last measured it.
     #[must_use]
     pub fn space(&self) -> SpaceView {
         lock(&self.shared.retention.view).clone()
     }
 
-    /// Deletes what has to go now; see [`decide`]. Only one thread may call it at a time.
+    /// Deletes files that must go now; see [`decide`]. Only one thread may call this at a time.
     ///
     /// # Errors
-    /// The disk's. What was done so far stands, the next call goes on.
+    /// The error of the failed file operation or checkpoint. What was done stays done, and the next call continues.
     pub fn retain(&self, settings: &RetentionSettings, round: &Round<'_>) -> io::Result<Retained> {
         self.shared.retain(settings, round)
     }
 
-    /// Gives back a piece of the space of deleted log files. Call it with pauses: the pieces are small so that flushes pass
-    /// between them.
+    /// Frees a part of the space of deleted log files. Call it with pauses: the parts are small so that flushes run between
+    /// them.
     ///
     /// # Errors
-    /// The disk's; the rest of that file is given back when the store is closed.
+    /// The error of truncating the file, whose remaining space is then freed when the store is closed.
     pub fn give_back(&self) -> io::Result<GaveBack> {
         self.shared.log.cut_removed()
     }
 
-    /// Deleted log files whose space was not given back yet.
+    /// Number of deleted log files whose space is not freed yet.
     #[must_use]
     pub fn files_to_give_back(&self) -> u32 {
         u32::try_from(self.shared.log.uncut_files()).unwrap_or(u32::MAX)
     }
 
-    /// Lets a queue begin at its first message stored at or after a time, but not behind `at_most`, and removes the queue
-    /// files before. The messages stay in the log until its files go. Answers the queue's minimum.
+    /// Raises a queue's minimum offset to its first message stored at or after `before_ms` (ms since the epoch), but at most
+    /// to `at_most`, and removes the queue files before it. The messages stay in the log until its files are deleted. Returns
+    /// the new minimum offset.
     ///
     /// # Errors
+    /// [`ReadError::Rebuilding`] while the healer rebuilds the queue; [`ReadError::Io`] when queue or log cannot be read.
     /// When queue or log cannot be read.
     pub fn expire_queue(
         &self,
@@ -188,7 +191,7 @@ impl Shared {
         if let Some(below) = verdict.below {
             self.log.raise_min(below);
         }
-        // Also what an interrupted round left.
+        // Also completes what an interrupted round has left.
         let min = self.log.min();
         if self.retention.trimmed.load(Ordering::Relaxed) != min {
             let raised = self.raise_queue_minima(LogOffset::new(min));
@@ -196,9 +199,9 @@ impl Shared {
             self.note_minima(self.queues.all())?;
             self.remove_queue_files()?;
             self.wake_index();
-            // A queue that cannot be read keeps its own files only; the next round tries it again.
+            // An unreadable queue only keeps its own files; the next round tries it again.
             raised?;
-            // Whoever rebuilds queues may be reading records from before.
+            // A rebuild of queues may be reading older records, which the tombstones exclude.
             if !self.is_healing() {
                 self.queues.tombstones.forget_below(min);
             }
@@ -207,8 +210,8 @@ impl Shared {
         Ok(Retained { verdict, from, min: LogOffset::new(min) })
     }
 
-    /// Bytes the log's next file takes. It is needed from the middle of the one before on, as for the preparing thread; 0
-    /// until then, and when it is there or just being made.
+    /// Space in bytes that the log's next file needs. Preallocation needs it from the middle of the current file on; 0 before
+    /// that, and when the next file exists or is being created.
     fn next_file_bytes(&self) -> u64 {
         if self.log.is_making() {
             return 0;
@@ -218,7 +221,7 @@ impl Shared {
         if needed < self.log.capacity_end() { 0 } else { bytes }
     }
 
-    /// The disks as they are when the deleted files are given back.
+    /// Disk usage as it will be when the space of deleted files is freed.
     fn as_if_given_back(&self) -> io::Result<(Vec<(PathBuf, Usage)>, Usage)> {
         let (mut log, mut queues) = self.measure()?;
         for (path, bytes) in self.log.uncut() {
@@ -230,7 +233,7 @@ impl Shared {
         Ok((log, queues))
     }
 
-    /// New files go to directories below the second level, as long as there are any.
+    /// Sends new files to directories below `diskSpaceCleanForciblyRatio`, as long as there are any.
     fn leave_out_full(&self, settings: &RetentionSettings, log: &[(PathBuf, Usage)]) {
         let is_full = |usage: &Usage| settings.level_of(usage) >= Level::Clean;
         self.log
@@ -238,7 +241,7 @@ impl Shared {
             .set_full(log.iter().filter(|(_, usage)| is_full(usage)).map(|(path, _)| path.clone()).collect());
     }
 
-    /// The files that may go, oldest first.
+    /// The commit log files that may be deleted, oldest first.
     fn removable(&self) -> io::Result<Vec<LogFile>> {
         let checkpointed = u64::try_from(lock(&self.page).logics_physical_offset).unwrap_or(0);
         let flushed = self.flushed.load(Ordering::Acquire);
@@ -252,7 +255,7 @@ impl Shared {
         for directory in self.log.places.all() {
             let entries = self.disk.list(directory).map_err(|error| at(directory, &error))?;
             if entries.is_empty() && !segments.iter().any(|segment| segment.path.starts_with(directory)) {
-                // One that is only read need not even be there.
+                // A read-only directory without files need not exist.
                 continue;
             }
             let device = self.usage(directory)?.device;
@@ -261,7 +264,7 @@ impl Shared {
             );
         }
         let file = |segment: &Arc<Segment>| {
-            // One that somebody else removed is older than any.
+            // A file that another program removed counts as the oldest.
             let (modified_ms, device) = found.get(&segment.path).copied().unwrap_or_default();
             let bytes = self.log.segment_bytes;
             LogFile { end: segment.base + bytes, bytes, modified_ms, device }
@@ -271,13 +274,13 @@ impl Shared {
 
     fn raise_queue_minima(&self, log_min: LogOffset) -> io::Result<()> {
         self.of_all_queues(|queue| match queue.follow_log(log_min) {
-            // Whoever rebuilds it corrects the minimum then.
+            // The healer corrects the minimum when the queue is rebuilt.
             Err(ReadError::Rebuilding { .. }) => Ok(()),
             done => done,
         })
     }
 
-    /// Has the queue table know the minima of these queues.
+    /// Records the minimum offsets of these queues in the queue table.
     fn note_minima(&self, mut moved: Vec<Arc<Queue>>) -> io::Result<()> {
         moved.retain(|queue| queue.has_new_min());
         if moved.is_empty() {
@@ -291,8 +294,8 @@ impl Shared {
         self.of_all_queues(|queue| Ok(queue.remove_files_before_min()?))
     }
 
-    /// Does something with every queue, and reports the first failure at the end: one bad queue must not keep the others'
-    /// space.
+    /// Applies `change` to every queue and returns the first error at the end: one bad queue must not stop the others from
+    /// freeing space.
     fn of_all_queues(&self, change: impl Fn(&Queue) -> Result<(), ReadError>) -> io::Result<()> {
         let mut failure = None;
         for queue in self.queues.all() {

@@ -1,18 +1,18 @@
-//! How full is too full.
+//! Watermarks of disk usage, and the levels that follow from them.
 
 use super::RetentionSettings;
 use crate::disk::Usage;
 
-/// A limit of a disk's use.
+/// A limit of a disk's usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watermark {
-    /// Passed when more of the disk is in use.
+    /// Passed when a higher percentage of the disk is in use.
     Percent(u64),
-    /// Passed when fewer bytes are left.
+    /// Passed when fewer bytes are available.
     FreeBytes(u64),
 }
 
-/// Share of a disk in use, in whole percent rounded up (`UtilAll.getDiskPartitionSpaceUsedPercent`).
+/// Percentage of a disk in use, rounded up (`UtilAll.getDiskPartitionSpaceUsedPercent`).
 #[must_use]
 pub fn percent(usage: &Usage) -> u64 {
     let (used, all) = used_of(usage);
@@ -23,14 +23,14 @@ pub fn percent(usage: &Usage) -> u64 {
     }
 }
 
-/// Bytes in use, and all bytes there would be for this process.
+/// Bytes in use, and their sum with the bytes available to this process.
 fn used_of(usage: &Usage) -> (u64, u64) {
     let used = usage.total.saturating_sub(usage.free);
     (used, used.saturating_add(usage.available))
 }
 
 impl Watermark {
-    /// Whether the disk is over it.
+    /// Whether the disk's usage is over the watermark.
     #[must_use]
     pub fn is_passed(self, usage: &Usage) -> bool {
         match self {
@@ -39,7 +39,7 @@ impl Watermark {
         }
     }
 
-    /// Bytes that can still be written until it is passed.
+    /// Bytes that can still be written before the watermark is passed.
     #[must_use]
     pub fn room(self, usage: &Usage) -> u64 {
         let (used, all) = used_of(usage);
@@ -53,17 +53,17 @@ impl Watermark {
     }
 }
 
-/// How full the disks are, by what follows from it.
+/// What has to be done at the current disk usage, in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Files go at the hours set.
+    /// Expired files are deleted at the configured hours.
     #[default]
     Ample,
-    /// Expired files go at any hour.
+    /// Expired files are deleted at any hour.
     Expire,
-    /// The oldest files go.
+    /// The oldest files are deleted, expired or not.
     Clean,
-    /// And appends are refused.
+    /// The oldest files are deleted, and appends are refused.
     Refuse,
 }
 
@@ -76,15 +76,15 @@ impl RetentionSettings {
         marks.into_iter().find(|(mark, _)| mark.is_passed(usage)).map_or(Level::Ample, |(_, level)| level)
     }
 
-    /// The level of a store: of the log's disks the best one decides, as the next file goes there.
+    /// The level of a store. Of the log's disks the emptiest one decides, as the next file is created there.
     #[must_use]
     pub fn level(&self, log: &[Usage], queues: &Usage) -> Level {
         let log = log.iter().map(|usage| self.level_of(usage)).min().unwrap_or_default();
         log.max(self.level_of(queues))
     }
 
-    /// [`Self::level`] of a log whose next file takes so many bytes: the oldest files go where no disk has room for it,
-    /// however little of it that is in percent.
+    /// [`Self::level`] with regard to the log's next file: at least [`Level::Clean`] when no disk has space for it, whatever
+    /// the percentages are.
     pub(super) fn level_with_next(&self, log: &[Usage], queues: &Usage, next_file_bytes: u64) -> Level {
         let level = self.level(log, queues);
         let most = log.iter().map(|usage| if usage.total > 0 { usage.available } else { u64::MAX }).max();
@@ -107,7 +107,7 @@ mod tests {
             (disk(1000, 999, 999), 1),
             (disk(1000, 250, 250), 75),
             (disk(1000, 249, 249), 76),
-            // 50 of 1,000 are reserved for the system: 750 of 950 are in use.
+            // 50 of 1,000 bytes are reserved for the system: 750 of 950 are in use.
             (disk(1000, 250, 200), 79),
             (disk(1000, 50, 0), 100),
             (disk(0, 0, 0), 0),

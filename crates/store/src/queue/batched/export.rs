@@ -1,4 +1,4 @@
-//! Writing RocketMQ's files of a queue of batches: from our units, when these are in our files.
+//! Writes RocketMQ's batch consume queue files from the units in Vostok's own files.
 
 use super::reader::{Reader, starts};
 use super::{BATCH_UNIT_BYTES, BatchUnit, JAVAS, group};
@@ -15,25 +15,25 @@ use std::sync::Arc;
 use wire::record::peek_store_timestamp;
 use wire::units::{LogOffset, QueueOffset};
 
-/// Units of ours taken in one step: more than a record can be messages.
+/// Units read in one step: more than a record can hold messages.
 const STEP_UNITS: usize = 1 << 16;
-/// Bytes of a record that tell its store time, whatever its hosts.
+/// Bytes at a record's start that hold its store time, whatever the size of its host fields.
 const HEAD_BYTES: usize = 76;
 
-/// How far the files go.
+/// State of RocketMQ's files of one queue.
 pub(crate) struct Export {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     file_bytes: u64,
-    /// Number of the first message that is not there.
+    /// Queue offset of the first message that is not in the files.
     next: u64,
-    /// Position of the next unit.
+    /// Position where the next unit is written.
     end: u64,
 }
 
 impl Export {
-    /// Finds out how far the files go, as far as they say what the queue's own do. Files that say anything else are removed, to be
-    /// written anew from the first message on.
+    /// Finds out how far RocketMQ's files go and whether they match the queue's own. Files that do not match are removed, to
+    /// be written again from the first message on.
     fn open(shared: &Shared, queue: &Queue, touched: &mut Touched) -> Result<Self, ReadError> {
         let directory = shared.config.root.join(JAVAS).join(queue.topic()).join(queue.queue_id().to_string());
         let (disk, file_bytes) = (shared.disk.clone(), shared.config.batch_file_bytes);
@@ -42,7 +42,7 @@ impl Export {
         let is_known = match reader.map_err(ReadError::Io).and_then(|reader| export.take_known(queue, reader))
         {
             Ok(is_known) => is_known,
-            // They are derived: what cannot be read is written anew.
+            // The files are derived data: unreadable ones are written again.
             Err(ReadError::Io(error)) => {
                 tracing::warn!(%error, ?queue, "RocketMQ's files of a queue of batches cannot be read");
                 false
@@ -58,9 +58,9 @@ impl Export {
         Ok(export)
     }
 
-    /// Goes on behind the last unit when that is also ours.
+    /// Continues behind the last unit in the files, if it matches the queue.
     fn take_known(&mut self, queue: &Queue, mut reader: Reader) -> Result<bool, ReadError> {
-        // The last file may be one that was only prepared.
+        // The last file may be preallocated and unused.
         let passed = reader.starts.len().saturating_sub(2);
         reader.starts.drain(..passed);
         let mut newest: Option<BatchUnit> = None;
@@ -84,7 +84,7 @@ impl Export {
         Ok(is_known)
     }
 
-    /// Adds the messages from [`Self::next`] on, whose units these are.
+    /// Writes the messages from [`Self::next`] on, given their units.
     fn add(
         &mut self,
         units: &[Unit],
@@ -107,7 +107,7 @@ impl Export {
             let file = self.file(&path, touched)?;
             file.write_at(&bytes, at)?;
             touched.add_file(path, file);
-            // At once: a file that cannot be made must not let these be written again.
+            // Advance at once: if the next file cannot be created, these units must not be written again.
             self.end += bytes.len() as u64;
             self.next = now.last().map_or(first, BatchUnit::end);
             rest = later;
@@ -127,7 +127,7 @@ impl Export {
         }
     }
 
-    /// Removes the files whose messages all lie before this number, but never the last one.
+    /// Removes the files whose messages all lie before queue offset `number`, but never the last file.
     pub(crate) fn remove_before(&self, number: u64) -> io::Result<()> {
         let starts = starts(&*self.disk, &self.directory, self.file_bytes)?;
         for (start, next) in starts.iter().zip(starts.iter().skip(1)) {
@@ -143,13 +143,14 @@ impl Export {
 }
 
 impl Shared {
-    /// Brings RocketMQ's files of queues of batches up to what is in ours, durable; before the page speaks of it.
+    /// Brings RocketMQ's batch consume queue files up to date with Vostok's and makes them durable, before the checkpoint
+    /// commits.
     pub(crate) fn export_batches(&self) -> Result<(), Interrupted> {
-        // What an interrupted round has written is made durable by a later one.
+        // What an interrupted round wrote is made durable by a later one.
         let touched = &mut *lock(&self.touched);
         for queue in self.queues.batched() {
             match self.export(&queue, touched) {
-                // Again when its own files are whole. A clean stop in between leaves the crash mark.
+                // Exported again once the queue is rebuilt. A clean stop before that leaves the crash mark.
                 Ok(()) | Err(ReadError::Rebuilding { .. }) => {}
                 Err(ReadError::Io(error)) => return Err(self.failed("writing a queue of batches", error)),
                 Err(error) => {
@@ -175,7 +176,7 @@ impl Shared {
             let count = usize::try_from(max - export.next).unwrap_or(STEP_UNITS).min(STEP_UNITS);
             queue.units_blocking(QueueOffset::new(export.next), count, &mut units)?;
             if export.next + (units.len() as u64) < max {
-                // The last record may be more messages than were taken.
+                // The last record may hold more messages than were read: leave it for the next step.
                 let last = units.last().copied().ok_or_else(|| queue.rebuilding())?;
                 let whole = units.iter().rposition(|unit| *unit != last).map_or(units.len(), |at| at + 1);
                 units.truncate(whole);
@@ -185,7 +186,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Store time of the record at a position of the log; zero where there is none any more, or it cannot be read.
+    /// Store time in ms of the record at a log position; zero when it is deleted or unreadable.
     fn store_time_at(&self, at: LogOffset) -> Result<i64, ReadError> {
         let mut head = Vec::with_capacity(HEAD_BYTES);
         match self.read(at, HEAD_BYTES, &mut head, false) {

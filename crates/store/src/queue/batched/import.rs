@@ -1,4 +1,4 @@
-//! Taking over RocketMQ's files of queues of batches, which had the store open.
+//! Takes over batch consume queue files that a RocketMQ broker wrote.
 
 use super::JAVAS;
 use super::reader::Reader;
@@ -13,16 +13,16 @@ use std::path::Path;
 
 /// Units written at once.
 const STEP_UNITS: usize = 1 << 16;
-/// Numbers in a row that nobody has, beyond which the unit behind them is taken for damaged.
+/// Missing queue offsets in a row beyond which the unit behind them counts as damaged.
 const GAP_MAX: u64 = 1 << 20;
 
 impl Shared {
-    /// Makes our files of queues of batches from RocketMQ's.
+    /// Rebuilds Vostok's files of batch consume queues from RocketMQ's.
     pub(crate) fn import_batches(&self) -> Result<(), OpenError> {
         let touched = &mut *lock(&self.touched);
         for topic in self.queues.batched_topics() {
             let ours = self.queues.batched_directory.join(&*topic);
-            // RocketMQ does not start where such a topic has ordinary queues.
+            // RocketMQ does not start when such a topic has ordinary consume queues.
             let ordinary = self.queues.directory.join(&*topic);
             delete_numbered(&*self.disk, &ordinary).map_err(OpenError::io(ordinary))?;
             let javas = self.config.root.join(JAVAS).join(&*topic);
@@ -45,7 +45,7 @@ impl Shared {
 
     fn import(&self, directory: &Path, files: &QueueFiles, touched: &mut Touched) -> io::Result<()> {
         let mut reader = Reader::of(self.disk.clone(), directory.to_owned(), self.config.batch_file_bytes)?;
-        // Only now: without theirs, ours are all there is.
+        // Cleared only now: where RocketMQ's files are missing, Vostok's are the only ones.
         files.clear(touched)?;
         let mut units = Vec::new();
         let (mut first, mut from) = (None, 0);
@@ -54,7 +54,7 @@ impl Shared {
                 from = batch.base;
                 batch.base
             });
-            // Numbers nobody has are those of messages RocketMQ passes over.
+            // Missing queue offsets are those of messages that RocketMQ skips.
             let gap = batch.base - from - units.len() as u64;
             if gap > GAP_MAX {
                 tracing::error!(directory = %directory.display(), ?batch, "a unit far ahead ends the queue");

@@ -1,25 +1,25 @@
-//! Queues of batches (`queue.type=BatchCQ`, `BatchConsumeQueue`): one record may be many messages of its queue.
+//! Batch consume queues (`queue.type=BatchCQ`, `BatchConsumeQueue`): one record may hold many messages of its queue.
 //!
-//! A record of such a queue has the properties `INNER_NUM`, how many messages it is, and `INNER_BASE`, the number of the first
-//! one. Here every message has a unit of its own; those of one record are alike, and lie in `vostok/batched` like the units of
-//! any other queue: appending, the journal, the table, healing and retention know no difference. RocketMQ has one unit for a record:
+//! A record of such a queue has the properties `INNER_NUM`, its number of messages, and `INNER_BASE`, the queue offset of the
+//! first one. Vostok keeps a unit for every message; those of one record are equal, and lie in `vostok/batched` in the format
+//! of any other queue: append, journal, table, healing and retention treat them alike. RocketMQ has one unit per record:
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 0..8 | position of the record in the log |
-//! | 8..12 | its size |
+//! | 0..8 | log position of the record |
+//! | 8..12 | size of the record |
 //! | 12..20 | tags code |
-//! | 20..28 | store time |
-//! | 28..36 | number of its first message |
-//! | 36..38 | how many messages it is |
+//! | 20..28 | store time, ms |
+//! | 28..36 | queue offset of the record's first message |
+//! | 36..38 | number of messages in the record |
 //! | 38..42 | -1, except where the topic is compacted |
 //! | 42..46 | 0 |
 //!
-//! The checkpoint brings these files up to ours before its page speaks of them ([`export`]); they are read when RocketMQ had
+//! The checkpoint brings RocketMQ's files up to date before it commits ([`export`]); they are read when a RocketMQ broker had
 //! the store open ([`import`]).
 //!
-//! A record without the two properties is no message of the queue: so RocketMQ stores what is sent one by one to such a topic,
-//! and passes it over. Here each gets the properties, with the number 1, and RocketMQ serves it then.
+//! A record without the two properties is no message of the queue: RocketMQ stores a single message sent to such a topic that
+//! way, and never serves it. Vostok gives each such record the properties, with one message, and RocketMQ then serves it too.
 
 pub(crate) mod export;
 mod import;
@@ -33,19 +33,19 @@ use std::path::Path;
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::{EncodeError, sys_flag};
 
-/// Bytes of a unit of RocketMQ's.
+/// Size of RocketMQ's unit in bytes.
 pub(crate) const BATCH_UNIT_BYTES: u64 = 46;
-/// Where RocketMQ has its units, in the root.
+/// RocketMQ's directory of batch consume queues, below the root.
 pub(crate) const JAVAS: &str = "batchconsumequeue";
-/// Where ours are, in the root.
+/// Vostok's directory of batch consume queues, below the root.
 pub(crate) const OURS: &str = "vostok/batched";
-/// Digits of the number that is put in under the appender's lock; Java reads leading zeros as well.
+/// Digits of `INNER_BASE`, which is filled in under the appender's lock; RocketMQ accepts leading zeros.
 const BASE_DIGITS: usize = 19;
 
-/// Topics of which a store has queues of batches, its own or RocketMQ's: for whoever lost the table that says which do.
+/// Topics with batch consume queues in a store, Vostok's or RocketMQ's, to restore a lost topic table.
 ///
 /// # Errors
-/// The disk's.
+/// The error of listing a directory of the store.
 pub fn batched_topics(disk: &dyn Disk, root: &Path) -> io::Result<BTreeSet<String>> {
     let mut topics = BTreeSet::new();
     for directory in [OURS, JAVAS] {
@@ -59,12 +59,12 @@ pub fn batched_topics(disk: &dyn Disk, root: &Path) -> io::Result<BTreeSet<Strin
     Ok(topics)
 }
 
-/// A unit as RocketMQ has it.
+/// A unit of RocketMQ's batch consume queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchUnit {
     pub(crate) unit: Unit,
     pub(crate) store_time: i64,
-    /// Number of the first message.
+    /// Queue offset of the record's first message.
     pub(crate) base: u64,
     pub(crate) count: u16,
 }
@@ -80,7 +80,7 @@ impl BatchUnit {
         bytes
     }
 
-    /// Reads a unit; `None` where none was written (`BatchConsumeQueue.recover`).
+    /// Parses a unit; `None` where none was written (`BatchConsumeQueue.recover`).
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let long = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes sliced"));
         let count = i16::from_be_bytes(bytes[36..38].try_into().expect("two bytes sliced"));
@@ -89,39 +89,39 @@ impl BatchUnit {
         (count > 0).then_some(Self { unit, store_time: long(20), base, count: count.unsigned_abs() })
     }
 
-    /// Number behind its last message.
+    /// Queue offset behind the record's last message.
     pub(crate) fn end(&self) -> u64 {
         self.base + u64::from(self.count)
     }
 }
 
-/// How many messages the properties `INNER_NUM` gives (`Short.parseShort`).
+/// Number of messages by the property `INNER_NUM` (`Short.parseShort`).
 fn count_in(stored: &[u8]) -> Option<u16> {
     let count = properties::get_str(stored, key::INNER_NUM)?.parse::<i16>().ok()?;
     (count > 0).then_some(count.unsigned_abs())
 }
 
-/// Number of a stored record's first message, and how many it is; `None` for a record that is none of such a queue
-/// (`CommitLog.setBatchSizeIfNeeded`).
+/// Queue offset of a stored record's first message, and its number of messages; `None` for a record that is not of a batch
+/// consume queue (`CommitLog.setBatchSizeIfNeeded`).
 pub(crate) fn place_in(stored: &[u8]) -> Option<(u64, u16)> {
     let base = properties::get_str(stored, key::INNER_BASE)?.parse::<u64>().ok()?;
     Some((base, count_in(stored)?))
 }
 
-/// What a record on its way into such a queue is.
+/// Batch properties of a record that is being encoded.
 #[derive(Clone, Copy)]
 pub(crate) struct Numbered {
-    /// How many messages.
+    /// Number of messages in the record.
     pub(crate) count: u16,
-    /// Where in the record the number of the first of them is to be put.
+    /// Position in the record where the queue offset of the first message is filled in.
     pub(crate) base_at: usize,
 }
 
-/// The properties of a record on its way into such a queue, and how many messages it is: one without [`sys_flag::INNER_BATCH`].
-/// The number of the first one is still missing, [`missing_base`] bytes before their end.
+/// Adds the batch properties to those of a message, and returns them with the number of messages: one without
+/// [`sys_flag::INNER_BATCH`]. The value of `INNER_BASE` is left to fill in, [`missing_base`] bytes before the end.
 ///
 /// # Errors
-/// When there is no room for them.
+/// [`EncodeError::Properties`] when the properties become too long.
 pub(crate) fn number(sent: &[u8], flags: i32) -> Result<(Vec<u8>, u16), EncodeError> {
     let count = count_in(sent).filter(|_| flags & sys_flag::INNER_BATCH != 0).unwrap_or(1);
     let mut stored = Vec::with_capacity(sent.len() + 48);
@@ -134,18 +134,18 @@ pub(crate) fn number(sent: &[u8], flags: i32) -> Result<(Vec<u8>, u16), EncodeEr
     }
 }
 
-/// How far before the end of its properties the missing number of [`number`] begins.
+/// Distance in bytes between the value of `INNER_BASE` and the end of the properties that [`number`] returns.
 pub(crate) const fn missing_base() -> usize {
     BASE_DIGITS + 1
 }
 
-/// Puts the number of a record's first message in.
+/// Fills in the queue offset of a record's first message.
 pub(crate) fn put_base(record: &mut [u8], at: usize, base: u64) {
     let text = format!("{base:0width$}", width = BASE_DIGITS);
     record[at..at + BASE_DIGITS].copy_from_slice(text.as_bytes());
 }
 
-/// Groups units that follow one another from number `from` on by their records.
+/// Groups consecutive units, the first at queue offset `from`, by record.
 fn group(from: u64, units: &[Unit]) -> Vec<BatchUnit> {
     let mut groups: Vec<BatchUnit> = Vec::new();
     for (number, unit) in (from..).zip(units).filter(|(_, unit)| !unit.is_blank()) {

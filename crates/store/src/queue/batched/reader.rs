@@ -1,4 +1,4 @@
-//! Reading RocketMQ's files of a queue of batches.
+//! Reads RocketMQ's batch consume queue files.
 
 use super::{BATCH_UNIT_BYTES, BatchUnit};
 use crate::disk::{Disk, DiskFile};
@@ -8,17 +8,17 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Units read at once.
+/// Bytes read at once.
 const STEP_BYTES: u64 = 1024 * BATCH_UNIT_BYTES;
 
 /// Start positions of a queue's files, ascending.
 ///
 /// # Errors
-/// When a file has another size or name than it must have; and the disk's.
+/// `InvalidData` when a file has a wrong size or name; otherwise the error of listing the directory.
 pub(super) fn starts(disk: &dyn Disk, directory: &Path, file_bytes: u64) -> io::Result<VecDeque<u64>> {
     let mut starts = VecDeque::new();
     let mut entries: Vec<_> = disk.list(directory)?.into_iter().filter(|entry| !entry.is_dir).collect();
-    // Made, and the power went away.
+    // An empty last file was left by a crash right after its creation.
     entries.pop_if(|last| last.length == 0);
     for entry in entries {
         let start = entry.name.parse::<u64>().ok().filter(|start| start.is_multiple_of(file_bytes));
@@ -38,17 +38,17 @@ pub(super) fn starts(disk: &dyn Disk, directory: &Path, file_bytes: u64) -> io::
     Ok(starts)
 }
 
-/// The units of a queue's files in order, up to the first place where none was written or that does not follow.
+/// Iterates over the units of a queue's files, up to the first place that is empty or does not continue the queue.
 pub(crate) struct Reader {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     file_bytes: u64,
-    /// Files not begun.
+    /// Start positions of the files not begun yet.
     pub(super) starts: VecDeque<u64>,
     file: Option<Arc<dyn DiskFile>>,
     /// Position of the next unit.
     at: u64,
-    /// What was read around it, and how much of that lies before it.
+    /// Bytes read around that position, and how many of them lie before it.
     chunk: Vec<u8>,
     passed: usize,
     last: Option<BatchUnit>,
@@ -75,7 +75,7 @@ impl Reader {
         self.at
     }
 
-    /// The next unit; `None` when there is none.
+    /// The next unit; `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<BatchUnit>> {
         if self.passed == self.chunk.len() {
             if self.file.is_none() || self.at.is_multiple_of(self.file_bytes) {

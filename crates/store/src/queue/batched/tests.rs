@@ -1,7 +1,7 @@
 use super::*;
 use wire::units::LogOffset;
 
-/// Two units a broker of Apache RocketMQ 5.5.0 wrote.
+/// Two units written by a broker of Apache RocketMQ 5.5.0.
 const JAVAS_BYTES: [[u8; 46]; 2] = [
     *b"\0\0\0\0\0\0\0\0\0\0\0\x94\0\0\0\0\0\x27\xa8\x07\0\0\x01\xa1\xf8\x85\x84\xa2\0\0\0\0\0\0\0\0\0\x03\xff\xff\xff\xff\0\0\0\0",
     *b"\0\0\0\0\0\0\0\x94\0\0\0\x94\0\0\0\0\0\x27\xa8\x07\0\0\x01\xa1\xf8\x85\x84\xa6\0\0\0\0\0\0\0\x03\0\x02\xff\xff\xff\xff\0\0\0\0",
@@ -30,7 +30,7 @@ fn a_place_without_a_unit_is_seen() {
         BatchUnit::from_bytes(&bytes)
     };
     assert_eq!(BatchUnit::from_bytes(&[0; 46]), None);
-    // Negative position, no size, negative base, no messages, a negative number of them.
+    // A negative log position, no size, a negative size, a negative base, no messages, a negative number of messages.
     for (at, byte) in [(0, 0x80), (11, 0), (8, 0x80), (28, 0x80), (37, 0), (36, 0x80)] {
         assert_eq!(change(at, byte), None, "byte {at}");
     }
@@ -65,7 +65,7 @@ fn properties_of_a_record_are_completed() {
     );
     check(b"TAGS\x01TagA\x02INNER_NUM\x0132767", sys_flag::INNER_BATCH, (i64::MAX.unsigned_abs(), 32_767));
     check(b"TAGS\x01TagA\x02INNER_NUM\x01x\x02", sys_flag::INNER_BATCH, (7, 1));
-    // Nobody but the broker says so.
+    // Without `INNER_BATCH` in the flags the property does not count.
     check(b"TAGS\x01TagA\x02INNER_NUM\x013\x02", 0, (0, 1));
     let long = format!("TAGS\x01{}\x02", "x".repeat(PROPERTIES_BYTES_MAX - 20));
     assert!(number(long.as_bytes(), 0).is_err());

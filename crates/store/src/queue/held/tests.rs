@@ -5,7 +5,7 @@ fn unit(log_offset: u64, size: u32, tags_code: i64) -> Unit {
     Unit { log_offset: LogOffset::new(log_offset), size, tags_code }
 }
 
-/// What is pushed comes back, whole and in parts, whatever is dropped meanwhile.
+/// Units that are pushed come back, all at once and in parts, whatever is dropped meanwhile.
 fn check(units: &[Unit], is_short: bool) {
     for dropped in 0..=units.len() {
         let mut held = Held::new();
@@ -49,7 +49,7 @@ fn units_that_do_not_fit_come_back() {
     check(&[unit(7, 1 << 24, 0), Unit::PRE_BLANK], false);
     check(&[unit(7, 100, 1_700_000_000_000)], false);
     check(&[Unit::PRE_BLANK, unit(7, 100, i64::MIN)], false);
-    // Out of order, as after damage.
+    // Out of order, as after damage of the log.
     check(&[unit(700, 100, 0), unit(7, 100, 0)], false);
 }
 

@@ -20,7 +20,7 @@ fn unit(at: u64) -> Unit {
     Unit { log_offset: LogOffset::new(at), size: 100, tags_code: 7 }
 }
 
-/// One entry up to a position, whose units are one per hundred bytes of the log.
+/// Adds an entry up to log position `end`, with one unit per hundred bytes of the log.
 fn add(journal: &mut Journal, disk: &FakeDisk, committed: u64, end: u64) {
     let from = journal.end().unwrap_or(committed).max(committed);
     assert!(journal.begin(disk, root(), committed, 400).unwrap());
@@ -31,7 +31,7 @@ fn add(journal: &mut Journal, disk: &FakeDisk, committed: u64, end: u64) {
     journal.remove_passed(disk, root(), committed).unwrap();
 }
 
-/// The offsets the journal has behind a position of the page, and its end.
+/// The queue offsets in the journal behind the checkpoint's position `committed`, and the journal's end.
 fn read(disk: &FakeDisk, committed: u64) -> Option<(Vec<u64>, u64)> {
     let found = find(disk, root(), committed).unwrap()?;
     let mut offsets = Vec::new();
@@ -56,7 +56,7 @@ fn entries_come_back_over_several_files() {
     }
     assert!(numbers(&disk, root()).unwrap().len() > 1, "files are small here");
     assert_eq!(read(&disk, 0), Some(((0..25).collect(), 2500)));
-    // The page may have got further meanwhile.
+    // The checkpoint may be further than the journal's start.
     assert_eq!(read(&disk, 2400).unwrap().1, 2500);
     assert_eq!(read(&disk, 2500), None);
 }
@@ -80,10 +80,10 @@ fn files_the_page_has_passed_go() {
 fn the_journal_begins_anew_behind_the_page() {
     let (disk, mut journal) = (disk(), Journal::default());
     add(&mut journal, &disk, 0, 300);
-    // The next entries were not needed: the page went past.
+    // The checkpoint passed the gap, so the missing entries are not needed.
     add(&mut journal, &disk, 1000, 1300);
     assert_eq!(read(&disk, 1000), Some(((10..13).collect(), 1300)));
-    // With an older page it is not what follows.
+    // With an older checkpoint the journal does not continue the queues.
     assert_eq!(read(&disk, 200), None);
 }
 
@@ -140,7 +140,7 @@ fn whatever_a_power_cut_leaves_only_whole_entries_count() {
         let (disk, mut journal) = (disk(), Journal::default());
         add(&mut journal, &disk, 0, 300);
         add(&mut journal, &disk, 0, 800);
-        // Not finished.
+        // An entry that is not finished.
         journal.begin(&disk, root(), 0, 4000).unwrap();
         let mut part = Part::new();
         part.add("TopicA", 3, 8, (8..80).map(|number| unit(number * 100)));

@@ -17,7 +17,7 @@ fn get(table: &Table, topic: &str, id: i32) -> Option<Extent> {
     table.queues.get(topic)?.get(&id).copied()
 }
 
-/// A file with a base of two queues and two changes; the positions behind each record.
+/// A file with a base of two queues and two changes, and the position behind each record.
 fn sample() -> (Vec<u8>, [u64; 3]) {
     let disk = FakeDisk::new(512);
     let base = rows(&[("A", 0, 0, 5), ("B", 7, 2, 3)]);

@@ -6,7 +6,7 @@ const HOUR_MS: i64 = 3_600_000;
 const NOW_MS: i64 = 132 * HOUR_MS;
 const FILE_BYTES: u64 = 10;
 
-/// One file per age in hours, on disk 1.
+/// One file per age in hours, all on disk 1.
 fn files(ages: &[i64]) -> Vec<LogFile> {
     let file = |(index, age): (usize, &i64)| LogFile {
         end: (index as u64 + 1) * FILE_BYTES,
@@ -17,7 +17,7 @@ fn files(ages: &[i64]) -> Vec<LogFile> {
     ages.iter().enumerate().map(file).collect()
 }
 
-/// A disk of 1,000 bytes with so many percent in use.
+/// A disk of 1,000 bytes, `used_percent` of which are in use.
 fn disk(device: u64, used_percent: u64) -> Usage {
     let free = 1000 - used_percent * 10;
     Usage { device, total: 1000, free, available: free }
@@ -34,7 +34,7 @@ struct Case<'a> {
     unconsumed_from: Option<u64>,
 }
 
-/// Old files, at noon, on an ample disk.
+/// Old files, at noon, on a disk with enough space.
 const CASE: Case<'_> = Case {
     ages: &[100, 80, 73, 71, 1],
     hour: 12,
@@ -48,7 +48,7 @@ const CASE: Case<'_> = Case {
 
 fn verdict(settings: &RetentionSettings, case: &Case<'_>) -> Verdict {
     let files = files(case.ages);
-    // A log on the queues' disk when both are equally full.
+    // The log is on the queues' disk when both are equally full.
     let queue_device = if case.used_percent == case.queue_percent { 1 } else { 2 };
     decide(
         settings,
@@ -95,7 +95,7 @@ fn age_counts_to_the_millisecond_and_the_first_young_file_ends_it() {
     check(&settings, &Case { hour: 4, ages: &[72, 71, 100], ..CASE }, Level::Ample, &[Expired]);
     check(&settings, &Case { hour: 4, ages: &[71, 100], ..CASE }, Level::Ample, &[]);
     check(&settings, &Case { hour: 4, ages: &[], ..CASE }, Level::Ample, &[]);
-    // A clock that was set back.
+    // The clock was set back.
     check(&settings, &Case { hour: 4, ages: &[-5], ..CASE }, Level::Ample, &[]);
     let at_once = RetentionSettings { reserved_ms: 0, ..settings };
     check(&at_once, &Case { hour: 4, ages: &[0], ..CASE }, Level::Ample, &[Expired]);
@@ -108,7 +108,7 @@ fn a_fuller_disk_takes_away_more() {
     check(&settings, &at(75), Level::Ample, &[]);
     check(&settings, &at(76), Level::Expire, &[Expired; 3]);
     check(&settings, &at(85), Level::Expire, &[Expired; 3]);
-    // One percent too much is one file, and the expired ones go anyway.
+    // At 86 percent one file is enough, but expired files are deleted anyway.
     check(&settings, &at(86), Level::Clean, &[Expired; 3]);
     check(&settings, &Case { ages: &[5, 4, 3], ..at(86) }, Level::Clean, &[Space]);
     check(&settings, &Case { ages: &[5, 4, 3], ..at(87) }, Level::Clean, &[Space, Space]);
@@ -137,11 +137,11 @@ fn a_full_disk_of_the_queues_takes_away_a_batch() {
 fn a_disk_without_room_for_the_next_file_takes_away_the_oldest() {
     let settings = RetentionSettings::default();
     let young = Case { ages: &[5; 4], ..CASE };
-    // 500 bytes are left.
+    // 500 bytes are free.
     check(&settings, &Case { next_file_bytes: 500, ..young }, Level::Ample, &[]);
     check(&settings, &Case { next_file_bytes: 501, ..young }, Level::Clean, &[Space]);
     check(&settings, &Case { next_file_bytes: 511, ..young }, Level::Clean, &[Space; 2]);
-    // Expired files go at any hour then.
+    // Expired files are deleted at any hour then.
     check(&settings, &Case { next_file_bytes: 501, ..CASE }, Level::Clean, &[Expired; 3]);
     let full = Case { used_percent: 95, queue_percent: 95, ..young };
     check(&settings, &Case { next_file_bytes: 501, ..full }, Level::Refuse, &[Space; 4]);
@@ -186,23 +186,23 @@ fn check_unconsumed(policy: Unconsumed, case: &Case<'_>, removed: usize, kept: b
 #[test]
 fn what_a_group_has_not_consumed() {
     use Unconsumed::{Drop, Protect, Reject};
-    // The second file holds the first such message.
+    // The second file holds the first unconsumed message.
     let expired = Case { hour: 4, unconsumed_from: Some(15), ..CASE };
     check_unconsumed(Protect, &expired, 1, true, false);
     check_unconsumed(Reject, &expired, 1, true, false);
     check_unconsumed(Drop, &expired, 3, false, true);
-    // It lies behind everything that goes.
+    // The first unconsumed message lies behind all files to delete.
     let far = Case { unconsumed_from: Some(30), ..expired };
     for policy in [Protect, Reject, Drop] {
         check_unconsumed(policy, &far, 3, false, false);
     }
-    // A file's end is the next one's beginning.
+    // The end of a file is the start of the next one.
     check_unconsumed(Protect, &Case { unconsumed_from: Some(10), ..expired }, 1, true, false);
     check_unconsumed(Protect, &Case { unconsumed_from: Some(9), ..expired }, 0, true, false);
-    // Over the first level expired files still wait for their consumers, over the second they do not.
+    // Over the first watermark expired files still wait for their consumers, over the second they do not.
     let at = |used_percent| Case { used_percent, queue_percent: used_percent, ..expired };
     check_unconsumed(Protect, &at(80), 1, true, false);
-    // 87 percent: two files and it is ample again, so that the third one stays.
+    // 87 percent: after two files there is enough space, so the third one stays.
     check_unconsumed(Protect, &at(87), 2, true, true);
     check_unconsumed(Protect, &at(95), 5, false, true);
     check_unconsumed(Reject, &at(95), 1, true, false);
@@ -232,11 +232,11 @@ fn of_several_disks_the_one_with_most_space_decides() {
         (verdict.level, verdict.remove.len())
     };
     assert_eq!(situation([disk(1, 95), disk(2, 50)], 0), (Level::Ample, 0));
-    // One of them has room for the next file, or none.
+    // One of the disks has space for the next file, or none has.
     assert_eq!(situation([disk(1, 60), disk(2, 50)], 500), (Level::Ample, 0));
     assert_eq!(situation([disk(1, 60), disk(2, 50)], 501), (Level::Clean, 1));
-    // The first file is on the second disk; that one is ample with it.
+    // The first file is on the second disk, which has enough space without it.
     assert_eq!(situation([disk(1, 95), disk(2, 86)], 0), (Level::Clean, 1));
-    // It takes the file behind it, too, for the first disk.
+    // The first file is followed by one that frees space on the first disk.
     assert_eq!(situation([disk(1, 86), disk(2, 95)], 0), (Level::Clean, 2));
 }
