@@ -1,53 +1,53 @@
-//! Names of topics and groups: what is legal, what is derived, what the system keeps for itself
-//! (`TopicValidator`, `Validators`, `MixAll`).
+//! Names of topics and groups: which are legal, how retry and dead letter topics are named, and which are reserved for the
+//! system (`TopicValidator`, `Validators`, `MixAll`).
 
 use wire::codes::response;
 
 use crate::Refusal;
 
-/// Longest name of an ordinary topic.
+/// Longest name of an ordinary topic, in bytes.
 pub const TOPIC_LENGTH_MAX: usize = 127;
-/// Longest name of a retry or dead letter topic.
+/// Longest name of a retry or dead letter topic, in bytes.
 pub const DERIVED_TOPIC_LENGTH_MAX: usize = 255;
-/// Longest name of a group.
+/// Longest name of a group, in bytes.
 pub const GROUP_LENGTH_MAX: usize = 120;
-/// Longest client id, in bytes; Java makes them of an address, a process id and a name.
+/// Longest client id, in bytes. Java's clients build theirs from an address, a process id and a name.
 pub const CLIENT_ID_BYTES_MAX: usize = 1024;
 
-/// Begins the name of a group's retry topic.
+/// Prefix of the name of a group's retry topic; the group's name follows.
 pub const RETRY_PREFIX: &str = "%RETRY%";
-/// Begins the name of a group's dead letter topic.
+/// Prefix of the name of a group's dead letter topic; the group's name follows.
 pub const DLQ_PREFIX: &str = "%DLQ%";
-/// Begins the names of topics the broker keeps for itself.
+/// Prefix of the names of system topics.
 pub const SYSTEM_TOPIC_PREFIX: &str = "rmq_sys_";
-/// Begins the names of groups the broker keeps for itself.
+/// Prefix of the names of system groups.
 pub const SYSTEM_GROUP_PREFIX: &str = "CID_RMQ_SYS_";
 
-/// The template of topics created by their first message.
+/// The topic whose configuration is the template of topics that their first message creates.
 pub const DEFAULT_TOPIC: &str = "TBW102";
-/// Where delayed messages wait, one queue per level.
+/// The topic of delayed messages, with one queue per delay level.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 /// Topic of Java's benchmark scripts.
 pub const BENCHMARK_TOPIC: &str = "BenchmarkTest";
-/// Topic of self tests.
+/// Topic of RocketMQ's self tests.
 pub const SELF_TEST_TOPIC: &str = "SELF_TEST_TOPIC";
-/// Where offset corrections were announced.
+/// Topic to which older RocketMQ brokers wrote corrections of offsets.
 pub const OFFSET_MOVED_TOPIC: &str = "OFFSET_MOVED_EVENT";
-/// Where clients write message traces unless told otherwise.
+/// Topic to which clients write message traces unless configured otherwise.
 pub const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";
-/// Undecided transaction messages.
+/// Topic of half messages: transaction messages that are neither committed nor rolled back yet.
 pub const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
-/// Decisions about transaction messages.
+/// Topic of op messages: the decisions about half messages.
 pub const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
-/// Transaction messages nobody decided.
+/// Topic of half messages whose producers were asked as often as configured without a decision.
 pub const CHECK_MAX_TIME_TOPIC: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
-/// Messages that wait for a point in time.
+/// Topic of timed messages that are not delivered yet.
 pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
-/// Begins the name of the topic checkpoints of pops are delivered to; the cluster's name follows.
+/// Prefix of the name of the revive topic, to which checkpoints of pops are delivered; the cluster's name follows.
 pub const REVIVE_PREFIX: &str = "rmq_sys_REVIVE_LOG_";
 const CHECKPOINT_TOPIC: &str = "CHECKPOINT_TOPIC";
 
-/// Groups that exist at start (`SubscriptionGroupManager.init`).
+/// Groups that every broker creates when it starts (`SubscriptionGroupManager.init`).
 pub const SYSTEM_GROUPS: [&str; 8] = [
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
@@ -59,11 +59,11 @@ pub const SYSTEM_GROUPS: [&str; 8] = [
     "CID_RMQ_SYS_TRANS",
 ];
 
-/// Topics only the broker itself writes to.
+/// Topics that clients may not send to.
 const UNSENDABLE: [&str; 6] =
     [SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC];
 
-/// Refuses what is not a topic name. Allocates only to refuse.
+/// Checks that `topic` is a legal topic name. Allocates only when it is not.
 ///
 /// # Errors
 /// Code 29 with Java's remark (`TopicValidator.validateTopic`).
@@ -90,7 +90,7 @@ pub fn check_topic(topic: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses what is not a group name. Allocates only to refuse.
+/// Checks that `group` is a legal group name. Allocates only when it is not.
 ///
 /// # Errors
 /// Code 29 with Java's remark (`TopicValidator.validateGroup`).
@@ -109,7 +109,7 @@ pub fn check_group(group: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A text that is kept for as long as a client is connected must not be longer than `bytes_max`.
+/// Checks that a text from a client is no longer than `bytes_max`. Used for texts that are kept while the client is connected.
 pub fn check_length(what: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
     if text.len() <= bytes_max {
         return Ok(());
@@ -117,39 +117,41 @@ pub fn check_length(what: &str, text: &str, bytes_max: usize) -> Result<(), Refu
     Err(Refusal::error(format!("the {what} is {} bytes long, expected at most {bytes_max}", text.len())))
 }
 
-/// The topic that failed messages of a group come back through (`MixAll.getRetryTopic`).
+/// The retry topic of a group, through which messages that its consumers failed to process are delivered again
+/// (`MixAll.getRetryTopic`).
 pub fn retry_topic(group: &str) -> String {
     format!("{RETRY_PREFIX}{group}")
 }
 
-/// The topic that messages a group gave up end in (`MixAll.getDLQTopic`).
+/// The dead letter topic of a group, which gets the messages that failed as often as allowed (`MixAll.getDLQTopic`).
 pub fn dlq_topic(group: &str) -> String {
     format!("{DLQ_PREFIX}{group}")
 }
 
-/// Failed messages of a group come back through it.
+/// Whether the topic is the retry topic of a group.
 pub fn is_retry_topic(topic: &str) -> bool {
     topic.starts_with(RETRY_PREFIX)
 }
 
-/// Messages a group gave up end in it.
+/// Whether the topic is the dead letter topic of a group.
 pub fn is_dlq_topic(topic: &str) -> bool {
     topic.starts_with(DLQ_PREFIX)
 }
 
-/// The broker keeps it for itself or for tools (`TopicValidator.isSystemTopic`).
+/// Whether the topic is reserved for the broker itself or for tools (`TopicValidator.isSystemTopic`).
 pub fn is_system_topic(topic: &str) -> bool {
     topic.starts_with(SYSTEM_TOPIC_PREFIX)
         || [DEFAULT_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, CHECKPOINT_TOPIC].contains(&topic)
         || UNSENDABLE.contains(&topic)
 }
 
-/// Clients may not send to it (`TopicValidator.isNotAllowedSendTopic`).
+/// Whether clients may not send to the topic (`TopicValidator.isNotAllowedSendTopic`).
 pub fn is_forbidden_to_send(topic: &str) -> bool {
     UNSENDABLE.contains(&topic)
 }
 
-/// The broker keeps it for itself; created whatever the configuration says (`MixAll.isSysConsumerGroup`).
+/// Whether the group is a system group, which is created on first use whatever the configuration says
+/// (`MixAll.isSysConsumerGroup`).
 pub fn is_system_group(group: &str) -> bool {
     group.starts_with(SYSTEM_GROUP_PREFIX)
 }
@@ -162,7 +164,7 @@ fn is_legal(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'|' | b'_' | b'-'))
 }
 
-/// A name as remarks show it: a hostile one may be as long as a frame.
+/// A name cut to a length fit for a remark, since a hostile client may send one as long as a frame.
 fn short(name: &str) -> &str {
     let end = name.char_indices().nth(2 * DERIVED_TOPIC_LENGTH_MAX).map_or(name.len(), |(at, _)| at);
     &name[..end]

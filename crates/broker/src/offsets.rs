@@ -1,11 +1,11 @@
-//! How far groups have consumed, kept in `consumerOffset.json` (`ConsumerOffsetManager`).
+//! The committed offsets of all groups, kept in `consumerOffset.json` (`ConsumerOffsetManager`).
 //!
-//! A commit on a known queue takes a read lock, a short mutex of its (group, topic) and no allocation. Positions are
-//! written to the file from time to time ([`Offsets::save`]); a crash loses the commits since, and consumers see some
-//! messages again.
+//! A commit for a known queue takes a read lock and the mutex of its group and topic for a short time, and allocates nothing.
+//! Offsets are written to the file from time to time ([`Offsets::save`]); a crash loses the commits since then, and consumers
+//! get some messages again.
 //!
-//! An operator's reset waits as *pending*: it is what queries return, commits are ignored, and the next pull takes it
-//! and tells the client to go there.
+//! An offset reset by an operator is *pending* until the next pull or pop of the queue. While it is pending, queries return
+//! the new offset and commits are ignored. The next pull takes it and tells the client to continue there.
 
 mod file;
 mod handlers;
@@ -22,68 +22,68 @@ use crate::persist;
 pub(crate) use handlers::{ResetDesk, query, reset, reset_targets, update};
 pub(crate) use view::Reader;
 
-/// The positions of all groups.
+/// The offsets of all groups.
 pub(crate) struct Offsets {
     path: PathBuf,
     groups: RwLock<HashMap<String, Topics>>,
     /// Number of pending resets, so that pulls do not look for them.
     resets: AtomicUsize,
-    /// Something changed since the file was written.
+    /// Whether an offset changed since the file was written.
     changed: AtomicBool,
-    /// The file has a table of its own for light groups.
+    /// Whether light queues are served, so that the file has a separate table for light groups.
     light: bool,
     book: Mutex<Book>,
 }
 
-/// Positions of a group by topic.
+/// Offsets of one group by topic.
 type Topics = HashMap<String, Arc<Mutex<Topic>>>;
 
-/// A group and a topic.
+/// What is known of one group in one topic.
 #[derive(Default)]
 struct Topic {
-    /// Positions in its queues.
+    /// Offsets by queue id.
     queues: BTreeMap<i32, Position>,
     delivered: Delivered,
 }
 
-/// What a group was given of a topic since the broker started.
+/// How many messages of a topic were delivered to a group since the broker started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delivered {
     pub messages: u64,
     pub bytes: u64,
-    /// Pulls that found something.
+    /// Number of pulls and pops that returned messages.
     pub found: u64,
-    /// Pulls that did not.
+    /// Number of pulls that returned none.
     pub missed: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Position {
-    /// Next offset to consume.
+    /// The committed offset: that of the next message to consume.
     committed: Option<i64>,
-    /// Next offset to pull, for statistics.
+    /// Offset of the next message to pull, for statistics.
     pulled: Option<i64>,
-    /// Where an operator wants the group to go.
+    /// The pending reset: the offset at which an operator wants the group to continue.
     reset: Option<i64>,
 }
 
-/// What only the writer of the file needs.
+/// What is needed only for writing the file.
 #[derive(Default)]
 struct Book {
     version: DataVersion,
-    /// Members of the file this version does not know.
+    /// Members of the file that this version does not know; they are written back unchanged.
     extra: Extra,
 }
 
 impl Offsets {
-    /// Loads `consumerOffset.json` from `path`, or starts empty.
+    /// Loads `consumerOffset.json` from `path`; starts empty when there is no such file.
     pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
         let file = persist::read(&path)?.unwrap_or_default();
         Ok(Self::of(path, file, false))
     }
 
-    /// Loads `lmqConsumerOffset.json` of a directory, which takes the other's place while light queues are served, or
-    /// `consumerOffset.json` when that is not there yet.
+    /// Loads `lmqConsumerOffset.json` from the directory `config`. While light queues are served, this file takes the place of
+    /// `consumerOffset.json`, which is loaded when there is no such file yet.
     pub(crate) fn load_light(config: &Path) -> Result<Self, persist::Error> {
         let path = config.join("lmqConsumerOffset.json");
         let file = match persist::read(&path)? {
@@ -106,13 +106,13 @@ impl Offsets {
         offsets
     }
 
-    /// The offset committed; `None` when there is none.
+    /// The group's committed offset in a queue; `None` when it has committed none.
     pub(crate) fn committed(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
         self.position(group, topic, queue_id)?.committed.filter(|offset| *offset >= 0)
     }
 
-    /// Commits an offset, which may go backwards. False when a reset is pending; then nothing is stored. The caller
-    /// knows that the queue exists: positions are bounded by queues and groups.
+    /// Commits an offset, which may be less than the one before. False when a reset is pending; then nothing is changed. The
+    /// caller has checked that the queue exists, which bounds the number of entries.
     pub(crate) fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let committed = self.change(group, topic, queue_id, |position| {
             if position.reset.is_some() {
@@ -126,8 +126,8 @@ impl Offsets {
         committed.is_some()
     }
 
-    /// Leaves a reset for the next pull; it counts as committed at once, for groups that are offline
-    /// (`ConsumerOffsetManager.assignResetOffset`).
+    /// Makes a reset pending, to be delivered by the next pull. The new offset also counts as committed at once, for groups that
+    /// are offline (`ConsumerOffsetManager.assignResetOffset`).
     pub(crate) fn set_reset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         let is_new = self.change(group, topic, queue_id, |position| {
             position.committed = Some(offset);
@@ -139,7 +139,7 @@ impl Offsets {
         self.changed.store(true, Ordering::Release);
     }
 
-    /// The pending reset.
+    /// The offset of the reset that is pending for a group and queue, if any.
     pub(crate) fn pending_reset(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
         if self.resets.load(Ordering::Acquire) == 0 {
             return None;
@@ -147,7 +147,7 @@ impl Offsets {
         self.position(group, topic, queue_id)?.reset
     }
 
-    /// Takes the pending reset: it is delivered once (`ConsumerOffsetManager.queryThenEraseResetOffset`).
+    /// Takes the offset of the pending reset, which is delivered only once (`ConsumerOffsetManager.queryThenEraseResetOffset`).
     pub(crate) fn take_reset(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
         if self.resets.load(Ordering::Acquire) == 0 {
             return None;
@@ -160,13 +160,13 @@ impl Offsets {
         taken
     }
 
-    /// Forgets a deleted group.
+    /// Removes the offsets of a deleted group.
     pub(crate) fn forget_group(&self, group: &str) {
         let removed = self.groups.write().unwrap_or_else(PoisonError::into_inner).remove(group);
         self.forgotten(removed.into_iter().flat_map(HashMap::into_values));
     }
 
-    /// Forgets a deleted topic.
+    /// Removes the offsets of all groups in a deleted topic.
     pub(crate) fn forget_topic(&self, topic: &str) {
         let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
         let removed: Vec<_> = groups.values_mut().filter_map(|topics| topics.remove(topic)).collect();
@@ -177,7 +177,7 @@ impl Offsets {
 
     fn forgotten(&self, topics: impl Iterator<Item = Arc<Mutex<Topic>>>) {
         for topic in topics {
-            // A commit that found the topic just before writes to what nobody reads any more.
+            // A commit that looked up the entry just before changes a copy that is no longer read.
             let queues = std::mem::take(&mut lock(&topic).queues);
             let pending = queues.values().filter(|it| it.reset.is_some()).count();
             self.resets.fetch_sub(pending, Ordering::AcqRel);

@@ -1,19 +1,19 @@
 //! Configuration files that are replaced as a whole: a crash at any moment leaves the old or the new content
-//! (`ConfigManager`, with one difference: a broken file is set aside instead of deleted).
+//! (`ConfigManager`, with one difference: a broken file is renamed instead of deleted).
 //!
 //! | step of a write | what a crash after it leaves |
 //! |---|---|
-//! | `<file>.tmp` is written and flushed | the old file; Java ignores the other |
-//! | `<file>.bak` is removed | the same |
-//! | `<file>` gets the second name `<file>.bak` | the old file under both names |
-//! | `<file>.tmp` becomes `<file>` | the new file |
-//! | the directory is flushed | the same, durable |
+//! | `<file>.tmp` is written and flushed | the old file, and `<file>.tmp`, which Java ignores |
+//! | `<file>.bak` is removed | the old file, and `<file>.tmp` |
+//! | `<file>` gets the second name `<file>.bak` (hard link) | the old file under both names |
+//! | `<file>.tmp` is renamed to `<file>` | the new file |
+//! | the directory is flushed | the new file, durable |
 //!
-//! So there is always a `<file>`: settings are read without a look at the copy. A file that cannot have a second name is
-//! renamed to `<file>.bak` instead, which reading falls back to.
+//! So `<file>` exists at any moment, and settings can be read without its copy. Where a hard link is not possible, `<file>` is
+//! renamed to `<file>.bak` instead, which is read when `<file>` is missing.
 //!
-//! Files of `config` that nothing here uses (`topicQueueMapping.json`, `consumerFilter.json`, `timermetrics`, …) are left
-//! as they are.
+//! Files in the directory `config` that Vostok does not use (`topicQueueMapping.json`, `consumerFilter.json`,
+//! `timermetrics`, …) are left as they are.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -22,55 +22,56 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use wire::json::{self, JsonError};
 
-/// Why a configuration file could not be read or written. The text names the file.
+/// Why a configuration file could not be read or written. The text of the error names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The disk's.
+    /// The operating system reported an error.
     #[error("cannot {action} {path}: {error}")]
     Disk {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// The file.
+        /// The file or directory the operation was applied to.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// The file and its copy hold something else than expected.
+    /// The file cannot be parsed, and there is no copy that can.
     #[error("{path} is not readable: {error}; repair or remove it to start")]
     Content {
-        /// The file.
+        /// The file that cannot be parsed.
         path: PathBuf,
-        /// What was expected.
+        /// Why the content cannot be parsed.
         error: JsonError,
     },
-    /// Java kept this table in RocksDB, which is not read here.
+    /// A Java broker kept this table in RocksDB, which Vostok cannot read.
     #[error(
         "{table} is kept in RocksDB and there is no {file}; write it with the Java broker's tool and start again: mqadmin rocksDBConfigToJson -t {kind} -p {path}"
     )]
     Rocks {
-        /// The database.
+        /// The directory of the RocksDB database.
         table: PathBuf,
-        /// The file that is missing.
+        /// The JSON file that is missing.
         file: PathBuf,
-        /// The tool's word for the table.
+        /// The name of the table for `mqadmin rocksDBConfigToJson -t`.
         kind: &'static str,
-        /// The directory the tool is told.
+        /// The directory for `mqadmin rocksDBConfigToJson -p`.
         path: PathBuf,
     },
 }
 
-/// The tables of which Java can keep a copy in RocksDB: directory and the tool's word for it, file.
+/// The tables that Java can keep in RocksDB: the name of the directory, which is also that of the table for `mqadmin`, and the
+/// JSON file.
 const ROCKS: [(&str, &str); 3] = [
     ("topics", "topics.json"),
     ("subscriptionGroups", "subscriptionGroup.json"),
     ("consumerOffsets", "consumerOffset.json"),
 ];
 
-/// Refuses a `config` directory whose truth is in RocksDB (`configManagerVersion`, `realTimePersistRocksDBConfig`):
-/// starting with empty tables would lose every topic and offset. With the file there, it counts.
+/// Refuses a `config` directory whose tables exist only in RocksDB (`configManagerVersion`, `realTimePersistRocksDBConfig`),
+/// because starting with empty tables would lose all topics and offsets. A table whose JSON file exists is read from that.
 ///
 /// # Errors
-/// [`Error::Rocks`] for the first such table.
+/// [`Error::Rocks`] for the first table that exists only in RocksDB.
 pub fn refuse_rocks(config: &Path) -> Result<(), Error> {
     for (kind, name) in ROCKS {
         let file = config.join(name);
@@ -88,26 +89,27 @@ pub fn refuse_rocks(config: &Path) -> Result<(), Error> {
 /// Where a configuration was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The file itself: nothing is missing.
+    /// From the file itself, so that nothing is missing.
     File,
-    /// The copy: the last changes are missing.
+    /// From the copy `<file>.bak`, so that the last changes are missing.
     Copy,
-    /// There was neither.
+    /// From nowhere: neither the file nor a copy exists.
     Nowhere,
 }
 
-/// Reads `path`, or its copy `<file>.bak` when it is missing, empty or broken; `None` when there is neither.
+/// Reads the file at `path`, or its copy `<file>.bak` when the file is missing, empty or broken. `None` when neither exists.
 ///
 /// # Errors
-/// The copy is needed and broken, the file is broken and has no copy, or the disk fails. Nothing was changed.
+/// [`Error::Content`] when the copy is needed and broken, or the file is broken and has no copy; [`Error::Disk`] when reading,
+/// or renaming a broken file, fails. The content of files is never changed.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     read_from(path).map(|(value, _)| value)
 }
 
-/// The same, and where it was read from.
+/// Reads like [`read`], and also returns where the value was read from.
 ///
 /// # Errors
-/// Those of [`read`].
+/// The same as those of [`read`].
 pub fn read_from<T: DeserializeOwned>(path: &Path) -> Result<(Option<T>, Source), Error> {
     let broken = match read_one(path)? {
         Content::Value(value) => return Ok((Some(value), Source::File)),
@@ -132,10 +134,10 @@ pub fn read_from<T: DeserializeOwned>(path: &Path) -> Result<(Option<T>, Source)
     Ok((Some(value), Source::Copy))
 }
 
-/// The text of a file; empty when there is none.
+/// The text of a file; empty when the file does not exist.
 ///
 /// # Errors
-/// The disk fails, or it is no text.
+/// [`Error::Disk`] when the file cannot be read or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, Error> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(text),
@@ -144,10 +146,11 @@ pub fn read_text(path: &Path) -> Result<String, Error> {
     }
 }
 
-/// Replaces the content of `path` by a text, keeping the previous one as `<file>.bak`. Durable when it returns.
+/// Replaces the content of the file at `path`, and keeps the previous content as `<file>.bak`. The new content is durable when
+/// this returns.
 ///
 /// # Errors
-/// The disk fails; the previous content is still there.
+/// [`Error::Disk`] when a step fails; the previous content can still be read.
 pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
     let folder = folder_of(path);
     fs::create_dir_all(folder).map_err(|error| failed("create", folder, error))?;
@@ -157,7 +160,7 @@ pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
         file.sync_all()
     });
     flushed.map_err(|error| failed("write", &new, error))?;
-    // An empty file is what a crash left: its copy has the tables, until the new file is there.
+    // An empty file was left by a crash. Its copy has the content, and must not be replaced before the new file is there.
     if fs::metadata(path).is_ok_and(|file| file.len() > 0) {
         keep(path)?;
     }
@@ -165,12 +168,12 @@ pub fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("flush", folder, error))
 }
 
-/// The directory a file lies in, also of one named without any.
+/// The directory of a file; `.` for a path that is only a file name.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Keeps a file as `<file>.bak`, for when another takes its name.
+/// Keeps a file as `<file>.bak` before a new file takes its name.
 fn keep(path: &Path) -> Result<(), Error> {
     let copy = beside(path, ".bak");
     if let Err(error) = fs::remove_file(&copy)
@@ -178,7 +181,7 @@ fn keep(path: &Path) -> Result<(), Error> {
     {
         return Err(failed("remove", &copy, error));
     }
-    // Some file systems have no second names, and some systems refuse them for files of somebody else.
+    // Some file systems have no hard links, and some systems refuse hard links to files of other users.
     fs::hard_link(path, &copy).or_else(|_| rename(path, &copy))
 }
 

@@ -1,5 +1,6 @@
-//! How far groups are, and what topics hold: requests 202, 208, 300, 308, 314, 317 and 343 (`AdminBrokerProcessor`). Those with
-//! times of messages may read the disk and are served by the cold readers ([`crate::lookup::needs_disk`]).
+//! Requests about the progress of groups and the content of topics: 202, 208, 300, 308, 314, 317 and 343
+//! (`AdminBrokerProcessor`). Those that return times of messages may read the disk and are served by the disk pool
+//! ([`crate::lookup::needs_disk`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ use crate::broker::Broker;
 use crate::stats::Name;
 use crate::{Answer, Refusal};
 
-/// 202 `GET_TOPIC_STATS_INFO`: first and next offset of every queue, and when the last message was stored.
+/// Serves 202 `GET_TOPIC_STATS_INFO`: the first and next offset of every queue of a topic, and when its last message was
+/// stored.
 pub(crate) fn topic_stats(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let name = command.fields.need("topic")?;
     let topic = broker
@@ -38,7 +40,8 @@ fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
     }
 }
 
-/// 208 `GET_CONSUME_STATS`: where a group is in the topics it names, or in those it committed offsets of.
+/// Serves 208 `GET_CONSUME_STATS`: the offsets of a group in the topics the request names, or else in all topics the group
+/// committed offsets in.
 pub(crate) fn consume_stats(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let group = fields.need("consumerGroup")?;
@@ -62,7 +65,7 @@ pub(crate) fn consume_stats(broker: &Broker, command: &Command<'_>) -> Result<An
     Ok(Answer::success().body(json::to_vec(&stats)))
 }
 
-/// Where a group is in the first queues of a topic.
+/// The offsets of a group in the first `queues` queues of a topic.
 fn progress<'b>(
     broker: &'b Broker,
     group: &'b str,
@@ -83,7 +86,7 @@ fn progress<'b>(
     })
 }
 
-/// 317 `GET_BROKER_CONSUME_STATS`: where all groups are in all topics they committed offsets of.
+/// Serves 317 `GET_BROKER_CONSUME_STATS`: the offsets of all groups in all topics they committed offsets in.
 pub(crate) fn broker_consume_stats(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let only_ordered = command.fields.flag_or("isOrder", false);
     let mut list = Vec::new();
@@ -114,7 +117,7 @@ pub(crate) fn broker_consume_stats(broker: &Broker, command: &Command<'_>) -> Re
     Ok(Answer::success().body(json::to_vec(&body)))
 }
 
-/// 300 `QUERY_TOPIC_CONSUME_BY_WHO`: the groups that subscribe to a topic or committed offsets of it.
+/// Serves 300 `QUERY_TOPIC_CONSUME_BY_WHO`: the groups that subscribe to a topic or committed offsets in it.
 pub(crate) fn groups_of_topic(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let topic = command.fields.need("topic")?;
     let mut groups = broker.offsets.groups_of(topic);
@@ -122,16 +125,16 @@ pub(crate) fn groups_of_topic(broker: &Broker, command: &Command<'_>) -> Result<
     Ok(Answer::success().body(json!({ "groupList": groups }).to_string().into_bytes()))
 }
 
-/// 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets of.
+/// Serves 343 `QUERY_TOPICS_BY_CONSUMER`: the topics a group committed offsets in.
 pub(crate) fn topics_of_group(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let topics = broker.offsets.topics_of(command.fields.need("group")?);
     let body = json!({ "brokerAddr": broker.address(), "topicList": topics });
     Ok(Answer::success().body(body.to_string().into_bytes()))
 }
 
-/// 308 `QUERY_CORRECTION_OFFSET`: the smallest offset of all groups in each queue of a topic, or the largest number there is
-/// where the group compared with is behind it (`ConsumerOffsetManager.queryMinOffsetInAllGroup`). Java removes the filtered
-/// groups from its table for good; here they are only left out.
+/// Serves 308 `QUERY_CORRECTION_OFFSET`: for each queue of a topic the smallest offset of all groups, or `i64::MAX` where the
+/// offset of the group compared with is smaller still (`ConsumerOffsetManager.queryMinOffsetInAllGroup`). Java removes the
+/// filtered groups from its table for good; Vostok only leaves them out of the result.
 pub(crate) fn correction(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let (topic, compared) = (fields.need("topic")?, fields.need("compareGroup")?);
@@ -154,8 +157,8 @@ pub(crate) fn correction(broker: &Broker, command: &Command<'_>) -> Result<Answe
     Ok(Answer::success().body(json::to_vec(&body)))
 }
 
-/// 314 `CLONE_GROUP_OFFSET`: another group goes on where this one is, in one topic or in all it committed offsets of.
-/// Waits for the disk.
+/// Serves 314 `CLONE_GROUP_OFFSET`: copies the offsets of a group to another group, in one topic or in all topics the first
+/// group committed offsets in. Waits for the disk.
 pub(crate) fn clone_offsets(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let (source, target) = (fields.need("srcGroup")?, fields.need("destGroup")?);
@@ -173,19 +176,19 @@ pub(crate) fn clone_offsets(broker: &Broker, command: &Command<'_>) -> Result<An
             broker.offsets.clone_topic(source, target, topic);
         }
     }
-    // What was answered outlives a kill.
+    // Saved before the answer, so that the copied offsets survive a kill.
     broker.save();
     tracing::info!(source, target, ?topics, "offsets are cloned");
     Ok(Answer::success())
 }
 
 impl Broker {
-    /// A queue of this broker by its full name.
+    /// The full name of a queue of this broker.
     pub(crate) fn message_queue(&self, topic: &str, queue_id: i32) -> MessageQueue {
         MessageQueue::new(topic, &self.config.broker_name, queue_id)
     }
 
-    /// When a message was stored; may read the disk.
+    /// When a message was stored, in milliseconds since the epoch. May read the disk.
     fn time_at(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
         let offset = QueueOffset::new(u64::try_from(offset).ok()?);
         self.store.store_time(&self.log_queue(topic, queue_id)?.log, offset).ok()?

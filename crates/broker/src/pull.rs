@@ -1,7 +1,7 @@
-//! Pulling: requests 11 and 361.
+//! Pulls: requests 11 `PULL_MESSAGE` and 361 `LITE_PULL_MESSAGE`.
 //!
-//! A pull is answered at once when messages are there and resident, by a cold reader when the disk must be asked, and
-//! later when there is nothing to return ([`crate::held`]). All three run [`answer`].
+//! A pull is answered at once when its messages are in memory, by the disk pool when they must be read from the disk, and
+//! later when there is nothing to return yet ([`crate::held`], long polling). All three ways use [`answer`].
 
 mod check;
 mod scan;
@@ -26,42 +26,43 @@ use crate::refused::Cause;
 use crate::topics::{Queue, Topic};
 pub(crate) use scan::Scan;
 
-/// Scratch of the pulls of one wake-up.
+/// Buffers that the pulls of one read batch share.
 #[derive(Default)]
 pub(crate) struct PullTurn {
     units: Vec<Numbered>,
 }
 
-/// A pull after its checks.
+/// A pull request that passed its checks.
 #[derive(Clone)]
 pub(crate) struct Pull {
     pub topic: Arc<Topic>,
     pub queue: Arc<Queue>,
-    /// Where what is delivered is noted.
+    /// The entry of group and topic in which deliveries are counted.
     pub reader: Reader,
     pub filter: Arc<Subscription>,
     pub group_sys_flag: i32,
-    /// `brokerId` and `whichBrokerWhenConsumeSlowly` of the group.
+    /// Settings `brokerId` and `whichBrokerWhenConsumeSlowly` of the group: the broker suggested for the next pull, usually and
+    /// when the group is far behind.
     pub read_from: (i64, i64),
     pub opaque: i32,
     pub encoding: Encoding,
     /// Offset to read from.
     pub offset: i64,
-    /// Offset the client asked for; differs from `offset` when a held pull already examined messages.
+    /// Offset the client asked for. Less than `offset` when the pull was suspended and has already examined messages.
     pub asked: i64,
     pub max_messages: i32,
 }
 
-/// Longest time a pull is held, whatever the client asks for; it pulls again then. Bounds how long the pulls of a client
-/// that went away are kept.
+/// Longest time a pull is suspended, in milliseconds, whatever the client asks for; the client then pulls again. Bounds how
+/// long pulls of a client that went away are kept.
 const HOLD_MAX_MS: i64 = 60_000;
 
-/// Where bytes may come from.
+/// From where a request may read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Only memory; the answer is "not resident" otherwise.
+    /// Only from memory; otherwise the result is "not resident".
     Memory,
-    /// Memory or disk; the thread may block.
+    /// From memory or disk; the thread may block.
     Disk,
 }
 
@@ -73,11 +74,11 @@ pub(crate) fn serve(
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    // Nobody reads what a one-way pull would return.
+    // A one-way pull gets no answer, so there is nothing to do.
     if command.is_one_way() { Ok(()) } else { try_serve(broker, turn, peer, command, out) }
 }
 
-/// Answers a pull that is not performed.
+/// Writes the answer of a pull that is refused.
 pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
     PullReply::default().write(FrameWriter::begin(out, head)).finish(b"");
 }
@@ -121,7 +122,7 @@ fn try_serve(
                 let remark = "[OVERLOAD]system busy, start flow control for a while: too many pulls wait";
                 return Err(Refusal::because(Cause::HeldPulls, response::SYSTEM_BUSY, remark));
             }
-            // A message came while the pull was put into the list.
+            // A message came while the pull was put into the list of its queue.
             Held::Ready(held) => {
                 pull = held.pull;
                 scan = Scan::of(broker, &pull, Source::Memory, &mut turn.units);
@@ -152,12 +153,13 @@ fn hold(broker: &Broker, held: HeldPull) -> Held {
             broker.deadlines.forget(held.deadline_ms, held.id);
             Held::Ready(held)
         }
-        // The appender that brought the message answers it.
+        // The thread that appended the message has taken the pull and answers it.
         None => Held::Waits,
     }
 }
 
-/// Runs a held pull again after its queue grew, or at its deadline. Returns it when it must go on waiting.
+/// Runs a suspended pull again after its queue grew, or when its polling time is over (`expired`). Returns the pull when it
+/// stays suspended.
 pub(crate) fn resume(
     broker: &Arc<Broker>,
     mut held: HeldPull,
@@ -166,7 +168,7 @@ pub(crate) fn resume(
 ) -> Option<HeldPull> {
     let mut units = Vec::new();
     if !check::renew(broker, &mut held) {
-        // The client asks again and is told why.
+        // The client pulls again, and the answer to that request says why it is refused.
         let scan = Scan::again(broker, &held.pull);
         write_empty(broker, &held.pull, &scan, out);
         return None;
@@ -185,8 +187,8 @@ pub(crate) fn resume(
     None
 }
 
-/// Writes the answer of a scan. False when its messages are not in memory and may not be waited for; then nothing
-/// was written.
+/// Writes the answer of a pull with the messages its scan found. False when they are not in memory and `source` forbids
+/// reading the disk; then nothing was written.
 pub(crate) fn answer(
     broker: &Broker,
     pull: &Pull,
@@ -213,7 +215,7 @@ pub(crate) fn answer(
     match read {
         Ok(Read::Done) => {
             let messages = match units.first() {
-                // From the first record to where the client goes on.
+                // A record holds several messages; their number is that of the offsets from the first record to the next offset.
                 Some(first) if queue.is_batched() => {
                     usize::try_from(scan.next - first.offset.to_i64()).unwrap_or(units.len())
                 }
@@ -235,7 +237,7 @@ pub(crate) fn answer(
                 write_empty(broker, pull, &passed, out);
                 return true;
             }
-            // Each time there are fewer.
+            // The recursion ends because each time fewer messages are left.
             answer(broker, pull, scan, &rest, source, out)
         }
         Err(error) => {
@@ -246,17 +248,17 @@ pub(crate) fn answer(
     }
 }
 
-/// The messages that can be served. The store has said which ones cannot; their consumers go on behind them.
+/// The messages that are not damaged. The store has reported the damaged ones, and consumers skip them.
 pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered> {
     let is_whole = |index: &usize| damaged.iter().all(|damage| damage.index != *index);
     (0..messages.len()).filter(is_whole).map(|index| messages[index]).collect()
 }
 
-/// The log was deleted below the reader, or the disk refuses that range.
+/// Answers a pull whose messages cannot be read: the log was deleted while it was read, or the disk cannot read that range.
 fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
     let queue_min = pull.queue.log.min().to_i64();
     let (code, remark) = match error {
-        // Not behind everything this pull found: the newer part of it may still be there.
+        // The client continues at the first offset of the queue, not behind all messages found: the newer ones may still exist.
         ReadError::Range { from, min, .. } if from < min && queue_min > pull.offset => {
             return write_empty(
                 broker,

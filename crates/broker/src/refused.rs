@@ -1,29 +1,29 @@
-//! Refused requests, counted by cause.
+//! Counts of refused requests by cause.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::AppendError;
 
-/// Why a request that was in order could not be served.
+/// Why a valid request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The index of the queues waits for the disk.
+    /// Writing the queues' index waits for the disk.
     Behind,
-    /// The disk is full, or over the configured mark.
+    /// The disk is full, or fuller than the configured limit.
     DiskFull,
-    /// The disk failed a write or a flush.
+    /// The store is fenced, since a write or flush failed.
     Fenced,
-    /// Too many requests wait for the threads that may read the disk.
+    /// Too many requests wait for the disk pool.
     ColdReads,
-    /// Too many requests wait for a topic or group to be written.
+    /// Too many requests wait for the metadata writer to write a topic or group.
     Changes,
-    /// Too many pulls wait for messages.
+    /// Too many pulls are suspended.
     HeldPulls,
-    /// Anything else: stopping, a topic that is being removed.
+    /// Any other cause: the broker stops, or the topic is being removed.
     Other,
 }
 
-/// Names in the status answer, by cause.
+/// The name of each count in the broker's runtime status, in the order of [`Cause`].
 const NAMES: [(Cause, &str); 7] = [
     (Cause::Behind, "refusedBehind"),
     (Cause::DiskFull, "refusedDiskFull"),
@@ -34,7 +34,7 @@ const NAMES: [(Cause, &str); 7] = [
     (Cause::Other, "refusedOther"),
 ];
 
-/// The counts since the broker was started.
+/// Number of refused requests since the broker started, by cause.
 #[derive(Default)]
 pub(crate) struct Refused([AtomicU64; NAMES.len()]);
 

@@ -1,12 +1,13 @@
-//! Registration with name servers (`BrokerOuterAPI.registerBrokerAll`): in full after a reconnection, at once for topics
-//! that changed, and every period a question whether the name server still has this version of the table; when it has
-//! not, in full again. When it has, it is reminded of some thousands of topics, the next ones each period: of one version
-//! it takes over only what it lacks, so a topic that was removed there alone comes back. That is the whole table of most
-//! brokers, and a few percent of one with 60,000 topics.
+//! Registration with name servers (`BrokerOuterAPI.registerBrokerAll`). The whole table of topics is registered after a
+//! reconnection, and changed topics at once. Every period the broker asks whether the name server still has this version of
+//! the table, and registers the whole table again if not. If it has, some thousands of topics are registered again, the next
+//! ones each period: under a version it knows a name server takes over only the topics it lacks, so a topic that was removed
+//! from that name server alone comes back. This repeats the whole table of most brokers, and a few percent of one with 60,000
+//! topics.
 //!
-//! A table larger than a request may be is sent in parts, which name servers merge. A name server takes changed topics
-//! over only when the version differs from the one it knows, so each part but the last says another version: the true
-//! one stands there only when all parts have come.
+//! A table that is too large for one request is sent in parts, which name servers merge. A name server takes over changed
+//! topics only when the version differs from the one it knows. So each part but the last has a made-up version of its own, and
+//! the name server has the true version only when all parts have arrived.
 
 mod told;
 
@@ -30,23 +31,25 @@ use crate::broker::Broker;
 use crate::topics::{Topic, TopicChange};
 pub(crate) use told::Told;
 
-/// Topics in one registration unless `enableSplitRegistration` asks for fewer, and in one period's reminder; about a
-/// megabyte.
+/// Most topics in one registration unless `enableSplitRegistration` asks for fewer, and number of topics registered again
+/// each period; about a megabyte.
 const TOPICS_PER_REQUEST: usize = 5_000;
 
-/// How long a name server may take to answer (Java: `registerBrokerTimeoutMills`).
+/// How long a name server may take to answer (`registerBrokerTimeoutMills` in Java).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(24);
 
-/// Longest `registerNameServerPeriod` that is used, as in Java: name servers forget who was silent for two minutes.
+/// Longest `registerNameServerPeriod` that is used, as in Java. Name servers remove brokers they have not heard of for two
+/// minutes.
 const PERIOD_MAX: Duration = Duration::from_secs(60);
 
-/// Pause before a name server that is away is tried again.
+/// Pause before a name server that cannot be reached is tried again.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Changed topics a name server is told of one at a time, with `enableSingleTopicRegister`; more go together.
+/// Most changed topics that are registered one by one with `enableSingleTopicRegister`; a larger number is registered in one
+/// request.
 const SINGLY_MAX: usize = 16;
 
-/// Name servers ask a broker nothing that it serves.
+/// The service on connections to name servers, which ignores all requests: name servers send none that a broker serves.
 pub(crate) struct Silent;
 
 impl Service for Silent {
@@ -75,7 +78,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: Stri
     }
 }
 
-/// Registers until the connection ends or an answer does not come.
+/// Keeps the broker registered over one connection, until the connection ends or a registration fails.
 async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
     let mut changes = broker.topics.watch();
     let mut registered = None;
@@ -96,7 +99,7 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
             return peer.close();
         }
         registered = Some(generation);
-        // A connection that ends is noticed here at the latest after one pause.
+        // The end of the connection is noticed at the latest after one pause.
         let tick = tokio::time::sleep(RECONNECT_PAUSE);
         tokio::select! {
             () = tick => {}
@@ -105,8 +108,9 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
     }
 }
 
-/// Tells a name server what changed since `registered`, the generation it was told last on this connection; once a period
-/// also what it may have lost. `known` is called as soon as it has answered what changed.
+/// Registers the topics that changed since `registered`, the generation of the table that was last registered over this
+/// connection. With a `reminder`, once a period, also repeats topics the name server may have lost. `known` is called as soon
+/// as the name server has answered the registration of the changes.
 async fn bring_up_to_date(
     broker: &Arc<Broker>,
     peer: &Peer,
@@ -120,7 +124,7 @@ async fn bring_up_to_date(
             if broker.config.single_topic_register && (1..=SINGLY_MAX).contains(&topics.len()) {
                 register_singly(broker, peer, &topics).await?;
             } else {
-                // Also when topics were only removed: the version is another.
+                // Also when topics were only removed, because the version of the table has changed.
                 register(broker, peer, version, &topics).await?;
             }
         }
@@ -136,8 +140,8 @@ async fn bring_up_to_date(
     Ok(())
 }
 
-/// `REGISTER_TOPIC_IN_NAMESRV` (217): tells a name server where the queues of topics are, and nothing of the table's
-/// version; the next question for that brings the whole table (`BrokerController.registerSingleTopicAll`).
+/// Registers topics one by one with `REGISTER_TOPIC_IN_NAMESRV` (217), which does not contain the table's version. The next
+/// query of the version therefore leads to a registration of the whole table (`BrokerController.registerSingleTopicAll`).
 async fn register_singly(broker: &Broker, peer: &Peer, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
     for topic in topics {
         let config = masked(broker.config.broker_permission, &topic.config);
@@ -156,14 +160,14 @@ async fn register_singly(broker: &Broker, peer: &Peer, topics: &[Arc<Topic>]) ->
     Ok(())
 }
 
-/// How far in its table a broker has reminded a name server.
+/// How far in the table the repeated registration with a name server has come.
 #[derive(Default)]
 struct Reminder {
     next: usize,
 }
 
 impl Reminder {
-    /// The next of `count` topics; from the beginning again behind the last one.
+    /// The range of the topics, of `count` in all, to register next; begins again at the first one after the last one.
     fn take(&mut self, count: usize) -> std::ops::Range<usize> {
         let first = if self.next < count { self.next } else { 0 };
         let end = count.min(first + TOPICS_PER_REQUEST);
@@ -172,7 +176,7 @@ impl Reminder {
     }
 }
 
-/// Registers topics once more with a name server that has `version`.
+/// Registers the next topics again with a name server that has `version` of the table.
 async fn remind(
     broker: &Arc<Broker>,
     peer: &Peer,
@@ -180,7 +184,7 @@ async fn remind(
     reminder: &mut Reminder,
 ) -> Result<(), RegisterError> {
     let (now, topics) = broker.topics.snapshot();
-    // Under a version it does not have it would take these for all that changed.
+    // Under a version that it does not have, the name server would take these topics for all that changed.
     if !broker.config.force_register || now != version {
         return Ok(());
     }
@@ -190,16 +194,17 @@ async fn remind(
     Ok(())
 }
 
-/// `QUERY_DATA_VERSION` (322): whether a name server has this version of the table, which also counts as a sign of life.
+/// Asks a name server with `QUERY_DATA_VERSION` (322) whether it has this version of the table. The request also counts as a
+/// heartbeat of the broker.
 async fn has_version(broker: &Broker, peer: &Peer, version: DataVersion) -> Result<bool, RegisterError> {
     let body = json::to_vec(&version);
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(&body);
     let reply = peer.call(Encoding::Json, request::QUERY_DATA_VERSION, ANSWER_TIMEOUT, write).await?;
-    // An answer that says nothing counts as no: then everything is sent.
+    // An answer without `changed` counts as no, so that the whole table is sent.
     Ok(reply.code == response::SUCCESS && reply.text("changed") == Some("false"))
 }
 
-/// Why a name server does not list the broker.
+/// Why a registration failed.
 #[derive(Debug, thiserror::Error)]
 enum RegisterError {
     #[error(transparent)]
@@ -222,7 +227,7 @@ async fn register(
     topics: &[Arc<Topic>],
 ) -> Result<(), RegisterError> {
     let size = part_size(broker);
-    // An empty table is registered as well.
+    // At least one part, so that an empty table is registered as well.
     let count = topics.len().div_ceil(size).max(1);
     for (index, part_version) in part_versions(version, count).enumerate() {
         let first = index * size;
@@ -238,33 +243,33 @@ fn part_size(broker: &Broker) -> usize {
     if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST }
 }
 
-/// The version each part says: all differ, and the last one is the table's.
+/// The versions under which the parts of a table are sent: all differ, and the last one is that of the table.
 fn part_versions(version: DataVersion, count: usize) -> impl Iterator<Item = DataVersion> {
     (1..=count as i64)
         .rev()
         .map(move |left| DataVersion { timestamp: version.timestamp - (left - 1), ..version })
 }
 
-/// The body of a registration, borrowed from the table (`RegisterBrokerBody`).
+/// The body of a registration (`RegisterBrokerBody`), which borrows the topics from the table.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {
     topic_config_serialize_wrapper: TopicsBody<'a>,
 }
 
-/// Topics and their version as registrations and tools see them (`TopicConfigAndMappingSerializeWrapper`).
+/// Topics and the version of the table, as sent to name servers and tools (`TopicConfigAndMappingSerializeWrapper`).
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopicsBody<'a> {
     pub data_version: DataVersion,
     pub mapping_data_version: DataVersion,
     pub topic_config_table: BTreeMap<&'a str, Cow<'a, TopicConfig>>,
-    /// Static topics are not served.
+    /// Always empty, since static topics are not supported.
     pub topic_queue_mapping_detail_map: BTreeMap<String, ()>,
     pub topic_queue_mapping_info_map: BTreeMap<String, ()>,
 }
 
-/// A topic with what the broker itself forbids taken from its permission.
+/// The configuration of a topic without the permissions that the broker's own `permission` lacks.
 fn masked(permission: i32, config: &TopicConfig) -> Cow<'_, TopicConfig> {
     const BOTH: i32 = PERM_READ | PERM_WRITE;
     if permission & BOTH == BOTH {
@@ -296,13 +301,13 @@ async fn register_part(
     let reply = accepted(peer.call(Encoding::Json, request::REGISTER_BROKER, ANSWER_TIMEOUT, write).await?)?;
     if !reply.body.is_empty() {
         let (broker, body) = (broker.clone(), reply.body);
-        // It may write the table of topics, and what must be on time does not wait for the disk.
+        // On a thread that may block: the table of topics may be written, and this task must not wait for the disk.
         drop(tokio::task::spawn_blocking(move || take_order(&broker, &body)));
     }
     Ok(())
 }
 
-/// Marks the topics that a name server has an order configuration for (`TopicConfigManager.updateOrderTopicConfig`).
+/// Marks topics as ordered for which a name server has an order configuration (`TopicConfigManager.updateOrderTopicConfig`).
 fn take_order(broker: &Broker, body: &[u8]) {
     let KvTable { table } = match json::from_slice(body) {
         Ok(table) => table,
@@ -321,7 +326,7 @@ fn take_order(broker: &Broker, body: &[u8]) {
     }
 }
 
-/// The fields that name the broker in every request to a name server.
+/// Writes the fields that identify the broker in requests to name servers.
 fn identify<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
     let config = &broker.config;
     writer
@@ -331,7 +336,7 @@ fn identify<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
         .number("brokerId", config.broker_id)
 }
 
-/// Tells a name server that the broker leaves.
+/// Unregisters the broker from a name server.
 pub(crate) async fn unregister(broker: &Broker, workers: &Workers, name_server: &str) {
     let Ok(peer) = workers.dial_name(name_server, Arc::new(Silent)).await else { return };
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(b"");

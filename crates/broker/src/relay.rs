@@ -1,6 +1,6 @@
-//! What operators ask of consumers through the broker: requests 307 and 309 are relayed, 223 asks members with 221, and 222
-//! tells them with 220 where to go on when the broker does not do it itself (`AdminBrokerProcessor.callConsumer`,
-//! `Broker2Client`). An answer has a deadline, and no connection waits for it.
+//! Broker-to-client calls on behalf of operators (`AdminBrokerProcessor.callConsumer`, `Broker2Client`). Requests 307 and 309
+//! are forwarded to a consumer; 223 queries the members of a group with 221; 222 sends them new offsets with 220 when the
+//! broker does not reset the offsets itself. Each call has a timeout, and the operator's connection goes on meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,13 +17,13 @@ use crate::broker::Broker;
 use crate::clients::Member;
 use crate::{Answer, Refusal};
 
-/// `V3_1_8_SNAPSHOT`: older clients do not know the requests that are relayed.
+/// `V3_1_8_SNAPSHOT`: clients of older versions do not know the requests that are forwarded.
 const RELAYED_SINCE: i32 = 62;
 
-/// `V3_0_7_SNAPSHOT`: older clients do not know the requests about offsets.
+/// `V3_0_7_SNAPSHOT`: clients of older versions do not know requests 220 and 221 about offsets.
 const OFFSETS_SINCE: i32 = 28;
 
-/// Where an answer goes that comes later.
+/// The operator's request, to be answered later.
 struct Asker {
     peer: Arc<Peer>,
     encoding: Encoding,
@@ -37,7 +37,7 @@ impl Asker {
         Self { peer: peer.clone(), encoding, opaque, one_way }
     }
 
-    /// Whoever asked may be gone.
+    /// Answers the operator. An operator that has disconnected gets nothing.
     fn answer(&self, code: i32, remark: Option<&str>, body: &[u8]) {
         if self.one_way {
             return;
@@ -47,7 +47,7 @@ impl Asker {
     }
 }
 
-/// 307 `GET_CONSUMER_RUNNING_INFO`: a consumer tells what it does.
+/// Serves 307 `GET_CONSUMER_RUNNING_INFO`: forwards it to a consumer, which reports its state.
 pub(crate) fn running_info(
     broker: &Arc<Broker>,
     peer: &Arc<Peer>,
@@ -56,7 +56,7 @@ pub(crate) fn running_info(
     relay(broker, peer, command, Vec::new(), Vec::new())
 }
 
-/// 309 `CONSUME_MESSAGE_DIRECTLY`: a consumer is given one message, whatever its offsets say. May read the disk.
+/// Serves 309 `CONSUME_MESSAGE_DIRECTLY`: sends one message to a consumer, whatever the group's offsets are. May read the disk.
 pub(crate) fn consume(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<(), Refusal> {
     let fields = &command.fields;
     let id = fields.need("msgId")?;
@@ -119,7 +119,8 @@ fn relay(
     })
 }
 
-/// What the members of a group said so far; the last one to answer, or to miss its time, sends it.
+/// The answers of a group's members so far. The operator is answered when the last member has answered or timed out, which
+/// drops this value.
 struct Told {
     asker: Asker,
     table: Mutex<BTreeMap<String, BTreeMap<MessageQueue, i64>>>,
@@ -133,8 +134,8 @@ impl Drop for Told {
     }
 }
 
-/// 223 `INVOKE_BROKER_TO_GET_CONSUMER_STATUS`: where the members of a group are, in their own words. Those that do not answer
-/// in time are left out, as in Java.
+/// Serves 223 `INVOKE_BROKER_TO_GET_CONSUMER_STATUS`: the offsets that the members of a group report. Members that do not
+/// answer in time are left out, as in Java.
 pub(crate) fn status(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'_>) -> Result<(), Refusal> {
     let fields = &command.fields;
     let (topic, group) = (fields.need("topic")?.to_owned(), fields.need("group")?.to_owned());
@@ -158,13 +159,14 @@ pub(crate) fn status(broker: &Arc<Broker>, peer: &Arc<Peer>, command: &Command<'
             let mut table = told.table.lock().unwrap_or_else(PoisonError::into_inner);
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
-        // One that cannot be asked now is left out like one that does not answer.
+        // A member that cannot be called now is left out like one that does not answer.
         let _ = ask(broker, member.peer, request::GET_CONSUMER_STATUS_FROM_CLIENT, write, then);
     }
     Ok(())
 }
 
-/// 222 with `useServerSideResetOffset=false`: tells every member of a group where to go on (220).
+/// Serves 222 with `useServerSideResetOffset=false`: sends the new offsets to all members of a group with 220
+/// `RESET_CONSUMER_CLIENT_OFFSET`.
 pub(crate) fn push_reset(
     broker: &Broker,
     command: &Command<'_>,
@@ -195,7 +197,7 @@ pub(crate) fn push_reset(
     for member in members {
         let head =
             Head::one_way(Encoding::Json, request::RESET_CONSUMER_CLIENT_OFFSET, member.peer.next_opaque());
-        // A member that is gone by now has nothing to reset.
+        // The push fails for a member that has disconnected, which has nothing to reset.
         let _ = member.peer.push(|out| {
             FrameWriter::begin(out, head)
                 .text("topic", topic)

@@ -1,8 +1,9 @@
-//! Replies to requests between applications: 324 and 325 (`ReplyMessageProcessor`).
+//! Replies of the request-reply pattern between applications: 324 `SEND_REPLY_MESSAGE` and 325 `SEND_REPLY_MESSAGE_V2`
+//! (`ReplyMessageProcessor`).
 //!
-//! A requester's message names its client in `REPLY_TO_CLIENT`. Whoever consumes it sends the reply here; it is pushed
-//! to that client's connection (326), and the replier is answered once the requester has taken it. With
-//! `storeReplyMessageEnable` the reply is stored in its topic as well, whether or not it could be pushed.
+//! The requester's message names its client in the property `REPLY_TO_CLIENT`. The consumer of that message sends its reply to
+//! the broker, which pushes it to the requester's connection (326). The replier is answered once the requester has accepted
+//! the reply. With `storeReplyMessageEnable` the reply is also stored in its topic, whether or not it could be pushed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,9 +19,9 @@ use wire::properties::{self, key};
 use crate::broker::Broker;
 use crate::{Refusal, asks, send};
 
-/// A reply taken over from its frame.
+/// A reply, copied from its frame.
 struct Reply {
-    /// Header fields of the push, without the properties.
+    /// Header fields of the push to the requester, without the properties.
     fields: Vec<(&'static str, String)>,
     topic: String,
     queue_id: i32,
@@ -33,7 +34,7 @@ struct Reply {
     reconsume_times: i32,
 }
 
-/// Who waits for the outcome.
+/// The client that sent the reply and waits for the outcome.
 struct Replier {
     peer: Arc<Peer>,
     opaque: i32,
@@ -41,7 +42,7 @@ struct Replier {
     one_way: bool,
 }
 
-/// `SEND_REPLY_MESSAGE` (324) and `SEND_REPLY_MESSAGE_V2` (325).
+/// Serves `SEND_REPLY_MESSAGE` (324) and `SEND_REPLY_MESSAGE_V2` (325).
 pub(crate) fn serve(
     broker: &Broker,
     peer: &Arc<Peer>,
@@ -71,7 +72,8 @@ pub(crate) fn serve(
     push(broker, requester, client_id, reply, replier)
 }
 
-/// `PUSH_REPLY_MESSAGE_TO_CLIENT` (326); the replier is answered when the requester was heard.
+/// Sends a reply to its requester with `PUSH_REPLY_MESSAGE_TO_CLIENT` (326), and answers the replier when the requester has
+/// answered or timed out.
 fn push(
     broker: &Broker,
     requester: Arc<Peer>,
@@ -101,10 +103,10 @@ fn push(
                     Some(failed)
                 }
             };
-            // Before the push: storing may answer consumers that wait on the same connection.
+            // The answer is built before it is pushed, because storing the reply may answer consumers on the same connection.
             let mut frame = Vec::new();
             replier.answer(broker, &reply, remark, &mut frame);
-            // A replier that went away learns nothing.
+            // The push fails for a replier that has disconnected, which does not matter.
             let _ = replier.peer.push(|out| out.append(&mut frame));
         },
     )
@@ -158,7 +160,7 @@ impl Reply {
 
     /// Stores the reply in its topic. A failure changes nothing for the replier, as in Java.
     fn store(&self, broker: &Broker) -> Option<store::Placed> {
-        // The Go client replies without a body. No message is stored without one.
+        // The Go client sends replies without a body, and messages without a body are not stored.
         if self.body.is_empty() {
             return None;
         }
@@ -182,7 +184,8 @@ impl Reply {
 }
 
 impl Replier {
-    /// Stores the reply if that is wanted, and answers; `failed` says why it was not pushed.
+    /// Stores the reply if `storeReplyMessageEnable` is set, and answers the replier. `failed` says why the reply was not pushed,
+    /// if it was not.
     fn answer(&self, broker: &Broker, reply: &Reply, failed: Option<String>, out: &mut Vec<u8>) {
         let stored = broker.config.store_reply_message_enable.then(|| reply.store(broker)).flatten();
         if self.one_way {
@@ -203,7 +206,7 @@ impl Replier {
                     .number("queueId", reply.queue_id)
                     .number("queueOffset", placed.queue_offset.get())
             }
-            // Clients need the fields of a send that succeeded.
+            // Clients require the fields of a successful send.
             None if code == response::SUCCESS => {
                 frame.text("msgId", "0").number("queueId", reply.queue_id).number("queueOffset", 0)
             }

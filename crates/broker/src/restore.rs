@@ -1,6 +1,7 @@
-//! Topics and groups that their files have lost: after `topics.json` was missing or broken and an older copy was read, a
-//! topic made since would be gone while its messages are there. What the store and the table of offsets name is made
-//! again, with default settings. With the file whole nothing is: what it does not have was deleted.
+//! Restoring topics and groups that are missing from their files. When `topics.json` or `subscriptionGroup.json` was missing
+//! or broken and an older copy was read, topics and groups created since would be gone although their messages and offsets are
+//! there. Those that the store and the table of offsets know are created again, with default settings. When the file itself
+//! could be read nothing is restored: what it does not contain was deleted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,8 +18,8 @@ use crate::topics::attributes::{BATCHED, QUEUE_TYPE};
 use crate::topics::{QUEUES_MAX, TopicChange, Topics, system_topic_config};
 use crate::{Refusal, names};
 
-/// The topics with queues of batches, for opening the store: those that are configured, and those of which the store has
-/// such queues when the table of topics is not whole.
+/// The topics with queues of batches (`queue.type=BatchCQ`), which must be known to open the store: those configured so, and,
+/// when `topics.json` could not be read, unknown topics that have such queues in the store.
 pub(crate) fn batched(topics: &Topics, config: &Config, disk: &dyn Disk) -> io::Result<Vec<String>> {
     let mut batched = topics.batched();
     if topics.source() != Source::File {
@@ -28,7 +29,7 @@ pub(crate) fn batched(topics: &Topics, config: &Config, disk: &dyn Disk) -> io::
     Ok(batched)
 }
 
-/// Makes what is missing, before anybody is served.
+/// Creates the missing topics and groups. Called before the broker serves requests.
 pub(crate) fn restore(broker: &Broker) -> Result<(), Refusal> {
     if broker.topics.source() != Source::File {
         restore_topics(broker)?;
@@ -39,7 +40,7 @@ pub(crate) fn restore(broker: &Broker) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Queues the store has of a topic.
+/// The queues of a topic that exist in the store.
 #[derive(Default)]
 struct Stored {
     count: i32,
@@ -65,7 +66,7 @@ fn restore_topics(broker: &Broker) -> Result<(), Refusal> {
     broker.topics.commit(vec![changes], broker.now_ms()).into_iter().collect()
 }
 
-/// What gives a topic the queues the store has of it.
+/// The change that gives a topic all the queues it has in the store; `None` when it has them already.
 fn change(broker: &Broker, name: &str, stored: &Stored) -> Option<TopicChange> {
     let count = stored.count;
     if let Some(topic) = broker.topics.find(name) {

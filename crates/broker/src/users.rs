@@ -1,5 +1,5 @@
-//! Requests about users and ACLs (3001 to 3010) where authentication is off, as it always is here: there is no place that
-//! keeps users, and RocketMQ says so with code 1 (`AdminBrokerProcessor.createUser` to `listAcl`).
+//! Requests about users and ACLs (3001 to 3010). Vostok has no authentication, and answers them like a RocketMQ broker whose
+//! authentication is off: with code 1 (`AdminBrokerProcessor.createUser` to `listAcl`).
 
 use wire::codes::{request, response};
 use wire::frame::Command;
@@ -11,7 +11,7 @@ pub(crate) fn is_about_users(code: i32) -> bool {
     (request::AUTH_CREATE_USER..=request::AUTH_LIST_ACL).contains(&code)
 }
 
-/// The refusal of a request about users or ACLs: what is missing in the request is named first, as in RocketMQ.
+/// The refusal of a request about users or ACLs. As in RocketMQ, a field that is missing in the request is reported first.
 pub(crate) fn refuse(command: &Command<'_>) -> Refusal {
     let lacks = |name| command.fields.text(name).is_none_or(|text| text.trim().is_empty());
     match command.code {

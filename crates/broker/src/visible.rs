@@ -1,5 +1,5 @@
-//! What consumers may see: under sync flush only what is on disk, so that no consumer ever holds an offset that a power cut
-//! gives to another message.
+//! Which messages consumers may see: with sync flush only those on disk, so that no consumer gets an offset that another
+//! message would have after a power cut.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::broker::Broker;
 use crate::topics::Queue;
 
 impl Broker {
-    /// End of the queue as consumers see it.
+    /// The end offset of a queue as consumers see it: the offset behind the last message they may read.
     pub(crate) fn visible_end(&self, queue: &Queue) -> i64 {
-        // In this order: what the queue shows was appended before the end of the log is read.
+        // The order matters: everything before `max` was appended before the end of the log is read below.
         let max = queue.log.max();
         if !self.flushes_before_answer() {
             return max.to_i64();
@@ -24,7 +24,7 @@ impl Broker {
         let mut units: Vec<Unit> = Vec::new();
         let on_disk = |end: u64| {
             units.clear();
-            // A unit whose record is not on disk is in memory; one that is not there is not waited for.
+            // Index units of records that are not on disk are always in memory, so a unit that is not resident counts as on disk.
             let read = queue.log.units(QueueOffset::new(end - 1), 1, &mut units);
             !matches!(read, Ok(Read::Done))
                 || units.first().is_none_or(|unit| unit.is_blank() || unit.end() <= flushed)
@@ -32,13 +32,13 @@ impl Broker {
         end_on_disk(queue.log.min().get(), max.get(), on_disk).cast_signed()
     }
 
-    /// Wakes those who wait at `queues` once the log is on disk up to `end`, however long that takes.
+    /// Wakes suspended pulls and pops of `queues` once the log is on disk up to `end`, however long that takes.
     pub(crate) fn wake_when_flushed(self: Arc<Self>, end: LogOffset, queues: Vec<Arc<Queue>>) {
         let store = self.store.clone();
         store.when_flushed(end, Box::new(move |outcome| self.wake_flushed(end, queues, &outcome)));
     }
 
-    /// Wakes those who wait at `queues` after a flush of the log up to `end`, or waits on when it takes longer.
+    /// Wakes suspended pulls and pops of `queues` when the flush of the log up to `end` is over; waits on when it timed out.
     pub(crate) fn wake_flushed(
         self: Arc<Self>,
         end: LogOffset,
@@ -54,8 +54,8 @@ impl Broker {
     }
 }
 
-/// The largest end from `min` to `max` for which `on_disk` holds, or `min`. What is not on disk is the newest few, so the
-/// search begins there, in steps that double.
+/// The largest end from `min` to `max` for which `on_disk` holds, or `min`. Only the newest few messages are not on disk, so
+/// the search begins there, in steps that double.
 fn end_on_disk(min: u64, max: u64, mut on_disk: impl FnMut(u64) -> bool) -> u64 {
     if max <= min || on_disk(max) {
         return max;

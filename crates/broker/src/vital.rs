@@ -1,5 +1,5 @@
-//! Threads and tasks the broker promises something by. When one panics or ends before the broker stops, what it did is not
-//! done any more: that must not go unnoticed, and nothing may be accepted that nobody would do.
+//! The supervisor of the broker's threads and tasks. When one panics or ends before the broker stops, its work is no longer
+//! done: that is logged and shown in the broker's status, and requests that depend on this work are refused.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,34 +12,34 @@ use wire::codes::response;
 
 use crate::Refusal;
 
-/// What a thread or task does for clients.
+/// The work of a supervised thread or task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Duty {
     /// Delivers delayed messages.
     Delay,
-    /// Delivers messages for a point in time.
+    /// Delivers timed messages.
     Timer,
-    /// Makes the positions of both durable.
+    /// Makes the delivery positions of delayed and timed messages durable.
     Keep,
-    /// Brings popped messages back.
+    /// Brings popped messages back that are not acknowledged.
     Revive,
-    /// Writes topics and groups.
+    /// Writes changes of topics and groups to their files.
     Changes,
     /// Deletes old messages and watches the disk.
     Retention,
-    /// Saves offsets.
+    /// Saves the offsets of groups.
     Offsets,
-    /// Asks about undecided transactions.
+    /// Asks producers about undecided transactions.
     Checks,
-    /// Answers pulls whose time is over.
+    /// Answers suspended pulls whose polling time is over.
     Pulls,
-    /// Answers pops whose time is over.
+    /// Answers suspended pops whose polling time is over.
     Pops,
-    /// Forgets silent clients and samples figures.
+    /// Removes clients that no longer send heartbeats, and samples statistics.
     Clients,
-    /// Asks name servers for clients.
+    /// Queries name servers for requests of clients that need routes.
     Routes,
-    /// Registers with name servers.
+    /// Keeps the broker registered with a name server.
     Register,
 }
 
@@ -63,16 +63,16 @@ impl Duty {
     }
 }
 
-/// The threads and tasks that ended without being told to.
+/// The supervisor: knows which threads and tasks ended although the broker is not stopping.
 #[derive(Default)]
 pub(crate) struct Vital {
     stopped: Mutex<BTreeMap<Duty, String>>,
-    /// The broker stops: they are told to end.
+    /// Whether the broker stops, so that threads and tasks may end.
     stopping: AtomicBool,
 }
 
 impl Vital {
-    /// Starts a thread with a duty, which it has until the broker stops.
+    /// Starts a supervised thread, which must run until the broker stops.
     pub(crate) fn spawn(
         self: &Arc<Self>,
         duty: Duty,
@@ -87,7 +87,7 @@ impl Vital {
         })
     }
 
-    /// Starts a thread that works for another one and ends with it.
+    /// Starts a thread that works for another thread with the same `duty` and may end with it. Only a panic is reported.
     pub(crate) fn spawn_for_another(
         self: &Arc<Self>,
         duty: Duty,
@@ -100,15 +100,15 @@ impl Vital {
         })
     }
 
-    /// Runs a task with a duty, which it has until the broker stops.
+    /// Runs a supervised task, which must run until the broker stops.
     pub(crate) async fn task(&self, duty: Duty, name: &str, run: impl Future<Output = ()>) {
         let how = if net::caught(run).await.is_ok() { "ended" } else { "panicked" };
         self.ended(duty, name, how);
     }
 
-    /// Runs what a thread does, and notes when it panics; true when it did not.
+    /// Runs the body of a thread and reports a panic. True when it did not panic.
     fn watch(&self, duty: Duty, thread: &str, run: impl FnOnce()) -> bool {
-        // What it shares with others is behind locks whose holders leave it whole at each step.
+        // State shared with other threads is behind locks, and consistent whenever a holder of a lock may panic.
         let is_whole = catch_unwind(AssertUnwindSafe(run)).is_ok();
         if !is_whole {
             self.ended(duty, thread, "panicked");
@@ -116,22 +116,25 @@ impl Vital {
         is_whole
     }
 
-    /// Notes that nobody performs a duty any more, unless the broker stops.
+    /// Records that the thread or task of a duty has ended, unless the broker stops.
     fn ended(&self, duty: Duty, thread: &str, how: &str) {
         if self.stopping.load(Ordering::Acquire) {
             return;
         }
         tracing::error!(thread, "a thread {how}: {} until the broker is started again", duty.text());
-        // The first one is the cause.
+        // Only the first thread of a duty is kept, since it is the cause.
         self.stopped().entry(duty).or_insert_with(|| thread.to_owned());
     }
 
-    /// From now on threads and tasks end because they are told to.
+    /// Tells the supervisor that the broker stops, so that threads and tasks may end from now on.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Refuses what nobody would do any more.
+    /// Refuses a request that depends on a thread or task that has ended.
+    ///
+    /// # Errors
+    /// `SERVICE_NOT_AVAILABLE` with the name of the thread.
     pub(crate) fn demand(&self, duty: Duty) -> Result<(), Refusal> {
         match self.stopped().get(&duty) {
             None => Ok(()),
@@ -143,7 +146,7 @@ impl Vital {
         }
     }
 
-    /// Names of the threads and tasks that ended without being told to.
+    /// Names of the threads and tasks that ended although the broker is not stopping.
     pub(crate) fn names(&self) -> Vec<String> {
         self.stopped().values().cloned().collect()
     }

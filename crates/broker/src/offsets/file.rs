@@ -1,4 +1,4 @@
-//! `consumerOffset.json`: `topic@group` to queue to offset.
+//! The file `consumerOffset.json`, which maps `topic@group` to queue ids and these to offsets.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -11,20 +11,20 @@ use super::{Offsets, lock};
 use crate::light::is_light;
 use crate::persist;
 
-/// Topics by group; Java derives it from the other tables and so do we.
+/// The member that lists topics by group. Like Java, Vostok derives it from the other tables.
 const TOPICS_BY_GROUP: &str = "groupTopicMap";
 
-/// Positions of light groups, whose queues all have the number 0 (`LmqConsumerOffsetManager`).
+/// The member with the offsets of light groups, whose queues all have the id 0 (`LmqConsumerOffsetManager`).
 const LIGHT_OFFSETS: &str = "lmqOffsetTable";
 
 type Table = BTreeMap<String, BTreeMap<i32, i64>>;
 
 impl Offsets {
-    /// Writes the file when something changed since the last time. A commit during the write counts for the next one.
+    /// Writes the file when an offset changed since the last save. A commit during the write is saved by the next call.
     ///
-    /// `settled` waits until everything that is stored by now is on disk, and says whether it is. After a power cut a
-    /// position ahead of its queue would pass over the messages that come there next, and one behind a message that was
-    /// given back would outlive the copy; so what cannot become durable is not written.
+    /// `settled` waits until everything stored so far is on disk, and returns whether it is. If it is not, the file is not
+    /// written: after a power cut, an offset beyond the end of its queue would skip the messages stored there next, and an offset
+    /// behind a message that its consumer sent back would outlive the copy in the retry topic.
     pub(crate) fn save(&self, now_ms: i64, settled: impl FnOnce() -> bool) -> Result<(), persist::Error> {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.changed.swap(false, Ordering::AcqRel) {
@@ -50,7 +50,7 @@ impl Offsets {
         written
     }
 
-    /// All positions, as the file holds them.
+    /// All offsets, in the form of the file.
     pub(crate) fn table(&self) -> ConsumerOffsetTable {
         let mut file = ConsumerOffsetTable::default();
         let mut topics_by_group = BTreeMap::new();
@@ -81,7 +81,7 @@ impl Offsets {
         file
     }
 
-    /// Takes over what a file holds.
+    /// Loads the offsets of a file.
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
         let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());
         let light: BTreeMap<String, i64> = light.unwrap_or_default();
@@ -108,7 +108,7 @@ impl Offsets {
     }
 }
 
-/// Moves the positions of light groups to the table Java keeps them in.
+/// Moves the offsets of light groups to the table in which Java keeps them.
 fn take_light(file: &mut ConsumerOffsetTable) {
     let mut light = BTreeMap::new();
     file.offset_table.retain(|key, queues| {

@@ -1,4 +1,5 @@
-//! Requests about offsets: 14, 15, 222 (`ConsumerManageProcessor`, `AdminBrokerProcessor`).
+//! Requests about offsets: 14 `QUERY_CONSUMER_OFFSET`, 15 `UPDATE_CONSUMER_OFFSET` and 222 `INVOKE_BROKER_TO_RESET_OFFSET`
+//! (`ConsumerManageProcessor`, `AdminBrokerProcessor`).
 
 use wire::body::{MessageQueue, ResetOffsetBody};
 use wire::codes::response;
@@ -9,8 +10,8 @@ use super::Offsets;
 use crate::groups::Groups;
 use crate::{Answer, Refusal};
 
-/// `QUERY_CONSUMER_OFFSET` (14). `is_young` says whether the queue still has its first message and that is in memory;
-/// a new group then starts from the beginning.
+/// Serves 14 `QUERY_CONSUMER_OFFSET`. `is_young` tells whether a queue still has its first message, in memory; a new group
+/// then begins at offset 0.
 pub(crate) fn query(
     offsets: &Offsets,
     command: &Command<'_>,
@@ -36,8 +37,8 @@ pub(crate) fn query(
     Ok(Answer::success().field("offset", offset))
 }
 
-/// `UPDATE_CONSUMER_OFFSET` (15). `group_exists` may create the group; `queues` gives the number of queues of a topic
-/// and `None` when it does not exist.
+/// Serves 15 `UPDATE_CONSUMER_OFFSET`. `group_exists` may create the group; `queues` returns the number of queues of a topic,
+/// `None` when the topic does not exist.
 pub(crate) fn update(
     offsets: &Offsets,
     command: &Command<'_>,
@@ -75,20 +76,20 @@ pub(crate) fn update(
     }
 }
 
-/// What a reset asks of the topics and queues: closures over the broker's tables.
+/// What a reset needs to know of topics, queues and groups; the closures look it up in the broker's tables.
 pub(crate) struct ResetDesk<'a> {
     pub offsets: &'a Offsets,
     pub groups: &'a Groups,
     pub broker_name: &'a str,
-    /// Queues that can be read, `None` when the topic does not exist.
+    /// Number of read queues of a topic, `None` when the topic does not exist.
     pub read_queues: &'a dyn Fn(&str) -> Option<i32>,
-    /// Smallest and next offset of a queue.
+    /// First offset of a queue, and the offset its next message gets.
     pub bounds: &'a dyn Fn(&str, i32) -> (i64, i64),
-    /// First offset stored at or after a time in milliseconds.
+    /// Offset of the first message stored at or after a time in milliseconds since the epoch.
     pub search: &'a dyn Fn(&str, i32, i64) -> Result<i64, Refusal>,
 }
 
-/// `INVOKE_BROKER_TO_RESET_OFFSET` (222), on the server's side (`useServerSideResetOffset`): the next pull takes the new offsets.
+/// Serves 222 `INVOKE_BROKER_TO_RESET_OFFSET` with `useServerSideResetOffset`: the next pull takes the new offsets.
 pub(crate) fn reset(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<Answer, Refusal> {
     let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
     let body = reset_targets(desk, command)?;
@@ -99,7 +100,7 @@ pub(crate) fn reset(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<Answe
     Ok(Answer::success().body(json::to_vec(&body)))
 }
 
-/// Where a reset leads to, by queue.
+/// The new offset of each queue that a 222 `INVOKE_BROKER_TO_RESET_OFFSET` resets.
 pub(crate) fn reset_targets(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<ResetOffsetBody, Refusal> {
     let fields = &command.fields;
     let (group, topic) = (fields.need("group")?, fields.need("topic")?);

@@ -84,7 +84,7 @@ impl Scene {
     }
 }
 
-/// An answer as `code remark offset`.
+/// An answer in the form `code remark offset`.
 fn shown(result: Result<Answer, Refusal>) -> String {
     let answer = result.unwrap_or_else(Answer::from);
     let offset = answer.fields.iter().map(|(_, value)| value.as_str());

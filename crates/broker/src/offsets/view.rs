@@ -1,4 +1,4 @@
-//! Positions as operators and statistics see them.
+//! Offsets as requests of operators and statistics see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Delivered, Offsets, Position, Topic, lock};
 
-/// The entry of a group and a topic, found once for a pull. What is noted at one whose group or topic was deleted
-/// meanwhile is lost.
+/// The entry of a group and a topic, looked up once for a pull. What is recorded in the entry of a group or topic that was
+/// deleted meanwhile is lost.
 #[derive(Clone)]
 pub(crate) struct Reader(Arc<Mutex<Topic>>);
 
-/// Where a group is in a queue; -1 for what it never said.
+/// The offsets of a group in a queue; -1 for one that the group never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Next offset to consume: a reset that waits counts.
+    /// Offset of the next message to consume; that of the pending reset, if there is one.
     pub committed: i64,
-    /// Next offset to pull.
+    /// Offset of the next message to pull.
     pub pulled: i64,
 }
 
@@ -28,12 +28,12 @@ impl From<Position> for Place {
 }
 
 impl Offsets {
-    /// The entry that pulls of a group from a topic are noted at.
+    /// The entry in which pulls of a group from a topic are recorded.
     pub(crate) fn reader(&self, group: &str, topic: &str) -> Reader {
         Reader(self.find(group, topic).unwrap_or_else(|| self.make(group, topic)))
     }
 
-    /// Notes the outcome of a pull and where the group pulls next, for statistics.
+    /// Records the outcome of a pull and the offset the group pulls next, for statistics.
     pub(crate) fn note_pull(&self, reader: &Reader, queue_id: i32, next: i64, messages: usize, bytes: usize) {
         let mut topic = lock(&reader.0);
         if topic.queues.entry(queue_id).or_default().pulled.replace(next) != Some(next) {
@@ -46,7 +46,7 @@ impl Offsets {
         delivered.missed += u64::from(messages == 0);
     }
 
-    /// Notes what a pop returned, for statistics (`PopMessageProcessor.popMsgFromQueue`).
+    /// Records how much a pop returned, for statistics (`PopMessageProcessor.popMsgFromQueue`).
     pub(crate) fn note_pop(&self, reader: &Reader, messages: usize, bytes: usize) {
         let delivered = &mut lock(&reader.0).delivered;
         delivered.messages += messages as u64;
@@ -54,12 +54,12 @@ impl Offsets {
         delivered.found += 1;
     }
 
-    /// Where a group is in a queue (`ConsumerOffsetManager.queryOffset`, `queryPullOffset`).
+    /// The offsets of a group in a queue (`ConsumerOffsetManager.queryOffset`, `queryPullOffset`).
     pub(crate) fn place(&self, group: &str, topic: &str, queue_id: i32) -> Place {
         self.position(group, topic, queue_id).unwrap_or_default().into()
     }
 
-    /// Where a group is in all queues of a topic it committed offsets of.
+    /// The offsets a group committed in a topic, by queue id.
     pub(crate) fn places(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
         let Some(topic) = self.find(group, topic) else { return BTreeMap::new() };
         let topic = lock(&topic);
@@ -73,7 +73,7 @@ impl Offsets {
         topics.filter(|(_, topic)| is_committed(topic)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Names of the groups that have positions.
+    /// Names of the groups that have offsets.
     pub(crate) fn groups(&self) -> Vec<String> {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
@@ -85,7 +85,7 @@ impl Offsets {
         groups.iter().filter(|(_, topics)| has(topics)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// What was delivered, by group and topic, and how many pulls found nothing.
+    /// What was delivered, by `topic@group`, of all groups that pulled or popped since the broker started.
     pub(crate) fn delivered(&self) -> Vec<(String, Delivered)> {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
         let entries = groups.iter().flat_map(|(group, topics)| {
@@ -95,7 +95,7 @@ impl Offsets {
         used.map(|(group, topic, delivered)| (format!("{topic}@{group}"), delivered)).collect()
     }
 
-    /// Gives a group the positions another one has in a topic (`ConsumerOffsetManager.cloneOffset`).
+    /// Copies the committed offsets of the group `source` in a topic to the group `target` (`ConsumerOffsetManager.cloneOffset`).
     pub(crate) fn clone_topic(&self, source: &str, target: &str, topic: &str) {
         for (queue_id, offset) in self.places(source, topic) {
             self.change(target, topic, queue_id, |position| position.committed = Some(offset));

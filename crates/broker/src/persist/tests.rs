@@ -12,7 +12,7 @@ fn write(path: &Path, table: &Table) -> Result<(), Error> {
     super::write(path, &json::to_vec_as(table, json::Dialect::Standard))
 }
 
-/// What is read from a folder holding the given files; `Err` with the error's text.
+/// Checks what is read from a directory with the given files: the value, or the text of the error.
 fn check(files: &[(&str, &str)], expected: Result<Option<Table>, &str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -49,7 +49,7 @@ fn a_crash_between_any_two_steps_leaves_the_old_or_the_new_content() {
     check(&[("t.json.bak", old), ("t.json", new)], Ok(Some(table(2))));
 }
 
-/// The settings are read without a look at the copy.
+/// The file exists at any moment of a write, since settings are read without the copy.
 #[test]
 fn the_file_is_there_all_the_time() {
     let folder = tempfile::tempdir().unwrap();

@@ -35,7 +35,7 @@ fn a_topics_queues_are_told_with_the_time_of_the_last_message() {
     assert_eq!((missing.0, missing.1.as_str()), (17, "topic[U] not exist"));
 }
 
-/// What 208 says of the first queue of `T`, if it says anything: broker, consumer and pull offset.
+/// The broker, consumer and pull offset that 208 `GET_CONSUME_STATS` returns for the first queue of `T`, if any.
 fn stats(fixture: &Fixture, fields: &[(&str, &str)]) -> Option<(i64, i64, i64)> {
     let (code, remark, body) = fixture.ask(request::GET_CONSUME_STATS, fields, b"");
     assert_eq!(code, 0, "{remark}");

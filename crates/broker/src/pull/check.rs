@@ -64,8 +64,9 @@ pub(super) fn check(
     Ok((pull, config))
 }
 
-/// Brings a pull that was held up to date: when its group wants something else by now, it begins anew. False when it would
-/// be refused now (`PullMessageProcessor.executeRequestWhenWakeup` repeats all checks).
+/// Updates a suspended pull before it is run again. When the group's subscription has changed, the pull starts again at the
+/// offset the client asked for. False when the pull would be refused now (`PullMessageProcessor.executeRequestWhenWakeup`
+/// repeats all checks).
 pub(super) fn renew(broker: &Broker, held: &mut HeldPull) -> bool {
     let (pull, group) = (&mut held.pull, held.group.group_name.as_deref().unwrap_or_default());
     let topic = pull.topic.name();

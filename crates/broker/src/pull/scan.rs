@@ -1,4 +1,5 @@
-//! Which messages of a queue a pull returns, decided on the index alone (`DefaultMessageStore.getMessage`).
+//! Which messages of a queue a pull returns, decided by the queue's index alone (`DefaultMessageStore.getMessage`). Only SQL
+//! filters need the records themselves.
 
 use store::{Numbered, Read, ReadError, Unit};
 use wire::codes::response;
@@ -8,41 +9,41 @@ use wire::units::QueueOffset;
 use super::{Pull, Source};
 use crate::broker::Broker;
 
-/// Index units looked at in one step.
+/// Most index units read in one step.
 const STEP: usize = 256;
 
-/// What a pull found.
+/// The result of looking for messages.
 pub(crate) struct Scan {
-    /// Response code.
+    /// Response code of the answer.
     pub code: i32,
-    /// Name of the status, which is the remark of the answer.
+    /// Name of the status in `GetMessageStatus`, which is the remark of the answer.
     pub status: &'static str,
-    /// Offset to read next.
+    /// Offset at which the client pulls next.
     pub next: i64,
     /// First offset of the queue.
     pub min: i64,
-    /// End of the queue.
+    /// Offset behind the last message consumers may see.
     pub max: i64,
-    /// Whether what was looked at lies so far behind the end of the log that a slave may serve the next pull.
+    /// Whether the messages looked at lie so far behind the end of the log that a slave may serve the next pull.
     pub is_far_behind: bool,
 }
 
 impl Scan {
-    /// Tells the client to go on at `next`.
+    /// The result that tells the client to continue at offset `next`.
     pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
         let (min, max) = (pull.queue.log.min().to_i64(), broker.visible_end(&pull.queue));
         Self { code: response::PULL_OFFSET_MOVED, status, next, min, max, is_far_behind: false }
     }
 
-    /// Tells the client to ask the same again.
+    /// The result that tells the client to repeat its pull.
     pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
         let (min, max) = (pull.queue.log.min().to_i64(), broker.visible_end(&pull.queue));
         let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
         Self { code, status, next: pull.asked, min, max, is_far_behind: false }
     }
 
-    /// Looks for messages from the pull's offset on; `units` then holds those that match. `None` when the index is not
-    /// in memory and `source` forbids to ask the disk.
+    /// Looks for messages from the pull's offset on, and collects the index units of those that match in `units`. `None` when the
+    /// index is not in memory and `source` forbids reading the disk.
     pub(crate) fn of(
         broker: &Broker,
         pull: &Pull,
@@ -62,7 +63,7 @@ impl Scan {
             return found(response::PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", min);
         }
         if offset == max {
-            // A held pull that examined messages without a match tells the client where it got to.
+            // A suspended pull that examined messages without a match tells the client how far it has got.
             let code =
                 if pull.asked < offset { response::PULL_RETRY_IMMEDIATELY } else { response::PULL_NOT_FOUND };
             return found(code, "OFFSET_OVERFLOW_ONE", offset);
@@ -79,7 +80,7 @@ impl Scan {
                 };
                 Some(Self { code, status, next, min, max, is_far_behind })
             }
-            // The beginning of the queue was deleted in the meantime.
+            // The messages from the pull's offset on were deleted in the meantime.
             _ if pull.queue.log.min().to_i64() > offset => {
                 Some(Self::moved(broker, pull, pull.queue.log.min().to_i64(), "OFFSET_TOO_SMALL"))
             }
@@ -92,14 +93,14 @@ impl Scan {
     }
 }
 
-/// How far a walk came.
+/// How far a walk through the index has come.
 struct Walked {
     /// Offset behind the last unit looked at.
     next: i64,
     is_far_behind: bool,
 }
 
-/// Collects matching units into `units`; `None` when the disk would have to be asked.
+/// Collects matching index units in `units`. `None` when the disk would have to be read.
 fn walk(
     broker: &Broker,
     pull: &Pull,
@@ -114,7 +115,7 @@ fn walk(
     let mut is_far_behind = false;
     let span = limits.scan_units.max(pull.max_messages.max(0) as i64);
     let end = max.min(pull.offset.saturating_add(span));
-    // A record that is several messages is looked at as a whole, or its client would get it again.
+    // A record that holds several messages is taken as a whole; otherwise the client would get it again.
     let is_batched = pull.queue.log.is_batched();
     let last = if is_batched { max } else { end };
     let mut known: Option<Unit> = None;
@@ -123,7 +124,7 @@ fn walk(
     let mut next = pull.offset;
     let mut step = Vec::new();
     let mut record = Vec::new();
-    // Where every message matches, the first step is the last one: the unit behind a full answer ends it.
+    // The first step reads one unit more than a full answer holds: where every message matches, no second step is needed.
     let full = pull.max_messages.clamp(1, limits.count_max.clamp(1, STEP as i32)) as usize;
     let mut most = if is_batched { STEP } else { full + 1 };
     while next < last {
@@ -155,7 +156,7 @@ fn walk(
                 alike = step[index..].iter().take_while(|other| *other == unit).count();
             }
             let is_far = !unit.is_blank() && is_far(unit);
-            // `DefaultMessageStore.isTheBatchFull`, which takes everything far behind for being on the disk.
+            // As in `DefaultMessageStore.isTheBatchFull`, everything far behind the end of the log is taken to be on the disk.
             let (count_max, bytes_max) = match is_far && !broker.store.is_read_ahead(unit.log_offset) {
                 true => (limits.disk_count_max, limits.disk_bytes_max),
                 false => (limits.count_max, limits.bytes_max),
@@ -163,7 +164,7 @@ fn walk(
             if count > 0 && count + alike > pull.max_messages.clamp(1, count_max) as usize {
                 return Ok(Some(Walked { next, is_far_behind }));
             }
-            // What cannot be read goes on to those who say so.
+            // Blank units have no record to filter by; they are not collected, and the walk passes them.
             if !unit.is_blank() && (!unit.has_tags_code() || pull.filter.matches(unit.tags_code)) {
                 match has_properties(broker, pull, unit, source, &mut record)? {
                     None => return Ok(None),
@@ -174,7 +175,7 @@ fn walk(
                     Some(true) => {}
                 }
                 let size = unit.size as usize;
-                // The first message always fits.
+                // The first message is returned whatever its size.
                 if !units.is_empty() && bytes + size > bytes_max {
                     return Ok(Some(Walked { next, is_far_behind }));
                 }
@@ -190,7 +191,7 @@ fn walk(
     Ok(Some(Walked { next, is_far_behind }))
 }
 
-/// Whether the message's properties are those the filter asks for; `None` when the disk would have to be asked.
+/// Whether a message's properties match the SQL filter. `None` when the disk would have to be read.
 fn has_properties(
     broker: &Broker,
     pull: &Pull,
@@ -210,7 +211,7 @@ fn has_properties(
         Ok(Read::Done) => {
             Ok(Some(RecordView::parse(record).is_ok_and(|view| filter.matches(view.properties()))))
         }
-        // Damaged, or deleted in this moment: passed over when all are read.
+        // The record is damaged or was just deleted. It counts as a match here, and is skipped when the answer is read.
         Err(ReadError::Range { .. } | ReadError::Damaged(_)) => Ok(Some(true)),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Which messages a pull returns: the table of read results.
+//! Which messages a pull returns, and with which code, status and next offset.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn pull(fixture: &Fixture, offset: i64, expression: &str) -> Pull {
     }
 }
 
-/// Code, status, next offset and number of messages found.
+/// Code, status, next offset and number of messages of a scan.
 fn scan(fixture: &Fixture, offset: i64, expression: &str) -> (i32, &'static str, i64, usize) {
     let mut units = Vec::new();
     let pull = pull(fixture, offset, expression);
@@ -108,7 +108,7 @@ fn sql_filters_look_at_the_properties_of_each_message() {
 #[test]
 fn messages_far_behind_come_in_smaller_answers_and_suggest_the_groups_slave() {
     let fixture = Fixture::with(|config| {
-        // Everything further back than 2 MB counts as on the disk.
+        // All messages more than 2 MB behind the end of the log count as on the disk.
         config.transfer.memory_bytes = 2_000_000;
         config.transfer.memory_ratio = 100;
         config.slave_read_enable = true;
@@ -162,7 +162,7 @@ fn check_15_every_answer_carries_the_four_fields_and_the_records() {
     }
 }
 
-/// Flips a bit of the user's flag of a stored message.
+/// Damages a stored message by flipping a bit of its flag.
 fn damage(fixture: &Fixture, offset: u64) {
     let mut units = Vec::new();
     let queue = fixture.queue("T", 0);
@@ -175,7 +175,7 @@ fn damage(fixture: &Fixture, offset: u64) {
     file.write_all_at(&[flag[0] ^ 1], at).unwrap();
 }
 
-/// Code, next offset and the queue offsets of the messages answered.
+/// Code, next offset and the queue offsets of the messages in the answer.
 fn answered(fixture: &Fixture, source: Source) -> (i32, i64, Vec<i64>) {
     let pull = pull(fixture, 0, "*");
     let (mut units, mut out) = (Vec::new(), Vec::new());

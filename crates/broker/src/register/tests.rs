@@ -50,7 +50,7 @@ fn topics_with_an_order_configuration_are_marked_once_and_stay_as_they_are_other
     assert!(fixture.reopened().broker.topics.find("T").unwrap().config.order);
 }
 
-/// Answers everything with success.
+/// A name server that answers every request with success.
 struct Obliging;
 
 impl Service for Obliging {
@@ -67,7 +67,7 @@ impl Service for Obliging {
 fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
     let fixture = Fixture::new();
     let (topics, told) = (&fixture.broker.topics, &fixture.broker.told);
-    // Nobody knows that much.
+    // No name server knows such a generation, so this is true as soon as one is reachable.
     let is_in_reach = || !told.is_known(u64::MAX);
     let wait = |done: &dyn Fn() -> bool| {
         while !done() {
@@ -89,7 +89,7 @@ fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
     workers.shutdown();
 }
 
-/// What a name server is sent first when a topic was made.
+/// The first request a name server gets after a topic was created.
 fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
     let fixture = Fixture::with(|config| config.single_topic_register = single);
     let broker = &fixture.broker;

@@ -1,32 +1,33 @@
-//! What name servers know of the table of topics, for those who may not be answered before: whoever makes a topic asks
-//! for its route next.
+//! Registration acknowledgements: which generation of the table of topics each name server has answered. Requests that create
+//! a topic are answered only when the name servers know it, because the client asks them for its route next.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Up to which generation of the table each name server in reach was told.
+/// The generation of the table that each reachable name server has acknowledged, by address.
 #[derive(Default)]
 pub(crate) struct Told(watch::Sender<BTreeMap<String, u64>>);
 
 impl Told {
-    /// A name server answered the registration of all there was at `generation`.
+    /// Records that a name server has acknowledged the registration of the table as of `generation`.
     pub(crate) fn note(&self, name_server: &str, generation: u64) {
         self.0.send_if_modified(|told| told.insert(name_server.to_owned(), generation) != Some(generation));
     }
 
-    /// A name server is out of reach: nobody waits for it, as in Java (`getAvailableNameSrvList`).
+    /// Removes a name server that cannot be reached, so that no request waits for it, as in Java (`getAvailableNameSrvList`).
     pub(crate) fn lose(&self, name_server: &str) {
         self.0.send_if_modified(|told| told.remove(name_server).is_some());
     }
 
-    /// Whether all name servers in reach know `generation`.
+    /// Whether all reachable name servers have acknowledged `generation`.
     pub(crate) fn is_known(&self, generation: u64) -> bool {
         is_known(&self.0.borrow(), generation)
     }
 
-    /// Waits until they do, at most for `patience`. Nobody waits again for one that took longer, until it answers.
+    /// Waits until all reachable name servers have acknowledged `generation`, at most for `patience`. A name server that took
+    /// longer is removed, so that no request waits for it until it answers again.
     pub(crate) async fn wait(&self, generation: u64, patience: Duration) {
         let mut told = self.0.subscribe();
         let known = told.wait_for(|told| is_known(told, generation));

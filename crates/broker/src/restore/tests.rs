@@ -1,11 +1,11 @@
-//! Starts after a table was lost or an older one was read.
+//! Starts after the table of topics or groups was lost, or an older copy of it was read.
 
 use super::*;
 use crate::testing::Fixture;
 
 const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
 
-/// A broker whose `topics.json` knew `Old` with two queues, and then `New` and more queues of `Old`.
+/// A broker whose `topics.json` first contained `Old` with two queues, and then also `New` and more queues of `Old`.
 fn grown() -> Fixture {
     let fixture = Fixture::new();
     let topics = &fixture.broker.topics;
@@ -21,13 +21,13 @@ fn grown() -> Fixture {
     fixture
 }
 
-/// Queues for reading and writing, and permissions.
+/// Number of read queues, number of write queues, and permissions of a topic.
 fn found(fixture: &Fixture, topic: &str) -> Option<(i32, i32, i32)> {
     let config = fixture.broker.topics.find(topic)?.config.clone();
     Some((config.read_queue_nums, config.write_queue_nums, config.perm))
 }
 
-/// Opens the broker again after `lose` did something to its table of topics, which must not hide messages.
+/// Opens the broker again after `lose` damaged its table of topics, and checks that no queue with messages is missing.
 fn check(lose: impl FnOnce(&std::path::Path), old: (i32, i32, i32)) {
     let fixture = grown();
     let path = fixture.config_path("topics.json");
@@ -43,7 +43,7 @@ fn check(lose: impl FnOnce(&std::path::Path), old: (i32, i32, i32)) {
     assert_eq!(found(&fixture, "Old"), Some(old));
     assert_eq!(fixture.messages("New", 7).len(), 1);
     assert_eq!(fixture.messages("Old", 4).len(), 1);
-    // It is on disk: the next start reads it there.
+    // The restored table is on disk, and the next start reads it from there.
     let fixture = fixture.killed();
     assert_eq!(fixture.broker.topics.source(), Source::File);
     assert_eq!(found(&fixture, "New"), Some((8, 8, READ_WRITE)));
