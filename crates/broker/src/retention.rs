@@ -1,5 +1,5 @@
-//! Retention as an operator sees it: the thread that deletes what is too old or too much, watches the disk, and says
-//! beforehand when it will be full. What goes is decided by [`store::decide`].
+//! Retention: the thread that deletes old messages by age, size and disk space, watches how full the disk is, and warns before
+//! it is full. Which files are deleted is decided by [`store::decide`].
 
 mod lag;
 mod report;
@@ -20,28 +20,30 @@ use lag::Lags;
 pub(crate) use report::{size, status};
 pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expired_log};
 
-/// How often the disk is looked at.
+/// Interval between two checks of how full the disk is.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// Pause between two pieces of space given back, while one file waits for that. With more of them it is shorter: what a
-/// broker takes in may be more than a gigabyte a second.
+/// Pause between freeing two pieces of a deleted file's space, while one deleted file is left. With more files the pause is
+/// shorter by that factor, since a broker may store more than a gigabyte per second.
 const PIECE_PAUSE: Duration = Duration::from_millis(10);
 
-/// What the thread shares with requests.
+/// What the retention thread shares with request handlers.
 #[derive(Default)]
 pub(crate) struct Retention {
-    /// Delayed, timed and popped messages given up since the start: what they were stored as is gone or cannot be read.
+    /// Number of delayed, timed and popped messages that were given up since the broker started, because their record is deleted
+    /// or cannot be read.
     pub(crate) undelivered: AtomicU64,
-    /// Rounds that delete expired files whatever the hour.
+    /// Number of coming rounds that delete expired files whatever the hour (`deleteWhen`).
     asked: AtomicU32,
-    /// When topics with a time of their own were last looked at; 0 when it is to be done with the next round.
+    /// When topics with a retention time of their own were last checked, in milliseconds since the epoch; 0 when the next round
+    /// is to check them.
     topics_ms: AtomicI64,
-    /// The queues of topics nobody has configured are to go.
+    /// Whether an operator asked to remove the queues of topics that are not configured.
     unused_asked: AtomicBool,
     stopping: AtomicBool,
     woken: (Mutex<bool>, Condvar),
     forecast: Mutex<Forecast>,
-    /// Last time each warning was given, so that it is not repeated every second.
+    /// When each warning was last logged, so that it is not repeated every second.
     warned: Mutex<report::Warned>,
 }
 
@@ -58,14 +60,14 @@ impl Retention {
     }
 }
 
-/// The running thread; dropping it stops and joins it.
+/// The running retention thread; dropping this value stops and joins the thread.
 pub(crate) struct RetentionThread {
     broker: Arc<Broker>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl RetentionThread {
-    /// Looks at the disk, lets topics with a time of their own begin where they should, and starts the thread.
+    /// Checks how full the disk is, expires messages of topics with a retention time of their own, and starts the thread.
     pub(crate) fn start(broker: Arc<Broker>) -> std::io::Result<Self> {
         watch(&broker);
         topics::expire_when_due(&broker, broker.now_ms());
@@ -102,7 +104,8 @@ fn run(broker: &Broker) {
         let mut is_short = false;
         if watched.elapsed() >= WATCH || asked {
             watched = Instant::now();
-            // What cannot go is looked at again with the next round.
+            // While the log is over its size only a round that deleted something is followed by another at once; files
+            // that cannot be deleted are tried again with the next regular round.
             is_short = watch(broker) >= Level::Clean || deleted && is_over(broker);
         }
         if cleaned.elapsed() >= interval || is_short || asked {
@@ -124,7 +127,7 @@ fn run(broker: &Broker) {
     }
 }
 
-/// Looks at the disk; sends are refused or accepted from now on as it says.
+/// Checks how full the disk is. From now on sends are accepted or refused by the level it returns.
 pub(crate) fn watch(broker: &Broker) -> Level {
     let level = broker.store.watch_space(&broker.config.retention).unwrap_or_else(|error| {
         tracing::error!(%error, "the disk cannot be asked how full it is");
@@ -134,21 +137,21 @@ pub(crate) fn watch(broker: &Broker) -> Level {
     level
 }
 
-/// Whether the log has more bytes than it may.
+/// Whether the commit log is larger than configured.
 fn is_over(broker: &Broker) -> bool {
     let most = broker.config.retention.log_bytes_max;
     let store = &broker.store;
     most > 0 && store.appended().get() - store.min().get() > most
 }
 
-/// One round; whether files went.
+/// Runs one round of retention. True when files were deleted.
 pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
     let asked = &broker.retention.asked;
     let asked =
         asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, |rounds| rounds.checked_sub(1)).is_ok();
     let reserved_ms = timed::reserved_ms(broker, now_ms);
     let settings = RetentionSettings { reserved_ms, ..broker.config.retention.clone() };
-    // Filled by the store only when a file would go.
+    // Filled only when the store asks for it, because a file is about to be deleted.
     let lags = Mutex::new(Lags::default());
     let unconsumed_from = || {
         let found = Lags::of(broker);
@@ -173,7 +176,7 @@ pub(crate) fn clean(broker: &Broker, now_ms: i64, hour: u8) -> bool {
     deleted
 }
 
-/// Whether messages somebody has not consumed may go now.
+/// Whether messages that a group has not consumed are protected from deletion now.
 fn protects(broker: &Broker) -> bool {
     match broker.config.retention.unconsumed {
         Unconsumed::Drop => false,

@@ -1,8 +1,8 @@
 //! Delivery of delayed messages (`ScheduleMessageService`).
 //!
-//! A message with delay level L waits in queue L-1 of `SCHEDULE_TOPIC_XXXX`; the tags code of its index unit is the
-//! time it is due. Messages of one level are due in the order they were stored, so only the first of each queue is
-//! looked at, and one thread serves all levels. What is due of a level is appended with one write.
+//! A message with delay level L waits in queue L-1 of `SCHEDULE_TOPIC_XXXX`; the tags code of its index unit is the time at
+//! which it is due. Messages of one level are due in the order in which they were stored, so only the first of each queue
+//! needs to be checked, and one thread serves all levels. The messages of a level that are due are appended with one write.
 
 mod patience;
 mod set_back;
@@ -32,22 +32,22 @@ use crate::vital::Duty;
 pub(crate) use patience::Patience;
 pub(crate) use set_back::SetBack;
 
-/// Messages delivered of one level before the others get their turn.
+/// Most messages of one level that are delivered before the other levels are served.
 const STEP: usize = 256;
 
-/// Bytes of one append, if more than one message.
+/// Size in bytes at which no further messages are added to one append.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Wait after a failed delivery.
+/// Pause in milliseconds after a failed delivery.
 const RETRY_AFTER_MS: i64 = 1000;
 
-/// Longest sleep, so that a clock that jumps is noticed.
+/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
 const SLEEP_MAX_MS: i64 = 1000;
 
-/// Positions that changed are written so often.
+/// Interval in milliseconds at which changed positions are written.
 const SAVE_MS: i64 = 1000;
 
-/// Positions of delivery, one per level.
+/// The delivery position of each delay level, and the handle of the delivering thread.
 pub(crate) struct Schedule {
     path: PathBuf,
     table: Mutex<Table>,
@@ -59,7 +59,7 @@ struct Table {
     file: DelayOffsetTable,
     offsets: BTreeMap<i32, i64>,
     dirty: bool,
-    /// What is known of the first messages, per level.
+    /// State of the first undelivered message of each level.
     heads: BTreeMap<i32, Head>,
 }
 
@@ -70,7 +70,7 @@ struct Head {
 }
 
 impl Schedule {
-    /// Loads `delayOffset.json`, or starts empty.
+    /// Loads `delayOffset.json` from `path`; starts empty when there is no such file.
     pub(crate) fn load(path: PathBuf) -> Result<Self, persist::Error> {
         let file: DelayOffsetTable = persist::read(&path)?.unwrap_or_default();
         let offsets = file.offset_table.clone();
@@ -78,27 +78,27 @@ impl Schedule {
         Ok(Self { path, table, thread: OnceLock::new(), stopping: AtomicBool::new(false) })
     }
 
-    /// Looks again at what is due: a message was put into a delay queue.
+    /// Wakes the delivering thread after a message was stored with a delay level.
     pub(crate) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
 
-    /// Ends the delivery.
+    /// Tells the delivering thread to stop.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// The positions, if they changed since the last call. The copies delivered before them are in the log by then.
+    /// The positions, if they changed since the last call. The copies of all messages before them are in the log by then.
     fn changed(&self) -> Option<BTreeMap<i32, i64>> {
         let mut table = self.table();
         std::mem::take(&mut table.dirty).then(|| table.offsets.clone())
     }
 
-    /// Writes positions; the copies before them must be on the disk. After a failure the next [`Self::changed`] gives
-    /// today's.
+    /// Writes positions to the file. The copies of all messages before them must be on disk. After a failure the next
+    /// [`Self::changed`] returns the positions of then.
     fn write(&self, offsets: BTreeMap<i32, i64>, now_ms: i64) -> Result<(), persist::Error> {
         let file = {
             let mut table = self.table();
@@ -113,12 +113,12 @@ impl Schedule {
         written
     }
 
-    /// Writes what changed, when the whole log is on the disk.
+    /// Writes the positions if they changed. The whole log must be on disk.
     pub(crate) fn save(&self, now_ms: i64) -> Result<(), persist::Error> {
         self.changed().map_or(Ok(()), |offsets| self.write(offsets, now_ms))
     }
 
-    /// Position of the first message of a level that is not delivered yet.
+    /// The delivery position of a level: the offset of its first message that is not delivered yet.
     pub(crate) fn offset(&self, level: i32) -> i64 {
         self.table().offsets.get(&level).copied().unwrap_or(0)
     }
@@ -139,7 +139,7 @@ impl Schedule {
     }
 }
 
-/// Starts the thread that delivers until [`Schedule::stop`].
+/// Starts the thread that delivers delayed messages until [`Schedule::stop`].
 pub(crate) fn start(broker: Arc<Broker>, keep: Arc<Keep>) -> std::io::Result<JoinHandle<()>> {
     let vital = broker.vital.clone();
     vital.spawn(Duty::Delay, "delay", move || {
@@ -167,7 +167,8 @@ fn run(broker: &Arc<Broker>, keep: &Keep) {
     }
 }
 
-/// Has the positions written that changed, once the copies before them are on the disk; the receiver ends with it.
+/// Has the position writer write changed positions once the copies before them are on disk. The returned receiver is
+/// disconnected when that is done; `None` when nothing changed.
 fn save(broker: &Arc<Broker>, keep: &Keep) -> Option<Receiver<()>> {
     let offsets = broker.schedule.changed()?;
     let end = broker.store.appended();
@@ -184,14 +185,15 @@ fn save(broker: &Arc<Broker>, keep: &Keep) -> Option<Receiver<()>> {
     Some(done)
 }
 
-/// Delivers what is due in all levels; returns when to look again, in milliseconds since the epoch.
+/// Delivers the messages that are due, of all levels. Returns when to check again, in milliseconds since the epoch.
 pub(crate) fn deliver_due(broker: &Broker, now_ms: i64) -> i64 {
     let mut batch = broker.store.batch();
     let level = |level| deliver_level(broker, level, now_ms, &mut batch);
     (1..=broker.delay_levels()).map(level).min().unwrap_or(i64::MAX)
 }
 
-/// When a message is due: its tags code, or where that is not known what it was made from.
+/// When a message is due, in milliseconds since the epoch: the tags code of its index unit, or, where that is not known, its
+/// store time plus the delay of its level.
 fn due(broker: &Broker, queue: &Queue, offset: i64, unit: &Unit, delay_ms: i64) -> i64 {
     if unit.has_tags_code() {
         return unit.tags_code;
@@ -260,8 +262,9 @@ fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) ->
     next_ms
 }
 
-/// The queue a copy goes to. As in Java (`EscapeBridge.putMessage`), a copy makes no topic: one for a deleted topic lies in
-/// a queue without one, and one for a topic without queues in its first. There it is found when the topic has queues again.
+/// The queue to which the copy of a delayed, timed or popped message goes. As in Java (`EscapeBridge.putMessage`), a copy
+/// creates no topic: the copy for a deleted topic is stored in a queue without a topic, and that for a topic without queues in
+/// queue 0, where consumers find it once the topic has queues again.
 pub(crate) fn target(
     broker: &Broker,
     topic: &str,
@@ -285,7 +288,7 @@ pub(crate) fn target(
     Ok(first.ok_or_else(|| PushError::Queue { topic: topic.to_owned(), queue_id })?)
 }
 
-/// Puts the copy of a delayed message into the batch; answers the queue it goes to, unless it goes nowhere.
+/// Puts the copy of a delayed message into the batch. Returns the queue of the copy; `None` when the message is skipped.
 fn prepare(
     broker: &Broker,
     queue: &Queue,
@@ -309,7 +312,7 @@ fn prepare(
         tracing::error!(at = %unit.log_offset, "a delayed half message is skipped");
         return Ok(None);
     }
-    // The delay properties stay in the text, as in Java; only a put from a client delays.
+    // As in Java the copy keeps the delay properties; they only cause a delay in messages from clients.
     let mut kept = Vec::new();
     properties::rewrite(&mut kept, properties, &[key::WAIT_STORE_MSG_OK], &[]);
     let message = Message { properties: &kept, store_host: broker.store_host, ..Message::of(&record) };

@@ -1,8 +1,8 @@
-//! Sending: requests 10, 310 and 320.
+//! Sends: requests 10 `SEND_MESSAGE`, 310 `SEND_MESSAGE_V2` and 320 `SEND_BATCH_MESSAGE`.
 //!
-//! All sends of a wake-up become one batch of records: [`stage`] checks a request and encodes its record, [`commit`]
-//! appends the batch with one write and answers. Nothing of a request outlives its frame but what stands in
-//! [`SendTurn`], whose memory is used again.
+//! All sends of one read batch (the frames of one read from a connection) become one batch of records: [`stage`] checks a
+//! request and encodes its record, [`commit`] appends the batch with one write and answers the requests. All that is kept of a
+//! request between these steps is in [`SendTurn`], whose memory is reused.
 
 mod batch;
 mod check;
@@ -31,31 +31,32 @@ pub(crate) use reply::{refused as refuse, region};
 
 pub(crate) use recall::stage_recall;
 
-/// Bytes of staged records above which a wake-up appends before it goes on.
+/// Bytes of staged records above which they are appended before the rest of the read batch is staged.
 const STAGED_BYTES_MAX: usize = 2 << 20;
 
-/// Bytes of staged records with which an idle flusher begins under sync flush, while the rest of the wake-up is staged. So
-/// the requests of a connection come to be in two halves, one being flushed while the other is answered and sent anew.
+/// Bytes of staged records above which, with sync flush, they are appended while the flusher is idle, before the rest of the
+/// read batch is staged. So the requests of a busy connection divide into two halves: one is flushed while the other is
+/// answered and its producer sends again.
 const FLUSHED_BYTES_MIN: usize = 8 << 10;
 
-/// Digits of a message id with the longer kind of address.
+/// Number of digits of a message id with an IPv6 address.
 const ID_BYTES: usize = 56;
 
-/// Scratch of the sends of one wake-up.
+/// The staged sends of one read batch.
 pub(crate) struct SendTurn {
     batch: Batch,
     pending: Vec<Pending>,
     /// Unique keys of the pending messages, one behind the other.
     ids: Vec<u8>,
-    /// The properties string being rewritten.
+    /// Buffer for the properties string that is being rewritten.
     properties: Vec<u8>,
-    /// The topic of the last send and the table's generation it was found in.
+    /// The topic of the last send, and the generation of the table of topics in which it was found.
     last: Option<(u64, Arc<Topic>)>,
-    /// Some staged message cancels a timed one.
+    /// Whether a staged message cancels a timed one.
     cancels: bool,
     /// Recalls among the pending requests.
     recalls: Vec<recall::Staged>,
-    /// Queues that grew and have not woken who waits there: their producers are answered first.
+    /// Queues that grew and whose suspended pulls and pops are not woken yet, because the producers are answered first.
     grown: Vec<Arc<Queue>>,
 }
 
@@ -64,23 +65,23 @@ struct Pending {
     opaque: i32,
     encoding: Encoding,
     one_way: bool,
-    /// The answer waits for the disk under sync flush.
+    /// Whether the answer waits for the disk with sync flush.
     waits: bool,
     queue_id: i32,
     queue: Arc<Queue>,
-    /// Records of the request in the batch; none of a recall that came too late.
+    /// Range of the request's records in the batch; empty for a recall that came too late.
     records: Range<usize>,
-    /// Unique key in [`SendTurn::ids`], of a client batch the first one; empty when there is none.
+    /// Range of the unique key in [`SendTurn::ids`], that of the first message for a client's batch; empty when there is none.
     id: Range<usize>,
-    /// Handle of a timed message in [`SendTurn::ids`]; empty when it has none.
+    /// Range of the recall handle of a timed message in [`SendTurn::ids`]; empty when there is none.
     handle: Range<usize>,
-    /// It is one record of many messages.
+    /// Whether the request is a batch that is stored as one record.
     inner: bool,
-    /// It takes back a message that may be due from this time on.
+    /// For a recall, the earliest time at which the recalled message may be due, in milliseconds since the epoch.
     recalls_at: Option<i64>,
 }
 
-/// A send being looked at.
+/// A send that is being checked.
 struct Request<'a> {
     peer: &'a Arc<Peer>,
     command: &'a Command<'a>,
@@ -88,7 +89,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A record of this request without its properties and flag.
+    /// The message of this request without its properties and flag.
     fn message(&self, broker: &Broker, body: &'a [u8]) -> Message<'a> {
         let Self { peer, header, .. } = self;
         Message {
@@ -128,7 +129,7 @@ impl SendTurn {
     }
 }
 
-/// Checks a send and encodes its records. Of a refused one nothing is stored.
+/// Checks a send and encodes its records. Nothing is stored of a send that is refused.
 pub(crate) fn stage(
     broker: &Broker,
     turn: &mut SendTurn,
@@ -138,7 +139,7 @@ pub(crate) fn stage(
 ) -> Result<(), Refusal> {
     let ids_before = turn.ids.len();
     if let Err(refusal) = try_stage(broker, turn, peer, command) {
-        // Without this a worker that refuses everything would keep their keys: only a commit clears the turn.
+        // Only a commit clears the staged state, so a worker that refuses all requests would otherwise collect their keys.
         turn.ids.truncate(ids_before);
         return Err(refusal);
     }
@@ -149,7 +150,7 @@ pub(crate) fn stage(
     Ok(())
 }
 
-/// The disk has nothing to do while the rest of the turn is read.
+/// Whether a flush started now could run while the rest of the read batch is staged.
 fn flush_could_start(broker: &Broker) -> bool {
     broker.flushes_before_answer() && broker.store.flusher_is_idle()
 }
@@ -182,7 +183,7 @@ fn try_stage(
     }
 }
 
-/// The topic of a send, from the last send when it is the same and nothing changed since.
+/// The topic of a send. Taken over from the last send when that had the same topic and the table has not changed since.
 fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> Result<Arc<Topic>, Refusal> {
     let generation = broker.topics.generation();
     if let Some((known, topic)) = &turn.last
@@ -192,7 +193,7 @@ fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> 
         return Ok(topic.clone());
     }
     let topic = broker.topics.find_or_create(header.topic, &template(header))?;
-    // Under the generation before the look: a change beside it is then looked for again.
+    // With the generation from before the lookup: a topic that changed during the lookup is then looked up again.
     turn.last = Some((generation, topic.clone()));
     Ok(topic)
 }
@@ -201,7 +202,7 @@ fn template<'a>(header: &SendHeader<'a>) -> Template<'a> {
     Template { default_topic: header.default_topic, queue_nums: header.default_topic_queue_nums }
 }
 
-/// The answer to a message the store cannot hold (`MESSAGE_ILLEGAL`).
+/// The refusal of a message that cannot be stored (`MESSAGE_ILLEGAL`).
 fn illegal(broker: &Broker) -> Refusal {
     let remark = format!(
         "the message is illegal, maybe msg body or properties length not matched. msg body length limit {}B, msg properties length limit 32KB.",
@@ -258,7 +259,8 @@ fn stage_single(
     Ok(())
 }
 
-/// Checks a reply like any send and answers the queue it goes to (`ReplyMessageProcessor.processReplyMessageRequest`).
+/// Checks a reply message like any send, and returns the id of the queue it goes to
+/// (`ReplyMessageProcessor.processReplyMessageRequest`).
 pub(crate) fn check_reply(
     broker: &Broker,
     peer: &Arc<Peer>,
@@ -271,7 +273,8 @@ pub(crate) fn check_reply(
     Ok(if header.queue_id < 0 { broker.spread(queues) } else { header.queue_id })
 }
 
-/// Flags a client may set on a record: the hosts' kinds are ours, and a transaction's state is decided elsewhere.
+/// The system flags of a send without those a client may not set: the broker knows the kinds of the host addresses, and sets
+/// the state of a transaction elsewhere.
 pub(crate) fn record_flags(flags: i32) -> i32 {
     flags & !(sys_flag::TRANSACTION_MASK | sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6)
 }
@@ -284,17 +287,17 @@ fn find_queue(broker: &Broker, target: &Target) -> Result<Arc<Queue>, Refusal> {
     })
 }
 
-/// Appends what is staged with one write and answers every send of it.
+/// Appends all staged records with one write, and answers their requests.
 pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
     if turn.pending.is_empty() {
         return;
     }
-    // Held while a message is appended that cancels another: see `crate::timer`.
+    // The gate is locked while a cancelling message is appended: see `crate::timer`.
     let mut gate = turn.cancels.then(|| broker.timer.gate());
     let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
     recall::push(broker, turn, delivered_ms);
     if turn.batch.is_empty() {
-        // Nothing but recalls that came too late.
+        // All requests are recalls that came too late.
         drop(gate);
         let mut ids = Vec::with_capacity(ID_BYTES);
         for pending in &turn.pending {
@@ -333,7 +336,7 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
                 }
             }
             if broker.flushes_before_answer() {
-                // The mode changed meanwhile: who was woken may have been shown nothing yet.
+                // The flush mode changed meanwhile: the pulls and pops woken above may not see the messages before the flush.
                 let sent = turn.pending.iter().map(|pending| pending.queue.clone());
                 broker.handle().wake_when_flushed(turn.batch.end(), sent.chain(further).collect());
             }
@@ -351,14 +354,14 @@ pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out
     turn.clear();
 }
 
-/// Wakes who waits for what was appended since the last call.
+/// Wakes the suspended pulls and pops of the queues that grew since the last call.
 pub(crate) fn wake(broker: &Broker, turn: &mut SendTurn) {
     for queue in turn.grown.drain(..) {
         broker.wake(&queue);
     }
 }
 
-/// Counts, for statistics, how long the requests to these queues took that were stored together.
+/// Records, for statistics, how long the requests to these queues took, which were stored together.
 fn took<'a>(broker: &Broker, queues: impl ExactSizeIterator<Item = &'a Arc<Queue>>, time: Duration) {
     broker.stats.puts.took(time, queues.len());
     if time >= Duration::from_millis(1) {
@@ -381,7 +384,7 @@ fn defer(
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
             queues.push(pending.queue.clone());
         }
-        // A recall that came too late waits for no disk.
+        // A recall that came too late stores nothing, and is answered at once.
         let is_refused = pending.records.is_empty();
         let target = if pending.waits && !is_refused { &mut late } else { &mut *out };
         reply::stored(broker, turn, pending, delivered_ms, &mut ids, target);
@@ -393,13 +396,13 @@ fn defer(
         took(&broker, sent.iter(), begin.elapsed());
         return broker.wake_when_flushed(end, queues);
     }
-    // A connection whose sends come faster than the disk takes them waits.
+    // The memory charge makes a connection wait whose sends come faster than the disk takes them.
     let charge = peer.charge(turn.batch.size() + late.len());
     let (peer, store) = (peer.clone(), broker.store.clone());
     let answer = move |outcome: FlushOutcome| {
         took(&broker, sent.iter(), begin.elapsed());
         durability::qualify(&mut late, &outcome);
-        // A producer that went away learns nothing; its messages are stored all the same.
+        // The push fails for a producer that has disconnected; its messages are stored all the same.
         let _ = peer.push(|out| out.extend_from_slice(&late));
         drop(charge);
         broker.wake_flushed(end, queues, &outcome);
@@ -407,7 +410,7 @@ fn defer(
     store.when_flushed(end, Box::new(answer));
 }
 
-/// RocketMQ's code for a message of the broker's own making that was not stored.
+/// The refusal, with RocketMQ's code, for a message written by the broker itself that was not stored.
 pub(crate) fn not_put(broker: &Broker, error: PutError) -> Refusal {
     match error {
         PutError::Append(error) => not_stored(broker, &error),
@@ -416,7 +419,7 @@ pub(crate) fn not_put(broker: &Broker, error: PutError) -> Refusal {
     }
 }
 
-/// RocketMQ's code for an append that failed.
+/// The refusal, with RocketMQ's code, for an append that failed.
 pub(crate) fn not_stored(broker: &Broker, error: &AppendError) -> Refusal {
     match error {
         AppendError::Busy { .. } => {
@@ -430,7 +433,7 @@ pub(crate) fn not_stored(broker: &Broker, error: &AppendError) -> Refusal {
         | AppendError::Removed { .. } => {
             let space = broker.store.space();
             let (log, queues) = (space.log_percent() as f64 / 100.0, space.queue_percent() as f64 / 100.0);
-            // The key index lies beside the queues.
+            // The key index is on the same disk as the queues' index.
             let ratios = format!("CL: {log:5.2} CQ: {queues:5.2} INDEX: {queues:5.2}");
             let remark = format!(
                 "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{ratios}], messages are put to the slave, message store has been shut down, etc. Cause: {error}"

@@ -12,12 +12,13 @@
 //! primary    := string | number | TRUE | FALSE | NULL | property | "(" or ")"
 //! ```
 //!
-//! What stands alone, behind NOT or beside AND and OR is a condition, TRUE, FALSE, NULL or a property; a text, a number or a
-//! negation is refused there (`SelectorParser.asBooleanExpression`).
+//! A whole expression, an operand of NOT, and an operand of AND or OR must be a condition, TRUE, FALSE, NULL or a property; a
+//! text, a number or a negation is refused there (`SelectorParser.asBooleanExpression`).
 //!
-//! As in Java, nothing is checked behind a complete expression except that the next token is one: `a > 3 garbage`
-//! means `a > 3`. A property is a text or absent; the value of an absent one is null, and logic is three-valued.
-//! A message matches when the value is true; null, false and anything that cannot be computed do not match.
+//! As in Java, text behind a complete expression is not checked, except that it must begin with a valid token: `a > 3 garbage`
+//! means `a > 3`. The value of a property is a text, or null when the message does not have it, and logic is three-valued.
+//! A message matches when the value of the expression is true. It does not match when the value is null or false, or cannot
+//! be computed.
 
 mod eval;
 mod parse;
@@ -32,16 +33,16 @@ use wire::properties;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter(Expr);
 
-/// Why a text is not a filter.
+/// Why a text is not a valid filter expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at character {at}: {what}")]
 pub(crate) struct SqlError {
-    /// Where, counted from 1.
+    /// Position of the error in characters, counted from 1.
     at: usize,
     what: String,
 }
 
-/// A node of the tree.
+/// A node of the expression tree.
 #[derive(Clone, Debug, PartialEq)]
 enum Expr {
     Property(Box<str>),
@@ -52,7 +53,7 @@ enum Expr {
     Double(f64),
     Text(Box<str>),
     Negated(Box<Self>),
-    /// The boolean meaning of a value that is not one by itself (`BooleanCastExpression`).
+    /// A property used as a condition (`BooleanCastExpression`).
     Cast(Box<Self>),
     Not(Box<Self>),
     And(Vec<Self>),
@@ -60,12 +61,12 @@ enum Expr {
     Equal(Box<Self>, Box<Self>),
     IsNull(Box<Self>),
     Compare(Box<Self>, Order, Box<Self>),
-    /// Whether a property is one of some texts.
+    /// Whether the value of a property is one of the texts.
     In(Box<str>, Vec<Box<str>>),
     Affix(Box<Self>, Part, Box<str>, Sense),
 }
 
-/// `<`, `<=`, `>` or `>=`.
+/// The operator of a comparison: `<`, `<=`, `>` or `>=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Less,
@@ -74,7 +75,7 @@ enum Order {
     GreaterOrEqual,
 }
 
-/// What of a text is looked at.
+/// Which part of a text is compared: `CONTAINS`, `STARTSWITH` or `ENDSWITH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Contains,
@@ -93,17 +94,17 @@ impl Filter {
     /// Parses an expression.
     ///
     /// # Errors
-    /// When it does not follow the grammar or compares what can never be compared.
+    /// [`SqlError`] when the text does not follow the grammar, or compares values that can never be compared.
     pub(crate) fn parse(text: &str) -> Result<Self, SqlError> {
         parse::parse(text).map(Self)
     }
 
-    /// Whether a message with these stored properties matches.
+    /// Whether a message with these encoded properties matches.
     pub(crate) fn matches(&self, stored: &[u8]) -> bool {
         self.evaluate(|name| properties::get(stored, name)) == Some(true)
     }
 
-    /// The value for the properties `get` answers; `None` is null or an error.
+    /// The value of the expression for the properties that `get` returns; `None` for null, and when it cannot be computed.
     fn evaluate<'a>(&'a self, get: impl Fn(&str) -> Option<&'a [u8]>) -> Option<bool> {
         match eval::evaluate(&self.0, &get) {
             Ok(Value::Bool(value)) => Some(value),

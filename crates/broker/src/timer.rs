@@ -36,7 +36,7 @@ pub struct Timers {
     pub delay_max_s: i64,
     /// `timerPrecisionMs`: time span of one slot of the timer wheel, in milliseconds.
     pub precision_ms: i64,
-    /// `timerRollWindowSlot`: a message due more slots ahead than this is put into an earlier slot and stored again (rolled) there.
+    /// `timerRollWindowSlot`: a message due more slots ahead than this goes to an earlier slot and is stored again (rolled) then.
     pub roll_window_slots: i64,
     /// `timerCongestNumEachSlot`: with more messages in a slot than this, further ones are refused at random; with twice as many,
     /// all are refused.

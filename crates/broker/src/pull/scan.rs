@@ -156,7 +156,8 @@ fn walk(
                 alike = step[index..].iter().take_while(|other| *other == unit).count();
             }
             let is_far = !unit.is_blank() && is_far(unit);
-            // As in `DefaultMessageStore.isTheBatchFull`, everything far behind the end of the log is taken to be on the disk.
+            // As in `DefaultMessageStore.isTheBatchFull`, messages far behind the end of the log are taken to be on the disk; not
+            // here those that were read ahead.
             let (count_max, bytes_max) = match is_far && !broker.store.is_read_ahead(unit.log_offset) {
                 true => (limits.disk_count_max, limits.disk_bytes_max),
                 false => (limits.count_max, limits.bytes_max),
@@ -164,7 +165,8 @@ fn walk(
             if count > 0 && count + alike > pull.max_messages.clamp(1, count_max) as usize {
                 return Ok(Some(Walked { next, is_far_behind }));
             }
-            // Blank units have no record to filter by; they are not collected, and the walk passes them.
+            // A unit whose tags code is not known, and a record that cannot be read, count as matching: reading the answer shows
+            // what is wrong with them.
             if !unit.is_blank() && (!unit.has_tags_code() || pull.filter.matches(unit.tags_code)) {
                 match has_properties(broker, pull, unit, source, &mut record)? {
                     None => return Ok(None),

@@ -1,5 +1,6 @@
-//! What groups have not consumed yet. Asked for retention only, when a file would go or topics have a time of their own:
-//! the offsets of all groups are copied, and one index unit is read per queue that somebody lags behind in.
+//! The backlog of groups: which messages they have not consumed yet. Only retention computes it, when a file is about to be
+//! deleted or a topic has a retention time of its own: it copies the offsets of all groups and reads one index unit per
+//! group and queue with a backlog.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -12,28 +13,29 @@ use crate::light::is_light;
 use crate::names;
 use crate::pop::REVIVE_GROUP;
 
-/// A group that has not consumed everything of a queue.
+/// The backlog of one group in one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Lag {
     pub group: String,
     pub topic: String,
     pub queue_id: i32,
-    /// The first message it has not consumed.
+    /// Queue offset of the first message the group has not consumed.
     pub from: u64,
-    /// Where that lies in the log.
+    /// Log offset of that message.
     pub at: LogOffset,
-    /// Popped, and perhaps acknowledged since: that is not known before its time is over.
+    /// Whether the message was popped, so that it may have been acknowledged: that is known only when its checkpoint is
+    /// processed.
     pub may_be_done: bool,
 }
 
-/// All of them.
+/// The backlogs of all groups in all queues.
 #[derive(Debug, Default)]
 pub(super) struct Lags(Vec<Lag>);
 
 impl Lags {
-    /// Looks at the committed offsets of all groups, their retry topics included, at what they have popped and may get
-    /// again, and at delayed messages that are not delivered yet. Groups that broadcast keep their offsets themselves;
-    /// those without an offset, and those that were deleted and left theirs behind, do not count.
+    /// Computes the backlogs from the committed offsets of all groups, their retry topics included, from pops with pending
+    /// checkpoints, and from delayed and timed messages that are not delivered yet. Groups that consume in broadcast mode do not
+    /// count, since their clients keep the offsets; nor do groups without offsets and deleted groups whose offsets are left.
     pub(super) fn of(broker: &Broker) -> Self {
         let mut lags = Vec::new();
         let counts = |topic: &str, group: &str| {
@@ -51,7 +53,7 @@ impl Lags {
             else {
                 continue;
             };
-            // This group's is the offset of the last record it is done with.
+            // The offset of `REVIVE_GROUP` is that of the last record processed, not that of the next one.
             let done = i64::from(group == REVIVE_GROUP);
             let lag = |(queue_id, offset)| lag(broker, group, topic, queue_id, offset + done);
             lags.extend(queues.into_iter().filter_map(lag));
@@ -61,24 +63,24 @@ impl Lags {
             lags.extend(lag(broker, group, topic, level - 1, broker.schedule.offset(level)));
         }
         if broker.config.timers.enabled {
-            // Those in the wheel are stored again before they are too old, see `Timers::files` and `timed`.
+            // Messages in the wheel do not count: they are rolled before they are too old, see `Timers::files` and `timed`.
             let next = broker.timer.queue_offset.load(Ordering::Relaxed);
             lags.extend(lag(broker, "timed messages", names::TIMER_TOPIC, 0, next));
         }
         Self(lags)
     }
 
-    /// Where the first message lies that somebody has not consumed.
+    /// Log offset of the oldest message that a group has not consumed.
     pub(super) fn first(&self) -> Option<LogOffset> {
         self.oldest().map(|lag| lag.at)
     }
 
-    /// Who has not consumed the oldest message.
+    /// The backlog with the oldest message.
     pub(super) fn oldest(&self) -> Option<&Lag> {
         self.0.iter().min_by_key(|lag| lag.at)
     }
 
-    /// First offset that somebody has not consumed, by topic and queue.
+    /// The first queue offset that a group has not consumed, by topic and queue.
     pub(super) fn firsts(&self) -> HashMap<(&str, i32), QueueOffset> {
         let mut firsts = HashMap::new();
         for lag in &self.0 {
@@ -89,7 +91,7 @@ impl Lags {
         firsts
     }
 
-    /// How many messages each group has lost, now that the queues begin where they do.
+    /// Number of messages each group has lost, because its queues now begin behind them.
     pub(super) fn lost(&self, broker: &Broker) -> BTreeMap<&str, u64> {
         let mut lost = BTreeMap::new();
         for lag in self.0.iter().filter(|lag| !lag.may_be_done) {
@@ -109,7 +111,7 @@ fn lag(broker: &Broker, group: &str, topic: &str, queue_id: i32, offset: i64) ->
     let at = match queue.next_message(from, queue.max()) {
         Ok(next) => next?.1.log_offset,
         Err(error) => {
-            // Without knowing nothing of the log may go on account of this queue.
+            // As long as it is not known where the backlog begins, no file of the log may be deleted.
             tracing::error!(group, topic, queue_id, %error, "it cannot be told what a group has not consumed");
             LogOffset::ZERO
         }

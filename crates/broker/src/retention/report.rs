@@ -1,4 +1,4 @@
-//! What operators are told: log lines and the runtime table.
+//! What operators learn of retention: log lines, and entries of the broker's runtime status.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -9,23 +9,23 @@ use store::{Reason, Retained};
 use super::lag::Lags;
 use crate::broker::Broker;
 
-/// A forecast nearer than this is a warning.
+/// The broker warns when the disk will be full within this many milliseconds.
 const SOON_MS: i64 = 24 * 3_600_000;
 
-/// A warning that still holds is repeated after this time.
+/// A warning that still holds is repeated after this many milliseconds.
 const REPEAT_MS: i64 = 3_600_000;
 
-/// Most groups named in one warning.
+/// Most groups for which lost messages are logged in one round.
 const GROUPS_NAMED: usize = 20;
 
-/// When warnings were given.
+/// When each warning was last logged, in milliseconds since the epoch.
 #[derive(Default)]
 pub(super) struct Warned {
     kept_ms: Option<i64>,
     full_soon_ms: Option<i64>,
 }
 
-/// True once, and again after an hour as long as `holds`.
+/// Whether a warning is to be logged now: once when `holds` becomes true, and every [`REPEAT_MS`] as long as it stays true.
 fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
     if !holds {
         *last = None;
@@ -38,7 +38,7 @@ fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
     is_due
 }
 
-/// Says what a round did.
+/// Logs what a round did.
 pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) {
     let verdict = &done.verdict;
     let count = |reason| verdict.remove.iter().filter(|found| **found == reason).count();
@@ -68,7 +68,7 @@ pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) 
     }
 }
 
-/// Notes how much the log holds, and warns when the disk will be full within a day.
+/// Records the size of the commit log, and warns when the disk will be full within a day.
 pub(super) fn forecast(broker: &Broker, now_ms: i64) {
     let held = broker.store.appended().since(broker.store.min());
     broker.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).note(now_ms, held);
@@ -86,13 +86,13 @@ pub(super) fn forecast(broker: &Broker, now_ms: i64) {
     }
 }
 
-/// Milliseconds until sends will be refused at the speed of the last hour.
+/// Milliseconds until sends will be refused if the log goes on growing as in the last hour.
 fn full_in_ms(broker: &Broker) -> Option<i64> {
     let room = broker.store.space().room(&broker.config.retention);
     broker.retention.forecast.lock().unwrap_or_else(PoisonError::into_inner).full_in_ms(room)
 }
 
-/// The runtime table's part about the disk, and how many messages it did not give any more
+/// The entries of the broker's runtime status about the disk, and the number of messages that were given up
 /// (`DefaultMessageStore.getRuntimeInfo`, `BrokerStats`).
 pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
     let space = broker.store.space();
@@ -123,7 +123,7 @@ pub(crate) fn status(broker: &Broker) -> BTreeMap<String, String> {
     table
 }
 
-/// A size for people: powers of 1,024 and one decimal (`MessageStoreUtil.toHumanReadable`).
+/// A size in readable form, in units of powers of 1,024 with one decimal (`MessageStoreUtil.toHumanReadable`).
 pub(crate) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();

@@ -1,4 +1,5 @@
-//! Requests 306, 316 and 329: an operator wants old messages to go now.
+//! Requests of operators to delete old messages now: 306 `CLEAN_EXPIRED_CONSUMEQUEUE`, 316 `CLEAN_UNUSED_TOPIC` and 329
+//! `DELETE_EXPIRED_COMMITLOG`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -8,11 +9,11 @@ use crate::light::is_light;
 use crate::names;
 use crate::{Answer, Refusal};
 
-/// Rounds one request is good for (`CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES`).
+/// Number of rounds for which one 329 request counts (`CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES`).
 const ROUNDS: u32 = 20;
 
-/// 329 `DELETE_EXPIRED_COMMITLOG`: expired files go in the next rounds, whatever the hour, and so does what is older than
-/// the time of its topic.
+/// Serves 329 `DELETE_EXPIRED_COMMITLOG`: the next rounds delete expired files whatever the hour, and messages older than the
+/// retention time of their topic.
 pub(crate) fn delete_expired_log(broker: &Broker) -> Result<Answer, Refusal> {
     broker.retention.topics_ms.store(0, Ordering::Release);
     broker.retention.asked.store(ROUNDS, Ordering::Release);
@@ -21,14 +22,14 @@ pub(crate) fn delete_expired_log(broker: &Broker) -> Result<Answer, Refusal> {
     Ok(Answer::success())
 }
 
-/// 306 `CLEAN_EXPIRED_CONSUMEQUEUE`: queue files follow the log with every round here, so that there is nothing left to
-/// clean; a queue keeps its end, other than in Java.
+/// Serves 306 `CLEAN_EXPIRED_CONSUMEQUEUE`. Every round deletes expired files of the queues' index anyway, so the request only
+/// makes a round start soon. Unlike in Java, a queue never loses its end.
 pub(crate) fn clean_expired_queues(broker: &Broker) -> Result<Answer, Refusal> {
     broker.retention.wake();
     Ok(Answer::success())
 }
 
-/// 316 `CLEAN_UNUSED_TOPIC`: the queues of topics nobody has configured go with the next look at the disk.
+/// Serves 316 `CLEAN_UNUSED_TOPIC`: the retention thread removes the queues of topics that are not configured.
 pub(crate) fn clean_unused_topics(broker: &Broker) -> Result<Answer, Refusal> {
     broker.retention.unused_asked.store(true, Ordering::Release);
     broker.retention.wake();

@@ -10,10 +10,10 @@ use crate::send::not_stored;
 use crate::testing::Fixture;
 use crate::topics::{TopicChange, attributes};
 
-/// Long after everything was written.
+/// A time long after all files were written, in milliseconds since the epoch.
 const LATER_MS: i64 = 4_000_000_000_000;
 
-/// Messages of 100 KB, ten of which fill a file of the log; every one of them is checkpointed.
+/// Stores `count` messages of 100 KB, ten of which fill a file of the commit log, and makes a checkpoint of the store.
 fn fill(fixture: &Fixture, topic: &str, count: usize) {
     for _ in 0..count {
         fixture.put(topic, 0, &[7; 100_000], b"");
@@ -34,17 +34,17 @@ fn clean_later(fixture: &Fixture) {
 fn records_of_pops_wait_for_who_brings_back_what_was_popped() {
     let fixture = Fixture::new();
     fill(&fixture, "T", 25);
-    // This group is in no table.
+    // The revive group is in no table of groups.
     fixture.broker.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 12);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 10);
-    // It is done with this one, however long there is no other.
+    // The revive group's offset is that of the last record it has processed, although no further record follows.
     fixture.broker.offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "T", 0, 19);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 20);
 }
 
-/// A group has consumed what lies before an offset.
+/// Creates a group that has consumed the messages before `offset`.
 fn consumed(fixture: &Fixture, group: &str, topic: &str, offset: i64) {
     fixture.broker.groups.make(group, 1).unwrap();
     fixture.broker.offsets.commit(group, topic, 0, offset);
@@ -64,7 +64,7 @@ fn files_wait_for_the_groups_that_have_not_consumed_them() {
     consumed(&fixture, "slow", "T", 55);
     clean_later(&fixture);
     assert_eq!(min(&fixture, "T"), 40);
-    // A group that is deleted holds up nothing.
+    // A deleted group protects no messages.
     fixture.broker.offsets.forget_group("fast");
     clean_later(&fixture);
     assert_eq!((min(&fixture, "T"), Lags::of(&fixture.broker).first()), (50, None));
@@ -120,7 +120,7 @@ fn who_has_no_offset_was_deleted_or_broadcasts_holds_up_nothing() {
     let beat = Beat { fingerprint: 0, without_subscriptions: true };
     let _ = fixture.broker.clients.join_consumer(&data, member, beat);
     consumed(&fixture, "b", "T", 0);
-    // Of a topic that is gone.
+    // The offset belongs to a topic that does not exist.
     consumed(&fixture, "g", "Gone", 0);
     assert_eq!(Lags::of(&fixture.broker).first(), None);
     clean_later(&fixture);
@@ -135,7 +135,7 @@ fn by_policy_files_go_all_the_same_or_not_at_all() {
         let fixture = Fixture::with(|config| {
             config.retention.unconsumed = policy;
             if policy != Unconsumed::Drop {
-                // Over the second level whatever happens, and so over the third.
+                // The disk is always over the second level, and so over the third.
                 config.retention.clean_at = Watermark::FreeBytes(u64::MAX);
             }
         });
@@ -211,7 +211,7 @@ fn the_first_offset_of_a_queue_is_that_of_the_slowest_group() {
 
 #[test]
 fn an_operator_can_ask_for_it_at_any_hour() {
-    // However full the disk under the test is.
+    // Independent of how full the real disk is.
     let fixture = Fixture::with(|config| config.retention.expire_at = Watermark::FreeBytes(0));
     fill(&fixture, "T", 25);
     clean(&fixture.broker, LATER_MS, 12);
@@ -281,7 +281,7 @@ fn over_the_warning_level_senders_are_told_how_full_it_is() {
     assert!(table["commitLogDirCapacity"].starts_with("Total : "));
 }
 
-/// The thread does it by itself: at its first round, and it ends when it is dropped.
+/// The thread deletes files and frees space by itself, and ends when its handle is dropped.
 #[test]
 fn the_thread_deletes_and_gives_space_back() {
     let fixture = Fixture::with(|config| {
@@ -292,7 +292,7 @@ fn the_thread_deletes_and_gives_space_back() {
     let thread = RetentionThread::start(fixture.broker.clone()).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
     while min(&fixture, "T") < 30 {
-        // Nobody ever sends: this is the pause.
+        // The channel never receives anything: waiting for it is the pause.
         assert!(receiver.recv_timeout(std::time::Duration::from_millis(10)).is_err());
     }
     drop((thread, sender));
@@ -310,7 +310,7 @@ fn files_wait_for_timed_messages_that_were_added_when_the_log_was_kept_longer() 
     timer.pending.store(1, Ordering::Relaxed);
     clean(&fixture.broker, now_ms + 71 * HOUR_MS, 4);
     assert_eq!(min(&fixture, "T"), 0);
-    // Overdue messages are being delivered.
+    // The timer is late, so overdue messages are being delivered.
     timer.read_ms.store(now_ms + 73 * HOUR_MS - 61_000, Ordering::Relaxed);
     clean(&fixture.broker, now_ms + 73 * HOUR_MS, 4);
     assert_eq!(min(&fixture, "T"), 0);
@@ -328,7 +328,7 @@ fn without_timed_messages_files_go_by_their_age_alone() {
     let now_ms = fixture.broker.now_ms() + 13 * HOUR_MS;
     timer.window_ms.store(36 * HOUR_MS, Ordering::Relaxed);
     timer.read_ms.store(now_ms, Ordering::Relaxed);
-    // However wrong the count is.
+    // The latest slot counts even if the number of pending messages is wrong.
     timer.last_ms.store(now_ms, Ordering::Relaxed);
     clean(&fixture.broker, now_ms, 4);
     assert_eq!(min(&fixture, "T"), 0);

@@ -1,4 +1,4 @@
-//! What timed messages still need of the log: a message in the wheel is there by its record alone.
+//! Which part of the commit log timed messages still need: the wheel only refers to their records.
 
 use std::sync::atomic::Ordering;
 
@@ -6,17 +6,18 @@ use store::Unconsumed;
 
 use crate::broker::Broker;
 
-/// Deliveries that are so late are being caught up on.
+/// The timer counts as late when it is this many milliseconds behind the clock.
 const BEHIND_MS: i64 = 60_000;
 
-/// How old files of the log must be to go: `fileReservedTime`, and while timed messages wait twice the longest time a
-/// record waits, which was half of that setting as it was when they were added. While overdue messages are delivered
-/// none goes by its age, but with `timerStopDequeue` nobody delivers them.
+/// The age in milliseconds at which files of the commit log expire. That is `fileReservedTime`, or, while timed messages are
+/// pending, twice the longest time a record stays in the wheel if that is more; that time was half of `fileReservedTime` when
+/// the messages were added. While overdue messages are being delivered no file expires by age, except with
+/// `timerStopDequeue`, when they are not delivered.
 pub(super) fn reserved_ms(broker: &Broker, now_ms: i64) -> i64 {
     let (settings, timer) = (&broker.config.retention, &broker.timer);
-    // Without timers this is zero, and before they are recovered.
+    // Zero when timed messages are disabled, and until the timer is recovered.
     let read_ms = timer.read_ms.load(Ordering::Acquire);
-    // The count may be too low by messages that were cancelled twice.
+    // The latest slot is checked besides the count, which is too low when a message was cancelled twice.
     let in_wheel = timer.last_ms.load(Ordering::Acquire) >= read_ms.max(1);
     if !in_wheel && timer.pending.load(Ordering::Relaxed) == 0 {
         return settings.reserved_ms;

@@ -1,6 +1,6 @@
-//! Topics that keep their messages for a time of their own: the attribute `reserve.time`, in hours as the tiered store of
-//! Java reads it (`TopicAttributes`, `FlatMessageFile.getFileReservedHours`). Their queues begin at the first message
-//! young enough; the log is shared and keeps its bytes until its files go.
+//! Topics with a retention time of their own: the attribute `reserve.time`, in hours, as Java's tiered store reads it
+//! (`TopicAttributes`, `FlatMessageFile.getFileReservedHours`). The minimum offset of their queues is moved to the first
+//! message that is young enough. The commit log is shared by all topics, and its bytes are freed only with its files.
 
 use std::sync::atomic::Ordering;
 
@@ -9,24 +9,25 @@ use super::protects;
 use crate::broker::Broker;
 use crate::topics::Topic;
 
-/// The attribute.
+/// Name of the attribute for the retention time in hours.
 pub(super) const RESERVE_TIME: &str = "reserve.time";
 
-/// How often such topics are looked at: their time is in hours, and what all groups have consumed is gathered for it.
+/// Interval in milliseconds between two checks of such topics. It is long because their time is in hours, and because a check
+/// computes the backlogs of all groups.
 pub(super) const PAUSE_MS: i64 = 60_000;
 
-/// Lets the queues of such topics begin where they should, unless that was done a short while ago.
+/// Expires messages of such topics, unless that was done within the last [`PAUSE_MS`].
 pub(super) fn expire_when_due(broker: &Broker, now_ms: i64) {
     let last = &broker.retention.topics_ms;
-    // A clock that was set back does not put it off.
+    // The difference is absolute, so that a clock that was set back does not delay the check.
     if now_ms.abs_diff(last.load(Ordering::Acquire)) >= PAUSE_MS.unsigned_abs() {
-        // Before they are looked at: an operator who asks meanwhile makes it due again.
+        // Stored before the check, so that an operator's request during the check makes another one due.
         last.store(now_ms, Ordering::Release);
         expire(broker, now_ms);
     }
 }
 
-/// Lets the queues of such topics begin where they should.
+/// Expires messages of such topics: moves the minimum offset of their queues behind messages that are too old.
 pub(super) fn expire(broker: &Broker, now_ms: i64) {
     let topics = broker.topics.all().into_iter();
     let topics: Vec<_> = topics.filter_map(|topic| Some((reserved_ms(&topic)?, topic))).collect();
@@ -48,7 +49,7 @@ pub(super) fn expire(broker: &Broker, now_ms: i64) {
     }
 }
 
-/// The time of a topic's own, milliseconds.
+/// The retention time of a topic with one of its own, in milliseconds.
 fn reserved_ms(topic: &Topic) -> Option<i64> {
     let hours: i64 = topic.config.attributes.get(RESERVE_TIME)?.trim().parse().ok()?;
     (hours > 0).then(|| hours.saturating_mul(3_600_000))

@@ -4,22 +4,22 @@ use store::ReadError;
 
 use crate::broker::PutError;
 
-/// A message the disk does not give for so long no longer holds up those behind it.
+/// A message that cannot be read for this many milliseconds is skipped, so that it no longer holds up those behind it.
 const PATIENCE_MS: i64 = 60_000;
-/// Time between two attempts counts for no more: the clock may have been set.
+/// The time between two attempts counts for at most this many milliseconds, since the clock may have been set.
 const STEP_MAX_MS: i64 = 10_000;
 
-/// Of the first of a line.
+/// How long the first message of a queue has failed to be delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
-    /// What failed last, and when.
+    /// The position of the message that failed last, and the time of that in milliseconds since the epoch.
     last: Option<(i64, i64)>,
     waited_ms: i64,
 }
 
 impl Patience {
-    /// Whether `head`, which just failed, is tried again before the line goes on without it. Where the log or a table
-    /// cannot be written, or an index is being written again, those behind it could not go on either.
+    /// Whether the message at position `head`, which just failed, is tried again before it is skipped. It is always tried again
+    /// when the log or a table cannot be written, or an index is being rebuilt: the messages behind it would fail as well.
     pub(crate) fn holds(&mut self, head: i64, error: &PutError, now_ms: i64) -> bool {
         match error {
             PutError::Append(_) | PutError::Topic(_) | PutError::Read(ReadError::Rebuilding { .. }) => true,

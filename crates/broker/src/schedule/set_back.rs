@@ -1,15 +1,15 @@
-//! A clock that was set back. Store times never fall, so they lie ahead of it until it is where it was. Pure.
+//! Due times after the clock was set back. Store times never fall, so they lie ahead of the clock until it has caught up. Pure.
 
-/// Since when the clock is known to be behind the store times of a queue.
+/// The time at which the clock was found to be behind the store times of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct SetBack {
-    /// When that was seen, and the end of the queue then: what lies before it was stored before that.
+    /// That time in milliseconds since the epoch, and the end of the queue then: messages before it were stored before that time.
     seen: Option<(i64, i64)>,
 }
 
 impl SetBack {
-    /// When a message was stored at the latest, by the clock as it is now, if its store time lies ahead of that. `max` is
-    /// the end of the queue.
+    /// The latest time by the present clock at which a message can have been stored whose store time lies ahead of the clock.
+    /// `max` is the end of the queue.
     pub(crate) fn stored_ms(&mut self, offset: i64, max: i64, now_ms: i64) -> i64 {
         match self.seen {
             Some((seen_ms, end)) if offset < end && seen_ms <= now_ms => seen_ms,

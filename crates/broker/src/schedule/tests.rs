@@ -1,4 +1,4 @@
-//! Delayed messages: due in time, never early, after a restart where they stopped.
+//! Delayed messages are delivered in time and never early, and delivery continues after a restart where it stopped.
 
 use wire::properties;
 use wire::properties::key;

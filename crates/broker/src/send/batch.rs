@@ -1,4 +1,4 @@
-//! Batches of a client: messages of their own, or on topics with queues of batches one record.
+//! Batches of messages from clients. They are stored message by message, or as one record in topics with queues of batches.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::topics::Queue;
 
-/// Most messages of a record; `INNER_NUM` is a `short`.
+/// Most messages of one record, since `INNER_NUM` is a `short` in Java.
 const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
 
 /// Checks a batch and encodes its records.
@@ -33,7 +33,7 @@ pub(super) fn stage(
     for entry in batch::entries(command.body) {
         let entry = entry.map_err(unreadable)?;
         if properties::get(entry.properties, key::INNER_MULTI_QUEUE_OFFSET).is_some() {
-            // Recovery would believe it.
+            // Recovery would take this property for one the broker has set.
             return Err(illegal(broker));
         }
         broker.admit_light(entry.properties)?;
@@ -72,8 +72,9 @@ fn unreadable(error: batch::BatchError) -> Refusal {
     Refusal::new(response::MESSAGE_ILLEGAL, format!("the batch cannot be read: {error}"))
 }
 
-/// A batch to a topic with `queue.type=BatchCQ`: one record, whose body is the batch (`SendMessageProcessor.sendBatchMessage`). A
-/// producer that gave the batch no unique key could not be told that, its batches are stored message by message.
+/// Stages a batch to a topic with `queue.type=BatchCQ` as one record, whose body is the batch
+/// (`SendMessageProcessor.sendBatchMessage`). Batches without a unique key, of producers that do not expect this, are stored
+/// message by message instead.
 fn stage_inner(
     broker: &Broker,
     turn: &mut SendTurn,

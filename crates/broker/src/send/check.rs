@@ -1,4 +1,4 @@
-//! What a send must satisfy before anything of it is encoded, in the order of Java's checks.
+//! The checks of a send before its records are encoded, in the order of Java's.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::broker::Broker;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal, names};
 
-/// The checks of `AbstractSendMessageProcessor.msgCheck` and of the store, in their order. A topic's write permission is for
-/// routes: producers that still have one from before are served, so that a topic is drained without refusing anybody.
+/// Checks a send like `AbstractSendMessageProcessor.msgCheck` and the store, in their order. A topic's write permission only
+/// affects routes: producers that still have an older route are served, so that a topic can be drained without refusals.
 pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Result<(), Refusal> {
     let Request { peer, command, header } = sent;
     let producer = peer.remote();
     let name = topic.name();
-    // Producers with a route from before the broker became read-only go on until they refresh it.
+    // Of a read-only broker only ordered topics are refused; other producers go on until they refresh their routes.
     if !broker.is_writable() && topic.config.order {
         let remark = format!("the broker[{}] sending message is forbidden", broker.config.broker_ip1);
         return Err(Refusal::new(response::NO_PERMISSION, remark));
@@ -41,16 +41,16 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Resul
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, remark));
     }
     let body_max = broker.config.max_message_size;
-    // Only the broker says so.
+    // Only the broker itself may set this flag.
     let inner_batch = header.sys_flag & sys_flag::INNER_BATCH != 0;
-    // The Go client's own replies have no body.
+    // The Go client sends replies without a body.
     let may_be_empty = matches!(command.code, request::SEND_REPLY_MESSAGE | request::SEND_REPLY_MESSAGE_V2);
     let lacks_body = command.body.is_empty() && !may_be_empty;
     if lacks_body || command.body.len() > body_max || inner_batch {
         return Err(illegal(broker));
     }
     broker.admit_light(header.properties)?;
-    // Only single sends are asked for a key (`SendMessageProcessor.sendMessage`).
+    // Only single sends to a compacted topic must have a key (`SendMessageProcessor.sendMessage`).
     let is_single = !header.batch && !may_be_empty;
     if is_single && topic.compacts && properties::get(header.properties, key::KEYS).is_none() {
         return Err(Refusal::new(response::MESSAGE_ILLEGAL, "Required message key is missing"));
@@ -58,7 +58,7 @@ pub(super) fn check(broker: &Broker, topic: &Topic, sent: &Request<'_>) -> Resul
     Ok(())
 }
 
-/// Where a message sent to a retry topic goes: there, or to the dead letters of its group
+/// Where a message sent to a retry topic goes: to that topic, or to the dead letter topic of its group
 /// (`AbstractSendMessageProcessor.handleRetryAndDLQ`).
 pub(super) fn retry_target(
     broker: &Broker,

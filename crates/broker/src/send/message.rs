@@ -1,4 +1,4 @@
-//! The properties of a sent message: what the broker reads in them and what it adds.
+//! The properties of a sent message: which of them the broker reads, and which it adds.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::topics::Topic;
 pub(super) struct Target {
     pub topic: Arc<Topic>,
     pub queue_id: i32,
-    /// The message goes to the dead letters, so it is not delayed again.
+    /// Whether the topic is a dead letter topic, so that the message is not delayed again.
     pub dead: bool,
 }
 
-/// What the properties string of a single send means to the broker.
+/// What the properties of a single send mean to the broker.
 pub(super) struct Properties {
-    /// The producer waits for the disk (`WAIT`, default true).
+    /// Whether the answer waits for the disk with sync flush (`WAIT`, default true).
     pub waits: bool,
-    /// Delay level, 1 to the highest.
+    /// Delay level, from 1 to the highest.
     pub delay_level: Option<i32>,
-    /// The message waits for its producer's decision; a delay counts from then on.
+    /// Whether the message is a half message, which waits for its producer's decision; a delay counts from that decision.
     pub is_half: bool,
-    /// Wheel time of a message for a point in time.
+    /// Wheel time of a timed message, in milliseconds since the epoch.
     pub out_ms: Option<i64>,
-    /// It cancels a timed message.
+    /// Whether the message cancels a timed message.
     pub cancels: bool,
 }
 
-/// Set by the broker alone; what a client put there is left out.
+/// Properties that only the broker may set; values from clients are dropped.
 const DROPPED: [&str; 7] = [
     key::MSG_REGION,
     key::TRACE_SWITCH,
@@ -46,14 +46,14 @@ const DROPPED: [&str; 7] = [
     key::INNER_MULTI_QUEUE_OFFSET,
 ];
 
-/// True unless the properties say `WAIT=false`.
+/// Whether the answer waits for the disk: true unless the properties contain `WAIT=false`.
 pub(super) fn waits(properties: &[u8]) -> bool {
     properties::get(properties, key::WAIT_STORE_MSG_OK)
         .is_none_or(|value| value.eq_ignore_ascii_case(b"true"))
 }
 
-/// The properties of a batch entry, which are stored as they came, with the separator at their end that some clients
-/// leave out. Recovery relies on it to tell a lost sector from a property.
+/// The properties of a batch entry, which are stored as they came, ended by the separator that some clients leave out.
+/// Recovery relies on the separator to tell a lost sector from a property.
 pub(super) fn terminated(properties: &[u8]) -> Cow<'_, [u8]> {
     if properties.last().is_none_or(|last| *last == 2) {
         return Cow::Borrowed(properties);
@@ -64,7 +64,11 @@ pub(super) fn terminated(properties: &[u8]) -> Cow<'_, [u8]> {
 }
 
 impl Properties {
-    /// Copies the valid pairs of the request into `out`, adds the broker's own, and appends the unique key to `ids`.
+    /// Copies the valid properties of the request to `out`, adds the broker's own, and appends the unique key to `ids`.
+    ///
+    /// # Errors
+    /// The refusal of a transaction message that the broker does not accept, of a delivery time that is not allowed, or of the
+    /// property `INNER_NUM`.
     pub(super) fn rewrite(
         broker: &Broker,
         header: &SendHeader<'_>,
@@ -107,7 +111,7 @@ impl Properties {
         }
         properties::append(out, key::UNIQ_KEY, &ids[id_start..]);
         let level = delay.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse::<i32>().ok());
-        // One that comes back from a consumer was decided long ago (`SendMessageProcessor.sendMessage`).
+        // A message that a consumer sends back was committed long ago (`SendMessageProcessor.sendMessage`).
         found.is_half &= !(header.reconsume_times > 0 && level.is_some_and(|level| level > 0));
         if found.is_half && broker.config.transaction.rejects {
             return Err(no_transactions(broker));
@@ -118,7 +122,7 @@ impl Properties {
                 half(out, target, unique, delay);
             }
             Some(level) if level > 0 && !target.dead => {
-                // A level wins over a time, which is not even kept (`HookUtils.checkIfTimerMessage`).
+                // A delay level wins over a delivery time, whose property is dropped (`HookUtils.checkIfTimerMessage`).
                 let level = level.min(broker.delay_levels());
                 found.delay_level = Some(level);
                 delayed(out, level, target.topic.name(), target.queue_id);
@@ -132,7 +136,7 @@ impl Properties {
             }
         }
         asked.copy(out);
-        // A half message is refused like any other, but its time counts from the decision.
+        // The time of a half message is checked like any other, but counts from the producer's decision.
         found.out_ms = asked.out_ms(broker)?.filter(|_| !found.is_half);
         found.cancels = asked.cancels;
         if let Some(out_ms) = found.out_ms {
@@ -142,7 +146,7 @@ impl Properties {
     }
 }
 
-/// Adds what the delivery of a delayed message needs.
+/// Appends the properties by which a delayed message is delivered: delay level, real topic and queue.
 pub(crate) fn delayed(out: &mut Vec<u8>, level: i32, topic: &str, queue_id: i32) {
     let mut digits = itoa::Buffer::new();
     properties::append(out, key::DELAY, digits.format(level).as_bytes());
@@ -150,7 +154,8 @@ pub(crate) fn delayed(out: &mut Vec<u8>, level: i32, topic: &str, queue_id: i32)
     properties::append(out, key::REAL_QUEUE_ID, digits.format(queue_id).as_bytes());
 }
 
-/// Adds what the commit of a half message needs (`TransactionalMessageBridge.parseHalfMessageInner`).
+/// Appends the properties by which a half message is committed: real topic and queue, transaction id, and the delay
+/// (`TransactionalMessageBridge.parseHalfMessageInner`).
 fn half(out: &mut Vec<u8>, target: &Target, unique: &[u8], delay: Option<&[u8]>) {
     let mut digits = itoa::Buffer::new();
     properties::append(out, key::REAL_TOPIC, target.topic.name().as_bytes());

@@ -1,4 +1,4 @@
-//! Taking back a timed message: the message that cancels goes the way of a send, so that its answer waits for the same
+//! Recalls of timed messages. The cancelling message is stored in the same way as a send, so that the answer waits for the same
 //! flush.
 
 use std::net::SocketAddr;
@@ -15,17 +15,17 @@ use crate::Refusal;
 use crate::broker::Broker;
 use crate::timer::recall;
 
-/// A recall that waits for the append of its turn. Only then it is known whether it comes in time.
+/// A recall that waits for the append of its read batch. Only then it is known whether it comes in time.
 pub(super) struct Staged {
-    /// Its place among the pending requests.
+    /// Index of the recall among the pending requests.
     pending: usize,
     born_timestamp: i64,
     born_host: SocketAddr,
-    /// Properties of the message that cancels.
+    /// Properties of the cancelling message.
     properties: Vec<u8>,
 }
 
-/// Checks a recall and keeps what the message that cancels is made of.
+/// Checks a recall and keeps the parts of its cancelling message.
 pub(crate) fn stage_recall(
     broker: &Broker,
     turn: &mut SendTurn,
@@ -57,8 +57,8 @@ pub(crate) fn stage_recall(
     Ok(())
 }
 
-/// Encodes the messages that cancel, without those of recalls that come too late: messages due until `delivered_ms` may
-/// have been delivered. Called under the gate, so that this holds until they are appended.
+/// Encodes the cancelling messages, except those of recalls that come too late: messages due until `delivered_ms` (milliseconds
+/// since the epoch) may have been delivered. Called with the gate locked, so that this holds until they are appended.
 pub(super) fn push(broker: &Broker, turn: &mut SendTurn, delivered_ms: i64) {
     for staged in &turn.recalls {
         let pending = &mut turn.pending[staged.pending];
@@ -76,21 +76,21 @@ pub(super) fn push(broker: &Broker, turn: &mut SendTurn, delivered_ms: i64) {
             reconsume_times: 0,
             prepared_transaction_offset: 0,
         };
-        // What cannot be encoded is answered as not stored.
+        // A recall whose message cannot be encoded is answered as not stored.
         if let Ok(index) = turn.batch.push(&pending.queue.log, &message) {
             pending.records = index..index + 1;
         }
     }
 }
 
-/// Place in the timer queue behind the last recall of an appended turn; 0 when it has none.
+/// Offset in the timer queue behind the last recall of an appended read batch; 0 when there is none.
 pub(super) fn end(turn: &SendTurn) -> i64 {
     let records = turn.recalls.iter().flat_map(|staged| turn.pending[staged.pending].records.clone());
     records.map(|index| turn.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
 }
 
-/// Answers a recall whose cancelling message is stored, or was left out. Messages due until `delivered_ms` may have
-/// been delivered before that.
+/// Answers a recall whose cancelling message was stored or left out. Messages due until `delivered_ms` (milliseconds since the
+/// epoch) may have been delivered before that.
 pub(super) fn answer(
     broker: &Broker,
     turn: &SendTurn,

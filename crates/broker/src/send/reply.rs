@@ -1,4 +1,4 @@
-//! Answers to sends, written without intermediate values.
+//! Writing the answers of sends, without intermediate values.
 
 use wire::codes::response;
 use wire::frame::{FrameWriter, Head};
@@ -7,7 +7,7 @@ use wire::id::OffsetId;
 use super::{Pending, SendTurn};
 use crate::broker::Broker;
 
-/// Answers a stored request; nothing for a one-way one. `ids` is scratch.
+/// Writes the answer of a request whose records are stored; nothing for a one-way request. `ids` is a buffer for reuse.
 pub(super) fn stored(
     broker: &Broker,
     turn: &SendTurn,
@@ -38,19 +38,19 @@ pub(super) fn stored(
         .number("queueOffset", first.get());
     let key = &turn.ids[pending.id.clone()];
     let writer = if key.is_empty() { writer } else { writer.bytes("transactionId", key) };
-    // Otherwise the client makes an id of those of the batch's messages.
+    // Without this field the client builds the batch's id from those of its messages.
     let writer = if pending.inner { writer.bytes("batchUniqId", key) } else { writer };
     let handle = &turn.ids[pending.handle.clone()];
     let writer = if handle.is_empty() { writer } else { writer.bytes("recallHandle", handle) };
     region(broker, writer).finish(b"");
 }
 
-/// Answers a request that was not stored.
+/// Writes the answer of a request that was not stored.
 pub(crate) fn refused(broker: &Broker, head: Head<'_>, out: &mut Vec<u8>) {
     region(broker, FrameWriter::begin(out, head)).finish(b"");
 }
 
-/// The two fields every answer to a send carries; clients read them without a null check.
+/// Writes the two fields that every answer of a send contains; clients read them without a null check.
 pub(crate) fn region<'b>(broker: &Broker, writer: FrameWriter<'b>) -> FrameWriter<'b> {
     writer.text("MSG_REGION", &broker.config.region_id).flag("TRACE_ON", broker.config.trace_on)
 }

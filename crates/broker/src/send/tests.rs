@@ -1,4 +1,4 @@
-//! Outcomes of sends: codes, remarks, and when they are answered.
+//! The answers of sends: their codes and remarks, and when they are sent.
 
 use net::Service as _;
 use store::FlushMode;
@@ -39,7 +39,7 @@ fn behaviour_1_appends_that_fail_have_the_codes_and_texts_of_java() {
     );
 }
 
-/// Sends a message; true when it was answered without waiting for the disk.
+/// Sends a message. True when it was answered without waiting for the disk.
 fn answered_at_once(fixture: &Fixture, properties: &[u8]) -> bool {
     let header = SendHeader { producer_group: "PG", topic: "T", properties, ..SendHeader::default() };
     let mut bytes = Vec::new();
@@ -51,7 +51,7 @@ fn answered_at_once(fixture: &Fixture, properties: &[u8]) -> bool {
     front.frame(&mut turn, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
     front.end(&mut turn, &peer, &mut out);
     if out.is_empty() {
-        // It comes once the disk has the message.
+        // The answer comes once the message is on disk.
         let (sender, receiver) = std::sync::mpsc::channel();
         let end = fixture.broker.store.appended();
         fixture.broker.store.when_flushed(end, Box::new(move |_| sender.send(()).unwrap()));
@@ -123,7 +123,7 @@ fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
     let peer = Arc::new(Peer::detached(1, ADDRESS));
     let (mut turn, mut out) = (front.turn(), Vec::new());
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    // A flush may be done before anybody looks.
+    // A flush may be done before the number of unanswered requests is read, so several sends may be needed.
     while peer.unanswered() == 0 {
         assert!(std::time::Instant::now() < end, "no send was charged within a minute");
         let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
@@ -195,7 +195,7 @@ fn a_change_there_is_no_place_for_is_not_written_to_the_file() {
     assert!(written.contains(&fixture.broker.config.max_message_size.to_string()));
 }
 
-/// A broker with the topic `B` of batches, as a Java broker may have left it.
+/// A broker with the topic `B`, whose queues hold batches (`queue.type=BatchCQ`), as a Java broker may have left it.
 fn batched() -> Fixture {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
@@ -207,7 +207,7 @@ fn batched() -> Fixture {
     fixture
 }
 
-/// The answer to one frame: its code, and its fields.
+/// The answer to one frame: its code, and a function that returns its fields.
 fn call(fixture: &Fixture, bytes: &mut [u8]) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
     let front = Front { broker: fixture.broker.clone(), fast: false };
     let peer = Arc::new(Peer::detached(1, ADDRESS));
@@ -283,7 +283,7 @@ fn codec_12_a_batch_to_a_topic_of_batches_is_one_record_of_many_messages() {
     assert_eq!((get(key::INNER_NUM), get(key::UNIQ_KEY)), (Some("3"), Some("K1")));
     assert_eq!(get(key::INNER_BASE).and_then(|base| base.parse::<u64>().ok()), Some(0));
     assert_eq!(get(key::CLUSTER), Some("DefaultCluster"));
-    // The next ones: another batch, one whose producer knows nothing of this, and a message alone.
+    // Another batch, a batch whose producer gave it no unique key, and a single message.
     let (code, field) = send(&fixture, &header("B", key), &body_of(40));
     assert_eq!((code, field("queueOffset").as_deref()), (0, Some("3")));
     let (code, field) = send(&fixture, &header("B", b""), &body_of(2));
@@ -291,7 +291,7 @@ fn codec_12_a_batch_to_a_topic_of_batches_is_one_record_of_many_messages() {
     assert_eq!(field("msgId").map(|ids| ids.split(',').count()), Some(2));
     let (code, field) = send(&fixture, &SendHeader { batch: false, ..header("B", b"") }, b"alone");
     assert_eq!((code, field("queueOffset").as_deref()), (0, Some("45")));
-    // Elsewhere batches are stored message by message, as ever.
+    // On other topics batches are stored message by message.
     let (code, field) = send(&fixture, &header("T", key), &body);
     assert_eq!((code, field("batchUniqId")), (0, None));
     assert_eq!(field("msgId").map(|ids| ids.split(',').count()), Some(3));
@@ -333,10 +333,10 @@ fn a_topic_without_write_permission_takes_what_producers_with_an_older_route_sen
     );
     let stored = |topic: &str| fixture.broker.log_queue(topic, 0).unwrap().log.max().get();
     assert_eq!((stored("T"), stored("B"), stored("%RETRY%g")), (5, 3, 1));
-    // Who gives a message back has no route: the retry topic itself decides (`consumerSendMsgBack`).
+    // A consumer that sends a message back has no route: the retry topic's permission decides (`consumerSendMsgBack`).
     let (code, remark, _) = give_back(&fixture);
     assert_eq!((code, remark.as_str()), (16, "the topic[%RETRY%g] sending message is forbidden"));
-    // What may not be read is refused, as ever.
+    // Pulls from a topic without read permission are refused.
     fixture.broker.topics.put(TopicConfig::new("T", 1, PERM_WRITE), 1).unwrap();
     let (code, remark, _) = pull(&fixture);
     assert_eq!((code, remark.as_str()), (16, "the topic[T] pulling message is forbidden"));
@@ -422,7 +422,8 @@ fn a_pull_gives_whole_records_of_a_topic_of_batches() {
         let (code, field) = call(&fixture, &mut bytes);
         (code, field("nextBeginOffset").unwrap().parse::<i64>().unwrap())
     };
-    // What fits into the count as a whole, but at least one record; of one that is begun inside, the rest counts.
+    // A pull returns records that fit into the count as a whole, but at least one; of a record that is pulled from its middle
+    // only the rest of its messages counts.
     assert_eq!(pull(0, 32), (0, 4));
     assert_eq!(fixture.broker.offsets.delivered()[0].1.messages, 4);
     for (inside, next) in [(4, 44), (5, 44), (20, 46), (43, 73)] {
@@ -432,7 +433,7 @@ fn a_pull_gives_whole_records_of_a_topic_of_batches() {
     assert_eq!((pull(44, 21), pull(44, 22)), ((0, 46), (0, 66)));
     assert_eq!((pull(2, 1), pull(72, 1)), ((0, 3), (0, 73)));
     assert_eq!(pull(73, 32), (response::PULL_NOT_FOUND, 73));
-    // Pops would hand batches to applications as bodies.
+    // Pops are refused: clients would hand whole batches to the application as bodies.
     let pop = [
         ("consumerGroup", "g"),
         ("topic", "B"),
@@ -445,7 +446,7 @@ fn a_pull_gives_whole_records_of_a_topic_of_batches() {
     let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::POP_MESSAGE, 1));
     pop.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(b"");
     assert_eq!(call(&fixture, &mut bytes).0, response::NO_PERMISSION);
-    // Nor can a part of a record be given back; the client then sends the message anew.
+    // A single message of a record cannot be sent back either; the client then sends it as a new message.
     fixture.queue("%RETRY%g", 0);
     let mut bytes = Vec::new();
     let head = Head::request(Encoding::Json, request::CONSUMER_SEND_MSG_BACK, 1);

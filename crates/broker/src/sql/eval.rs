@@ -1,9 +1,9 @@
-//! The value of an expression for one message (`ComparisonExpression`, `LogicExpression`, `UnaryExpression`).
+//! Computing the value of an expression for one message (`ComparisonExpression`, `LogicExpression`, `UnaryExpression`).
 
 use super::{Expr, Order, Part, Sense};
 use std::cmp::Ordering;
 
-/// What an expression can be.
+/// The value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Null,
@@ -14,7 +14,7 @@ pub(super) enum Value<'a> {
     Text(&'a [u8]),
 }
 
-/// Values that cannot be compared; the message does not match.
+/// The error when values cannot be compared, so that the message does not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Incomparable;
 
@@ -25,7 +25,7 @@ impl Value<'_> {
         value.map_or(Self::Null, Self::Bool)
     }
 
-    /// As a condition; only called on what is one.
+    /// The value as a condition, `None` for null. Only called on values of conditions.
     fn truth(self) -> Option<bool> {
         if let Self::Bool(value) = self { Some(value) } else { None }
     }
@@ -57,7 +57,7 @@ pub(super) fn evaluate<'a>(expr: &'a Expr, get: &impl Fn(&str) -> Option<&'a [u8
         Expr::Equal(left, right) => Value::of(equal(evaluate(left, get)?, evaluate(right, get)?)?),
         Expr::IsNull(operand) => Value::Bool(evaluate(operand, get)? == Value::Null),
         Expr::Compare(left, order, right) => {
-            // Of two operands the right one is not looked at when the left one is null.
+            // As in Java the right operand is not evaluated when the left one is null.
             let left = match evaluate(left, get)? {
                 Value::Null => return Ok(Value::Null),
                 left => left,
@@ -69,7 +69,7 @@ pub(super) fn evaluate<'a>(expr: &'a Expr, get: &impl Fn(&str) -> Option<&'a [u8
             let is_listed = |value: &[u8]| texts.iter().any(|text| text.as_bytes() == value);
             Value::of(get(name).map(is_listed))
         }
-        // Nothing contains the empty text, whatever the operand is.
+        // No text contains the empty text, whatever the operand is.
         Expr::Affix(_, _, text, _) if text.is_empty() => Value::Bool(false),
         Expr::Affix(operand, part, text, sense) => Value::Bool(match evaluate(operand, get)? {
             Value::Text(value) => part.is_in(value, text.as_bytes()) == (*sense == Sense::Plain),
@@ -78,7 +78,7 @@ pub(super) fn evaluate<'a>(expr: &'a Expr, get: &impl Fn(&str) -> Option<&'a [u8
     })
 }
 
-/// Three-valued AND (`decisive` is false) or OR (`decisive` is true); what is decided is not looked at further.
+/// Three-valued AND (`decisive` is false) or OR (`decisive` is true). Operands behind a decisive one are not evaluated.
 fn logic<'a>(operands: &'a [Expr], decisive: bool, get: &impl Fn(&str) -> Option<&'a [u8]>) -> Outcome<'a> {
     let mut known = true;
     for operand in operands {
@@ -109,19 +109,19 @@ fn by_size(left: Value<'_>, right: Value<'_>) -> Result<Option<Ordering>, Incomp
     })
 }
 
-/// Compares values of which at most one is a text, which is then read as the other's type.
+/// Compares two values of which at most one is a text, which is then parsed as the type of the other.
 fn compare(left: Value<'_>, right: Value<'_>) -> Result<Ordering, Incomparable> {
     use Value::{Bool, Text};
     Ok(match (left, right) {
         (Text(text), other) => order(read_as(text, other)?, other),
-        // Java converts a text for a number on its left, not for TRUE or FALSE.
+        // Java converts a text on the right of a number, but not on the right of TRUE or FALSE.
         (Bool(_), Text(_)) => return Err(Incomparable),
         (other, Text(text)) => order(other, read_as(text, other)?),
         (left, right) => order(left, right),
     })
 }
 
-/// A text as a value of the other's type.
+/// Parses a text as a value of the type of `other`.
 fn read_as<'a>(text: &[u8], other: Value<'_>) -> Outcome<'a> {
     let number = || std::str::from_utf8(text).map_err(|_| Incomparable);
     Ok(match other {
@@ -143,7 +143,7 @@ fn order(left: Value<'_>, right: Value<'_>) -> Ordering {
         (Long(left), Long(right)) => left.cmp(&right),
         (Double(left), right) => left.total_cmp(&widened(right)),
         (left, Double(right)) => widened(left).total_cmp(&right),
-        // A truth value and a number are never equal; Java calls the left one less.
+        // A boolean and a number are never equal; Java orders the left one first.
         _ => Ordering::Less,
     }
 }
@@ -158,7 +158,7 @@ fn widened(value: Value<'_>) -> f64 {
     }
 }
 
-/// `Double.valueOf`, without its hexadecimal form.
+/// Parses a number like Java's `Double.valueOf`, without its hexadecimal form.
 fn double(text: &[u8]) -> Result<f64, Incomparable> {
     let text = std::str::from_utf8(text).map_err(|_| Incomparable)?;
     let text = text.trim_matches(|letter: char| letter <= ' ');

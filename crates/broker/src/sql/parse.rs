@@ -1,11 +1,11 @@
-//! From words to the tree, with the checks Java makes when it builds its own.
+//! The parser: from tokens to the expression tree, with the checks Java makes when it builds its tree.
 
 use super::token::{Keyword, Token, Tokens};
 use super::{Expr, Order, Part, Sense, SqlError};
 
-/// Nesting of an expression; deeper ones are refused instead of exhausting the stack.
+/// Deepest nesting of an expression. Deeper ones are refused, so that they cannot exhaust the stack.
 const DEPTH_MAX: usize = 200;
-/// Operators in one expression.
+/// Most operators in one expression.
 const NODES_MAX: usize = 10_000;
 
 struct Parser<'a> {
@@ -18,12 +18,12 @@ pub(super) fn parse(text: &str) -> Result<Expr, SqlError> {
     let mut parser = Parser { tokens: Tokens::new(text), depth: 0, nodes: 0 };
     let at = parser.tokens;
     let expr = parser.or()?;
-    // Java has looked at the next word when it decides that the expression is over.
+    // Java reads the next token to decide that the expression is complete, so an invalid token is an error.
     parser.tokens.peek()?;
     condition(expr, at)
 }
 
-/// An operand as a condition: it is one, or a property, which is cast. `at` is where it begins
+/// Makes an operand a condition: it must be one, or a property, which is cast. `at` is the position of the operand
 /// (`SelectorParser.asBooleanExpression`).
 fn condition(expr: Expr, at: Tokens<'_>) -> Result<Expr, SqlError> {
     match expr {
@@ -33,7 +33,7 @@ fn condition(expr: Expr, at: Tokens<'_>) -> Result<Expr, SqlError> {
     }
 }
 
-/// Whether Java's class for it is a `BooleanExpression`. NULL is one too.
+/// Whether Java's class for the expression is a `BooleanExpression`, which that of NULL is too.
 fn is_boolean(expr: &Expr) -> bool {
     use Expr::{Affix, And, Bool, Cast, Compare, Equal, In, IsNull, Not, Null, Or};
     matches!(
@@ -89,7 +89,7 @@ impl Parser<'_> {
         self.series(Keyword::And, Self::equality, Expr::And)
     }
 
-    /// Operands with one operator between them.
+    /// Parses operands separated by the operator `word`.
     fn series(
         &mut self,
         word: Keyword,
@@ -113,7 +113,7 @@ impl Parser<'_> {
 
     fn equality(&mut self) -> Result<Expr, SqlError> {
         let mut left = self.comparison()?;
-        // A chain nests to the left, so its length is a depth.
+        // A chain of comparisons nests to the left, so its length is bounded like the depth.
         for _ in 0..DEPTH_MAX {
             let at = self.tokens;
             left = match self.tokens.peek()? {
@@ -178,7 +178,7 @@ impl Parser<'_> {
         Err(self.tokens.error(format!("more than {DEPTH_MAX} comparisons in a row")))
     }
 
-    /// `CONTAINS`, `STARTSWITH`, `ENDSWITH`, `BETWEEN` or `IN`, which comes next.
+    /// Parses the operator `CONTAINS`, `STARTSWITH`, `ENDSWITH`, `BETWEEN` or `IN`, which comes next, and its operands.
     fn word_operator(&mut self, left: Expr, sense: Sense) -> Result<Expr, SqlError> {
         self.count()?;
         let at = self.tokens;
@@ -208,7 +208,7 @@ impl Parser<'_> {
             return Err(at.error("expected AND between the bounds of BETWEEN"));
         }
         let high = self.unary()?;
-        // The other way round, NOT BETWEEN always holds (`ComparisonExpression.createNotBetween` does not look).
+        // With the bounds reversed NOT BETWEEN always holds; Java allows that (`ComparisonExpression.createNotBetween`).
         if let (Some(low), Some(high)) = (constant_number(&low), constant_number(&high))
             && sense == Sense::Plain
             && low > high

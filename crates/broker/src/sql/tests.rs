@@ -1,4 +1,4 @@
-//! The outcomes Apache RocketMQ 5.5.0 gave for the same expressions and properties.
+//! Filters must have the outcomes that Apache RocketMQ 5.5.0 gave for the same expressions and properties.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn check_37_true() {
         "s <> 'it''s'",
         "a + 1 > 3 OR TRUE = FALSE AND a = 5",
     ];
-    // The last one is only `a`, which is false.
+    // The last expression ends after `a`, which is false.
     check(Ok(Value::Bool(true)), &expressions[..expressions.len() - 1]);
     check(Ok(Value::Bool(false)), &expressions[expressions.len() - 1..]);
 }
@@ -196,7 +196,8 @@ fn an_operand_of_logic_is_a_condition_or_a_property() {
     assert_eq!(error.to_string(), "at character 11: expected a condition, found a number or text");
 }
 
-/// Expressions made at random, each with what `SqlFilter.compile` of rocketmq-filter 5.5.0 and the expression it gave made of them.
+/// Random expressions, each with its outcome: the result of `SqlFilter.compile` of rocketmq-filter 5.5.0, and the value of the
+/// compiled expression.
 const GENERATED: &str = include_str!("../golden/sql-5.5.0.tsv");
 
 #[test]

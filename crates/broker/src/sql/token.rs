@@ -1,14 +1,14 @@
-//! From characters to words.
+//! The tokenizer: from characters to tokens.
 
 use super::SqlError;
 
-/// A word of an expression.
+/// A token of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Word(Keyword),
     Name(Box<str>),
     Text(Box<str>),
-    /// Digits of a whole number, without its suffix.
+    /// The digits of a whole number, without the suffix `L`.
     Whole(Box<str>),
     Float(Box<str>),
     Equal,
@@ -25,7 +25,7 @@ pub(super) enum Token {
     End,
 }
 
-/// Words with a meaning, in any case.
+/// The reserved words, which are recognised in upper and lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keyword {
     Not,
@@ -57,11 +57,11 @@ const KEYWORDS: [(&str, Keyword); 12] = [
     ("ENDSWITH", Keyword::EndsWith),
 ];
 
-/// The words of a text, read one at a time: what nobody looks at is not judged.
+/// The tokens of a text, read one at a time: text that is never reached is not checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tokens<'a> {
     text: &'a str,
-    /// Byte where the next word begins or blanks before it.
+    /// Byte position of the next token, or of the blanks before it.
     at: usize,
 }
 
@@ -70,27 +70,27 @@ impl<'a> Tokens<'a> {
         Self { text, at: 0 }
     }
 
-    /// An error at the next word.
+    /// An error at the position of the next token.
     pub(super) fn error(mut self, what: impl Into<String>) -> SqlError {
         self.skip();
         let before = self.text.get(..self.at).unwrap_or_default();
         SqlError { at: before.chars().count() + 1, what: what.into() }
     }
 
-    /// The next word, without going past it.
+    /// The next token, without consuming it.
     pub(super) fn peek(&self) -> Result<Token, SqlError> {
         let mut ahead = *self;
         ahead.next()
     }
 
-    /// The next word but one.
+    /// The token after the next one, without consuming any.
     pub(super) fn peek_second(&self) -> Result<Token, SqlError> {
         let mut ahead = *self;
         ahead.next()?;
         ahead.next()
     }
 
-    /// The next word.
+    /// Consumes and returns the next token.
     pub(super) fn next(&mut self) -> Result<Token, SqlError> {
         self.skip();
         let rest = &self.text[self.at..];
@@ -135,7 +135,7 @@ impl<'a> Tokens<'a> {
         Err(self.error("a text without its closing quote"))
     }
 
-    /// Passes blanks and comments. What only looks like the start of a comment stays.
+    /// Skips blanks and comments. Text that only begins like a comment is not skipped.
     fn skip(&mut self) {
         loop {
             let rest = &self.text[self.at..];
@@ -191,7 +191,7 @@ fn number(rest: &str) -> Option<(Token, usize)> {
     if is_float {
         return Some((Token::Float(rest[..length].into()), length));
     }
-    // A whole number is a zero alone or does not begin with one.
+    // A whole number that begins with 0 ends there.
     let whole = if rest.starts_with('0') { 1 } else { whole };
     let suffix = usize::from(matches!(after(whole), Some(b'l' | b'L')));
     Some((Token::Whole(rest[..whole].into()), whole + suffix))
