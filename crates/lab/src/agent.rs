@@ -1,10 +1,11 @@
-//! `vostok lab agent`: the eyes of the lab on other machines, beside a broker of any make, without privileges.
+//! `vostok lab agent`: observes another machine for the lab, beside a broker of any kind, without privileges.
 //!
-//! Lines of JSON over TCP. The lab says [`Asked`] what to look at; the agent answers once with [`Hello`], what the
-//! machine is and what its clock says, and then with one [`HostSecond`] a second until the connection ends. The times
-//! of the seconds are the agent's; the lab knows from the hello how far apart the clocks are, and how sure that is.
+//! The protocol is lines of JSON over TCP. The lab sends [`Asked`], which says what to observe. The agent answers once
+//! with [`Hello`], which describes the machine and gives the time of its clock, and then sends one [`HostSecond`] per
+//! second until the connection ends. The times of the rows are the agent's; from the hello the lab knows the difference
+//! between the clocks and its error.
 //!
-//! With `--load` an agent also runs its share of a lab's load, on connections of its own (`orders`).
+//! With `--load` an agent also runs its share of a lab's load, on separate connections (`orders`).
 
 mod fleet;
 mod link;
@@ -28,63 +29,65 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Longest request.
+/// Largest request in bytes.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-/// Connections served at the same time; more are closed at once.
+/// Most connections that are served at the same time; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 64;
 
-/// What lab and agent say to each other, by number: raised whenever [`Asked`] or an order gets something new, because an
-/// agent that does not know it would pass it over.
+/// Version of the protocol between lab and agent. It is raised whenever [`Asked`] or an order gets a new field, because
+/// an older agent would ignore that field.
 pub(crate) const PROTOCOL: u32 = 2;
 
-/// What the lab wants to see.
+/// What the lab asks an agent to observe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Asked {
-    /// Port the broker listens on, by which its process is found.
+    /// Port on which the broker listens, by which its process is found.
     pub port: Option<u16>,
     /// Ports of the other servers under load on the same machine.
     pub beside: Vec<u16>,
-    /// Where the broker keeps its messages: empty where nobody knows, so that no disk is looked at. Without it the disk
-    /// of the agent's own directory is.
+    /// Store directory of the broker. Empty when it is unknown, so that no disk is observed; `None` to observe the disk
+    /// of the agent's own directory.
     pub store: Option<PathBuf>,
-    /// The broker is Apache RocketMQ: look at its collector.
+    /// Whether the broker is Apache RocketMQ, whose garbage collection is observed.
     pub is_java: bool,
-    /// Run load instead of showing the machine; see [`orders`].
+    /// Whether to run load instead of observing the machine; see [`orders`].
     pub load: bool,
-    /// The load comes over loopback, which then counts as network.
+    /// Whether the load comes over loopback, which then counts as network.
     pub loopback: bool,
 }
 
 impl Asked {
-    /// The same without a look at any disk.
+    /// Asks to observe no disk.
     #[must_use]
     pub fn without_disk(self) -> Self {
         Self { store: Some(PathBuf::new()), ..self }
     }
 }
 
-/// The first answer.
+/// The first answer of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hello {
-    /// [`PROTOCOL`] of the agent; 0 of one that does not know of it.
+    /// [`PROTOCOL`] of the agent; 0 for an agent that is too old to send it.
     pub protocol: u32,
-    /// The machine.
+    /// Description of the agent's machine.
     pub host: HostFile,
-    /// Its clock, microseconds since 1970.
+    /// Time of the agent's clock, microseconds since 1970.
     pub now_us: u64,
-    /// From the question to this reading of the clock, microseconds: what looking at a machine takes is no way.
+    /// Microseconds from the request to this reading of the clock. They are spent on describing the machine and not on
+    /// the network.
     pub took_us: u64,
-    /// The broker's process was found.
+    /// Whether the broker's process was found.
     pub has_process: bool,
 }
 
-/// Serves until it is killed, after it measured what this machine alone can do, where that was asked for.
+/// Serves until the process is killed, after a self-test of this machine if one was asked for.
 ///
 /// # Errors
-/// The address cannot be listened on, or the directory of the self-test cannot be written.
+/// [`Error::System`] when the address cannot be listened on, [`Error::File`] when the directory of the self-test cannot
+/// be written.
 pub fn run(flags: &AgentFlags) -> Result<(), Error> {
     let measured = |directory: &Path| Ok::<_, Error>((device_of(directory), selftest::short(directory)?));
     let roofline = flags.selftest.as_deref().map(measured).transpose()?;
@@ -107,7 +110,7 @@ pub(crate) async fn serve(listener: TcpListener, flags: &AgentFlags) -> Result<(
                 if watched.len() < CONNECTIONS_MAX {
                     let flags = flags.clone();
                     watched.spawn(async move {
-                        // A connection that ends is how watching ends.
+                        // Observation ends when its connection fails, so the error means nothing else.
                         let _ = watch(stream, &flags).await;
                     });
                 }
@@ -141,7 +144,7 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
         without_disk(roofline)
     });
     let log = asked.is_java.then(|| Collector::of(pid, flags.gc_log.as_deref())).flatten();
-    // A broker whose process is not seen would be taken for another program.
+    // A broker whose process is not found would be counted among the other programs.
     let is_seen = pid.is_some() || asked.port.is_none();
     let servers = servers_on(&asked.beside, pid).filter(|_| is_seen);
     let probe = HostProbe::new(pid, &device_of(&store), asked.loopback).with_servers(servers);
@@ -154,7 +157,7 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     loop {
         tokio::select! {
             _ = clock.tick() => {}
-            // The lab says nothing more; what comes is the end.
+            // The lab sends nothing more, so anything that arrives is the end of the connection.
             _ = lines.next_line() => return Ok(()),
         }
         if let Some(second) = probe.sample(now_us() / 1000) {
@@ -163,7 +166,7 @@ async fn watch(stream: TcpStream, flags: &AgentFlags) -> std::io::Result<()> {
     }
 }
 
-/// Why a self-test says nothing of the disk under a store.
+/// The reason that a self-test says nothing about the disk of a store.
 fn other_disk(store: &Path) -> String {
     if store.as_os_str().is_empty() {
         return "nobody knows which disk the broker's store is on".to_owned();
@@ -171,13 +174,13 @@ fn other_disk(store: &Path) -> String {
     format!("the self-test was of another disk than that of {}", store.display())
 }
 
-/// What was measured of the machine beside its disk; 0 is what nobody knows.
+/// The figures of a self-test without those of the disk; 0 means not measured.
 fn without_disk(roofline: &Roofline) -> Roofline {
     let Roofline { net_bytes, net_round_trips, lab_messages, cpu_crc_bytes, .. } = *roofline;
     Roofline { net_bytes, net_round_trips, lab_messages, cpu_crc_bytes, ..Roofline::default() }
 }
 
-/// The lab may go on for as long as it wants, so the request's limit is lifted; each order has one of its own.
+/// Runs load for as long as the lab wants. The size limit of the request is lifted, because each order has its own.
 async fn run_load(
     lines: tokio::io::Lines<BufReader<tokio::io::Take<OwnedReadHalf>>>,
     mut writer: OwnedWriteHalf,

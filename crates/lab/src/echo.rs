@@ -1,9 +1,9 @@
-//! The two limit servers: plain threads and blocking sockets, the same framing as a broker, and nothing behind it.
+//! The two limit servers: plain threads and blocking sockets, with the framing of a broker and no store.
 //!
-//! The bare echo answers every send at once and shows what the network and framing alone cost. The logging echo
-//! first computes the checksum of every body and appends what arrived with one positional write, which is the least
-//! a broker has to do. Both also answer the few requests a load tool makes before it sends: every topic exists, on
-//! one broker, which is the address the client connected to.
+//! The bare echo answers every send at once and shows what the network and framing alone cost. The logging echo first
+//! computes the checksum of every body and appends the request with one positional write, which is the least that a
+//! broker has to do. Both also answer the few requests that a load tool sends before: every topic exists, on one
+//! broker, which has the address that the client connected to.
 
 mod answer;
 mod connection;
@@ -29,10 +29,10 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Listens; port 0 means any free one.
+    /// Binds the listening socket; port 0 chooses any free port.
     ///
     /// # Errors
-    /// The port is taken, or the directory of the log cannot be written.
+    /// [`Error::System`] when the port is in use, [`Error::File`] when the directory of the log cannot be written.
     pub fn bind(flags: &EchoFlags) -> Result<Self, Error> {
         let address = SocketAddr::new(flags.host, flags.port);
         let listener = TcpListener::bind(address).map_err(Error::system(format!("listen on {address}")))?;
@@ -43,18 +43,18 @@ impl Echo {
         Ok(Self { listener, log, queues: flags.queues })
     }
 
-    /// The address bound.
+    /// The bound address.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The error of the system when it does not report the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves connections, a thread each, until accepting fails.
+    /// Serves connections, with a thread each, until accepting fails.
     ///
     /// # Errors
-    /// What ended it.
+    /// The error of accepting a connection.
     pub fn serve(self) -> io::Result<()> {
         for stream in self.listener.incoming() {
             let stream = stream?;
@@ -70,10 +70,10 @@ impl Echo {
     }
 }
 
-/// `vostok lab echo`: serves until it is killed.
+/// `vostok lab echo`: serves until the process is killed.
 ///
 /// # Errors
-/// As [`Echo::bind`] and [`Echo::serve`].
+/// As for [`Echo::bind`] and [`Echo::serve`].
 pub fn run(flags: &EchoFlags) -> Result<(), Error> {
     let echo = Echo::bind(flags)?;
     let address = echo.address().map_err(Error::system("read the address"))?;

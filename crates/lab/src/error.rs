@@ -1,4 +1,4 @@
-//! What ends a tool early.
+//! The errors that end a tool early.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 /// Why a lab tool could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line is not understood; holds the text to print.
+    /// The command line cannot be parsed; holds the text to print.
     #[error("{0}")]
     Usage(clap::Error),
-    /// A flag has a value that cannot work, or one that is not served.
+    /// A flag has a value that cannot work, or one that is not supported.
     #[error("{flag}: {why}")]
     Flag {
         /// The flag as typed.
@@ -17,10 +17,10 @@ pub enum Error {
         /// What was expected and found.
         why: String,
     },
-    /// The cluster does not answer, or refuses.
+    /// The cluster did not answer, or refused a request.
     #[error("{0}")]
     Cluster(#[from] client::Error),
-    /// A file could not be used.
+    /// A file could not be read or written.
     #[error("{path}: {source}", path = path.display())]
     File {
         /// The file.
@@ -28,7 +28,7 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// Something of the lab itself failed.
+    /// The run failed for the reason that the text describes.
     #[error("{0}")]
     Broken(String),
     /// A signal ended a run before it was finished.

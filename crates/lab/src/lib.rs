@@ -1,16 +1,16 @@
 //! Load generation, measurement and limit servers: the tools behind `vostok lab`.
 //!
-//! - [`agent`]: the eyes of the lab on other machines.
-//! - [`archive`]: what a run leaves on disk.
+//! - [`agent`]: observes other machines for the lab.
+//! - [`archive`]: the files of a run.
 //! - [`command`]: the command line, with the flags of RocketMQ's benchmark scripts.
-//! - [`report`]: what is counted, the lines the scripts print, and the result as JSON.
-//! - [`judge`]: what the figures of a run mean.
-//! - [`load`]: requests made from templates and the connections that drive them.
+//! - [`report`]: what is counted, the lines that the scripts print, and the result as JSON.
+//! - [`judge`]: the verdicts on the figures of a run.
+//! - [`load`]: requests made from templates and the connections that send them.
 //! - [`generator`]: producers and consumers as a workload describes them.
 //! - [`scenario`]: runs of many cells, recorded and resumable.
-//! - [`selftest`]: what this machine alone can do.
-//! - [`measure`]: machines and brokers, second by second.
-//! - [`pages`], [`compare`], [`plan`]: the report of a run, two runs beside each other, and what to build.
+//! - [`selftest`]: the limits of this machine alone.
+//! - [`measure`]: figures of machines and brokers, every second.
+//! - [`pages`], [`compare`], [`plan`]: the report of a run, the comparison of two runs, and the plan of a cluster.
 //! - [`echo`]: the two limit servers, a bare echo and a logging echo.
 //! - the tools themselves: [`producer`], [`consumer`], [`batch_producer`], [`transaction_producer`].
 

@@ -1,7 +1,7 @@
 //! Scenarios: runs of many cells, each repeated, recorded second by second, and resumable.
 //!
-//! [`Bench`] knows the cluster, its machines and the archive; [`record`] performs one repeat as a list of stages.
-//! A scenario only says which cells there are and which stages a repeat has.
+//! [`Bench`] holds the cluster, its machines and the archive; [`record`] performs one repeat as a list of stages. A
+//! scenario only says which cells there are and which stages a repeat has.
 
 mod backlog;
 mod bench;

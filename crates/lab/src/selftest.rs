@@ -1,8 +1,8 @@
-//! `vostok lab selftest`: what this machine alone can do, the roofline every report is held against.
+//! `vostok lab selftest`: measures what this machine can do alone, the limits with which reports compare a run.
 //!
-//! Disk: sequential writes and reads past the page cache, flushes into space written before, and how many scattered
-//! writes it finishes. Network: round trips and bytes over loopback. The lab itself: 1 KiB messages that one core drives
-//! against the echo server. Processor: CRC32. Each part takes a second or two.
+//! Disk: sequential writes and reads that bypass the page cache, flushes into preallocated space, and random writes per
+//! second. Network: round trips and bytes over loopback. Lab: 1 KiB messages that one core sends to the echo server.
+//! Processor: CRC32. Each part takes a second or two.
 
 mod disk;
 mod network;
@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 /// Bytes and time of the self-test before a run.
 const SHORT: (u64, Duration) = (256 << 20, Duration::from_secs(1));
 
-/// Measures and prints.
+/// Runs the self-test and prints its figures.
 ///
 /// # Errors
-/// The directory cannot be written, or sockets and threads cannot be made.
+/// [`Error::File`] or [`Error::System`] when the directory cannot be written, or sockets and threads cannot be created.
 pub fn run(flags: &SelftestFlags) -> Result<(), Error> {
     let roofline = measure(&flags.dir, flags.size, Duration::from_secs_f64(flags.seconds))?;
     if flags.json {
@@ -46,19 +46,19 @@ pub fn run(flags: &SelftestFlags) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measures every limit in some seconds, as before a run.
+/// Measures every limit within a few seconds, as before a run.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn short(directory: &Path) -> Result<Roofline, Error> {
     measure(directory, SHORT.0, SHORT.1)
 }
 
-/// Measures every limit for about `time` each; `bytes` of the directory's disk are used and given back. Without a
-/// directory there is no disk to measure, and its figures are 0.
+/// Measures every limit for about `time` each. `bytes` of the directory's disk are used and freed again. Without a
+/// directory the disk is not measured, and its figures are 0.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn measure(directory: &Path, bytes: u64, time: Duration) -> Result<Roofline, Error> {
     let has_disk = !directory.as_os_str().is_empty();
     let disk = if has_disk { disk::measure(directory, bytes, time)? } else { disk::Disk::default() };
@@ -76,14 +76,14 @@ pub fn measure(directory: &Path, bytes: u64, time: Duration) -> Result<Roofline,
     })
 }
 
-/// Messages per second and core of the generator against the echo server: what its own processor time says, since
-/// the echo uses another core, or the same one when there is only one.
+/// Messages per second and core that the generator sends to the echo server, by its own processor time, because the
+/// echo may use the same core.
 fn lab(time: Duration) -> Result<f64, Error> {
     let flags = EchoFlags { port: 0, host: [127, 0, 0, 1].into(), log: None, queues: 8 };
     let echo = Echo::bind(&flags)?;
     let address = echo.address().map_err(Error::system("read the echo's address"))?;
     let served = std::thread::Builder::new().name("echo".to_owned()).spawn(move || {
-        // It serves until the process ends.
+        // The echo serves until the process ends.
         let _ = echo.serve();
     });
     served.map_err(Error::system("start the echo"))?;

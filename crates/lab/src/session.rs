@@ -1,4 +1,5 @@
-//! A run: the topic is looked up or created, lanes are connected and watched, lines are printed, the result is made.
+//! A run of a tool: finds or creates the topic, connects the lanes and observes them, prints lines, and makes the
+//! result.
 
 mod plan;
 mod topic;
@@ -19,37 +20,37 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two samples of the counts, as in the scripts.
+/// Time between two samples of the counts, as in RocketMQ's scripts.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// How long requests in flight may take at the end: longer than their own limit.
+/// Longest wait for requests in flight at the end, longer than the time limit of a single request.
 const DRAIN: Duration = Duration::from_millis(3500);
 
-/// What a run came to.
+/// The totals of a finished run.
 pub(crate) struct Finished {
-    /// Counts at the end, warm-up included.
+    /// Counts at the end, the warm-up included.
     pub total: Snapshot,
-    /// Rates over the last samples, given two.
+    /// Rates over the last samples; `None` with fewer than two.
     pub rates: Option<Rates>,
     /// Result without the warm-up.
     pub outcome: Outcome,
-    /// When it ended, as lines show it.
+    /// End of the run, in the local time of the printed lines, milliseconds.
     pub ended_ms: u64,
 }
 
-/// Runs a future on a runtime of its own; lanes have theirs.
+/// Runs a future on its own runtime. The lanes run on the worker threads.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Error::system("start a runtime"))?.block_on(future)
 }
 
-/// Worker threads whose connections may queue so many bytes of our own requests.
+/// Starts worker threads, each connection of which may queue `unsent_bytes_max` bytes that its socket does not take.
 pub(crate) fn workers(count: u32, unsent_bytes_max: usize) -> Result<Workers, Error> {
     let limits = Limits { unsent_bytes_high: usize::MAX, unsent_bytes_max, ..Limits::default() };
     Workers::start("lab", count as usize, limits).map_err(Error::system("start threads"))
 }
 
-/// Drives the lanes until time is up, they are done, or a signal says stop; prints `line` every interval.
+/// Drives the lanes until the time limit, until they are done, or until a signal; prints `line` at every interval.
 pub(crate) async fn drive<W: Work>(
     run: &Run,
     workers: &Workers,
@@ -93,7 +94,7 @@ pub(crate) async fn drive<W: Work>(
     Ok(Finished { total, rates: window.partial(), outcome, ended_ms: wall_ms() })
 }
 
-/// Samples and prints until the time limit, and ends the warm-up in between.
+/// Takes samples and prints lines until the time limit, and ends the warm-up in between.
 async fn observe(
     run: &Run,
     (tally, clock): (&Tally, Clock),
@@ -134,7 +135,7 @@ async fn observe(
     }
 }
 
-/// Says why requests are refused, once for every code that follows another.
+/// Prints why requests are refused, whenever the response code differs from the last one printed.
 fn tell_refusal(tally: &Tally, told: &Cell<Option<i32>>) {
     if let Some(refusal) = tally.take_refusal()
         && told.replace(Some(refusal.code)) != Some(refusal.code)
@@ -143,7 +144,7 @@ fn tell_refusal(tally: &Tally, told: &Cell<Option<i32>>) {
     }
 }
 
-/// Waits for an interrupt or a request to terminate; returns its number.
+/// Waits for SIGINT or SIGTERM; returns the number of the signal.
 pub(crate) async fn signalled() -> i32 {
     use tokio::signal::unix::{SignalKind, signal};
     let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
@@ -156,10 +157,11 @@ pub(crate) async fn signalled() -> i32 {
     }
 }
 
-/// Prints the latencies and writes the file asked for.
+/// Prints the latencies and writes the result file, if one was asked for.
 ///
 /// # Errors
-/// The file cannot be written, or nothing was acknowledged of what was sent.
+/// [`Error::File`] when the file cannot be written, [`Error::Broken`] when requests were sent but none was
+/// acknowledged.
 pub(crate) fn tell(run: &Run, finished: &Finished) -> Result<(), Error> {
     say!("{}", finished.outcome.latency_us);
     if let Some(path) = run.json.as_deref() {
@@ -212,7 +214,7 @@ mod tests {
             let workers = workers(1, usize::MAX)?;
             let begun = std::time::Instant::now();
             let finished = drive(&run, &workers, lanes, (&tally, clock), |_, _| String::new()).await?;
-            // Were a turn only noticed by looking from time to time, it would be twenty seconds.
+            // If a lane noticed only by its timer that it may send, this would take twenty seconds.
             assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
             Ok(finished)
         });

@@ -1,4 +1,4 @@
-//! The lab's end of the agents that run load with it.
+//! The lab's side of the agents that share its load.
 
 use super::orders::{Answer, Order};
 use super::{Asked, Hello, line_of, link, now_us};
@@ -10,16 +10,16 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// How long an agent may take to find its topics.
+/// Longest time for an agent to find its topics.
 const PREPARE: Duration = Duration::from_secs(60);
 
-/// How long it may take to say what it did.
+/// Longest time for an agent to report its figures.
 const TAKE: Duration = Duration::from_secs(5);
 
-/// How far ahead a common start lies: longer than a line takes to any agent.
+/// Time between the order and the common start; longer than an order takes to reach any agent.
 pub(crate) const LEAD: Duration = Duration::from_millis(500);
 
-/// Agents that share the load of a workload with the lab itself.
+/// The agents that share the load of a workload with the lab itself.
 #[derive(Debug, Default)]
 pub(crate) struct Fleet {
     members: Vec<Member>,
@@ -34,10 +34,10 @@ struct Member {
 }
 
 impl Fleet {
-    /// Connects to the agents and has each prepare its share; returns the lab's own.
+    /// Connects to the agents and lets each prepare its share of the workload; returns the lab's own share as well.
     ///
     /// # Errors
-    /// An agent does not answer, runs no load, or cannot reach the cluster; or the load cannot be shared.
+    /// When an agent does not answer, runs no load or cannot reach the cluster, or when the load cannot be shared.
     pub async fn prepare(addresses: &[String], workload: &Workload) -> Result<(Self, Workload), Error> {
         let mut fleet = Self::default();
         let parts = u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
@@ -54,10 +54,10 @@ impl Fleet {
         Ok((fleet, workload.share(0, parts)))
     }
 
-    /// Has all begin at the same moment; returns how long the lab itself has to wait for it.
+    /// Lets all agents start at the same time; returns how long the lab itself has to wait for that time.
     ///
     /// # Errors
-    /// An agent is gone.
+    /// When an agent is lost.
     pub async fn start(&mut self) -> Result<Duration, Error> {
         if self.members.is_empty() {
             return Ok(Duration::ZERO);
@@ -69,10 +69,10 @@ impl Fleet {
         Ok(Duration::from_micros(at_us.saturating_sub(now_us())))
     }
 
-    /// Has all stop sending.
+    /// Lets all agents stop sending.
     ///
     /// # Errors
-    /// An agent is gone.
+    /// When an agent is lost.
     pub async fn stop(&mut self) -> Result<(), Error> {
         for member in &mut self.members {
             member.say(&Order::Stop).await?;
@@ -80,10 +80,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Adds what all did since asked last.
+    /// Adds the figures of all agents since the last call.
     ///
     /// # Errors
-    /// An agent is gone or its load failed: without its share the run would be another one.
+    /// When an agent is lost or its load failed, because without its share the load would be another one.
     pub async fn add_to(&mut self, taken: &mut Taken) -> Result<(), Error> {
         for member in &mut self.members {
             member.say(&Order::Take).await?;

@@ -1,4 +1,4 @@
-//! The lab's end of a connection to an agent.
+//! The lab's side of a connection to an agent.
 
 use super::{Asked, Hello, PROTOCOL, line_of, now_us};
 use crate::Error;
@@ -9,31 +9,31 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// How long an agent may take to answer.
+/// Longest time for an agent to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An agent that says nothing for so long is gone: a machine that stops does not close its connections.
+/// Time without a line after which an agent counts as lost. A machine that stops does not close its connections.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// A connection to an agent.
+/// A connection to an agent that observes its machine.
 #[derive(Debug)]
 pub struct Link {
     lines: Lines<BufReader<OwnedReadHalf>>,
-    /// Closing it ends the agent's watching.
+    /// Dropping the writer closes the connection, which ends the observation.
     _writer: OwnedWriteHalf,
-    /// What the agent said first.
+    /// The first answer of the agent.
     pub hello: Hello,
-    /// What its clock shows more than ours, microseconds.
+    /// Microseconds that the agent's clock is ahead of this machine's.
     pub ahead_us: i64,
-    /// How wrong that may be.
+    /// Largest error of `ahead_us`, microseconds.
     pub skew_us: u64,
 }
 
 impl Link {
-    /// Connects to an agent and asks it to watch.
+    /// Connects to an agent and asks it to observe.
     ///
     /// # Errors
-    /// Nobody answers there, or no agent.
+    /// When nothing answers at the address, or what answers is no agent.
     pub async fn connect(address: &str, asked: &Asked) -> Result<Self, Error> {
         let failed = Error::system(format!("ask the agent at {address}"));
         match tokio::time::timeout(TIMEOUT, connect(address, asked)).await {
@@ -42,7 +42,7 @@ impl Link {
         }
     }
 
-    /// The next second, with its time by our clock; `None` when the agent is gone.
+    /// The next second of the machine, with its time by this machine's clock; `None` when the agent is lost.
     pub async fn next(&mut self) -> Option<HostSecond> {
         let line = tokio::time::timeout(SILENCE_MAX, self.lines.next_line()).await.ok()?.ok()??;
         let second: HostSecond = serde_json::from_str(&line).ok()?;
@@ -72,9 +72,10 @@ async fn connect(address: &str, asked: &Asked) -> io::Result<Link> {
     Ok(Link { lines, _writer: writer, hello, ahead_us, skew_us })
 }
 
-/// How far another clock is ahead when it was read between two readings of ours, and how wrong that may be.
+/// Microseconds that another clock is ahead of this one, and the largest error of that. The other clock was read
+/// between two readings of this one.
 pub(super) fn apart(before_us: u64, hello: &Hello, after_us: u64) -> (i64, u64) {
-    // What the other did before it read its clock is no part of the way.
+    // The time that the agent spent before it read its clock was not spent on the network.
     let before_us = before_us.saturating_add(hello.took_us).min(after_us);
     let wide = after_us.saturating_sub(before_us);
     let middle = before_us + wide / 2;

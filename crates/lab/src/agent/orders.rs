@@ -1,8 +1,8 @@
-//! Load that runs on an agent: what the lab tells it to do, and what it did, a line of JSON each.
+//! The load that runs on an agent: the orders of the lab and the agent's answers, each a line of JSON.
 //!
-//! After the [`super::Hello`] the lab says [`Order::Prepare`], and the agent answers once its topics are found. Producers
-//! begin at a moment given by the agent's own clock, the same for all. Every second the lab asks all agents at once for
-//! what they did since it asked last; histograms travel whole, so that their sum is exact.
+//! After the [`super::Hello`] the lab sends [`Order::Prepare`], and the agent answers when it has found its topics.
+//! Producers start at a time of the agent's own clock that is the same moment for all. Every second the lab asks all
+//! agents at once for their figures since the last request; histograms are sent whole, so that their sum is exact.
 
 use super::{line_of, now_us};
 use crate::archive::{decode, encode};
@@ -14,51 +14,52 @@ use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Most bytes of an order.
+/// Largest order in bytes.
 const ORDER_BYTES_MAX: u64 = 1 << 20;
-/// A lab that asks nothing for so long while load runs is gone, whatever its connection says.
+/// Time without an order after which the lab counts as lost while load runs, even if its connection is open.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// How far ahead a start may lie.
+/// Most time that a start may lie in the future.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Bytes of the largest body, and how many sizes and topics a workload may have.
+/// Largest body in bytes of a workload.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 const SIZES_MAX: usize = 100;
 const TOPICS_MAX: u32 = 100_000;
 
-/// What the lab tells an agent.
+/// An order of the lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
-    /// Get ready; messages are stamped with the lab's clock, which is so many microseconds behind.
+    /// Prepare the workload. Messages are stamped with the lab's clock, which is this many microseconds behind the
+    /// agent's.
     Prepare(Box<Workload>, i64),
-    /// Begin to send at this moment of the agent's clock, microseconds since 1970.
+    /// Start sending at this time of the agent's clock, microseconds since 1970.
     Start(u64),
-    /// Send no more.
+    /// Stop sending.
     Stop,
-    /// Say what you did since asked last.
+    /// Report the figures since the last request.
     Take,
 }
 
-/// What an agent answers to [`Order::Prepare`] and [`Order::Take`].
+/// The answer of an agent to [`Order::Prepare`] and [`Order::Take`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    /// Ready to start.
+    /// The workload is prepared.
     Ready,
-    /// What was done.
+    /// The figures since the last request.
     Did(Box<Did>),
-    /// It cannot be done, for people.
+    /// The order failed; holds the reason for people.
     Failed(String),
 }
 
-/// A [`Taken`] on its way.
+/// The form in which a [`Taken`] is sent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Did {
     lasted_ms: u64,
     counts: [u64; 6],
     in_flight: u64,
     cpu_us: u64,
-    /// Send latencies and lags, as in interval logs.
+    /// Send latencies and delays of sending, encoded as in interval logs.
     histograms: [String; 2],
     refusal: Option<Refusal>,
 }
@@ -76,7 +77,7 @@ impl Did {
         })
     }
 
-    /// What it was, as if it had ended at `at_ms`.
+    /// Decodes the figures, as those of an interval that ended at `at_ms`.
     pub fn taken(&self, at_ms: u64) -> io::Result<Taken> {
         let mut deserializer = Deserializer::new();
         let [sent, sent_bytes, failed, refused, consumed, consumed_bytes] = self.counts;
@@ -101,7 +102,7 @@ impl Did {
     }
 }
 
-/// Does what the lab says until the connection ends or nobody asks any more; then the load ends too.
+/// Carries out the lab's orders until the connection ends or no order comes any more; then the load ends too.
 pub(super) async fn obey(
     reader: &mut (impl AsyncBufRead + Unpin),
     writer: &mut (impl AsyncWrite + Unpin),
@@ -143,14 +144,14 @@ pub(super) async fn obey(
     ended
 }
 
-/// What an agent has in hand.
+/// The load that an agent runs, in its stage of preparation.
 #[derive(Default)]
 struct Load {
     prepared: Option<(Generator, Workload)>,
     runs: bool,
 }
 
-/// Refuses what an agent does for nobody: whoever reaches its port can ask.
+/// Refuses what an agent does for no lab, since anyone who reaches its port can ask.
 fn admit(workload: &Workload) -> Result<(), String> {
     if let Payload::File(path) = &workload.payload {
         return Err(format!(

@@ -11,7 +11,7 @@ fn clocks_are_compared_in_the_middle() {
     assert_eq!(apart(1000, (1500, 0), 2000), (0, 500));
     assert_eq!(apart(1000, (2500, 0), 2000), (1000, 500));
     assert_eq!(apart(1000, (900, 0), 1000), (-100, 0));
-    // It looked for a process most of the time.
+    // Most of the time was spent on describing the machine.
     assert_eq!(apart(1000, (1950, 900), 2000), (0, 50));
     assert_eq!(apart(1000, (2000, 5000), 2000), (0, 0));
 }
@@ -51,9 +51,9 @@ fn load_of_several_machines_adds_up() {
         );
         let wait = fleet.start().await?;
         assert!(wait > Duration::ZERO && wait <= fleet::LEAD);
-        // The lab's own share is left out here, so what comes is the agents'.
+        // The lab's own share is not run here, so all figures come from the agents.
         let mut sum = Taken::default();
-        // A look may come between two counters of a message; a later one agrees.
+        // A sample may fall between two counters of a message; a later sample agrees.
         for _ in 0..200 {
             if sum.sent >= 1000 && sum.sent_bytes == sum.sent * 1024 && sum.latency.len() == sum.sent {
                 break;

@@ -1,4 +1,4 @@
-//! Answers of a limit server.
+//! The answers of a limit server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,17 +8,17 @@ use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::header::SendReply;
 use wire::json::{self, Dialect};
 
-/// Id in the prepared answer, and its position: prefix 8, code 2, language 1, version 2.
+/// Position of the request id in the encoded answer: prefix 8, code 2, language 1, version 2.
 const OPAQUE_AT: usize = 13;
 
 /// Position of the flag in a binary header.
 const FLAG_AT: usize = 17;
 
-/// What one connection is told.
+/// The answers that a connection gives.
 pub(super) struct Answers {
     address: SocketAddr,
     queues: u32,
-    /// The answer to a send with a binary header, but for its id.
+    /// The encoded answer to a send with a binary header, without its request id.
     stored: Vec<u8>,
 }
 
@@ -29,7 +29,7 @@ impl Answers {
         Self { address, queues, stored }
     }
 
-    /// Appends the answer to a whole frame.
+    /// Appends the answer to a complete frame.
     pub fn append(&self, frame: &mut [u8], out: &mut Vec<u8>) -> io::Result<()> {
         if let Some(opaque) = binary_send(frame) {
             let start = out.len();
@@ -96,7 +96,7 @@ impl Answers {
     }
 }
 
-/// The id of a send with a binary header that wants an answer; the hot path looks at nothing else.
+/// The request id of a send with a binary header that is not one-way. The hot path reads nothing else.
 fn binary_send(frame: &[u8]) -> Option<[u8; 4]> {
     let head = frame.get(..29).filter(|head| head[4] == 1 && head[FLAG_AT..FLAG_AT + 4] == [0; 4])?;
     let code = i32::from(i16::from_be_bytes([head[8], head[9]]));

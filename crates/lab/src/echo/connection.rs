@@ -1,4 +1,4 @@
-//! One connection of a limit server: read what arrived, answer its frames, write once.
+//! One connection of a limit server: reads what arrived, answers its frames, writes once.
 
 use super::answer::Answers;
 use super::log::Log;
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::sync::Mutex;
 use wire::frame::{FRAME_BYTES_MAX, frame_length};
 
-/// Bytes asked for by one read.
+/// Bytes of the read buffer that a single read may fill.
 const READ_BYTES: usize = 1 << 20;
 
 /// Serves until the other side closes.
@@ -16,7 +16,7 @@ pub(super) fn serve(mut stream: TcpStream, log: Option<&Mutex<Log>>, queues: u32
     let answers = Answers::new(stream.local_addr()?, queues);
     let mut input = vec![0; READ_BYTES];
     let mut output = Vec::with_capacity(64 << 10);
-    // Bytes of `input` that hold the start of a frame.
+    // Bytes of `input` that hold the begin of an incomplete frame.
     let mut kept = 0;
     loop {
         let count = stream.read(&mut input[kept..])?;
@@ -38,7 +38,7 @@ pub(super) fn serve(mut stream: TcpStream, log: Option<&Mutex<Log>>, queues: u32
     }
 }
 
-/// Bytes of the whole frames at the start of `bytes`.
+/// Total size in bytes of the complete frames at the start of `bytes`.
 fn split(bytes: &[u8]) -> io::Result<usize> {
     let mut used = 0;
     while let Some(length) = frame_length(&bytes[used..]).map_err(io::Error::other)? {
@@ -50,7 +50,7 @@ fn split(bytes: &[u8]) -> io::Result<usize> {
     Ok(used)
 }
 
-/// Logs and answers whole frames.
+/// Logs and answers complete frames.
 fn take(
     bytes: &mut [u8],
     log: Option<&Mutex<Log>>,
@@ -75,7 +75,7 @@ fn take(
     Ok(())
 }
 
-/// The body of a whole frame; empty when its header length is wrong, which answering will report.
+/// The body of a complete frame; empty when its header length is wrong, which the answer will report.
 fn body(frame: &[u8]) -> &[u8] {
     let header = u32::from_be_bytes([0, frame[5], frame[6], frame[7]]) as usize;
     frame.get(8 + header..).unwrap_or_default()

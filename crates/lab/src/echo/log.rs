@@ -7,10 +7,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of one file.
+/// Size of a file in bytes.
 const FILE_BYTES: u64 = if cfg!(test) { 4096 } else { 1 << 30 };
 
-/// The current file. The one before it stays, the one before that is deleted.
+/// The current file. The previous file is kept, the one before that is deleted.
 #[derive(Debug)]
 pub(super) struct Log {
     directory: PathBuf,
@@ -28,7 +28,7 @@ impl Log {
         Ok(Self { directory: directory.to_owned(), number: 0, file, position: 0 })
     }
 
-    /// Appends in one write.
+    /// Appends bytes in one write.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = bytes.len() as u64;
         if self.position + length > FILE_BYTES {

@@ -1,4 +1,4 @@
-//! Answers of the limit servers.
+//! Tests of the answers of the limit servers.
 
 use super::answer::Answers;
 use wire::body::{ClusterInfo, TopicRouteData};

@@ -1,8 +1,8 @@
-//! `vostok lab backlog`: what messages that wait cost producers, and how fast consumers catch up.
+//! `vostok lab backlog`: what a backlog costs producers, and how fast consumers catch up.
 //!
 //! Producers and consumers run together (`before`), then consumers stop while producers fill the brokers (`during`),
-//! then consumers come back and producers go on (`drain`), until nothing waits, and a while longer (`after`). With
-//! `--keep-producing false` producers rest while consumers catch up, which shows how fast that can be.
+//! then consumers come back while producers go on, until no message waits (`drain`), and for a while longer (`after`).
+//! With `--keep-producing false` producers pause during the drain, which shows how fast consumers can be.
 
 use super::bench::{Bench, Plan};
 use super::record::{Action, Stage, Until};
@@ -12,16 +12,16 @@ use crate::command::{BacklogFlags, Fill, Scene};
 use crate::generator::{Consume, Workload};
 use crate::session;
 
-/// Shortest limits of filling by size and of draining, unless told otherwise.
+/// Shortest time limit of filling by size and of draining, in seconds, unless given by flags.
 const PHASE_SECONDS: u32 = 600;
 
-/// Bytes that a second of filling brings at least, where nobody said how long it may take.
+/// Bytes per second that filling reaches at least; the time limit follows from it unless given by a flag.
 const FILL_BYTES_MIN: u64 = 20 << 20;
 
 /// Runs the scenario.
 ///
 /// # Errors
-/// As [`super::matrix`].
+/// As for [`super::matrix`].
 pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
     if flags.scene.consume != Consume::Pull {
         let why = "push consumers do not say how far behind they are; a backlog is read with --consume pull"
@@ -43,11 +43,11 @@ pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
 #[derive(Clone, Debug)]
 pub(super) struct Backlog {
     pub scene: Scene,
-    /// What ends filling.
+    /// The condition that ends filling.
     fill: Until,
-    /// Longest filling and draining.
+    /// Time limits of filling and of draining, in seconds.
     seconds: (u32, u32),
-    /// Producers rest while it is drained.
+    /// Whether producers pause during the drain.
     pub rests: bool,
 }
 
@@ -83,7 +83,7 @@ impl Backlog {
     }
 }
 
-/// Longest filling with so many bytes, seconds.
+/// Time limit in seconds for filling with this many bytes.
 fn filling(bytes: u64) -> u32 {
     u32::try_from(bytes / FILL_BYTES_MIN).unwrap_or(u32::MAX).max(PHASE_SECONDS)
 }
@@ -104,7 +104,7 @@ impl Plan for Backlog {
     }
 }
 
-/// The stages of a backlog.
+/// The stages of a repeat of a backlog cell.
 pub(super) fn stages(scene: &Scene, fill: Until, (filling, draining): (u32, u32)) -> Vec<Stage> {
     let stage = |name, seconds, action, until| Stage { name, seconds, action, until };
     vec![

@@ -1,4 +1,4 @@
-//! What all scenarios share: the cluster, the archive, repeats, interruption and resuming.
+//! The parts that all scenarios share: the cluster, the archive, repeats, interruption and resuming.
 
 use super::cleanup::{left_behind, remove};
 use super::cluster::Cluster;
@@ -24,7 +24,7 @@ use crate::session::{existing, signalled};
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 
-/// What is said of a cell whose only repeat was ended early.
+/// The message for a cell whose only repeat was ended early.
 const AGAIN: &str = "was ended early and is made again from its beginning";
 
 /// A run in progress.
@@ -33,28 +33,28 @@ pub struct Bench {
     archive: Archive,
     run: RunFile,
     progress: Progress,
-    /// Number of the signal that ends the run.
+    /// Number of the signal that ends the run; `None` while there was none.
     interrupt: watch::Receiver<Option<i32>>,
     free_bytes_min: u64,
     gc_log: Option<PathBuf>,
     watched: Vec<Watched>,
     load_agents: Vec<String>,
-    /// Whether a broker runs on this machine; agents tell of brokers elsewhere, too.
+    /// Whether a broker runs on this machine, also by what agents say about other machines.
     is_here: bool,
 }
 
-/// Another machine that an agent watches.
+/// A machine that an agent observes.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
-    /// Where the agent answers.
+    /// Address of the agent.
     pub address: String,
-    /// What it is to look at.
+    /// The request that tells the agent what to observe.
     pub asked: Asked,
-    /// Name of the machine's series.
+    /// Name of the machine and of its series.
     pub name: String,
 }
 
-/// How cells become load.
+/// Defines how a scenario turns cells into load.
 pub trait Plan {
     /// The load of a cell.
     fn workload(&self, cell: &Factors) -> Workload;
@@ -62,32 +62,33 @@ pub trait Plan {
     /// The stages of every repeat of a cell.
     fn stages(&self, cell: &Factors) -> Vec<Stage>;
 
-    /// Times a cell is run; the run's own number when absent.
+    /// Number of repeats of a cell; `None` for the run's own number.
     fn repeats(&self, _cell: &Factors) -> Option<u32> {
         None
     }
 
-    /// Whether the rest of a ladder of threads is left out when its ceiling is found.
+    /// Whether to skip the steps of a ladder of threads above its ceiling.
     fn prunes(&self) -> bool {
         false
     }
 
-    /// What cells are run with beside the flags of every scenario and their stages, by flag.
+    /// The flags, beside those of every scenario and the stages, that hold for every cell, with their values.
     fn held(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// Prepares the cluster for a cell.
+    /// Prepares the cluster for a cell, for example by changing a setting of the brokers.
     fn prepare(&self, _cluster: &Cluster, _cell: &Factors) -> impl Future<Output = Result<(), Error>> {
         std::future::ready(Ok(()))
     }
 }
 
 impl Bench {
-    /// Looks at the cluster and begins a run, or goes on with the one in the directory.
+    /// Examines the cluster and starts a run, or resumes the one in the directory.
     ///
     /// # Errors
-    /// The cluster does not answer, the directory cannot be written, or it holds a run of other cells.
+    /// [`Error::Cluster`] when the cluster does not answer, [`Error::File`] when the directory cannot be written,
+    /// [`Error::Flag`] when it holds a run that differs.
     pub async fn open(
         scene: &Scene,
         scenario: &str,
@@ -108,7 +109,7 @@ impl Bench {
             command_line: without_secrets(std::env::args()),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             lab_threads: scene.cores,
-            // The busiest machine is judged, which may be another one.
+            // With several machines the busiest one is judged, which may be another machine than this one.
             lab_cores_allowed: (machines == 1)
                 .then(|| cores_allowed(std::process::id().cast_signed()))
                 .flatten(),
@@ -124,7 +125,7 @@ impl Bench {
             ..RunFile::default()
         };
         let (archive, run) = begin_or_resume(&root, run)?;
-        // A run that was killed may have left settings changed: what counts is how it found them.
+        // A run that was killed may have left settings changed; the settings before the run are those in its file.
         cluster.target.clone_from(&run.target);
         let each: Vec<u64> = run.cells.iter().map(|cell| seconds_of(plan, cell, run.repeats)).collect();
         let finished = (1..).zip(&run.cells).zip(&each);
@@ -153,7 +154,7 @@ impl Bench {
         })
     }
 
-    /// The cluster.
+    /// The cluster under load.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
@@ -165,12 +166,12 @@ impl Bench {
         &self.archive
     }
 
-    /// Machines that agents watch.
+    /// The machines that agents observe.
     pub(super) fn watched(&self) -> &[Watched] {
         &self.watched
     }
 
-    /// Agents that run load with this machine.
+    /// Addresses of the agents that share the load with this machine.
     #[must_use]
     pub fn load_agents(&self) -> &[String] {
         &self.load_agents
@@ -180,10 +181,10 @@ impl Bench {
         &self.progress
     }
 
-    /// Waits for a signal to end the run.
+    /// Waits for a signal that ends the run.
     pub(super) async fn interrupted(&self) {
         let mut interrupt = self.interrupt.clone();
-        // The sender lives as long as the process.
+        // The sender lives as long as the process, so waiting cannot fail.
         let _ = interrupt.wait_for(Option::is_some).await;
     }
 
@@ -191,7 +192,7 @@ impl Bench {
         self.interrupt.borrow().is_some()
     }
 
-    /// A probe of this machine.
+    /// Makes a probe of this machine.
     pub(super) fn host_probe(&self) -> HostProbe {
         let device = device_of(&self.cluster.store);
         let pid = self.cluster.pid();
@@ -201,9 +202,10 @@ impl Bench {
         probe.with_collector(log)
     }
 
-    /// Ends a run before it fills the disk of a broker on this machine.
+    /// Returns an error before the run fills the disk of a broker on this machine.
     pub(super) fn check_space(&self) -> Result<(), Error> {
-        // A store that only its owner may enter is taken to be on the disk of what is above it, an unknown one on ours.
+        // A store that cannot be entered is assumed to be on the disk of its parent directory, an unknown one on that
+        // of the working directory.
         let places = self.cluster.store.ancestors().chain([Path::new(".")]);
         let mut spaces = places.filter_map(|place| Some((place, rustix::fs::statvfs(place).ok()?)));
         let Some((place, space)) = spaces.next() else { return Ok(()) };
@@ -221,8 +223,8 @@ impl Bench {
     /// Runs every cell that is not finished.
     ///
     /// # Errors
-    /// A broker does not take a value that cells sweep, the cluster is lost at the beginning of a repeat, or files cannot
-    /// be written.
+    /// [`Error::Broken`] when a broker refuses a value of a swept setting, [`Error::Cluster`] when the cluster is lost
+    /// at the beginning of a repeat, [`Error::File`] when files cannot be written.
     pub async fn run(&mut self, plan: &impl Plan) -> Result<(), Error> {
         let ran = match try_all(&self.cluster, self.left()).await {
             Ok(()) => self.cells(plan).await.map(drop),
@@ -231,15 +233,16 @@ impl Bench {
         self.close(ran).await
     }
 
-    /// Leaves the brokers as they were found and ends the run, whatever it came to.
+    /// Restores the settings of the brokers, removes what the run created, and ends the run. `ran` is the result of its
+    /// cells.
     ///
     /// # Errors
-    /// What it came to, a setting that cannot be put back, something that cannot be removed, files that cannot be written,
-    /// or a signal that ended the run before it was finished.
+    /// The error in `ran`; otherwise that a setting cannot be restored, that something cannot be removed, or that files
+    /// cannot be written; otherwise [`Error::Signal`] when a signal ended the run early.
     pub(super) async fn close(&mut self, ran: Result<(), Error>) -> Result<(), Error> {
         let put_back = put_back(&self.cluster, &self.run.cells).await;
         let removed = self.remove_made().await;
-        // The first error is returned; the others have to be known as well.
+        // Only the first error is returned, so the others are printed.
         let later = [&put_back, &removed].into_iter().filter_map(|outcome| outcome.as_ref().err());
         later.skip(usize::from(ran.is_ok())).for_each(|error| self.progress.line(&error.to_string()));
         let ended = self.end();
@@ -253,7 +256,8 @@ impl Bench {
         left.map_err(|why| left_behind(&self.run.made, self.archive.root(), &why))
     }
 
-    /// Notes what a cell will make, before it is made: a run that is killed can still be cleaned up after.
+    /// Records in the run's file what a cell will create, before it is created, so that `vostok lab clean` works after
+    /// a kill.
     async fn note_made(&mut self, workload: &Workload) -> Result<(), Error> {
         let mut made = self.run.made.clone();
         made.groups.extend((0..workload.groups).map(|number| workload.group(number)));
@@ -269,7 +273,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs every cell that is not finished; false when it was interrupted.
+    /// Runs every cell that is not finished; returns false when the run was interrupted.
     pub(super) async fn cells(&mut self, plan: &impl Plan) -> Result<bool, Error> {
         let cells: Vec<_> = (1..).zip(self.run.cells.clone()).collect();
         for (number, factors) in cells {
@@ -289,10 +293,11 @@ impl Bench {
         Ok(true)
     }
 
-    /// Runs one more cell than the run began with, unless it is finished already; `None` when it was interrupted.
+    /// Runs a cell in addition to those that the run began with, unless it is finished; `None` when the run was
+    /// interrupted.
     ///
     /// # Errors
-    /// As [`Bench::run`].
+    /// As for [`Bench::run`].
     pub async fn add(&mut self, factors: &Factors, plan: &impl Plan) -> Result<Option<RecordedCell>, Error> {
         let known = (1..).zip(&self.run.cells).find(|(_, cell)| *cell == factors).map(|(number, _)| number);
         let number = match known {
@@ -305,15 +310,15 @@ impl Bench {
             }
         };
         let directory = self.archive.cell(number, factors);
-        // How many more a search needs is not known.
+        // The number of cells that a search still needs is unknown.
         if !directory.is_finished() && !self.cell((number, None), factors, plan).await? {
             return Ok(None);
         }
         Ok(Some(directory.record()?))
     }
 
-    /// Runs the repeats of a cell that are missing, which is one of so many where that is known; false when it was
-    /// interrupted.
+    /// Runs the missing repeats of a cell; returns false when the run was interrupted. The number of all cells is part
+    /// of `number` when it is known.
     async fn cell(
         &mut self,
         (number, all): (u32, Option<usize>),
@@ -341,7 +346,8 @@ impl Bench {
             let Recorded { phases, checked, ended } =
                 record(self, &directory, &cell, &workload, &plan.stages(factors)).await?;
             cell.interrupted = !matches!(ended, Ok(true));
-            // A part of a repeat is of use alone: among others it would be judged as one of them.
+            // Part of a repeat is useful only when it is the single repeat of its cell. Among others it would be judged
+            // as a whole one.
             if cell.interrupted && (repeats > 1 || !phases.iter().any(Phase::counts)) {
                 return ended;
             }
@@ -366,27 +372,27 @@ impl Bench {
         Ok(true)
     }
 
-    /// A line that stays on the screen.
+    /// Prints a line that stays on the screen.
     pub fn line(&self, text: &str) {
         self.progress.line(text);
     }
 
-    /// Notes what the run was told to keep.
+    /// Records the limits that the run was told to keep.
     ///
     /// # Errors
-    /// `run.json` cannot be written.
+    /// [`Error::File`] when `run.json` cannot be written.
     pub fn keep(&mut self, slo: &Slo) -> Result<(), Error> {
         self.run.slo = slo.clone();
         self.archive.save(&self.run)
     }
 
-    /// The run's file as it is now.
+    /// The current content of the run's file.
     #[must_use]
     pub fn run_file(&self) -> &RunFile {
         &self.run
     }
 
-    /// Cells that are not finished.
+    /// The factors of the cells that are not finished.
     fn left(&self) -> impl Iterator<Item = &Factors> {
         let all = (1..).zip(&self.run.cells);
         all.filter(|(number, cell)| {
@@ -395,7 +401,7 @@ impl Bench {
         .map(|(_, cell)| cell)
     }
 
-    /// Lets go of the cluster and writes the report, also of a run that is not whole.
+    /// Closes the connection to the cluster and writes the report, also for an incomplete run.
     fn report(&self) -> Result<(), Error> {
         self.progress.end();
         self.cluster.client.shutdown();
@@ -420,7 +426,7 @@ impl Bench {
     }
 }
 
-/// Tells of the first signal to end; the second one ends the process at once.
+/// Reports the first signal to the receiver; a second signal ends the process at once.
 fn interrupt(root: PathBuf) -> watch::Receiver<Option<i32>> {
     let (sender, interrupt) = watch::channel(None);
     tokio::spawn(async move {
@@ -438,8 +444,8 @@ fn root_of(scene: &Scene, scenario: &str) -> PathBuf {
     scene.out.clone().unwrap_or_else(named)
 }
 
-/// What the machine alone can do; nothing where it cannot be measured, as on a disk that is another user's. It blocks, so it
-/// has a thread.
+/// The limits of this machine by a self-test; `None` when it cannot be run, for example on another user's disk. The
+/// self-test blocks, so it has its own thread.
 pub(super) async fn roofline(store: &Path) -> Option<Roofline> {
     let place = store.to_owned();
     let why = match tokio::task::spawn_blocking(move || selftest::short(&place)).await {
@@ -456,14 +462,14 @@ fn seconds_of(plan: &impl Plan, cell: &Factors, repeats: u32) -> u64 {
     once * u64::from(plan.repeats(cell).unwrap_or(repeats))
 }
 
-/// How far a run is: `cell 3 of 24, repeat 1 of 3`.
+/// Describes the position in a run: `cell 3 of 24, repeat 1 of 3`.
 fn place((number, all): (u32, Option<usize>), (repeat, repeats): (u32, u32)) -> String {
     let all = all.map(|all| format!(" of {all}")).unwrap_or_default();
     let repeat = if repeats > 1 { format!(", repeat {repeat} of {repeats}") } else { String::new() };
     format!("cell {number}{all}{repeat}")
 }
 
-/// A line about a repeat.
+/// The line that is printed about a repeat.
 fn told(cell: &Cell, repeat: u32, seconds: &[LoadSecond]) -> String {
     let phases = cell.phases.iter().filter(|phase| phase.repeat == repeat && phase.name != "warmup");
     let phase = |phase: &Phase| {

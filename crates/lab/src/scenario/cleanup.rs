@@ -1,4 +1,5 @@
-//! What a run made on the cluster is removed when it ends: a group that nobody is in any more keeps its messages on the disks.
+//! Removes the topics and groups that a run created, when it ends. Brokers keep the messages of a group as long as the
+//! group exists, even without members.
 
 use crate::Error;
 use crate::archive::{Archive, Made, RunFile};
@@ -8,16 +9,17 @@ use crate::session;
 use client::{Client, Config};
 use std::path::Path;
 
-/// Names that are told of each kind.
+/// Most names of each kind that are printed.
 const TOLD_MAX: usize = 3;
 
-/// Topics that brokers make beside a group (`MixAll.getRetryTopic`, `MixAll.getDLQTopic`).
+/// Topics that brokers create for a group (`MixAll.getRetryTopic`, `MixAll.getDLQTopic`).
 const BESIDE_GROUP: [&str; 2] = ["%RETRY%", "%DLQ%"];
 
-/// Removes what a run left behind, `vostok lab clean`.
+/// Removes what a run left on its cluster, `vostok lab clean`.
 ///
 /// # Errors
-/// The directory holds no run, or a server does not answer.
+/// [`Error::File`] when the directory holds no run, [`Error::Broken`] when something could not be
+/// removed.
 pub fn run(flags: &CleanFlags) -> Result<(), Error> {
     session::block_on(async {
         let archive = Archive::open(&flags.run)?;
@@ -36,7 +38,8 @@ pub fn run(flags: &CleanFlags) -> Result<(), Error> {
     })
 }
 
-/// Removes what a run made; what is removed is no longer in its file, also where the rest cannot be.
+/// Removes what a run created. Whatever was removed is deleted from the run's file, also when the rest cannot be
+/// removed.
 pub(super) async fn remove(client: &Client, run: &mut RunFile) -> Result<(), client::Error> {
     let masters = run.target.brokers.iter().filter(|broker| broker.id == 0);
     let cluster = Servers {
@@ -55,7 +58,7 @@ pub(super) async fn remove(client: &Client, run: &mut RunFile) -> Result<(), cli
     Ok(())
 }
 
-/// Everything that knows topics.
+/// The servers that know topics: brokers and name servers.
 struct Servers<'a> {
     client: &'a Client,
     masters: Vec<String>,
@@ -84,7 +87,7 @@ impl Servers<'_> {
     }
 }
 
-/// What is said where something could not be removed.
+/// The error for topics and groups that could not be removed.
 pub(super) fn left_behind(made: &Made, root: &Path, why: &client::Error) -> Error {
     let (names, root) = (names(made), root.display());
     Error::Broken(format!("left on the cluster: {names} ({why}); vostok lab clean {root} removes them"))

@@ -13,32 +13,35 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wire::body::ClusterInfo;
 
-/// How often, and how long between, brokers of a cluster that is just starting are looked for.
+/// Number of attempts to find the brokers of a cluster that is just starting, and the time between two of them.
 const LOOKS: (u32, Duration) = (100, Duration::from_millis(200));
 
-/// A cluster and this machine.
+/// The cluster under load, and this machine.
 pub struct Cluster {
-    /// Admin calls.
+    /// The client for admin calls.
     pub client: Client,
-    /// What the cluster says about itself.
+    /// The description of the cluster.
     pub target: Target,
-    /// This machine.
+    /// The description of this machine.
     pub host: HostFile,
-    /// The broker's process as it was given.
+    /// Process id of the broker, when given by a flag.
     pub(super) given_pid: Option<i32>,
-    /// Ports of this machine on which servers under load listen, that of the watched broker first if there is one.
+    /// Ports of this machine on which servers under load listen, beginning with that of the watched broker if there is
+    /// one.
     pub(super) ports: Vec<u16>,
-    /// Whether a broker runs here, as far as is known without agents.
+    /// Whether a broker runs on this machine, by its registered address.
     pub(super) has_broker: bool,
-    /// Where the broker here keeps its messages, empty where nobody knows; our own directory without one.
+    /// Store directory of the broker on this machine, empty when unknown. Without a broker here it is the working
+    /// directory.
     pub store: PathBuf,
 }
 
 impl Cluster {
-    /// Asks the cluster of a scene what it is.
+    /// Asks the cluster for its brokers and their settings.
     ///
     /// # Errors
-    /// No name server answers, or no broker is registered.
+    /// [`Error::Cluster`] when no name server answers, [`Error::Broken`] when no broker is registered, [`Error::Flag`] when
+    /// the cluster must be named.
     pub async fn look(scene: &Scene) -> Result<Self, Error> {
         let Scene { namesrv, name, pid, .. } = scene;
         let credentials = scene.access().as_ref().map(Access::credentials);
@@ -77,7 +80,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The broker's process on this machine, if there is one. Looked for anew, because a broker may have been started again.
+    /// Process id of the broker on this machine, if there is one. It is searched on every call, because the broker may
+    /// have been restarted.
     #[must_use]
     pub fn pid(&self) -> Option<i32> {
         let alive = |pid: &i32| Path::new(&format!("/proc/{pid}")).exists();
@@ -86,17 +90,17 @@ impl Cluster {
         self.given_pid.filter(alive).or_else(|| process_of(*port?, is_java))
     }
 
-    /// The processes of the other servers under load on this machine; `None` where not all are known.
+    /// Process ids of the other servers under load on this machine; `None` when not all of them are known.
     #[must_use]
     pub fn servers(&self, pid: Option<i32>) -> Option<Vec<i32>> {
         if self.has_broker && pid.is_none() {
             return None;
         }
-        // Whose process the watched broker is has been found out.
+        // The process of the watched broker is known already.
         servers_on(&self.ports[usize::from(self.has_broker)..], pid)
     }
 
-    /// True when a broker runs on this machine, as long as no agent was asked where others run.
+    /// Whether a broker runs on this machine, as far as is known without asking agents.
     #[must_use]
     pub fn is_here(&self) -> bool {
         self.target.brokers.iter().any(|broker| broker.host.is_some())
@@ -117,8 +121,8 @@ async fn registered(client: &Client, cluster: Option<&str>) -> Result<Vec<Broker
     Err(Error::Broken(format!("no broker{of} is registered with the name server; start one first")))
 }
 
-/// The settings of a broker as runs keep them: with dots for what is secret. Java tells the password of its first user
-/// and its own secret key to whoever asks.
+/// The settings of a broker as runs keep them: secrets are replaced by dots. A Java broker reports the password of its
+/// first user and its own secret key to any caller.
 pub(super) fn without_secrets(mut settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let secret =
         settings.iter_mut().filter(|(key, value)| is_secret(key) && !matches!(value.as_str(), "" | "{}"));
@@ -126,7 +130,7 @@ pub(super) fn without_secrets(mut settings: BTreeMap<String, String>) -> BTreeMa
     settings
 }
 
-/// The brokers of a cluster, which has to be named where there are several: nobody wants load on another one.
+/// The brokers of a cluster. With several clusters one must be named, so that no load reaches a cluster by mistake.
 pub(super) fn brokers_of(info: ClusterInfo, cluster: Option<&str>) -> Result<Vec<BrokerFile>, Error> {
     let groups = info.broker_addr_table;
     let clusters: BTreeSet<&str> = groups.values().map(|group| group.cluster.as_str()).collect();
@@ -148,8 +152,8 @@ pub(super) fn brokers_of(info: ClusterInfo, cluster: Option<&str>) -> Result<Vec
     Ok(brokers.collect())
 }
 
-/// What an agent is to look at: the brokers on its machine, by their places in the target, and what to ask it. It watches
-/// the process and the disk of one of them, a master if there is one.
+/// The brokers on an agent's machine, by their indices in the target, and the request for the agent. The agent watches
+/// the process and the disk of one of these brokers, preferably a master.
 pub(super) async fn asked_of(target: &Target, agent: &str) -> (Vec<usize>, Asked) {
     let machine = Machine::of(agent).await;
     let mut there = Vec::new();
@@ -168,7 +172,7 @@ pub(super) async fn asked_of(target: &Target, agent: &str) -> (Vec<usize>, Asked
     (there, Asked { port, beside, store, is_java, load: false, loopback })
 }
 
-/// Ports of a machine on which servers of the cluster listen: its watched broker, the other ones, and name servers.
+/// Ports of a machine on which servers of the cluster listen: the watched broker, the other brokers, name servers.
 async fn ports_on(
     machine: &Machine,
     (watched, brokers): (Option<&BrokerFile>, &[&BrokerFile]),
@@ -191,20 +195,20 @@ async fn ports_on(
     ports
 }
 
-/// A machine by the addresses that one of its names has.
+/// A machine, identified by the addresses that one of its names resolves to.
 #[derive(Debug)]
 pub(super) struct Machine(Vec<IpAddr>);
 
 impl Machine {
-    /// The machine of `host:port`; one without addresses when the name is not known.
+    /// The machine of `host:port`; without addresses when the name cannot be resolved.
     pub async fn of(address: &str) -> Self {
         let found = tokio::net::lookup_host(address).await;
         Self(found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default())
     }
 
-    /// True for this machine, whichever of its addresses was given.
+    /// Whether this is the machine that the lab runs on, whichever of its addresses was given.
     pub fn is_here(&self) -> bool {
-        // Only to an address of this machine a socket can be bound.
+        // A socket can be bound only to an address of this machine.
         self.0.iter().any(|ip| UdpSocket::bind((*ip, 0)).is_ok())
     }
 
@@ -221,7 +225,7 @@ fn own_name(target: &Target) -> String {
     if target.version.is_empty() { "unknown".to_owned() } else { format!("{make}-{}", target.version) }
 }
 
-/// The broker of a machine whose process and disk are watched: a master if there is one.
+/// The broker of a machine whose process and disk are watched: preferably a master.
 fn watched<'a>(brokers: impl Iterator<Item = &'a BrokerFile>) -> Option<&'a BrokerFile> {
     brokers.min_by_key(|broker| broker.id > 0)
 }
@@ -234,11 +238,11 @@ fn port_in(address: &str) -> Option<u16> {
     address.rsplit_once(':')?.1.parse().ok()
 }
 
-/// Where a broker says that it keeps its messages, the log before all else; empty where it does not say.
+/// The store path that a broker reports, preferably that of the commit log; empty when it reports none.
 fn store_path(broker: &BrokerFile) -> PathBuf {
     let keys = ["storePathCommitLog", "storePathRootDir"];
     let paths = keys.into_iter().filter_map(|key| broker.settings.get(key));
-    // Several directories of a log are separated by commas.
+    // Several commit log directories are separated by commas.
     let mut first = paths.filter_map(|path| path.split(',').next().map(str::trim));
     first.find(|path| !path.is_empty()).map(PathBuf::from).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use crate::generator::Taken;
 use crate::measure::HostProbe;
 use std::collections::BTreeMap;
 
-/// The open files of a repeat.
+/// The open files of a repeat and what they need between two rows.
 pub(super) struct Files {
     load: Rows<LoadSecond>,
     latency: Histograms,
@@ -37,7 +37,7 @@ impl Files {
         })
     }
 
-    /// A second of the load and of this machine.
+    /// Writes a second of the load and of this machine.
     pub fn second(&mut self, taken: &Taken, probe: &mut HostProbe, progress: &Progress) -> Result<(), Error> {
         self.load(taken)?;
         if let Some(host) = probe.sample(taken.at_ms) {
@@ -57,7 +57,7 @@ impl Files {
         Ok(())
     }
 
-    /// An interval of the load.
+    /// Writes an interval of the load.
     pub fn load(&mut self, taken: &Taken) -> Result<(), Error> {
         self.load.append(&taken.second())?;
         self.latencies(taken)
@@ -86,7 +86,7 @@ impl Files {
         self.write(Event { at_ms, kind: kind.to_owned(), detail, ..Event::default() })
     }
 
-    /// Something that was there for the whole second that is over now.
+    /// Writes an event that lasted for the whole second that ended.
     fn lasted(&mut self, taken: &Taken, kind: &str, detail: String) -> Result<(), Error> {
         self.write(during(taken, kind, detail))
     }
@@ -95,7 +95,7 @@ impl Files {
         self.events.append(&event)
     }
 
-    /// A second of a machine that an agent watches, or the loss of that agent.
+    /// Writes a second of a machine that an agent observes, or an event that the agent was lost.
     pub fn afar(
         &mut self,
         bench: &Bench,
@@ -119,7 +119,7 @@ impl Files {
         self.others.get_mut(name).expect("just inserted").append(second)
     }
 
-    /// What was seen of a broker.
+    /// Writes the figures or an event of a broker.
     pub fn broker(&mut self, bench: &Bench, seen: OfBroker) -> Result<(), Error> {
         match seen {
             OfBroker::Second(name, second) => self.broker_second(&name, &second),
@@ -138,13 +138,13 @@ impl Files {
     }
 }
 
-/// How many requests were refused, and why the first of them was.
+/// The number of refused requests, with the answer to the first of them.
 fn refused(taken: &Taken) -> String {
     let first = taken.refusal.as_ref().map(|refusal| format!(", the first with {refusal}"));
     format!("{} requests were refused{}", taken.refused, first.unwrap_or_default())
 }
 
-/// An event that began when the second began.
+/// An event that began with the second that ended.
 pub(super) fn during(taken: &Taken, kind: &str, detail: String) -> Event {
     let (at_ms, lasted_ms) = (taken.at_ms.saturating_sub(taken.lasted_ms), taken.lasted_ms);
     Event { at_ms, kind: kind.to_owned(), detail, lasted_ms, ..Event::default() }

@@ -1,4 +1,4 @@
-//! What a search looks at before it sends anything: a guard that is broken on idle machines breaks at every rate.
+//! What a search checks before it sends anything: a guard that is broken on idle machines breaks at every rate.
 
 use super::bench::Bench;
 use super::record::epoch_ms;
@@ -10,11 +10,11 @@ use crate::judge::{Language, validity};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Seconds that are looked at together, and how long machines may take to become idle: the load of the last minute, which the
-/// self-test was part of, falls slowly.
+/// Seconds that are judged together, and seconds that machines may take to become idle. The one-minute load average,
+/// which includes the self-test, falls slowly.
 const SECONDS: (usize, usize) = (5, 90);
 
-/// What is looked at: the rest says nothing without load, or is a matter of single writes.
+/// The guards that are checked on idle machines. The others need load, or depend on single writes.
 const WATCHED: [Watch; 7] = [
     Watch::CpuBusy,
     Watch::Load,
@@ -28,7 +28,7 @@ const WATCHED: [Watch; 7] = [
 /// Waits until the machines are idle.
 ///
 /// # Errors
-/// They do not become idle: no rate would be safe.
+/// [`Error::Broken`] when the machines do not become idle, so that no rate would be safe.
 pub(super) async fn wait_for_idle(bench: &Bench, limits: &Limits) -> Result<(), Error> {
     let (mut seen, mut probe) = (Seen::start(bench), bench.host_probe());
     probe.sample(epoch_ms());
@@ -64,7 +64,7 @@ pub(super) async fn wait_for_idle(bench: &Bench, limits: &Limits) -> Result<(), 
     )))
 }
 
-/// What is above its limit on machines that were looked at without load.
+/// The readings that are above their limits on machines without load.
 fn broken(file: &RunFile, hosts: &BTreeMap<String, Vec<HostSecond>>, limits: &Limits) -> Vec<String> {
     let hosts = file.hosts.iter().filter_map(|host| Some((host, hosts.get(&host.name)?.as_slice())));
     let window = Window { hosts: hosts.collect(), ..Window::default() };

@@ -1,4 +1,4 @@
-//! The machines of a run: this one, and those that agents tell of.
+//! The machines of a run: this one, and those that agents describe.
 
 use super::bench::Watched;
 use super::cluster::{Cluster, Machine, asked_of};
@@ -8,8 +8,8 @@ use crate::archive::{HostFile, Target, plain};
 use crate::command::Scene;
 use crate::output::say;
 
-/// This machine and those of the agents, those to be watched, and how far apart the clocks of those that send and consume
-/// may be, microseconds.
+/// The descriptions of this machine and of the agents' machines, the machines to observe, and the largest clock
+/// difference between the machines that send and consume, in microseconds.
 pub(super) async fn hosts(
     cluster: &mut Cluster,
     scene: &Scene,
@@ -46,8 +46,8 @@ pub(super) async fn hosts(
     Ok((hosts, watched, skew_us))
 }
 
-/// What is said of a machine with an agent whose address is that of no broker, as behind another network's addresses.
-/// Where no broker's machine is known reports take it for one (`broker_host_names`).
+/// The warning for an agent whose address is no broker's address, for example because of address translation. If no
+/// broker machine is known, reports take the agent's machine for one (`broker_host_names`).
 fn stranger(target: &Target, name: &str) -> String {
     let shown = if target.brokers.iter().any(|broker| broker.host.is_some()) {
         "its processors, memory and network are kept, and no guard looks at them; its disk is not looked at"
@@ -57,7 +57,7 @@ fn stranger(target: &Target, name: &str) -> String {
     format!("the agent on {name} matches no broker of the cluster: {shown}")
 }
 
-/// A name that no other machine of the run has: many are called `localhost`.
+/// A name that no other machine of the run has; many machines are called `localhost`.
 fn own_name(hosts: &[HostFile], found: &str, address: &str) -> String {
     if hosts.iter().any(|host| host.name == found) {
         plain(&format!("{found}-{address}"))
@@ -92,7 +92,7 @@ mod tests {
         file.hosts.push(far);
         assert_eq!(broker_host_names(&file), ["b1"]);
         assert!(stranger(&file.target, "far").contains("no guard looks at them"));
-        // Behind other addresses nobody knows which machine the broker is on.
+        // With translated addresses it is unknown which machine the broker runs on.
         file.target.brokers[0].host = None;
         file.hosts.remove(1);
         assert_eq!(broker_host_names(&file), ["far"]);

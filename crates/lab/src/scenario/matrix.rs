@@ -15,7 +15,8 @@ use clap::ValueEnum;
 /// Runs the matrix.
 ///
 /// # Errors
-/// The flags contradict each other, the cluster does not answer at the start, or files cannot be written.
+/// [`Error::Flag`] for flags that contradict each other, [`Error::Cluster`] when the cluster does not answer at the
+/// start, [`Error::File`] when files cannot be written, [`Error::Signal`] when a signal ended the run.
 pub fn run(flags: &MatrixFlags) -> Result<(), Error> {
     session::block_on(async {
         let plan = Plain { scene: flags.scene.clone(), prune: flags.prune };
@@ -27,7 +28,7 @@ pub fn run(flags: &MatrixFlags) -> Result<(), Error> {
 /// Runs the matrix over numbers of queues, `vostok lab queues`.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn queues(flags: &QueuesFlags) -> Result<(), Error> {
     session::block_on(async {
         let plan = Plain { scene: flags.scene.clone(), prune: false };
@@ -39,7 +40,8 @@ pub fn queues(flags: &QueuesFlags) -> Result<(), Error> {
     })
 }
 
-/// The combinations, further flags outermost, then sizes, and threads innermost: a ladder of threads is run without interruption.
+/// The combinations of factors: varied flags change slowest, then sizes, and threads fastest, so that a ladder of
+/// threads runs without interruption.
 #[must_use]
 pub fn cells(flags: &MatrixFlags) -> Vec<Factors> {
     let mut scenes = vec![flags.scene.clone()];
@@ -57,11 +59,11 @@ pub fn cells(flags: &MatrixFlags) -> Vec<Factors> {
     cells
 }
 
-/// Plain load: warm-up, then what counts.
+/// The plan of an ordinary cell: a warm-up and a measured stage.
 #[derive(Clone, Debug)]
 pub(super) struct Plain {
     pub scene: Scene,
-    /// Leave out what is above the ceiling of its ladder.
+    /// Whether to skip the steps of a ladder above its ceiling.
     pub prune: bool,
 }
 
@@ -87,13 +89,13 @@ impl Plan for Plain {
     }
 }
 
-/// A choice that is not the default, as it is typed.
+/// The value of a choice as it is typed; `None` for the default.
 fn word<T: ValueEnum + Default + PartialEq>(choice: T) -> Option<String> {
     let name = choice.to_possible_value().map(|value| value.get_name().to_owned());
     name.filter(|_| choice != T::default())
 }
 
-/// What a cell says about a choice.
+/// The value of a choice that the factors of a cell name.
 fn choice<T: ValueEnum + Default>(cell: &Factors, name: &str) -> T {
     cell.more.get(name).and_then(|word| T::from_str(word, true).ok()).unwrap_or_default()
 }
@@ -124,7 +126,7 @@ impl Scene {
             ("tags", self.tags),
             ("property-size", self.property_size),
             ("delay", self.delay.unsigned_abs()),
-            // One consumer is what every group has.
+            // One consumer per group is the default and is left out of the factors.
             ("consumers", if self.consumers > 1 { self.consumers } else { 0 }),
             ("consumer-threads", self.consumer_threads.unwrap_or(0)),
         ];

@@ -1,12 +1,12 @@
-//! `vostok lab modes`: what flushing and replication cost.
+//! `vostok lab modes`: what flush and replication modes cost.
 //!
-//! Vostok changes how it flushes while it runs. Java chooses its flushing threads at the start (`CommitLog`'s
-//! constructor), so against Java a run ends where another mode is due, and goes on with the same `--out` when the brokers
-//! were started in that; or each mode is a run, and the runs are compared afterwards.
+//! Vostok changes its flush mode while it runs. RocketMQ chooses its flush threads at the start (constructor of
+//! `CommitLog`). Against RocketMQ the run therefore ends where another mode is due, and is resumed with the same
+//! `--out` after the brokers were restarted in that mode; or each mode is a run of its own, and the runs are compared.
 //!
-//! How brokers replicate is a matter of how each of them is started and of which there are, and another cluster is another
-//! run: of the modes in `--repl` that of the cluster is run, the next run has the same `--rate`, and `vostok lab compare`
-//! tells the difference.
+//! The replication mode depends on how each broker is started and on which brokers there are, and another cluster needs
+//! another run. Of the modes in `--repl` only the cluster's own is run; the next run gets the same `--rate`, and
+//! `vostok lab compare` shows the difference.
 
 use super::bench::{Bench, Plan};
 use super::cluster::Cluster;
@@ -22,19 +22,20 @@ use crate::judge::factor::Factor;
 use crate::output::say;
 use crate::session;
 
-/// Ways to replicate; the empty one is that of the cluster.
+/// Replication modes; the empty one stands for the mode of the cluster.
 const REPLICATIONS: [&str; 5] = ["", "none", "async", "sync", "quorum"];
 
-/// Share of what the slowest mode reaches at which all of them are compared.
+/// Share of the slowest mode's rate at which all modes are compared.
 const SHARE: f64 = 0.7;
 
-/// Requests in flight that an open loop has room for, as a server pauses.
+/// Requests in flight that an open loop has places for, so that a pause of the server does not stop it.
 const ROOM: u32 = 10_000;
 
 /// Runs the scenario.
 ///
 /// # Errors
-/// There is no such mode, as [`super::matrix`], and when the cluster cannot be brought into a mode.
+/// [`Error::Flag`] when there is no such mode, [`Error::Broken`] when the cluster cannot be brought into a mode,
+/// otherwise as for [`super::matrix`].
 pub fn run(flags: &ModesFlags) -> Result<(), Error> {
     flags.flush.iter().try_for_each(|word| disk_type(word).map(drop))?;
     if let Some(other) = flags.repl.iter().find(|word| !REPLICATIONS.contains(&word.as_str())) {
@@ -53,7 +54,7 @@ pub fn run(flags: &ModesFlags) -> Result<(), Error> {
     })
 }
 
-/// The mode that can be run of those asked for: the cluster's. Says which others are left.
+/// The mode among those asked for that can be run: the cluster's own. Prints which other modes need further runs.
 fn possible(asked: &[String], found: &str) -> Result<String, Error> {
     let Some(one) = asked.iter().find(|word| word.is_empty() || *word == found) else {
         return Err(Error::Broken(format!(
@@ -72,7 +73,7 @@ fn possible(asked: &[String], found: &str) -> Result<String, Error> {
     Ok(one.clone())
 }
 
-/// Modes outermost: Java has to be started again for every other one.
+/// The factors of all cells. Modes change slowest, because RocketMQ must be restarted for each of them.
 fn cells(flags: &ModesFlags) -> Vec<Factors> {
     let mut cells = Vec::new();
     for (flush, replication) in modes(flags) {
@@ -91,9 +92,10 @@ fn modes(flags: &ModesFlags) -> Vec<(&String, &String)> {
     pairs.collect()
 }
 
-/// Every mode as fast as it goes, then every one at the same rate: in a closed loop the faster one is the more loaded one.
+/// Runs every mode in closed loops, then every mode at the same rate, because in a closed loop the faster mode is the
+/// more loaded one.
 async fn measure(bench: &mut Bench, plan: &Modes, flags: &ModesFlags) -> Result<(), Error> {
-    // What has a rate from the command line is at the same one already.
+    // With `--rate`, all modes were run at the same rate already.
     if !bench.cells(plan).await? || flags.scene.rate.is_some() {
         return Ok(());
     }
@@ -110,8 +112,8 @@ async fn measure(bench: &mut Bench, plan: &Modes, flags: &ModesFlags) -> Result<
     Ok(())
 }
 
-/// A cell for each mode and size with the most threads, all modes of a size at a rate that the slowest can keep. What was
-/// run mode by mode is gone through backwards: brokers are in the last mode.
+/// A cell for each mode and size with the most threads, where all modes of a size have a rate that the slowest one can
+/// keep. The modes come in reverse order, because the brokers are still in the last mode.
 fn at_one_rate(closed: &[(Factors, f64)]) -> Vec<Factors> {
     let mut best: Vec<(Factors, f64)> = Vec::new();
     for (cell, rate) in closed {
@@ -154,17 +156,18 @@ impl Plan for Modes {
 
     async fn prepare(&self, cluster: &Cluster, cell: &Factors) -> Result<(), Error> {
         set_flush(cluster, &cell.flush).await?;
-        // A run that an older lab began may hold cells of others.
+        // A run that an earlier version of the lab began may hold cells of other replication modes.
         possible(std::slice::from_ref(&cell.replication), replication(cluster)).map(drop)
     }
 }
 
-/// Brings every master to flush this way, or says how to; the empty way is the one it had when the run began.
+/// Sets the flush mode of every master, or returns an error that says how to. An empty mode stands for the one that the
+/// master had when the run began.
 pub(super) async fn set_flush(cluster: &Cluster, wanted: &str) -> Result<(), Error> {
     set(cluster, FLUSH, disk_type(wanted)?).await
 }
 
-/// What brokers call a way to flush; nothing for the one they had when the run began.
+/// The value of `flushDiskType` for a mode; `None` for the mode that the brokers had when the run began.
 fn disk_type(word: &str) -> Result<Option<&'static str>, Error> {
     match word {
         "" => Ok(None),
@@ -177,7 +180,7 @@ fn disk_type(word: &str) -> Result<Option<&'static str>, Error> {
     }
 }
 
-/// How the cluster replicates.
+/// Replication mode of the cluster.
 fn replication(cluster: &Cluster) -> &'static str {
     cluster.target.replication().unwrap_or("none")
 }
@@ -222,7 +225,7 @@ mod tests {
     #[test]
     fn modes_are_compared_at_a_rate_that_the_slowest_keeps() {
         let flags = flags("--threads 8,64 --size 1k,4k");
-        // Of each mode 8 threads, then 64, each with small messages, then large ones.
+        // Each mode with 8 threads and then 64, each with small and then large messages.
         let (quick, slow) = ([20_000.0, 9_000.0, 30_000.0, 8_000.0], [5_000.0, 4_000.0, 10_000.0, 4_000.0]);
         let closed: Vec<_> = cells(&flags).into_iter().zip([quick, slow].concat()).collect();
         let open = at_one_rate(&closed);
@@ -241,7 +244,7 @@ mod tests {
         assert_eq!(changes, 2, "Java is started again for each: {all:?}");
         let plan = Modes { scene: flags.scene.clone() };
         assert_eq!((plan.workload(&open[0]).threads, plan.workload(&closed[0].0).threads), (ROOM, 8));
-        // One mode alone has nothing to be compared with.
+        // A single mode has nothing to be compared with.
         assert_eq!(at_one_rate(&closed[..1]), []);
     }
 

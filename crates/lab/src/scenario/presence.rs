@@ -1,4 +1,4 @@
-//! Whether a broker goes on answering as the same process: figures of a repeat in which it did not are those of two.
+//! Detects that a broker stopped answering or was restarted. The figures of such a repeat belong to two processes.
 
 use crate::archive::{BROKER_AWAY, BROKER_BACK, BROKER_RESTARTED, BrokerSecond, Event};
 use client::Error;
@@ -7,9 +7,9 @@ use client::Error;
 #[derive(Debug)]
 pub(super) struct Presence {
     name: String,
-    /// When it started, by its own clock; 0 until it said so.
+    /// Start time of the broker by its own clock, milliseconds since 1970; 0 until it is known.
     started_ms: u64,
-    /// Since when it does not answer.
+    /// Time since which the broker does not answer; `None` while it answers.
     silent_from_ms: Option<u64>,
 }
 
@@ -18,11 +18,11 @@ impl Presence {
         Self { name: name.to_owned(), started_ms: 0, silent_from_ms: None }
     }
 
-    /// Takes what a broker that was asked at a moment said; returns what is to be known about it.
+    /// Takes the answer of a broker that was asked at `at_ms`; returns an event when its state changed.
     pub fn note(&mut self, at_ms: u64, said: &Result<BrokerSecond, Error>) -> Option<Event> {
         match said {
             Ok(second) => self.answered(at_ms, second.started_ms),
-            // It answers, only not with its figures.
+            // The broker answers, but without its figures.
             Err(Error::Refused { .. } | Error::Answer { .. }) => self.answered(at_ms, 0),
             Err(error) => {
                 let is_known = self.silent_from_ms.replace(self.silent_from_ms.unwrap_or(at_ms)).is_some();
@@ -86,7 +86,7 @@ mod tests {
         );
         check(&[started(7), unreachable(), started(7)], &[(2, BROKER_AWAY), (3, BROKER_BACK)]);
         check(&[unreachable(), unreachable()], &[(1, BROKER_AWAY)]);
-        // One that says nothing of itself is there all the same.
+        // A broker that reports no figures counts as present.
         check(&[refused(), refused(), started(0)], &[]);
     }
 }

@@ -1,4 +1,4 @@
-//! How far a run is: a bar on a terminal, lines elsewhere.
+//! Shows the progress of a run: as a bar on a terminal, otherwise as lines.
 
 use crate::output::say;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -11,7 +11,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A run of so many seconds, some of which are done already.
+    /// Starts the progress of a run of `seconds` seconds, `done` of which are finished already.
     #[must_use]
     pub fn new(seconds: u64, done: u64) -> Self {
         let bar = ProgressBar::new(seconds);
@@ -23,34 +23,34 @@ impl Progress {
         Self { bar }
     }
 
-    /// The run has become longer by so many seconds.
+    /// Adds `seconds` to the length of the run.
     pub fn more(&self, seconds: u64) {
         self.bar.inc_length(seconds);
     }
 
-    /// So many seconds need not be run.
+    /// Marks `seconds` as finished without running them.
     pub fn skip(&self, seconds: u64) {
         self.bar.inc(seconds);
     }
 
-    /// How long the rest takes, by what was done so far: `4m`, `2h`. Nothing while nobody knows.
+    /// Estimated time for the rest of the run, from the speed so far: `4m`, `2h`. `None` when there is no estimate yet.
     #[must_use]
     pub fn left(&self) -> Option<String> {
         let left = self.bar.eta().as_secs();
         (left > 0).then(|| format!("{:#}", HumanDuration(Duration::from_secs(left))))
     }
 
-    /// What is being done.
+    /// Shows what is being done.
     pub fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }
 
-    /// One more second is over.
+    /// Counts one more finished second.
     pub fn second(&self) {
         self.bar.inc(1);
     }
 
-    /// A line that stays.
+    /// Prints a line that stays on the screen.
     pub fn line(&self, text: &str) {
         if self.bar.is_hidden() {
             say!("{text}");
@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// Ends the bar.
+    /// Removes the bar.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }

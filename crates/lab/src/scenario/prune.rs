@@ -1,11 +1,11 @@
-//! Cells that would show nothing new: `vostok lab matrix --prune`.
+//! Skips the cells of a ladder above its ceiling: `vostok lab matrix --prune`.
 
 use crate::Error;
 use crate::archive::{Archive, Factors, Record, RunFile};
 use crate::judge::conclusion::has_ceiling;
 use crate::judge::factor::Factor;
 
-/// Whether the finished cells that differ from this one in having fewer threads alone show a ceiling.
+/// Whether the finished cells that differ from this one only in having fewer threads show a ceiling.
 pub(super) fn is_dominated(archive: &Archive, run: &RunFile, of: &Factors) -> Result<bool, Error> {
     let steps = below(&run.cells, of).map(|(number, cell)| archive.cell(number, cell));
     let finished = steps.filter(|directory| directory.is_finished());
@@ -13,7 +13,7 @@ pub(super) fn is_dominated(archive: &Archive, run: &RunFile, of: &Factors) -> Re
     Ok(has_ceiling(&Record { file: run.clone(), cells }))
 }
 
-/// The lower steps of the same ladder, with their numbers.
+/// The lower steps of the cell's ladder of threads, with their cell numbers.
 fn below<'a>(cells: &'a [Factors], of: &'a Factors) -> impl Iterator<Item = (u32, &'a Factors)> {
     let rest = |cell: &Factors| Factor::Threads.without(cell);
     (1..).zip(cells).filter(move |(_, cell)| cell.threads < of.threads && rest(cell) == rest(of))

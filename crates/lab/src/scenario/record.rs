@@ -1,4 +1,4 @@
-//! One repeat: stages of load, every second of them on disk.
+//! One repeat of a cell: stages of load, recorded second by second.
 
 use super::bench::Bench;
 use super::files::Files;
@@ -11,30 +11,30 @@ use crate::measure::HostProbe;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How often, and how long between, requests without an answer are looked at when a repeat ends.
+/// Number of checks for requests without an answer at the end of a repeat, and the time between two checks.
 const ANSWER_LOOKS: (u32, Duration) = (70, Duration::from_millis(50));
 
-/// A part of a repeat.
+/// A stage of a repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// Name of its phase.
+    /// Name of the phase that the stage records.
     pub name: &'static str,
-    /// How long it lasts at most.
+    /// Longest duration in seconds.
     pub seconds: u32,
-    /// What happens at its beginning.
+    /// What happens at the beginning of the stage.
     pub action: Action,
-    /// What ends it early.
+    /// Condition that ends the stage before its time limit.
     pub until: Until,
 }
 
-/// What ends a stage before its time.
+/// Condition that ends a stage before its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Nothing.
+    /// No condition.
     Time,
-    /// The groups have read everything.
+    /// The groups have consumed everything.
     Drained,
-    /// So many bytes of bodies were sent in it.
+    /// This many bytes of bodies were sent in the stage.
     Sent(u64),
 }
 
@@ -48,18 +48,18 @@ impl Until {
     }
 }
 
-/// What happens at the beginning of a stage.
+/// Action at the beginning of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing new.
+    /// No action.
     None,
-    /// Consumers start.
+    /// Start the consumers.
     StartReaders,
-    /// Consumers stop; they go on from there when they start again.
+    /// Stop the consumers; when started again they go on where they stopped.
     StopReaders,
-    /// Producers start.
+    /// Start the producers.
     StartLanes,
-    /// Producers stop.
+    /// Stop the producers.
     StopLanes,
 }
 
@@ -70,7 +70,7 @@ impl Stage {
         Self { name, seconds, action: Action::None, until: Until::Time }
     }
 
-    /// Consumers and producers, warm-up, then what counts.
+    /// The stages of an ordinary repeat: start of consumers and producers, warm-up, and the measured part.
     #[must_use]
     pub fn plain(warmup: u32, steady: u32) -> Vec<Self> {
         vec![
@@ -81,20 +81,21 @@ impl Stage {
     }
 }
 
-/// What a repeat left.
+/// What a repeat recorded.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub phases: Vec<Phase>,
-    /// Counts of messages, where content was checked.
+    /// Counts of messages, when content was checked.
     pub checked: BTreeMap<String, u64>,
-    /// Whether it was performed to its end and not interrupted, or what ended it. What was measured until then is there.
+    /// Whether the repeat was completed (`true`) or interrupted (`false`), or the error that ended it. What was
+    /// measured until then is recorded in each case.
     pub ended: Result<bool, Error>,
 }
 
-/// Performs the stages and writes what is seen.
+/// Performs the stages of a repeat and records every second.
 ///
 /// # Errors
-/// It could not begin.
+/// When the repeat could not begin: [`Error::Cluster`] or [`Error::File`]. Later errors are in [`Recorded::ended`].
 pub(super) async fn record(
     bench: &Bench,
     directory: &CellDirectory,
@@ -110,7 +111,7 @@ pub(super) async fn record(
     for stage in stages {
         let from_ms = course.last_ms;
         let ended = course.stage(stage).await;
-        // Nobody knows whether it would have come if somebody ended it.
+        // After an interruption it is unknown whether the condition would have been met.
         let met = match ended {
             Ok(Ended::Met) => Some(true),
             Ok(Ended::Over) => Some(false),
@@ -131,8 +132,8 @@ pub(super) async fn record(
     Ok(recorded)
 }
 
-/// Makes room for the next repeat of a cell. What is there of one that was ended early is no longer told as the cell's, and
-/// is put aside.
+/// Prepares the directory of the next repeat of a cell. The files of a repeat that was ended early are put aside and no
+/// longer count for the cell.
 pub(super) fn begin(directory: &CellDirectory, cell: &Cell, place: &RepeatDirectory) -> Result<(), Error> {
     let before = directory.read_partial()?;
     directory.save_partial(cell)?;
@@ -145,15 +146,15 @@ pub(super) fn begin(directory: &CellDirectory, cell: &Cell, place: &RepeatDirect
 /// How a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// Its time was over.
+    /// The time limit was reached.
     Over,
-    /// What it waited for came.
+    /// The condition was met.
     Met,
-    /// Somebody asked to stop.
+    /// A signal interrupted the run.
     Interrupted,
 }
 
-/// A repeat that is under way.
+/// A running repeat.
 struct Course<'a> {
     bench: &'a Bench,
     /// This machine's share of the load.
@@ -164,14 +165,15 @@ struct Course<'a> {
     seen: Seen,
     files: Files,
     clock: tokio::time::Interval,
-    /// End of the last second.
+    /// End of the last recorded second, milliseconds since 1970.
     last_ms: u64,
-    /// Producers go on.
+    /// Whether producers are sending.
     sending: bool,
 }
 
 impl<'a> Course<'a> {
-    /// The files are begun when the cluster is there: until then those of a repeat before are left alone.
+    /// Connects to the cluster before it creates the files, so that the files of an earlier repeat stay untouched if
+    /// that fails.
     async fn start(
         bench: &'a Bench,
         workload: &Workload,
@@ -215,7 +217,7 @@ impl<'a> Course<'a> {
         Ok(Ended::Over)
     }
 
-    /// Writes what the second that is over brought.
+    /// Records the second that ended.
     async fn second(&mut self) -> Result<Taken, Error> {
         let mut taken = self.generator.take();
         self.fleet.add_to(&mut taken).await?;
@@ -231,7 +233,7 @@ impl<'a> Course<'a> {
         Ok(taken)
     }
 
-    /// Does what happens at the beginning of a stage.
+    /// Performs the action at the beginning of a stage.
     async fn begin(&mut self, stage: &Stage) -> Result<(), Error> {
         let kind = match stage.action {
             Action::None => return Ok(()),
@@ -259,7 +261,7 @@ impl<'a> Course<'a> {
         self.files.event(epoch_ms(), kind, stage.name.to_owned())
     }
 
-    /// Ends producers and writes what was still answered: the sum of the rows is what the brokers acknowledged.
+    /// Stops the producers and records the last answers, so that the sum of the rows is what the brokers acknowledged.
     async fn end(mut self) {
         let last = self.last_answers().await;
         let written = last.and_then(|last| self.files.load(&last));
@@ -269,7 +271,7 @@ impl<'a> Course<'a> {
         self.generator.stop().await;
     }
 
-    /// What was answered since the last second; requests in flight have a time limit of their own.
+    /// The figures of what was answered since the last second. Requests in flight have their own time limit.
     async fn last_answers(&mut self) -> Result<Taken, Error> {
         if self.sending {
             self.fleet.stop().await?;
@@ -282,7 +284,8 @@ impl<'a> Course<'a> {
             self.fleet.add_to(&mut taken).await?;
             lasted_ms += taken.lasted_ms;
             last.add(&taken);
-            // An answer that came between the counting and the look at what is in flight is counted the next time.
+            // An answer may arrive between counting and the check of requests in flight; it is counted by the next
+            // call.
             if is_over {
                 break;
             }
@@ -299,14 +302,15 @@ pub(super) struct Waits {
     pub behind: u64,
     /// Requests without an answer.
     pub in_flight: u64,
-    /// Producers go on.
+    /// Whether producers are sending.
     pub sending: bool,
 }
 
 impl Waits {
-    /// Whether the groups have read everything. Live messages always wait a moment: while producers go on, drained is
-    /// what a tenth of a second's worth for each group explains. Once they stopped it is nothing at all, and nothing
-    /// that came within the last second: what is missing then is called lost.
+    /// Whether the groups have consumed everything. While producers send, some messages always wait, so the backlog
+    /// counts as drained when it is no more than what is sent in 0.1 s, for each group. When producers have stopped,
+    /// nothing may wait and nothing may have arrived in the last second, because a message that is missing then counts
+    /// as lost.
     pub fn is_drained(&self, taken: &Taken, groups: u32) -> bool {
         if self.sending {
             return self.behind <= taken.sent.max(100) / 10 * u64::from(groups.max(1));

@@ -1,5 +1,5 @@
-//! Going on with a run that was interrupted: only against the same target, with the same load, seen by the same agents.
-//! Cells of different clusters or durations in one run would be compared as if they differed in their factors alone.
+//! Resuming an interrupted run, which is possible only with the same target, the same load and the same agents.
+//! Otherwise cells of different clusters or durations would be compared as if only their factors differed.
 
 use super::bench::Plan;
 use super::settings::changes;
@@ -11,13 +11,13 @@ use crate::judge::factor::Factor;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Differences that are told; more of them tell nothing more.
+/// Most differences that are printed.
 const TOLD_MAX: usize = 5;
 
-/// Begins a run, or goes on with the one in the directory.
+/// Starts a run, or resumes the one in the directory.
 ///
 /// # Errors
-/// The directory cannot be written, or what it holds is another run.
+/// [`Error::File`] when the directory cannot be written, [`Error::Flag`] when it holds a run that differs.
 pub(super) fn begin_or_resume(root: &Path, mut run: RunFile) -> Result<(Archive, RunFile), Error> {
     run.id = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if !root.join("run.json").exists() {
@@ -36,7 +36,7 @@ pub(super) fn begin_or_resume(root: &Path, mut run: RunFile) -> Result<(Archive,
     Err(Error::Flag { flag: "--out", why })
 }
 
-/// What holds for every cell of a run beside its factors, by flag.
+/// The flags that hold for every cell of a run, beside its factors, with their values.
 pub(super) fn held(scene: &Scene, plan: &impl Plan, cells: &[Factors]) -> BTreeMap<String, String> {
     let stages = |cell: &Factors| {
         let stages = plan.stages(cell).into_iter().filter(|stage| stage.seconds > 0);
@@ -60,12 +60,12 @@ pub(super) fn held(scene: &Scene, plan: &impl Plan, cells: &[Factors]) -> BTreeM
     held
 }
 
-/// Bodies by what is in them: a file may have changed.
+/// The payload with its content: the file may have changed since the run began.
 fn payload(payload: &Payload) -> String {
     match payload {
         Payload::Random => "random".to_owned(),
         Payload::Repeat(period) => format!("repeat:{period}"),
-        // One that cannot be read ends the run before its first cell.
+        // A file that cannot be read ends the run before its first cell.
         Payload::File(path) => {
             let bytes = std::fs::read(path).unwrap_or_default();
             let sum = crc32fast::hash(&bytes);
@@ -74,7 +74,7 @@ fn payload(payload: &Payload) -> String {
     }
 }
 
-/// In what two runs differ that makes their cells incomparable.
+/// The differences between two runs that make their cells incomparable.
 fn differences(before: &RunFile, now: &RunFile) -> Vec<String> {
     let mut found = Vec::new();
     let mut differ = |what: &str, was: String, is: String| {
@@ -84,7 +84,7 @@ fn differences(before: &RunFile, now: &RunFile) -> Vec<String> {
     };
     differ("scenario", before.scenario.clone(), now.scenario.clone());
     differ("--repeats", before.repeats.to_string(), now.repeats.to_string());
-    // A search adds cells to those it began with.
+    // A search adds cells to those that it began with.
     if !before.cells.starts_with(&now.cells) {
         let (what, was, is) = first_different(&before.cells, &now.cells);
         differ(&what, was, is);
@@ -110,7 +110,7 @@ fn differences(before: &RunFile, now: &RunFile) -> Vec<String> {
     found
 }
 
-/// The first cell that is another one: its number and a factor of it, the level that was, and the one that is.
+/// The first cell that differs: its number and the factor, the earlier level, and the level now.
 fn first_different(before: &[Factors], now: &[Factors]) -> (String, String, String) {
     let pairs = (1..).zip(before.iter().zip(now));
     let mut different = pairs.filter(|(_, (was, is))| was != is);
@@ -120,7 +120,7 @@ fn first_different(before: &[Factors], now: &[Factors]) -> (String, String, Stri
     };
     match Factor::varied(&[was, is]).first() {
         Some(factor) => (format!("cell {number}: {}", factor.name().en), factor.level(was), factor.level(is)),
-        // Levels that read the same.
+        // The levels differ but read the same.
         None => (format!("cell {number}"), format!("{was:?}"), format!("{is:?}")),
     }
 }
@@ -137,7 +137,7 @@ fn brokers(run: &RunFile) -> String {
         .join(", ")
 }
 
-/// Settings with other values; none where a broker did not tell its own.
+/// The settings whose values differ between two descriptions of a broker; none if one of them has no settings.
 fn changed(one: &BrokerFile, other: &BrokerFile) -> Vec<String> {
     if one.settings.is_empty() || other.settings.is_empty() {
         return Vec::new();
@@ -158,7 +158,7 @@ mod tests {
         RunFile { id: String::new(), cells: vec![fixture::factors(1)], held, ..fixture::file() }
     }
 
-    /// What is said when a run is gone on with after a change; nothing when it is.
+    /// The message when a run is resumed after `change`; empty when it is resumed without error.
     fn resumed(change: impl Fn(&mut RunFile)) -> String {
         let place = tempfile::tempdir().unwrap();
         let began = run();

@@ -1,15 +1,15 @@
-//! `vostok lab safe-tps`: the highest rate that keeps every guard (R2), by search.
+//! `vostok lab safe-tps`: searches the highest rate at which every guard (R2) holds.
 //!
-//! A closed loop with twice the requests in flight at every step finds the ceiling, which tells the bottleneck: the flat
-//! part of that ladder, because the highest of several rates is too high by its own luck. Then the
-//! interval between a rate that is safe and one that is not is halved in an open loop, above the ceiling too if everything
-//! below it was safe, and what is left is confirmed in longer repeats; a rate that is not confirmed is lowered and tried
-//! again. A rate at which the load generator itself is the limit is not safe either: nobody knows what the server would
-//! have done.
+//! A ladder of closed loops, each step with twice the requests in flight, finds the ceiling and the bottleneck. The
+//! ceiling is the mean of the ladder's flat part, because the highest of several rates is too high by chance. Then a
+//! binary search in open loops narrows the interval between a safe rate and an unsafe one; it goes above the ceiling if
+//! everything below was safe. The result is confirmed in longer repeats, and lowered and tried again if it is not
+//! confirmed. A rate at which the load generator is the limit is not safe either, because it is unknown what the server
+//! would have done.
 //!
-//! The rate of some servers wanders, as with a quota of processor time. So a step of the ladder that fell does not end it
-//! alone, and a rate that may have been unsafe by chance is tried once more: what was safe by chance is not confirmed, what
-//! was not would not be looked at again.
+//! The rate of some servers varies, for example under a CPU quota. So a single lower step does not end the ladder, and
+//! a rate that may have been unsafe by chance is tried a second time: a rate that was safe by chance is caught by the
+//! confirmation, while an unsafe one would not be tried again.
 
 use super::bench::{Bench, Plan};
 use super::idle::wait_for_idle;
@@ -31,25 +31,25 @@ use crate::session;
 /// Most steps of the ladder of closed loops.
 const LADDER_MAX: usize = 8;
 
-/// A search ends when the interval is this share of the ceiling.
+/// The search ends when the interval is at most this share of the ceiling.
 const RESOLUTION: f64 = 0.03;
 
-/// Rates tried at most.
+/// Most rates that the search tries.
 const STEPS_MAX: u32 = 14;
 
-/// How far above what was thought to be unsafe a search goes on that found nothing unsafe.
+/// Factor by which the search goes above the assumed upper end of its interval when it found no unsafe rate.
 const UP: f64 = 1.25;
 
-/// Use of a resource, as a multiple of its limit, that is not tried again.
+/// Use of a resource, as a multiple of its limit, from which on a rate is not tried a second time.
 const FAR_OVER: f64 = 1.2;
 
-/// A rate that is not confirmed is lowered by this share, so often at most.
+/// Share by which an unconfirmed rate is lowered, and how many times at most.
 const LOWER: (f64, u32) = (0.05, 4);
 
 /// Runs the search.
 ///
 /// # Errors
-/// As [`super::matrix`].
+/// As for [`super::matrix`].
 pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
     let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
     match (flags.scene.rate, flags.scene.send) {
@@ -79,7 +79,7 @@ pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
     })
 }
 
-/// What is to be kept; a run that is gone on with keeps what it was told unless it is told otherwise.
+/// The limits to keep. A resumed run keeps the limits that it was started with, unless new ones are given.
 pub(super) fn slo(flags: &SafeTpsFlags) -> Result<Slo, Error> {
     let begun = flags.scene.out.as_ref().filter(|root| root.join("run.json").exists());
     match (&flags.slo, begun) {
@@ -89,7 +89,7 @@ pub(super) fn slo(flags: &SafeTpsFlags) -> Result<Slo, Error> {
     }
 }
 
-/// Who asks how long messages take to their consumers needs one.
+/// Adds a consumer group when the limits include the time from send to consumption, which needs one.
 pub(super) fn scene(scene: &Scene, slo: &Slo) -> Scene {
     let least = u32::from(slo.end_to_end_p99_us.is_some());
     Scene { groups: scene.groups.max(least), ..scene.clone() }
@@ -101,7 +101,7 @@ fn cell(base: &Factors, rate: Option<f64>, purpose: &str) -> Factors {
     cell
 }
 
-/// The second try of a cell.
+/// The factors for the second try of a cell.
 pub(super) fn again(first: &Factors) -> Factors {
     let mut cell = first.clone();
     cell.more.insert("again".to_owned(), "again".to_owned());
@@ -132,7 +132,7 @@ async fn search(
         let Some(found) = bench.add(&cell(base, Some(rate.round()), CONFIRM), plan).await? else {
             return Ok(());
         };
-        // Judged as the report will judge it, so that both name the same rate.
+        // The cell is judged as the report will judge it, so that both name the same rate.
         let record = record_of(bench, found);
         let case = Case::new(&record, &record.cells[0], limits);
         let reasons = why_not(&case);
@@ -152,7 +152,7 @@ async fn search(
     Ok(())
 }
 
-/// Whether a rate seems safe, at the first or the second time; `None` when it was interrupted.
+/// Whether a rate seems safe at the first or at the second try; `None` when the run was interrupted.
 async fn probe(
     bench: &mut Bench,
     plan: &Search,
@@ -170,7 +170,7 @@ async fn probe(
     Ok(Some(false))
 }
 
-/// The rates of closed loops, each with twice the requests in flight; `None` when it was interrupted.
+/// The rates of closed loops, each with twice the requests in flight; `None` when the run was interrupted.
 async fn ladder(bench: &mut Bench, plan: &Search, first: &Factors) -> Result<Option<Vec<f64>>, Error> {
     let (mut rates, mut step) = (Vec::new(), first.clone());
     loop {
@@ -183,15 +183,15 @@ async fn ladder(bench: &mut Bench, plan: &Search, first: &Factors) -> Result<Opt
     }
 }
 
-/// The interval in which the highest safe rate lies.
+/// The interval that contains the highest safe rate, in messages per second.
 #[derive(Clone, Debug)]
 pub(super) struct Halving {
     ceiling: f64,
-    /// Highest rate known as safe.
+    /// Highest rate known to be safe.
     pub safe: f64,
-    /// Lowest rate known as not safe, or thought to be so.
+    /// Lowest rate known or assumed to be unsafe.
     unsafe_at: f64,
-    /// Whether it is known.
+    /// Whether `unsafe_at` was measured, and not only assumed.
     is_known: bool,
     steps: u32,
 }
@@ -201,7 +201,7 @@ impl Halving {
         Self { ceiling, safe: 0.0, unsafe_at: ceiling * 1.1, is_known: false, steps: 0 }
     }
 
-    /// The rate to try; `None` when the interval is small enough.
+    /// The next rate to try; `None` when the interval is small enough.
     pub fn next(&self) -> Option<f64> {
         if self.steps >= STEPS_MAX || self.ceiling < 1.0 {
             return None;
@@ -227,8 +227,8 @@ fn record_of(bench: &Bench, found: RecordedCell) -> Record {
     without_beaten(Record { file: bench.run_file().clone(), cells: vec![found] })
 }
 
-/// What breaks at a probe, and whether that cannot be chance: one repeat is no figure, but guards can be looked at, and
-/// whether the generator was the limit.
+/// The guards that break at a probe, and whether this cannot be chance. One repeat gives no valid figures, but guards
+/// and the load of the generator can be judged.
 fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> (Vec<String>, bool) {
     let record = record_of(bench, found);
     let case = Case::new(&record, &record.cells[0], limits);
@@ -242,14 +242,14 @@ fn broken(bench: &Bench, found: RecordedCell, limits: &Limits) -> (Vec<String>, 
     (broken.chain(invalid.map(|why| why.get(Language::En).to_owned())).collect(), is_certain)
 }
 
-/// Whether a resource was so far above its limit on average that another try would show the same.
+/// Whether the mean use of a resource was so far above its limit that a second try would show the same.
 pub(super) fn is_far_over(guard: &Guard) -> bool {
     let on_average =
         [Watch::CpuBusy, Watch::DiskUtil, Watch::IoPressure, Watch::NetworkIn, Watch::NetworkOut];
     on_average.contains(&guard.watch) && guard.used.is_some_and(|used| used > FAR_OVER)
 }
 
-/// Why a confirmed rate is none.
+/// The reasons why a rate was not confirmed.
 fn why_not(case: &Case<'_>) -> Vec<String> {
     let broken = case.guards.iter().filter(|guard| guard.is_broken()).map(reading);
     let invalid = case.judged.outcome.as_ref().err().into_iter().flatten();
@@ -260,7 +260,7 @@ fn told(broken: &[String]) -> String {
     if broken.is_empty() { "safe".to_owned() } else { format!("not safe: {}", broken.join("; ")) }
 }
 
-/// What is said of a safe rate where no machine of a broker was observed: no guard of theirs could break.
+/// The reservation for a safe rate when no broker machine was observed, so that none of their guards could break.
 fn unobserved(file: &RunFile) -> Option<&'static str> {
     broker_host_names(file).is_empty().then_some(
         "careful: CPU, memory, disk and network of the brokers were not looked at; run vostok lab agent on their \
@@ -280,7 +280,7 @@ fn reading(guard: &Guard) -> String {
     format!("{} {}", guard.node, guard.reading.get(Language::En)).trim().to_owned()
 }
 
-/// Messages per second over the steady parts of all repeats.
+/// Mean messages per second over the steady windows of all repeats.
 pub(super) fn mean_rate(found: &RecordedCell) -> f64 {
     let record = Record { cells: vec![found.clone()], ..Record::default() };
     let windows = record.windows(&record.cells[0], "steady");
@@ -302,7 +302,7 @@ impl Search {
 
 impl Plan for Search {
     fn workload(&self, cell: &Factors) -> Workload {
-        // An open loop needs room for what waits while a server pauses.
+        // An open loop needs places for the requests that wait while a server pauses.
         let threads = if cell.rate.is_some() { cell.threads.max(10_000) } else { cell.threads };
         Workload { threads, ..self.scene.workload(cell) }
     }
@@ -320,7 +320,7 @@ impl Plan for Search {
         if Self::is_for(cell, PROBE) {
             return Some(1);
         }
-        // With fewer no rate could be confirmed.
+        // With fewer repeats no rate could be confirmed.
         Self::is_for(cell, CONFIRM).then(|| self.scene.repeats().max(REPEATS_MIN as u32))
     }
 }

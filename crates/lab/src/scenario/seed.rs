@@ -1,4 +1,4 @@
-//! `vostok lab seed 000`: the five reports as ready-made runs, scaled to the machine.
+//! `vostok lab seed 000`: the cells of five earlier reports as ready-made runs, scaled to the machine.
 
 use super::backlog;
 use super::bench::{Bench, Plan};
@@ -14,15 +14,15 @@ use crate::judge::validity::SOAK_SECONDS_MIN;
 use crate::output::say;
 use crate::session;
 
-/// Bodies of report 003: as they are, ones that zlib makes much smaller, and ones that it does not.
+/// Bodies of report 003: random, compressible ones with zlib, and incompressible ones with zlib.
 const PLAIN: &[(&str, &str)] = &[];
 const PACKED: &[(&str, &str)] = &[("compression", "zlib"), ("payload", "repeat:128")];
 const RANDOM: &[(&str, &str)] = &[("compression", "zlib"), ("payload", "random")];
 
-/// Runs a report's cells.
+/// Runs the cells of a report.
 ///
 /// # Errors
-/// There is no such report, or as [`super::matrix`].
+/// [`Error::Flag`] when there is no such report, otherwise as for [`super::matrix`].
 pub fn run(flags: &SeedFlags) -> Result<(), Error> {
     session::block_on(async {
         let mut plan = Seed::new(flags)?;
@@ -35,22 +35,22 @@ pub fn run(flags: &SeedFlags) -> Result<(), Error> {
     })
 }
 
-/// What a report measured.
+/// The cells of a report.
 #[derive(Clone, Debug)]
 pub(super) struct Seed {
     pub scene: Scene,
     pub cells: Vec<Factors>,
-    /// Bytes of a backlog, and the longest filling and draining.
+    /// Bytes of a backlog, and the time limits of filling and draining in seconds.
     fill: (u64, u32, u32),
 }
 
-/// How much of a report a scale is.
+/// Lengths for a scale.
 struct Sizes {
-    /// Seconds of warm-up, and seconds that count.
+    /// Seconds of the warm-up and of the measured stage.
     seconds: (u32, u32),
-    /// Bytes of a backlog, and the longest filling and draining.
+    /// Size of a backlog, and the time limit of filling and draining in seconds.
     fill: (&'static str, u32),
-    /// Seconds of a soak: a shorter one has no valid figures.
+    /// Seconds of a soak. A shorter one has no valid figures.
     soak: u32,
 }
 
@@ -63,10 +63,10 @@ fn sizes_of(scale: Scale) -> Sizes {
 }
 
 impl Seed {
-    /// The cells of a report at a scale.
+    /// Makes the cells of a report at a scale.
     ///
     /// # Errors
-    /// There is no such report.
+    /// [`Error::Flag`] when there is no such report.
     pub fn new(flags: &SeedFlags) -> Result<Self, Error> {
         let Sizes { seconds: (warmup, duration), fill: (fill, longest), soak } = sizes_of(flags.scale);
         let given = &flags.scene;
@@ -81,7 +81,7 @@ impl Seed {
             "002" => seed.raft(soak),
             "003" if is_small => seed.metaq_small(),
             "003" => seed.metaq(),
-            // Ten hours where 001 had eight.
+            // Report 001 had soaks of eight hours, report 004 of ten.
             "004" => seed.trend(is_small, if is_small { soak } else { soak / 4 * 5 }),
             other => {
                 let why = format!("expected 000, 001, 002, 003 or 004, found {other}");
@@ -111,7 +111,7 @@ impl Seed {
         }
     }
 
-    /// 000: ladders of threads by size and queues.
+    /// Report 000: ladders of threads by size and number of queues.
     fn ladders(&mut self, is_small: bool) {
         let threads = [1, 10, 30, 60, 120, 200];
         let (sizes, queues): (&[&str], &[u32]) =
@@ -127,8 +127,8 @@ impl Seed {
         }
     }
 
-    /// 001: threads, sizes, flush modes, and hours of load. A consumer is a push consumer of one thread, except where
-    /// content is checked, which only those that pull can do.
+    /// Report 001: threads, sizes, flush modes, and hours of load. The consumer is a push consumer with one thread,
+    /// except in cells with checked content, which need pull consumers.
     fn throughput(&mut self, is_small: bool, soak: u32) {
         let pushed = [("groups", "1"), ("consume", "push"), ("consumer-threads", "1")];
         let ladder: &[u32] = if is_small { &[1, 8, 32, 64] } else { &[1, 2, 4, 8, 16, 32, 64, 128] };
@@ -143,7 +143,7 @@ impl Seed {
         self.add(20, "2k", 8, &[&soak[..], &pairs].concat());
     }
 
-    /// 002: two producers of 80 threads, 500 bytes, two consumers in one group.
+    /// Report 002: two producers with 80 threads, bodies of 500 bytes, two consumers in one group.
     fn raft(&mut self, soak: u32) {
         let common = [("groups", "1"), ("producers", "2"), ("consumers", "2")];
         [20, 40, 80, 160].iter().for_each(|threads| self.add(*threads, "500", 8, &common));
@@ -151,7 +151,7 @@ impl Seed {
         self.add(160, "500", 8, &[&common[..], &[("soak", seconds.as_str())]].concat());
     }
 
-    /// 003 on a small machine: one of each kind.
+    /// Report 003 on a small scale: one cell of each kind.
     fn metaq_small(&mut self) {
         for flush in ["async", "sync"] {
             ["128", "2k", "32k"].iter().for_each(|size| self.metaq_row(flush, size, 128, PLAIN));
@@ -165,7 +165,8 @@ impl Seed {
         }
     }
 
-    /// 003: the rows of its table that one disk has; other crews of producers and consumers come last of each flush mode.
+    /// Report 003: the rows of its table that need only one disk. Rows with other numbers of producers and consumers
+    /// come last in each flush mode.
     fn metaq(&mut self) {
         let plain = ["128", "256", "2k", "4k"];
         let small = ["512", "1k", "2k", "4k", "6k"];
@@ -192,13 +193,14 @@ impl Seed {
         self.add(320, "4k", 1024, &crew);
     }
 
-    /// Two producers of 64 threads, ten consumers in one group.
+    /// Adds a row with two producers of 64 threads and ten consumers in one group.
     fn metaq_row(&mut self, flush: &str, size: &str, queues: u32, more: &[(&str, &str)]) {
         let common = [("groups", "1"), ("producers", "2"), ("consumers", "10"), ("flush", flush)];
         self.add(128, size, queues, &[&common[..], more].concat());
     }
 
-    /// 004: threads rising to 44 with 2 KiB, then hours at the end of the ladder; two consumers in one group.
+    /// Report 004: up to 44 threads with bodies of 2 KiB, then hours at the top of the ladder; two consumers in one
+    /// group.
     fn trend(&mut self, is_small: bool, soak: u32) {
         let common = [("groups", "1"), ("producers", "2"), ("consumers", "2")];
         let ladder: &[u32] =
@@ -208,7 +210,7 @@ impl Seed {
         self.add(44, "2k", 8, &[&common[..], &[("soak", seconds.as_str())]].concat());
     }
 
-    /// Leaves out flush modes that the brokers cannot be brought into while they run, and says so.
+    /// Removes the flush modes that the brokers cannot change to while they run, and prints that.
     fn keep_possible(&mut self, cluster: &Cluster) {
         if cluster.target.kind == TargetKind::Vostok {
             return;

@@ -1,4 +1,4 @@
-//! What others see during a repeat: agents their machines, and brokers themselves.
+//! The probes of a repeat: agents observe their machines, and brokers report their figures.
 
 use super::bench::{Bench, Watched};
 use super::presence::Presence;
@@ -10,22 +10,22 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-/// Between two attempts to reach an agent that is gone.
+/// Time between two attempts to reach a lost agent.
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 
-/// A second of a machine by its name; nothing when its agent is gone.
+/// The name of a machine and its figures of a second; `None` when its agent was lost.
 type OfMachine = (String, Option<HostSecond>);
 
-/// What is seen of a broker.
+/// An observation of a broker.
 #[derive(Debug)]
 pub(super) enum OfBroker {
-    /// Its figures, by its name.
+    /// The name of the broker and its figures of a second.
     Second(String, BrokerSecond),
-    /// It was away, came back or started again.
+    /// The broker was away, came back or was restarted.
     Event(Event),
 }
 
-/// Tasks that take what is seen a second at a time. They end when this is dropped.
+/// The tasks that collect the observations once a second. They end when this value is dropped.
 pub(super) struct Seen {
     brokers: UnboundedReceiver<OfBroker>,
     machines: UnboundedReceiver<OfMachine>,
@@ -33,8 +33,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Begins to connect to the agents and to look. An agent that does not answer is waited for, as one that is lost later:
-    /// its machine is not seen meanwhile, and that is judged.
+    /// Starts to connect to the agents and to ask the brokers. An agent that does not answer is waited for; meanwhile
+    /// its machine is not observed, which the judgement takes into account.
     pub fn start(bench: &Bench) -> Self {
         let mut tasks = JoinSet::new();
         let (sender, brokers) = unbounded_channel();
@@ -46,18 +46,18 @@ impl Seen {
         Self { brokers, machines, _tasks: tasks }
     }
 
-    /// What has come of a broker next.
+    /// The next observation of a broker, if there is one.
     pub fn broker(&mut self) -> Option<OfBroker> {
         self.brokers.try_recv().ok()
     }
 
-    /// The next second of a machine that has come.
+    /// The next observation of a machine, if there is one.
     pub fn machine(&mut self) -> Option<OfMachine> {
         self.machines.try_recv().ok()
     }
 }
 
-/// Hands on what an agent sees, and once that it is gone.
+/// Forwards what an agent observes, and once that the agent was lost.
 pub(super) async fn watch(Watched { address, asked, name }: Watched, sender: UnboundedSender<OfMachine>) {
     let mut is_told = false;
     loop {
@@ -77,7 +77,7 @@ pub(super) async fn watch(Watched { address, asked, name }: Watched, sender: Unb
     }
 }
 
-/// Asks every broker once a second; a slow answer delays only itself.
+/// Asks every broker once a second. A slow answer delays only the broker that gave it.
 fn watch_brokers(bench: &Bench, sender: &UnboundedSender<OfBroker>, tasks: &mut JoinSet<()>) {
     let brokers = &bench.cluster().target.brokers;
     for broker in brokers {
@@ -90,7 +90,7 @@ fn watch_brokers(bench: &Bench, sender: &UnboundedSender<OfBroker>, tasks: &mut 
     }
 }
 
-/// Hands on what a broker says of itself, and when it is away or another process.
+/// Forwards the figures of a broker, and the events that it is away, back or restarted.
 pub(super) async fn watch_broker(name: String, mut probe: BrokerProbe, sender: UnboundedSender<OfBroker>) {
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);

@@ -1,14 +1,14 @@
-//! Settings of the brokers that a run changes while they run, and puts back as it found them.
+//! Changes settings of the brokers while they run, and restores them at the end of a run.
 
 use super::cluster::Cluster;
 use crate::Error;
 use crate::archive::{BrokerFile, FLUSH, Factors, TargetKind};
 use std::collections::BTreeSet;
 
-/// What Vostok remarks on a setting that it takes and does not use.
+/// What Vostok answers for a setting that it accepts but does not use.
 const WITHOUT_EFFECT: &str = "has no effect";
 
-/// Brings every master to what a cell sweeps.
+/// Sets the swept settings of a cell on every master.
 pub(super) async fn sweep(cluster: &Cluster, cell: &Factors) -> Result<(), Error> {
     for (key, value) in cell.settings() {
         set(cluster, key, Some(value)).await?;
@@ -16,8 +16,8 @@ pub(super) async fn sweep(cluster: &Cluster, cell: &Factors) -> Result<(), Error
     Ok(())
 }
 
-/// Tries every value that cells sweep, so that none is refused after hours of others. What brokers keep from their start
-/// on is not tried: a run goes on when they were started with it.
+/// Tries every value of the swept settings at the start, so that none is refused after hours. Settings that a broker
+/// reads only at its start are not tried: the run is resumed after the broker was restarted with them.
 pub(super) async fn try_all(cluster: &Cluster, cells: impl Iterator<Item = &Factors>) -> Result<(), Error> {
     let swept: BTreeSet<(&str, &str)> = cells.flat_map(Factors::settings).collect();
     for (key, value) in swept.into_iter().filter(|(key, _)| !is_fixed(cluster, key)) {
@@ -26,7 +26,8 @@ pub(super) async fn try_all(cluster: &Cluster, cells: impl Iterator<Item = &Fact
     Ok(())
 }
 
-/// Brings a setting of every master to a value, or says why not; without a value, to the one it had when the run began.
+/// Sets a setting of every master to a value, or returns why that is impossible. Without a value, restores the one that
+/// the master had when the run began.
 pub(super) async fn set(cluster: &Cluster, key: &str, wanted: Option<&str>) -> Result<(), Error> {
     for master in masters(cluster) {
         set_at(cluster, master, key, wanted).await?;
@@ -42,7 +43,7 @@ async fn set_at(
 ) -> Result<(), Error> {
     let BrokerFile { name, address, settings, .. } = master;
     let Some(began_with) = settings.get(key) else {
-        // What it had is not known, so nothing was changed.
+        // The earlier value is unknown, so it was never changed.
         return wanted.map_or(Ok(()), |_| Err(Error::Broken(format!("{name} tells no setting {key}"))));
     };
     let value = wanted.unwrap_or(began_with);
@@ -56,11 +57,11 @@ async fn set_at(
         )));
     }
     let remark = cluster.client.set_broker_config(address, key, value).await?;
-    // Its cells would be told apart by chance alone.
+    // A setting without effect would give cells that differ by chance only.
     if wanted.is_some() && remark.contains(WITHOUT_EFFECT) {
         return Err(Error::Broken(format!("{name} takes {key}={value} and does not use it: {remark}")));
     }
-    // A cell must not be measured with another value than its own, nor one value under two names.
+    // The broker must report the new value. Otherwise a cell would be measured with another value than it names.
     let shown = value_of(cluster, address, key).await?;
     if shown != value {
         return Err(Error::Broken(format!("{name}: {key} shows {shown} for {value}; write it so")));
@@ -76,13 +77,13 @@ fn masters(cluster: &Cluster) -> impl Iterator<Item = &BrokerFile> {
     cluster.target.brokers.iter().filter(|broker| broker.id == 0)
 }
 
-/// Whether cells change a setting: a run that was killed may have left it changed.
+/// Whether cells change a setting. A run that was killed may have left it changed.
 pub(super) fn changes(cells: &[Factors], key: &str) -> bool {
     let mut swept = cells.iter().flat_map(Factors::settings);
     swept.any(|(name, _)| name == key) || (key == FLUSH && cells.iter().any(|cell| !cell.flush.is_empty()))
 }
 
-/// Puts back what cells changed. What cannot be put back does not keep the rest from it.
+/// Restores the settings that cells changed. A setting that cannot be restored does not prevent the others from it.
 pub(super) async fn put_back(cluster: &Cluster, cells: &[Factors]) -> Result<(), Error> {
     let mut failed = Vec::new();
     for master in masters(cluster) {
@@ -96,8 +97,8 @@ pub(super) async fn put_back(cluster: &Cluster, cells: &[Factors]) -> Result<(),
     if failed.is_empty() { Ok(()) } else { Err(Error::Broken(failed.join("; "))) }
 }
 
-/// Whether a broker keeps a setting from its start on, whatever it is told. Java chooses its flushing threads and its lock
-/// then (`CommitLog`'s constructor), and makes its thread pools (`BrokerController.initializeResources`).
+/// Whether a broker reads a setting only at its start. RocketMQ chooses its flush threads and its put-message lock then
+/// (constructor of `CommitLog`), and creates its thread pools (`BrokerController.initializeResources`).
 fn is_fixed(cluster: &Cluster, key: &str) -> bool {
     let at_start =
         [FLUSH, "useReentrantLockWhenPutMessage"].contains(&key) || key.ends_with("ThreadPoolNums");

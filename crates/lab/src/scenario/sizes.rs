@@ -1,11 +1,11 @@
-//! Sizes and their mixtures as people type them.
+//! Parses message sizes and mixtures of sizes.
 
 use crate::generator::Sizes;
 
-/// Bytes of `512`, `1k`, `10K`, `1m`, `2g`: powers of 1,024.
+/// Parses a number of bytes: `512`, `1k`, `10K`, `1m`, `2g`, where `k` is 1,024.
 ///
 /// # Errors
-/// Anything else, with what was expected.
+/// What was expected and what was found, for any other text.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let wrong = || format!("expected a size like 512, 1k, 4m or 2g, found {text:?}");
@@ -25,10 +25,10 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size, or several with weights: `1k`, `512:9/10k:1`.
+/// Parses one size, or several with weights: `1k`, `512:9/10k:1`.
 ///
 /// # Errors
-/// Anything else, with what was expected.
+/// What was expected and what was found, for any other text.
 pub fn mix(text: &str) -> Result<Sizes, String> {
     let one = |part: &str| match part.split_once(':') {
         None => Ok((bytes(part)?, 1)),

@@ -1,4 +1,4 @@
-//! `vostok lab soak`: hours of load in which every message is accounted for.
+//! `vostok lab soak`: hours of load in which every message is checked.
 
 use super::bench::{Bench, Plan};
 use super::record::{Action, Stage, Until};
@@ -10,13 +10,13 @@ use crate::judge::validity::SOAK_SECONDS_MIN;
 use crate::output::say;
 use crate::session;
 
-/// Longest wait for the last messages, seconds.
+/// Longest wait for the last messages, in seconds.
 const LAST_SECONDS: u32 = 120;
 
 /// Runs the scenario.
 ///
 /// # Errors
-/// As [`super::matrix`].
+/// As for [`super::matrix`].
 pub fn run(flags: &SoakFlags) -> Result<(), Error> {
     let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
     match (flags.scene.duration, flags.scene.repeats) {
@@ -39,7 +39,7 @@ pub fn run(flags: &SoakFlags) -> Result<(), Error> {
     })
 }
 
-/// What is said at the beginning of a soak whose figures will be invalid.
+/// The warning at the beginning of a soak that is too short for valid figures.
 fn too_short(seconds: u32) -> String {
     let least = SOAK_SECONDS_MIN / 60;
     format!(
@@ -49,7 +49,7 @@ fn too_short(seconds: u32) -> String {
     )
 }
 
-/// Load whose content is checked, and an end in which everything arrives.
+/// The plan of a soak: load with checked content, and a last stage in which every message arrives.
 #[derive(Clone, Debug)]
 pub(super) struct Soak {
     pub scene: Scene,

@@ -191,7 +191,7 @@ fn reports_have_the_consumers_they_say() {
     };
     let (pull, push) = (Consume::Pull, Consume::Push);
     assert!(of("000 --scale full").is_empty());
-    // The last one is the soak: content is checked where it is pulled.
+    // The last cell is the soak, whose content is checked, which needs pull consumers.
     assert_eq!(of("001"), [(1, 1, push, Some(1)), (1, 2, push, Some(1)), (1, 2, pull, None)]);
     assert_eq!(of("002"), [(1, 2, pull, None)]);
     assert_eq!(of("003 --scale full"), [(1, 10, pull, None), (1, 4, pull, None), (1, 2, pull, None)]);
@@ -299,7 +299,7 @@ fn the_ceiling_of_a_server_that_wanders_is_found() {
         let mut search = || {
             let mut rates: Vec<f64> = Vec::new();
             while rates.len() < 8 && !levels_off(&rates) {
-                // More in flight helps less and less.
+                // Each step of the ladder, with more requests in flight, gains less than the one before.
                 let full = 10_000.0 * (1.0 - 0.35 * 0.5_f64.powi(rates.len() as i32));
                 rates.push(full * step());
             }
@@ -308,9 +308,9 @@ fn the_ceiling_of_a_server_that_wanders_is_found() {
         (0..1_000).filter(|_| (9_000.0..11_000.0).contains(&search())).count()
     };
     let mut random = fastrand::Rng::with_seed(7);
-    // Every third step is low by a quarter.
+    // Every third step is a quarter too low.
     let low = near(&mut || if random.f64() < 0.33 { 0.75 } else { 0.98 + 0.04 * random.f64() });
-    // Each of the three repeats of a step is anything up to a fifth off.
+    // Each of the three repeats of a step is off by up to a fifth.
     let mut repeat = || 0.8 + 0.4 * random.f64();
     let off = near(&mut || (repeat() + repeat() + repeat()) / 3.0);
     assert!(low >= 880 && off >= 880, "within a tenth in {low} and {off} of 1,000 searches");
@@ -486,7 +486,7 @@ fn an_agent_that_is_not_there_at_the_beginning_is_waited_for() {
         let watched = Watched { address, asked: Asked::default(), name: "far".to_owned() };
         let watching = tokio::spawn(watch(watched, sender));
         for _ in 0..2 {
-            // Whoever is there is no agent.
+            // The listener accepts, but is no agent.
             drop(listener.accept().await.unwrap());
         }
         let running = agent_on(listener, "far");

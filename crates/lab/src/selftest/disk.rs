@@ -1,7 +1,7 @@
-//! The disk past the page cache.
+//! Measures the disk, bypassing the page cache.
 //!
-//! The file that is measured has no name: what a kill leaves behind in the directory of a log would keep a Java broker from
-//! starting, because it takes every file there for one of its own (`MappedFileQueue.load`).
+//! The file that is measured has no name. A file left behind by a kill in a commit log directory would prevent a Java
+//! broker from starting, because it takes every file there for its own (`MappedFileQueue.load`).
 
 use crate::Error;
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 /// Bytes of one write.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Bytes that are flushed at a time, as a broker does for one message.
+/// Bytes that are flushed at a time, about as by a broker for one message.
 const PAGE_BYTES: usize = 4096;
 
-/// Writes that are under way at the same time where requests are counted.
+/// Number of writes in flight when random writes are counted.
 const WRITERS: u64 = 16;
 
-/// What a disk can do.
+/// The limits of a disk.
 #[derive(Default)]
 pub(super) struct Disk {
     pub written: f64,
@@ -30,11 +30,11 @@ pub(super) struct Disk {
     pub random_writes: f64,
 }
 
-/// A page as the disk takes it past the page cache.
+/// A page with the alignment that direct I/O needs.
 #[repr(align(4096))]
 struct Page([u8; PAGE_BYTES]);
 
-/// Writes, flushes and reads a file, which is gone afterwards.
+/// Writes, flushes and reads a file, which is removed afterwards.
 pub(super) fn measure(directory: &Path, bytes: u64, time: Duration) -> Result<Disk, Error> {
     let path = directory.join(format!("vostok-selftest-{}", std::process::id()));
     with_file(&path, bytes.max(BLOCK_BYTES as u64), time).map_err(|source| Error::File { path, source })
@@ -44,21 +44,21 @@ fn with_file(path: &Path, bytes: u64, time: Duration) -> io::Result<Disk> {
     let (file, direct) = nameless(path)?;
     let block: Vec<u8> = crate::load::body(BLOCK_BYTES, 7);
     let (begin, mut length) = (Instant::now(), 0);
-    // Not for longer than ten times what the other parts take: the disk may be slow.
+    // The disk may be slow: writing takes at most ten times as long as the other parts.
     while length < bytes && begin.elapsed() < time * 10 {
         file.write_all_at(&block, length)?;
         length += block.len() as u64;
     }
     file.sync_data()?;
     let written = length as f64 / begin.elapsed().as_secs_f64();
-    // Where every write goes to a new place, a file that was written over in part is no longer read in one go.
+    // Reading comes before random writes. A file system that writes to a new place every time would fragment the file.
     let read = read(&file)?;
     let (flushes, await_ms) = flush(&file, length, time)?;
     let random_writes = direct.map_or(0.0, |direct| random_writes(&direct, length, time));
     Ok(Disk { written, read, flushes, await_ms, random_writes })
 }
 
-/// A new file without a name, and the same past the page cache where its file system can do that.
+/// Creates a file without a name, and opens it a second time for direct I/O if the file system supports that.
 pub(super) fn nameless(path: &Path) -> io::Result<(File, Option<File>)> {
     let file = File::options().create_new(true).read(true).write(true).open(path)?;
     let flags = OFlags::DIRECT.bits().cast_signed();
@@ -67,7 +67,8 @@ pub(super) fn nameless(path: &Path) -> io::Result<(File, Option<File>)> {
     Ok((file, direct))
 }
 
-/// Flushes a page at a time into what was written before.
+/// Writes and flushes a page at a time into space that was written before. Returns flushes per second and milliseconds
+/// per write.
 fn flush(file: &File, length: u64, time: Duration) -> io::Result<(f64, f64)> {
     let page = [0x33; PAGE_BYTES];
     let (begin, mut count) = (Instant::now(), 0_u64);
@@ -80,7 +81,7 @@ fn flush(file: &File, length: u64, time: Duration) -> io::Result<(f64, f64)> {
     Ok((count as f64 / seconds, seconds * 1000.0 / count.max(1) as f64))
 }
 
-/// Writes of a page anywhere that the disk finishes per second, several under way; 0 where one fails.
+/// Random writes of a page per second, with several in flight; 0 when a write fails.
 fn random_writes(direct: &File, length: u64, time: Duration) -> f64 {
     let begin = Instant::now();
     let counts = std::thread::scope(|scope| {
@@ -108,7 +109,7 @@ fn scattered(direct: &File, (length, seed): (u64, u64), time: Duration) -> io::R
     Ok(count)
 }
 
-/// Reads the file after the kernel forgot it.
+/// Reads the file after its pages were dropped from the page cache; returns bytes per second.
 fn read(mut file: &File) -> io::Result<f64> {
     file.sync_data()?;
     fadvise(file, 0, None, Advice::DontNeed)?;

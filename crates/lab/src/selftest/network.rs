@@ -1,4 +1,4 @@
-//! Loopback: one byte to and fro, and as many bytes as go.
+//! Measures loopback: round trips of one byte, and bytes per second.
 
 use crate::Error;
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Bytes of one write.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Round trips per second of one request at a time, and bytes per second.
+/// Round trips per second of one request at a time, and bytes per second in one direction.
 pub(super) fn measure(time: Duration) -> Result<(f64, f64), Error> {
     let trips = with_peer(echo, |stream| round_trips(stream, time));
     let bytes = with_peer(swallow, |stream| push(stream, time));

@@ -15,7 +15,7 @@ fn every_limit_is_a_figure() {
         found.cpu_crc_bytes,
     ];
     assert!(figures.iter().all(|figure| figure.is_finite() && *figure > 0.0), "{found:?}");
-    // A file system that cannot pass its cache by has no figure.
+    // A file system without direct I/O has no figure.
     assert!(found.disk_random_writes.is_finite() && found.disk_random_writes >= 0.0, "{found:?}");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "the file is gone");
 }

@@ -1,4 +1,4 @@
-//! How requests are spread over connections.
+//! How the requests of a tool are spread over connections.
 
 use super::topic::Place;
 use crate::command::Sending;
@@ -7,21 +7,21 @@ use crate::report::Tally;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The load of a run before it is spread.
+/// The load of a tool's run before it is spread over connections.
 pub(crate) struct Plan<'a> {
-    /// Flags of the tool.
+    /// The flags of the tool.
     pub sending: &'a Sending,
-    /// Requests in flight over all connections.
+    /// Requests in flight over all connections together.
     pub in_flight: u32,
-    /// Requests after which the run ends, whatever becomes of them (`Producer.msgNums` of the benchmark scripts).
+    /// Requests after which the run ends, whatever their results (`Producer.msgNums` of RocketMQ's benchmark scripts).
     pub quantity: Option<u64>,
     /// Messages per request.
     pub messages_each: u64,
 }
 
 impl Plan<'_> {
-    /// Makes the lanes: `--connections` to every broker, sharing flight, rate and quantity evenly; the first ones
-    /// get the remainder.
+    /// Makes the lanes: `--connections` to every broker, which share requests in flight, rate and quantity evenly. The
+    /// first ones take the remainder.
     pub fn lanes<W: Work>(
         &self,
         places: &[Place],

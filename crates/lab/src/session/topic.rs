@@ -1,4 +1,4 @@
-//! Finds the queues to load, creating the topic when that is asked for.
+//! Finds the queues to load, and creates the topic when a flag asks for that.
 
 use crate::Error;
 use crate::command::Run;
@@ -10,30 +10,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::codes::response;
 
-/// How often, and how long between, brokers and a created topic are looked for.
+/// Number of attempts to find brokers and a created topic, and the time between two of them.
 const LOOKS: (u32, Duration) = (300, Duration::from_millis(100));
 
-/// A broker and its queues of the topic.
+/// A broker with the queues of the topic that it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Where it listens.
+    /// Address at which the broker listens.
     pub address: SocketAddr,
-    /// Queues to send to.
+    /// The queues to send to.
     pub targets: Vec<Target>,
 }
 
-/// Which queues are wanted.
+/// The topics and queues that a load needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// Topic.
+    /// Name of the topic.
     pub topic: String,
-    /// How many topics, named after it with a number when there are several.
+    /// Number of topics. Several topics are named `topic` plus a number.
     pub topics: u32,
-    /// Queues a missing topic is created with on every master; without, it is left to the brokers to create it on
-    /// the first send.
+    /// Number of queues with which a missing topic is created on every master. `None` leaves the creation to the
+    /// brokers at the first send.
     pub queues: Option<u32>,
-    /// Cluster of which all masters, and no others, are to be loaded: a topic that some of them have is created on the rest.
-    /// Empty for whatever there is; absent where a topic is used as it is.
+    /// Cluster whose masters, all of them and no others, are to be loaded; a topic that exists on some of them is
+    /// created on the others. Empty for the only cluster; `None` to use a topic as it is.
     pub cluster: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) async fn find(run: &Run) -> Result<(Client, Vec<Place>), Error> {
     Ok((client, places))
 }
 
-/// Finds the queues wanted, broker by broker.
+/// Finds the queues, grouped by broker.
 pub(crate) async fn places(client: &Client, wanted: &Wanted) -> Result<Vec<Place>, Error> {
     let mut places = BTreeMap::new();
     let only = match wanted.cluster.as_deref() {
@@ -74,7 +74,7 @@ async fn route(client: &Client, wanted: &Wanted, topic: &str) -> Result<Arc<Rout
     }
 }
 
-/// Adds the queues of a route, on these masters alone if there are such, to those of their brokers.
+/// Adds the queues of a route to their brokers, limited to these masters if there are any.
 async fn add(
     places: &mut BTreeMap<String, Place>,
     (route, only): (&Route, Option<&BTreeSet<String>>),
@@ -113,7 +113,7 @@ async fn created(
             tokio::time::sleep(LOOKS.1).await;
         }
         if masters.is_empty() {
-            // A cluster that is just starting: its brokers have not registered yet.
+            // The cluster may just be starting, with brokers that have not registered yet.
             masters = client.masters(cluster).await?;
             continue;
         }
@@ -122,7 +122,7 @@ async fn created(
         if let Some(route) = route.filter(|_| without.is_empty()) {
             return Ok(route);
         }
-        // Creating it once more does no harm, should a broker have lost the first request.
+        // The topic is created again from time to time, in case a broker lost the first request. This does no harm.
         if look % 20 <= 1 {
             for master in without {
                 client.create_topic(master, topic, queues).await?;
@@ -132,7 +132,7 @@ async fn created(
     Err(client::Error::NoQueue(topic.to_owned()).into())
 }
 
-/// The masters that are not on a route.
+/// The masters that a route does not contain.
 fn without<'a>(masters: &'a BTreeSet<String>, route: Option<&Route>) -> Vec<&'a String> {
     let on_it = |master: &str| {
         let mut brokers = route.iter().flat_map(|route| route.brokers.keys());
@@ -141,7 +141,7 @@ fn without<'a>(masters: &'a BTreeSet<String>, route: Option<&Route>) -> Vec<&'a 
     masters.iter().filter(|master| !on_it(master)).collect()
 }
 
-/// The route of a topic, where there is one.
+/// The route of a topic; `None` when the topic does not exist.
 pub(crate) async fn existing(client: &Client, topic: &str) -> Result<Option<Arc<Route>>, Error> {
     match client.refresh_route(topic).await {
         Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => Ok(None),
@@ -169,7 +169,7 @@ mod tests {
             broker_addrs: addresses.iter().map(|(id, address)| (*id, (*address).to_owned())).collect(),
             ..BrokerData::default()
         };
-        // A topic of two masters, one of which is gone, in a cluster that has grown to three.
+        // A topic on two masters, one of which is gone, in a cluster that has grown to three masters.
         let broker_datas = vec![broker("a", &[(0, "a:1"), (1, "a:2")]), broker("b", &[(1, "b:2")])];
         let route = Route::new("t", &TopicRouteData { broker_datas, ..TopicRouteData::default() });
         let masters: BTreeSet<String> = ["a:1", "c:1", "d:1"].map(str::to_owned).into();
