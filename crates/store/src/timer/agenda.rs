@@ -1,44 +1,46 @@
-//! What is due soon, by the millisecond. Pure: time and the wheel's slots are arguments.
+//! Due entries: the timed messages that are due soon, by the millisecond. Pure: time and the wheel's slots are arguments.
 //!
-//! Slots are asked for some seconds ahead ([`Agenda::wanted`]), their units arrive ([`Agenda::loaded`]) and leave when
-//! they are due ([`Agenda::due`]). The *read time* is the first slot that is not finished: all its messages delivered
-//! and its time over. New messages of slots already asked for are told here as well ([`Agenda::arrived`]).
+//! Slots are requested some seconds before their time ([`Agenda::wanted`]); their units arrive ([`Agenda::loaded`]) and leave
+//! when they are due ([`Agenda::due`]). The *read time* is the first slot that is not finished: finished means that its time
+//! is over and all its messages are delivered. New messages of slots that were already requested are added too
+//! ([`Agenda::arrived`]).
 //!
-//! Memory is bounded: when more than the limit is near, the latest are forgotten and the *frontier* says from which
-//! key on; their chains are walked again when there is room. That works because a unit's key is a pure function of the
-//! unit. It may be too early (Java's units know only their second): the record tells the exact time, and
-//! [`Agenda::later`] takes the entry back.
+//! Memory is bounded: beyond the limit the latest entries are dropped, and the *frontier* holds the first dropped key; their
+//! chains are walked again when there is room. This works because a unit's key is a pure function of the unit. The key may be
+//! too early (RocketMQ's units hold only the second): the record tells the exact time, and [`Agenda::later`] takes the entry
+//! back.
 
 use super::unit::{TimerUnit, magic};
 use std::collections::{BTreeMap, HashSet};
 use wire::units::LogOffset;
 
-/// Order of entries: due time, then position of the unit.
+/// Sort key of entries: due time in ms, then position of the unit in the timer log.
 pub type Key = (i64, u64);
 
-/// A unit that is near.
+/// A timed message that is due soon, or is being delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When it is due at the earliest, ms.
+    /// Earliest due time in ms since the epoch.
     pub due_ms: i64,
-    /// Position of the unit.
+    /// Position of the unit in the timer log.
     pub at: u64,
-    /// Slot it waits in.
+    /// Slot in which the unit waits: its start in ms since the epoch.
     pub slot_ms: i64,
-    /// Position of its record.
+    /// Log position of the message's record.
     pub log_offset: LogOffset,
-    /// Size of its record.
+    /// Size of the message's record in bytes.
     pub size: u32,
-    /// When the unit was added.
+    /// When the unit was added, ms since the epoch.
     pub written_ms: i64,
-    /// It is put into the queue again instead of being delivered.
+    /// Whether the message is put into the timer queue again instead of being delivered.
     pub rolls: bool,
-    /// It cancels others, or will when it no longer rolls; of those that are due, only one that rolls.
+    /// Whether the message cancels another one, or will once it no longer rolls. Among due entries only rolling ones can have
+    /// this set.
     pub cancels: bool,
 }
 
 impl Entry {
-    /// From a unit of a slot.
+    /// The entry of a unit at position `at` in a slot.
     #[must_use]
     pub fn of(at: u64, unit: &TimerUnit, slot_ms: i64) -> Self {
         Self {
@@ -53,80 +55,80 @@ impl Entry {
         }
     }
 
-    /// Its place in the order.
+    /// The entry's sort key.
     #[must_use]
     pub fn key(&self) -> Key {
         (self.due_ms, self.at)
     }
 }
 
-/// A chain to walk.
+/// Request to walk the chain of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Its slot.
+    /// Start of the slot, ms since the epoch.
     pub slot_ms: i64,
-    /// Time of a slot.
+    /// Length of a slot in ms.
     pub precision_ms: i64,
-    /// Its newest unit.
+    /// Position of the slot's newest unit.
     pub last: u64,
-    /// Entries before it are not wanted.
+    /// Entries before this key are not needed.
     pub from: Option<Key>,
-    /// So many of the first entries are wanted.
+    /// Most entries that are needed: the first ones in order.
     pub limit: usize,
 }
 
-/// What a walk found.
+/// Result of walking a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// The slot.
+    /// Start of the slot, ms since the epoch.
     pub slot_ms: i64,
-    /// Its entries, in order.
+    /// The slot's entries, in order.
     pub entries: Vec<Entry>,
-    /// Units that cancel others of the slot.
+    /// Units that cancel other messages of the slot.
     pub deletes: Vec<Entry>,
-    /// The first entry left out for the limit.
+    /// Key of the first entry that the limit left out.
     pub cut: Option<Key>,
 }
 
 #[derive(Debug, Default)]
 struct Near {
-    /// Entries that are near or being delivered.
+    /// Number of entries of the slot that are held or being delivered.
     open: usize,
     loading: bool,
-    /// Some entry was delivered.
+    /// Whether a message of the slot was delivered.
     begun: bool,
-    /// Unique keys of cancelled messages.
+    /// Unique keys of the slot's cancelled messages.
     deleted: HashSet<Box<[u8]>>,
 }
 
-/// The near future.
+/// The due entries, bounded in number.
 pub struct Agenda {
     precision_ms: i64,
     lead_ms: i64,
     limit: usize,
-    /// Known by their units' keys. Invariant: every unit of a loaded slot that was not delivered and whose key is
-    /// before `frontier` is here, in `exact`, or being delivered.
+    /// Entries by the key of their unit. Invariant: every unit of a loaded slot that is not delivered and whose key is before
+    /// `frontier` is here, in `exact`, or being delivered.
     near: BTreeMap<Key, Entry>,
-    /// Known by their records; never forgotten.
+    /// Entries by the exact due time from their record; never dropped.
     exact: BTreeMap<Key, Entry>,
     frontier: Option<Key>,
-    /// Slots between `read_ms` and `next_ms` that have units.
+    /// Slots with units between `read_ms` and `next_ms`.
     slots: BTreeMap<i64, Near>,
     loading: usize,
     read_ms: i64,
     next_ms: i64,
-    /// Slots without units looked up one after the other before `next_ms`.
+    /// Number of slots without units in a row before `next_ms`.
     empty: usize,
 }
 
-/// Slots looked up by one call of [`Agenda::wanted`].
+/// Most slots looked up by one call of [`Agenda::wanted`].
 const LOOKED_UP_MAX: usize = 20_000;
-/// Chains walked at the same time.
+/// Most chains walked at the same time.
 const LOADING_MAX: usize = 4;
 
 impl Agenda {
-    /// Nothing is near yet; slots before `read_ms` are finished. Chains are loaded `lead_ms` ahead, and about `limit`
-    /// entries are kept.
+    /// Creates an empty set of due entries; slots before `read_ms` are finished. Chains are loaded `lead_ms` before their
+    /// time, and about `limit` entries are held.
     #[must_use]
     pub fn new(precision_ms: i64, lead_ms: i64, limit: usize, read_ms: i64) -> Self {
         Self {
@@ -144,7 +146,7 @@ impl Agenda {
         }
     }
 
-    /// First slot that is not finished.
+    /// Start of the first slot that is not finished, ms since the epoch.
     #[must_use]
     pub fn read_ms(&self) -> i64 {
         self.read_ms
@@ -156,19 +158,19 @@ impl Agenda {
         self.near.len() + self.exact.len()
     }
 
-    /// Whether nothing is held.
+    /// Whether no entry is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.near.is_empty() && self.exact.is_empty()
     }
 
-    /// Whether all slots that lie in the past are asked for and loaded.
+    /// Whether all slots before `now_ms` are requested and loaded.
     #[must_use]
     pub fn is_caught_up(&self, now_ms: i64) -> bool {
         self.next_ms > now_ms && self.loading == 0
     }
 
-    /// Whether some chain is being walked.
+    /// Whether a chain is being walked.
     #[must_use]
     pub fn is_loading(&self) -> bool {
         self.loading > 0
@@ -182,10 +184,10 @@ impl Agenda {
         self.frontier.is_some_and(|frontier| key >= frontier)
     }
 
-    /// The chains to walk now. `last` gives the newest unit of a slot.
+    /// The chains to walk now. `last` returns the position of a slot's newest unit.
     ///
     /// # Errors
-    /// Those of `last`; then no chain was begun by this call.
+    /// The error that `last` returned; this call has then begun no chain.
     pub fn wanted<E>(
         &mut self,
         now_ms: i64,
@@ -193,7 +195,7 @@ impl Agenda {
     ) -> Result<Vec<Load>, E> {
         let room = |agenda: &Self| agenda.len() < agenda.limit / 2;
         if let Some(from) = self.frontier.filter(|_| room(self) && self.loading == 0) {
-            // All are looked up before the first one begins: an error leaves everything as it was.
+            // Look up all slots before the first chain begins: an error then leaves everything unchanged.
             let mut again = Vec::new();
             for slot_ms in self.slots.range(self.slot_of(from.0 - 1)..).map(|(slot, _)| *slot) {
                 again.extend(last(slot_ms)?.map(|last| (slot_ms, last)));
@@ -221,7 +223,7 @@ impl Agenda {
                 }
                 Ok(None) => self.empty += 1,
                 Err(error) if loads.is_empty() => return Err(error),
-                // Those before it have begun and must be walked; a later call begins with this slot.
+                // The chains before this slot have begun and must be walked; a later call begins with this slot.
                 Err(_) => break,
             }
             self.next_ms += self.precision_ms;
@@ -229,15 +231,15 @@ impl Agenda {
         Ok(loads)
     }
 
-    /// The slot to be asked for next, when so many before it have no units and it lies so far in the past that the first one
-    /// that has some should be looked for: after a long stop, or when the clock was set forward.
+    /// The next slot to request, when so many slots before it were empty, and it is so far in the past, that the caller
+    /// should search for the first slot with units: after a long stop, or when the clock was set forward.
     #[must_use]
     pub fn is_lost_at(&self, now_ms: i64) -> Option<i64> {
         let left = now_ms.saturating_sub(self.next_ms) / self.precision_ms;
         (self.empty >= LOOKED_UP_MAX && left > LOOKED_UP_MAX as i64).then_some(self.next_ms)
     }
 
-    /// Goes on with the slot `first`, before which none has units, or with that of now.
+    /// Continues with the slot `first`, before which no slot has units, or at the latest with the current slot.
     pub fn skip_to(&mut self, first: Option<i64>, now_ms: i64) {
         let now_slot = self.slot_of(now_ms);
         self.next_ms = self.next_ms.max(first.map_or(now_slot, |first| first.min(now_slot)));
@@ -250,7 +252,7 @@ impl Agenda {
         Load { slot_ms, precision_ms: self.precision_ms, last, from, limit: self.limit / 2 }
     }
 
-    /// Takes what a walk found, and the keys its deletes name.
+    /// Adds the result of a walk, and the unique keys that its cancelling messages name.
     pub fn loaded(&mut self, loaded: Loaded, deleted: impl IntoIterator<Item = Box<[u8]>>) {
         self.loading -= 1;
         let near = self.slots.entry(loaded.slot_ms).or_default();
@@ -271,7 +273,7 @@ impl Agenda {
         }
     }
 
-    /// Forgets what is behind the frontier, and the latest entries when there are too many.
+    /// Drops the entries behind the frontier, and the latest ones when there are too many.
     fn shrink(&mut self) {
         while let Some((&key, _)) = self.near.last_key_value() {
             if self.near.len() > self.limit {
@@ -291,13 +293,13 @@ impl Agenda {
         }
     }
 
-    /// The slot for a new message whose own is `slot_ms`: that one, or the first unfinished one when it is over.
+    /// The slot for a new message that belongs to `slot_ms`: that slot, or the first unfinished one when it is over.
     #[must_use]
     pub fn slot_for(&self, slot_ms: i64) -> i64 {
         slot_ms.max(self.read_ms)
     }
 
-    /// Tells of a unit that was added to its slot. `deleted` is the key it cancels, when it does.
+    /// Adds a unit that was just added to its slot. `deleted` is the unique key that the message cancels, if it does.
     pub fn arrived(&mut self, entry: Entry, deleted: Option<Box<[u8]>>) {
         if entry.slot_ms >= self.next_ms {
             return;
@@ -312,13 +314,13 @@ impl Agenda {
         }
     }
 
-    /// Up to `count` entries that are due, in order. Each must come back by [`Self::done`] or [`Self::later`].
+    /// Takes up to `count` due entries, in order. Each must be returned with [`Self::done`] or [`Self::later`].
     pub fn due(&mut self, now_ms: i64, count: usize, out: &mut Vec<Entry>) {
         while out.len() < count {
             let near = self.near.first_key_value().map(|(key, _)| *key);
             let exact = self.exact.first_key_value().map(|(key, _)| *key);
             let from_exact = exact.is_some_and(|exact| near.is_none_or(|near| exact < near));
-            // Entries whose records are known stay in memory; with too many of them no more are looked up.
+            // Entries in `exact` stay in memory; when there are too many, no more records are read.
             let full = !from_exact && self.exact.len() >= self.limit;
             let Some(first) = (if from_exact { exact } else { near }).filter(|key| key.0 <= now_ms && !full)
             else {
@@ -337,25 +339,26 @@ impl Agenda {
         }
     }
 
-    /// Whether the chain of an entry's own slot, or of one before, is being walked: a unit of it may cancel this one.
+    /// Whether the chain of the entry's own slot, or of an earlier one, is being walked: one of its units may cancel this
+    /// message.
     fn is_walking_before(&self, entry: &Entry) -> bool {
         let until_ms = entry.due_ms.max(entry.slot_ms + 1);
         self.loading > 0 && self.slots.range(..until_ms).any(|(_, near)| near.loading)
     }
 
-    /// Whether some message of this slot was cancelled.
+    /// Whether a message of this slot was cancelled.
     #[must_use]
     pub fn has_deleted(&self, slot_ms: i64) -> bool {
         self.slots.get(&slot_ms).is_some_and(|near| !near.deleted.is_empty())
     }
 
-    /// Whether the message of this key was cancelled in this slot.
+    /// Whether the message with this unique key was cancelled in this slot.
     #[must_use]
     pub fn is_deleted(&self, slot_ms: i64, key: &[u8]) -> bool {
         self.slots.get(&slot_ms).is_some_and(|near| near.deleted.contains(key))
     }
 
-    /// An entry was delivered, cancelled or given up.
+    /// Reports an entry as delivered, cancelled or given up.
     pub fn done(&mut self, entry: &Entry) {
         if let Some(near) = self.slots.get_mut(&entry.slot_ms) {
             near.open -= 1;
@@ -363,13 +366,13 @@ impl Agenda {
         }
     }
 
-    /// An entry is due at another time than its unit says, or could not be delivered yet.
+    /// Takes an entry back that is due at a later time than its unit says, or could not be delivered yet.
     pub fn later(&mut self, entry: Entry, due_ms: i64) {
         let entry = Entry { due_ms, ..entry };
         self.exact.insert(entry.key(), entry);
     }
 
-    /// Moves the read time over finished slots.
+    /// Advances the read time over finished slots.
     pub fn finish(&mut self, now_ms: i64) {
         let over_ms = self.slot_of(now_ms).min(self.next_ms);
         let forgotten_ms = self.frontier.map_or(i64::MAX, |frontier| self.slot_of(frontier.0 - 1));
@@ -382,12 +385,12 @@ impl Agenda {
         }
     }
 
-    /// Moves the read time back to a slot: the clock was set back, and the slots from there on are empty.
+    /// Moves the read time back: the clock was set back, and the slots from there on are empty.
     pub fn go_back(&mut self, read_ms: i64) {
         self.read_ms = self.read_ms.min(read_ms);
     }
 
-    /// When there is something to do next, if nothing arrives until then.
+    /// The time, in ms since the epoch, at which there is something to do next, if no message arrives before.
     #[must_use]
     pub fn wake_ms(&self) -> i64 {
         let first =
@@ -395,20 +398,19 @@ impl Agenda {
         first(&self.near).min(first(&self.exact)).min(self.next_ms - self.lead_ms)
     }
 
-    /// Slots of which something was delivered and which are not finished: their chains hold what must not be delivered
-    /// again.
+    /// Slots with delivered messages that are not finished: their chains hold messages that must not be delivered again.
     #[must_use]
     pub fn begun(&self) -> Vec<i64> {
         self.slots.iter().filter(|(_, near)| near.begun).map(|(slot, _)| *slot).collect()
     }
 
-    /// Positions of the units that are held.
+    /// Positions of all units that are held.
     #[must_use]
     pub fn open_units(&self) -> HashSet<u64> {
         self.near.values().chain(self.exact.values()).map(|entry| entry.at).collect()
     }
 
-    /// Whether an entry is too far away to be held.
+    /// Whether an entry lies behind the frontier and is not held.
     #[must_use]
     pub fn is_forgotten(&self, entry: &Entry) -> bool {
         self.is_behind_frontier(entry.key())

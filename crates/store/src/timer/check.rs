@@ -1,8 +1,8 @@
-//! `config/timercheck`: how far units, queue and wheel time are done (`TimerCheckpoint`).
+//! `config/timercheck`: how far timer log, timer queue and wheel are processed (`TimerCheckpoint`).
 //!
-//! In a check of this store the units end where the queue offset says: whatever lies behind is made again from the
-//! queue, whole or torn. In Java's the two are of different moments. Four bytes behind the numbers, which Java neither
-//! reads nor writes, tell the two apart.
+//! In a file written by Vostok the units end exactly where the queue offset says: later units, whole or torn, are made again
+//! from the timer queue. In RocketMQ's file the two numbers are of different moments. Four bytes behind the numbers, which
+//! RocketMQ neither reads nor writes, tell who wrote the file.
 
 use super::files::SaveError;
 use crate::disk::{Disk, DiskFile, Space};
@@ -10,31 +10,31 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Size of the file.
+/// Size of the file in bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// What stands behind the numbers when this store wrote them.
+/// The four bytes behind the numbers in a file written by Vostok.
 fn seal(numbers: &[u8]) -> [u8; 4] {
     wire::hash::crc32(&[b"vostok", numbers].concat()).to_be_bytes()
 }
 
-/// Its content: seven numbers at the start of a page.
+/// Content of the file: seven numbers at the start of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimerCheck {
-    /// Everything in slots before this time was delivered, ms.
+    /// Time in ms before which all slots are delivered.
     pub read_ms: i64,
-    /// Everything before this position of the timer log is durable, in its slot too.
+    /// Position in the timer log before which all units are durable, and in their slots.
     pub log_position: i64,
-    /// Next message of the timer queue to add.
+    /// Queue offset of the next message of the timer queue to process.
     pub queue_offset: i64,
-    /// The same on the master; here always equal.
+    /// The master's `queue_offset`; always equal here.
     pub master_queue_offset: i64,
     /// `DataVersion`: state version, timestamp, counter.
     pub version: [i64; 3],
 }
 
 impl TimerCheck {
-    /// Reads a page; missing bytes count as zero.
+    /// Parses a page; missing bytes count as zero.
     #[must_use]
     pub fn from_bytes(page: &[u8]) -> Self {
         let field = |index: usize| {
@@ -50,7 +50,7 @@ impl TimerCheck {
         }
     }
 
-    /// The 56 bytes at the start of the page, which slaves also get on the wire.
+    /// Encodes the 56 bytes at the start of the page, which slaves also receive over the network.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 56] {
         let [state, timestamp, counter] = self.version;
@@ -70,7 +70,7 @@ impl TimerCheck {
         bytes
     }
 
-    /// The check, and whether this store wrote it; `None` when nobody wrote one.
+    /// Loads the file, and whether Vostok wrote it; `None` when there is no file.
     pub(super) fn load(disk: &dyn Disk, path: &Path) -> io::Result<Option<(Self, bool)>> {
         let file = match disk.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -78,15 +78,15 @@ impl TimerCheck {
         };
         let mut page = [0; 60];
         match file.read_at(&mut page, 0) {
-            // A file that was being made when the power went away: without its bytes, or without their content.
+            // A power cut during the file's creation left it without bytes, or with zeros.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             Ok(()) if page == [0; 60] => Ok(None),
             done => done.map(|()| Some((Self::from_bytes(&page), page[56..] == seal(&page[..56])))),
         }
     }
 
-    /// Overwrites the numbers in place: they lie in one sector. The file stays open in `kept`, so that saving needs no
-    /// descriptor that may be lacking.
+    /// Overwrites the numbers in place, in one sector. The file stays open in `kept`, so that saving needs no new file
+    /// descriptor.
     pub(super) fn save(
         &self,
         disk: &dyn Disk,
@@ -112,7 +112,7 @@ impl TimerCheck {
         };
         let file = opened.map_err(SaveError::of)?;
         write(&*file)?;
-        // Its name may be new.
+        // The file may be new: make its name durable.
         if let Some(directory) = path.parent() {
             disk.sync_dir(directory).map_err(SaveError::of)?;
         }

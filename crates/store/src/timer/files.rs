@@ -1,4 +1,4 @@
-//! Wheel, timer log and check together, as their one writer sees them.
+//! Timer wheel, timer log and `timercheck` together, as their single writer uses them.
 
 use super::check::TimerCheck;
 use super::log::TimerLog;
@@ -12,23 +12,23 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use wire::units::LogOffset;
 
-/// Units collected before they are written.
+/// Bytes of units collected before they are written.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// What the timer's files are opened with.
+/// Configuration of the timer's files.
 #[derive(Clone, Debug)]
 pub struct TimerConfig {
-    /// `storePathRootDir`.
+    /// `storePathRootDir`: root directory of the store.
     pub root: PathBuf,
-    /// Half the slots of the wheel; Java's is fixed to a week of seconds.
+    /// Half the number of slots in the wheel; RocketMQ's is fixed to a week of seconds.
     pub slots: u64,
-    /// `timerPrecisionMs`: time of a slot. Must stay as it is for the life of a store.
+    /// `timerPrecisionMs`: length of a slot in ms. Must stay the same for the life of a store.
     pub precision_ms: i64,
-    /// `mappedFileSizeTimerLog`. Must stay as it is for the life of a store.
+    /// `mappedFileSizeTimerLog`: size of a timer log file in bytes. Must stay the same for the life of a store.
     pub log_file_bytes: u64,
-    /// `timerRollWindowSlot`: a message further away than so many slots is looked at again before it is due.
+    /// `timerRollWindowSlot`: a message due in more than so many slots is put into the timer queue again before it is due.
     pub roll_window_slots: i64,
-    /// `timerWheelSnapshotFlush`: the newest snapshot of the wheel counts, not the plain file.
+    /// `timerWheelSnapshotFlush`: whether the newest snapshot of the wheel counts instead of the plain file.
     pub snapshots: bool,
 }
 
@@ -46,13 +46,13 @@ impl TimerConfig {
         }
     }
 
-    /// Start of the slot a time lies in.
+    /// Start of the slot that contains a time, ms since the epoch.
     #[must_use]
     pub fn slot_of(&self, time_ms: i64) -> i64 {
         time_ms.div_euclid(self.precision_ms) * self.precision_ms
     }
 
-    /// Longest time a unit waits in the wheel, ms (`TimerMessageStore` keeps 60 slots free).
+    /// Longest time in ms that a unit waits in the wheel (`TimerMessageStore` keeps 60 slots free).
     #[must_use]
     pub fn roll_window_ms(&self) -> i64 {
         let most = self.slots.cast_signed() - 60;
@@ -65,7 +65,7 @@ impl TimerConfig {
     }
 }
 
-/// Whose check there is.
+/// Who wrote the `timercheck` file, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
@@ -73,13 +73,13 @@ pub(super) enum Found {
     Ours,
 }
 
-/// Why a save is not done.
+/// Why a save failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
-    /// Space or file descriptors are lacking: [`TimerFiles::take_back`] it, and save again.
+    /// Space or file descriptors are lacking: pass the save to [`TimerFiles::take_back`] and save again later.
     #[error(transparent)]
     Lack(io::Error),
-    /// Saving must not go on: the kernel may have dropped what it could not write.
+    /// A sync failed. Saving must stop: the kernel may have dropped what it could not write.
     #[error(transparent)]
     Failed(io::Error),
 }
@@ -93,54 +93,55 @@ impl From<SaveError> for io::Error {
 }
 
 impl SaveError {
-    /// Of anything but a sync, after which nothing can be tried again.
+    /// The error of anything but a sync; a failed sync cannot be retried.
     pub(super) fn of(error: io::Error) -> Self {
         if is_lack(&error) { Self::Lack(error) } else { Self::Failed(error) }
     }
 }
 
-/// Where the owner is, for [`TimerFiles::save`].
+/// Progress of the caller, for [`TimerFiles::save`].
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Everything in slots before it was delivered.
+    /// Time in ms before which all slots are delivered.
     pub read_ms: i64,
-    /// Next message of the timer queue to add.
+    /// Queue offset of the next message of the timer queue to process.
     pub queue_offset: i64,
-    /// Wall clock.
+    /// Wall clock in ms since the epoch.
     pub now_ms: i64,
 }
 
-/// The files. One owner changes them; [`Self::log`] may be read by others.
+/// The timer's files. One owner changes them; others may read [`Self::log`].
 pub struct TimerFiles {
     pub(super) config: TimerConfig,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) wheel: Wheel,
     pub(super) log: Arc<TimerLog>,
-    /// As last read or handed out for saving.
+    /// The `timercheck` content as last read, or as passed to the last save.
     pub(super) check: TimerCheck,
-    /// The check on the disk names no earlier read time, whether the last save is done or not.
+    /// The read time in the file on the disk is at least this, whether or not the last save is finished.
     saved_read_ms: i64,
-    /// The file of the check, from the first save on.
+    /// The open `timercheck` file, from the first save on.
     check_file: Arc<OnceLock<Arc<dyn DiskFile>>>,
-    /// There was one when the files were opened, of this store's or of Java's.
+    /// Who had written the `timercheck` file when the files were opened.
     pub(super) found: Found,
-    /// End of the last unit.
+    /// Position behind the last unit in the timer log.
     pub(super) end: u64,
-    /// Units that are not in the file yet, and where they go.
+    /// Units that are not written yet, and the position where they go.
     block: Vec<u8>,
     block_at: u64,
-    /// How far the oldest file of the log was looked through, and the latest time found in it.
+    /// Position up to which the oldest timer log file was examined, and the latest slot time found in it.
     looked: (u64, i64),
 }
 
-/// Bytes of the oldest file looked through at once.
+/// Bytes of the oldest file examined at once.
 const LOOK_BYTES: usize = UNIT_BYTES as usize * 16_384;
 
 impl TimerFiles {
-    /// Opens or makes the files. [`Self::recover`] comes next.
+    /// Opens or creates the files. Call [`Self::recover`] next.
     ///
     /// # Errors
-    /// When a file of the timer log is longer than configured, or the disk fails.
+    /// [`OpenError::FileSize`] when a timer log file is longer than configured; [`OpenError::Io`] when a file operation
+    /// fails.
     pub fn open(config: TimerConfig, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         let (path, slots) = (config.root.join("timerwheel"), 2 * config.slots);
         disk.create_dir_all(&config.root.join("config")).map_err(OpenError::io(&config.root))?;
@@ -174,48 +175,48 @@ impl TimerFiles {
         })
     }
 
-    /// What they were opened with.
+    /// The configuration of the files.
     #[must_use]
     pub fn config(&self) -> &TimerConfig {
         &self.config
     }
 
-    /// The units, for reading.
+    /// The timer log, for reading.
     #[must_use]
     pub fn log(&self) -> &Arc<TimerLog> {
         &self.log
     }
 
-    /// The chain of the slot a time lies in, if it has units. They can be read after [`Self::write`].
+    /// The chain of the slot that contains a time, if it has units. They can be read after [`Self::write`].
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of reading the wheel.
     pub fn slot(&mut self, time_ms: i64) -> io::Result<Option<Slot>> {
         Ok(self.wheel.slot(time_ms)?.filter(|slot| slot.last.is_some()))
     }
 
-    /// The first slot at or after `time_ms` that may have units; all before it have none. Reads the whole wheel: for whoever
-    /// is so far behind that looking up one slot after the other would take minutes.
+    /// The first slot at or after `time_ms` that may have units; none before it has any. Reads the whole wheel, for a caller
+    /// that is so far behind that looking up slot after slot would take minutes.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of reading the wheel.
     pub fn first_slot_from(&self, time_ms: i64) -> io::Result<Option<i64>> {
         self.wheel.first_from(time_ms)
     }
 
-    /// Whether the place of a time's slot holds units of another time that were not delivered yet.
+    /// Whether the wheel's place for a time holds undelivered units of another time.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of reading the wheel.
     pub fn is_taken(&mut self, time_ms: i64, read_ms: i64) -> io::Result<bool> {
         let slot = self.wheel.raw(time_ms)?;
         Ok(slot.last.is_some() && slot.time_ms >= read_ms && slot.time_ms != self.config.slot_of(time_ms))
     }
 
-    /// Adds a unit to the slot its time lies in; `previous` is filled in. Answers its position.
+    /// Adds a unit to the slot that contains its time, and fills in `previous`. Returns the unit's position.
     ///
     /// # Errors
-    /// The disk's; nothing was added then.
+    /// The error of the failed file operation; the unit is then not added.
     pub fn add(&mut self, unit: TimerUnit) -> io::Result<u64> {
         let at = self.log.place(self.end);
         if at != self.end || self.block.len() >= BLOCK_BYTES {
@@ -243,7 +244,7 @@ impl TimerFiles {
     /// Writes the units added so far to the file, where readers find them.
     ///
     /// # Errors
-    /// The disk's; a later call tries again.
+    /// The error of the write; a later call tries again.
     pub fn write(&mut self) -> io::Result<()> {
         if !self.block.is_empty() {
             self.log.write_at(&self.block, self.block_at)?;
@@ -252,14 +253,14 @@ impl TimerFiles {
         Ok(())
     }
 
-    /// Gives the slot of a time a new chain of these units, or of none. Whoever reads the old units again, after a
-    /// crash, finds that these are newer.
+    /// Replaces the chain of a time's slot by these units, or by an empty one. A reader of the old units, after a crash, sees
+    /// that these are newer.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed file operation.
     pub fn replace(&mut self, time_ms: i64, units: &[TimerUnit], record: (LogOffset, u32)) -> io::Result<()> {
         let time_ms = self.config.slot_of(time_ms);
-        // The first unit of the old chain stays known: recovery may have to go back to it.
+        // Keep the first unit of the old chain: recovery may have to go back to it.
         let first = self.wheel.slot(time_ms)?.and_then(|slot| slot.first);
         self.wheel.put(Slot { time_ms, first, ..Slot::default() })?;
         for unit in units {
@@ -268,11 +269,11 @@ impl TimerFiles {
         if units.is_empty() { self.mark(time_ms, record) } else { Ok(()) }
     }
 
-    /// Adds a unit that means nothing: one that cancels, of a record that names nothing to cancel. Java finds the next
-    /// message of the queue behind the record of the last unit.
+    /// Adds a unit without effect, one that cancels but whose record names no message to cancel. RocketMQ looks for the
+    /// queue's next message behind the record of the last unit.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed file operation.
     pub fn mark(&mut self, time_ms: i64, (log_offset, size): (LogOffset, u32)) -> io::Result<()> {
         let magic = magic::DEFAULT | magic::DELETE;
         let written_ms = self.config.slot_of(time_ms);
@@ -281,10 +282,10 @@ impl TimerFiles {
         self.add(unit).map(drop)
     }
 
-    /// What has to be written now; [`TimerSave::write`] does it, on any thread. The one before must be done.
+    /// Collects what must be written now; [`TimerSave::write`] writes it, on any thread. The previous save must be finished.
     ///
     /// # Errors
-    /// The disk's, when units cannot be written.
+    /// The error of writing units.
     pub fn save(&mut self, progress: Progress) -> io::Result<TimerSave> {
         self.write()?;
         let mut check = TimerCheck {
@@ -316,19 +317,18 @@ impl TimerFiles {
         })
     }
 
-    /// Takes back a save that was lacking something: the next one covers what it did.
+    /// Takes back a save that failed for lack of space or file descriptors: the next save includes its changes.
     pub fn take_back(&mut self, save: TimerSave) {
         self.check = save.before;
         self.wheel.take_back(&save.dirty);
     }
 
-    /// Looks through a part of the oldest file of the log, and removes it when all its units lie in slots before
-    /// `read_ms` and before the read time that is saved: recovery finds the whole chain of every slot that is not over.
-    /// `saved` is the position of a save that is done; recovery reads the file before it. Answers whether there may be
-    /// more to do.
+    /// Examines a part of the oldest timer log file, and removes the file when all its units are in slots before `read_ms`
+    /// and before the saved read time: recovery needs the whole chain of every unfinished slot. `saved` is the position of a
+    /// finished save; recovery also reads the file before it. Returns whether there may be more to do.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of reading or removing the file.
     pub fn retire(&mut self, read_ms: i64, saved: u64) -> io::Result<bool> {
         let base = self.log.min();
         let file_end = base + self.log.file_bytes();
@@ -356,7 +356,7 @@ impl TimerFiles {
     }
 }
 
-/// One save of the files on its way to the disk.
+/// A save of the timer's files that is not written yet.
 pub struct TimerSave {
     disk: Arc<dyn Disk>,
     log: Arc<TimerLog>,
@@ -370,7 +370,7 @@ pub struct TimerSave {
 }
 
 impl TimerSave {
-    /// Position of the timer log it covers.
+    /// Position in the timer log that the save covers.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.log_range.end
@@ -382,10 +382,11 @@ impl TimerSave {
         self.check.is_none() && self.dirty.is_empty()
     }
 
-    /// Makes units durable, then slots, then the check that counts on both.
+    /// Makes the units durable, then the slots, then the `timercheck` file that relies on both.
     ///
     /// # Errors
-    /// The disk's. What was saved before still counts.
+    /// [`SaveError::Lack`] for lack of space or file descriptors, otherwise [`SaveError::Failed`]. The previous save stays
+    /// valid.
     pub fn write(&self) -> Result<(), SaveError> {
         if !self.log_range.is_empty() {
             self.log.sync(self.log_range.start, self.log_range.end).map_err(SaveError::Failed)?;

@@ -1,4 +1,4 @@
-//! The timer log's files: units one behind the other, none across two files.
+//! The timer log's files: a sequence of units, none of which spans two files.
 
 use super::unit::{BLANK_BYTES, Found, TimerUnit, UNIT_BYTES, blank, look};
 use crate::disk::{Disk, DiskFile, Space};
@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
-/// Bytes read at once while units are looked through.
+/// Bytes read at once while units are scanned.
 const STEP_BYTES: u64 = 1 << 20;
 
 #[derive(Clone)]
@@ -19,18 +19,19 @@ struct LogFile {
     file: Arc<dyn DiskFile>,
 }
 
-/// The files, ascending and without gaps. Reading needs no more than a shared reference; one owner writes.
+/// The files of the timer log, ascending and without gaps. Reading takes a shared reference; one owner writes.
 pub struct TimerLog {
     directory: PathBuf,
     file_bytes: u64,
     disk: Arc<dyn Disk>,
     files: RwLock<VecDeque<LogFile>>,
-    /// A file was missing between others, or cut off, when they were opened; those before it are not in `files`.
+    /// Whether a file was missing between others, or was cut off, when they were opened. Files before the gap are not in
+    /// `files`.
     has_gap: bool,
 }
 
 impl TimerLog {
-    /// Opens the files there are.
+    /// Opens the existing files.
     pub(super) fn open(directory: PathBuf, file_bytes: u64, disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         disk.create_dir_all(&directory).map_err(OpenError::io(&directory))?;
         let mut entries = disk.list(&directory).map_err(OpenError::io(&directory))?;
@@ -56,7 +57,7 @@ impl TimerLog {
                 continue;
             }
             if files.back().is_some_and(|last| last.base + file_bytes != base) {
-                // Retention leaves no gap: recovery lets the log go.
+                // Deletion of old files leaves no gap: recovery drops the timer log.
                 tracing::warn!(path = %path.display(), "the timer log misses the file before this one");
                 files.clear();
                 has_gap = true;
@@ -75,18 +76,18 @@ impl TimerLog {
         self.files.write().unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// First position held.
+    /// First position that the timer log holds.
     #[must_use]
     pub fn min(&self) -> u64 {
         self.read().front().map_or(0, |file| file.base)
     }
 
-    /// Whether a file was missing between others, or cut off, when they were opened.
+    /// Whether a file was missing between others, or was cut off, when they were opened.
     pub(super) fn has_gap(&self) -> bool {
         self.has_gap
     }
 
-    /// End of the last file, used or not.
+    /// Position behind the last file, used or not.
     pub(super) fn capacity_end(&self) -> u64 {
         self.read().back().map_or(0, |file| file.base + self.file_bytes)
     }
@@ -102,10 +103,10 @@ impl TimerLog {
         files.get(index).cloned()
     }
 
-    /// Fills as much of `target` as the file of `at` holds from there; answers how much.
+    /// Fills `target` from position `at`, as far as that file reaches; returns the number of bytes.
     ///
     /// # Errors
-    /// The disk's; `NotFound` when the position is not held.
+    /// `NotFound` when the timer log does not hold the position; otherwise the error of the read.
     pub(super) fn read_at(&self, target: &mut [u8], at: u64) -> io::Result<usize> {
         let file = self.file_of(at).ok_or(io::Error::from(ErrorKind::NotFound))?;
         let left = file.base + self.file_bytes - at;
@@ -119,16 +120,16 @@ impl TimerLog {
         at / self.file_bytes * self.file_bytes
     }
 
-    /// Where the unit behind `end` goes: at the start of the next file when it does not fit into this one.
+    /// Position for the unit behind `end`: the start of the next file when it does not fit into the current one.
     pub(super) fn place(&self, end: u64) -> u64 {
         let left = self.file_bytes - end % self.file_bytes;
         if left < UNIT_BYTES + BLANK_BYTES { end + left } else { end }
     }
 
-    /// Makes sure that a file is there for the unit at `at`.
+    /// Makes sure that the file for the unit at `at` exists.
     ///
     /// # Errors
-    /// The disk's; `StorageFull` when there is no space, and then nothing has changed.
+    /// `StorageFull` when there is no space; otherwise the error of the failed file operation. Nothing has changed then.
     pub(super) fn ensure(&self, at: u64) -> io::Result<()> {
         let base = self.base_of(at);
         if base < self.capacity_end() {
@@ -141,7 +142,7 @@ impl TimerLog {
         let beside = PathBuf::from(beside);
         self.disk.remove(&beside)?;
         let file = self.disk.create(&beside, self.file_bytes, Space::Reserved)?;
-        // Its length must be durable before its name is.
+        // The file's length must be durable before its name is.
         file.sync()?;
         self.disk.rename(&beside, &path)?;
         self.disk.sync_dir(&self.directory)?;
@@ -149,13 +150,13 @@ impl TimerLog {
         Ok(())
     }
 
-    /// Writes bytes of one file.
+    /// Writes bytes that lie in one file.
     pub(super) fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         let file = self.file_of(at).ok_or(io::Error::from(ErrorKind::NotFound))?;
         file.file.write_at(bytes, at - file.base)
     }
 
-    /// Ends the file of `at` there.
+    /// Writes the mark at position `at` that ends the file there.
     pub(super) fn write_blank(&self, at: u64) -> io::Result<()> {
         let left = self.file_bytes - at % self.file_bytes;
         if left < BLANK_BYTES {
@@ -164,7 +165,7 @@ impl TimerLog {
         self.write_at(&blank(left), at)
     }
 
-    /// Makes a range durable.
+    /// Makes the positions `from..end` durable.
     pub(super) fn sync(&self, from: u64, end: u64) -> io::Result<()> {
         let files: Vec<LogFile> = self
             .read()
@@ -175,8 +176,8 @@ impl TimerLog {
         files.iter().try_for_each(|file| file.file.sync())
     }
 
-    /// Goes through the units from the start of the file that holds `from`, until one is missing or `take` says
-    /// stop; answers the end of the last one taken.
+    /// Passes the units to `take`, from the start of the file that holds `from`, until one is missing or `take` returns
+    /// false. Returns the position behind the last unit taken.
     pub(super) fn scan(&self, from: u64, mut take: impl FnMut(u64, TimerUnit) -> bool) -> io::Result<u64> {
         let mut at = self.base_of(from).max(self.min());
         let mut end = at;
@@ -210,8 +211,7 @@ impl TimerLog {
         Ok(end)
     }
 
-    /// Removes the files behind `end` and turns the rest of its own into zeros: what was written there once must not
-    /// follow new units.
+    /// Removes the files behind `end` and fills the rest of its own file with zeros: old units must not follow new ones.
     pub(super) fn cut(&self, end: u64) -> io::Result<()> {
         let mut files = self.write();
         while files.back().is_some_and(|file| file.base >= end.max(1) && file.base != self.base_of(end)) {
@@ -229,8 +229,8 @@ impl TimerLog {
         Ok(())
     }
 
-    /// Removes all files, those before a gap as well. The newest go first: what a crash leaves of them is a log that
-    /// lost its end, or still shows that its beginning is missing.
+    /// Removes all files, those before a gap as well, newest first: a crash leaves a log that lost its end, or one that still
+    /// shows that its beginning is missing.
     pub(super) fn clear(&self) -> io::Result<()> {
         let mut files = self.write();
         files.clear();
@@ -241,14 +241,14 @@ impl TimerLog {
         self.disk.sync_dir(&self.directory)
     }
 
-    /// Removes the first file if it ends before `limit`; answers whether it did. The last file stays.
+    /// Removes the first file if it ends before `limit`; returns whether it did. The last file is never removed.
     pub(super) fn remove_first(&self, limit: u64) -> io::Result<bool> {
         let mut files = self.write();
         let old = files.len() > 1 && files.front().is_some_and(|file| file.base + self.file_bytes <= limit);
         if old && let Some(file) = files.pop_front() {
             self.disk.remove(&file.path)?;
             drop(files);
-            // Before the next one goes: a gap means that units are lost.
+            // Synced before the next file is removed: a gap would mean that units are lost.
             self.disk.sync_dir(&self.directory)?;
         }
         Ok(old)

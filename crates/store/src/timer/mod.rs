@@ -1,25 +1,25 @@
-//! Messages that wait for a point in time: RocketMQ's timer wheel and timer log (`TimerWheel`, `TimerLog`).
+//! Timed messages: RocketMQ's timer wheel and timer log (`TimerWheel`, `TimerLog`).
 //!
-//! A timed message lies in queue 0 of `rmq_sys_wheel_timer`. Somebody follows that queue and adds a 52-byte unit per
-//! message to the *timer log*; units of one second form a chain, newest first, whose head is a 32-byte *slot* of the
-//! *wheel*. When the second comes near, its chain is walked and its messages are put into the [`Agenda`], ordered by
-//! the millisecond they are due.
+//! A timed message lies in queue 0 of `rmq_sys_wheel_timer`. The broker's timer thread follows that queue and adds a 52-byte
+//! unit per message to the *timer log*; the units of one second form a chain, newest first, whose head is a 32-byte *slot* of
+//! the *wheel*. Shortly before that second its chain is walked and its messages become due entries ([`Agenda`]), ordered by
+//! due time in ms.
 //!
 //! | file | holds | written |
 //! |---|---|---|
-//! | `timerlog/<start>` | units, appended in blocks | at once, made durable first |
-//! | `timerwheel` | 2 x 604,800 slots; a slot belongs to the second it names | changed pages, made durable second |
-//! | `config/timercheck` | up to where units, queue and wheel time are done | last |
+//! | `timerlog/<start>` | units, appended in blocks | at once; made durable first |
+//! | `timerwheel` | 2 x 604,800 slots; a slot belongs to the second whose time it holds | changed pages; made durable second |
+//! | `config/timercheck` | positions up to which timer log, timer queue and wheel are processed | last |
 //!
-//! A crash between two steps leaves a check that is older than the files: the units behind it are read again and put
-//! back into their slots, which changes nothing when they were there, and what was delivered since is delivered again.
-//! Units and slots are derived from the queue, so what is lost of them is made again from there.
+//! A crash between two steps leaves a `timercheck` older than the other files: units behind it are read again and put into
+//! their slots, which changes nothing if they were there; messages delivered since are delivered again. Units and slots are
+//! derived from the timer queue, so lost ones are made again from it.
 //!
-//! The sum of a unit's two times lies in the second of its slot. Java stores its start; this store puts one less than
-//! the exact due time there, which Java reads as the same slot.
+//! The sum of a unit's two times lies in the second of its slot. RocketMQ stores the start of that second; Vostok stores the
+//! exact due time minus 1 ms, which RocketMQ assigns to the same slot.
 //!
-//! Memory does not grow with what waits: the wheel is read by pages, of which a bounded number is kept, units lie on
-//! the disk, and the agenda is bounded.
+//! Memory does not grow with the number of waiting messages: a bounded number of the wheel's pages is in memory, units are on
+//! the disk, and the number of due entries is bounded.
 
 mod agenda;
 mod check;
@@ -40,7 +40,7 @@ pub use slot::Slot;
 pub use unit::{TimerUnit, UNIT_BYTES, magic};
 pub use walk::{Refused, units, walk};
 
-/// The wheel time of a message due at `due_ms`: the start of the step that ends with it
+/// The wheel time of a message due at `due_ms`: the start of the slot that ends with this time
 /// (`HookUtils.transformTimerMessage`).
 #[must_use]
 pub fn wheel_time(due_ms: i64, precision_ms: i64) -> i64 {

@@ -1,4 +1,4 @@
-//! Opening the timer's files after whatever happened to them (`TimerMessageStore.recover`).
+//! Opens the timer's files after a crash or damage (`TimerMessageStore.recover`).
 
 use super::files::{Found, TimerFiles};
 use super::slot::Slot;
@@ -8,44 +8,47 @@ use std::io;
 use std::ops::Range;
 use wire::units::LogOffset;
 
-/// Slots of the past that are read when nothing tells where reading stopped, less than a turn of the wheel.
+/// Slots of the wheel left out when reading restarts as far in the past as the wheel reaches, because no read time is known.
 const SLOTS_FREE: i64 = 60;
 
-/// Where to go on.
+/// Where the timer continues after recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerRecovered {
-    /// First slot whose messages are not all delivered, ms.
+    /// Start of the first slot with undelivered messages, ms since the epoch.
     pub read_ms: i64,
-    /// Position of the newest message that has a unit.
+    /// Log position of the newest message that has a unit.
     pub newest: Option<LogOffset>,
     next: Next,
-    /// Messages before this one and in slots before [`Self::read_ms`] were delivered, should they be read again.
+    /// Queue offset: earlier messages in slots before [`Self::read_ms`] were delivered, and are skipped if they are read
+    /// again.
     pub delivered_before: i64,
-    /// Messages that wait, less those that cancel.
+    /// Number of waiting messages, less those that cancel.
     pub pending: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// The message with this number.
+    /// The message at this queue offset.
     Number(i64),
-    /// The one behind the newest that has a unit, not before `least`. When its number cannot be read, `unknown`.
+    /// The message behind the newest one that has a unit, but not before `least`; `unknown` when the newest one's offset is
+    /// unreadable.
     Behind { least: i64, unknown: i64 },
 }
 
-/// What the wheel holds before anything is changed.
+/// State of the wheel before anything is changed.
 #[derive(Default)]
 struct Survey {
-    /// Slots that are not over.
+    /// Number of slots that are not over.
     slots: u64,
-    /// Messages in them, less those that cancel.
+    /// Number of messages in them, less those that cancel.
     pending: i64,
-    /// Those whose chains begin before the timer log does.
+    /// Slots whose chains begin before the timer log does.
     headless: Vec<Slot>,
 }
 
 impl TimerRecovered {
-    /// Next message of the queue to add, given the number of the newest one that has a unit, if it can be read.
+    /// Queue offset of the next message to process; `newest_offset` is that of the newest message with a unit, if it can be
+    /// read.
     #[must_use]
     pub fn queue_offset(&self, newest_offset: Option<i64>) -> i64 {
         match (self.next, newest_offset) {
@@ -57,17 +60,17 @@ impl TimerRecovered {
 }
 
 impl TimerFiles {
-    /// Puts the units behind the last save back into their slots, and all into a wheel that was missing. `log_end` is
-    /// the end of the commit log: units of messages that did not survive are cut off.
+    /// Puts the units behind the last save back into their slots, and all units if the wheel was missing. `log_end` is the
+    /// commit log's end: units of messages behind it, which were lost, are cut off.
     ///
     /// # Errors
-    /// The disk's.
+    /// The error of the failed file operation.
     pub fn recover(&mut self, log_end: LogOffset, now_ms: i64) -> io::Result<TimerRecovered> {
         let now_slot = self.config.slot_of(now_ms);
         let read_ms = self.first_slot(now_slot);
         let survey = self.survey(read_ms)?;
         let mut pending = survey.pending;
-        // `retire` leaves whole chains. Java removes units with their records, whatever their slots.
+        // Vostok's `retire` leaves whole chains. RocketMQ removes units together with their records, whatever their slots.
         if self.log.has_gap() || (self.found == Found::Ours && !survey.headless.is_empty()) {
             tracing::error!(
                 slots = survey.headless.len(),
@@ -91,17 +94,17 @@ impl TimerFiles {
         Ok(TimerRecovered { read_ms, newest, next, delivered_before, pending: pending.max(0) })
     }
 
-    /// End of the units the check counts on.
+    /// Position up to which the `timercheck` file relies on units.
     fn position(&self) -> u64 {
         self.check.log_position.max(0).cast_unsigned()
     }
 
-    /// Messages the check counts on.
+    /// Queue offset up to which the `timercheck` file relies on messages.
     fn checked(&self) -> i64 {
         self.check.queue_offset.max(0)
     }
 
-    /// The first slot that may hold what was not delivered.
+    /// The first slot that may hold undelivered messages.
     fn first_slot(&self, now_slot: i64) -> i64 {
         let span = (self.config.slots.cast_signed() - SLOTS_FREE).max(1) * self.config.precision_ms;
         match (self.found, self.log.capacity_end()) {
@@ -124,8 +127,8 @@ impl TimerFiles {
         Ok(survey)
     }
 
-    /// Slots whose first units are gone keep what is left, so that nothing is taken for lost later. Answers what that
-    /// changes in the number of waiting messages.
+    /// Slots whose first units are deleted keep the rest of their chains, so that these do not count as damaged later.
+    /// Returns the change in the number of waiting messages.
     fn shorten(&mut self, headless: &[Slot]) -> io::Result<i64> {
         let min = self.log.min();
         let mut changed = 0;
@@ -140,8 +143,8 @@ impl TimerFiles {
         Ok(changed)
     }
 
-    /// Finds the end of the log, and reads as much of it as the wheel may not know. Answers where the queue goes on,
-    /// the newest message that has a unit, and what changes in the number of waiting messages.
+    /// Finds the end of the timer log, and reads the part of it that the wheel may not have. Returns where the queue
+    /// continues, the newest message that has a unit, and the change in the number of waiting messages.
     fn follow(
         &mut self,
         slots: u64,
@@ -152,22 +155,23 @@ impl TimerFiles {
         let is_ours = self.found == Found::Ours;
         let is_whole = (self.log.min()..=self.log.capacity_end()).contains(&position);
         if is_ours && is_whole && !self.wheel.is_new() {
-            // What lies behind the check is made again from the queue.
+            // Units behind the saved position are made again from the timer queue.
             self.end = position;
             return Ok((Next::Number(checked), None, 0));
         }
-        // Without slots all units are looked at; else those of the last file before the check, as Java does.
+        // Without slots all units are read; otherwise those from the last file before the saved position on, as RocketMQ
+        // does.
         let from = if slots == 0 || !is_whole { 0 } else { position.saturating_sub(self.log.file_bytes()) };
         let end = if is_ours { position } else { u64::MAX };
         let (mut added, mut newest) = self.scan(from..end, log_end, read_ms)?;
         if is_ours && self.end < position {
             self.wheel.forget();
             if is_whole {
-                // A file that is there would be taken for whole after a crash before the next save.
+                // Files that stay would count as complete after a crash before the next save.
                 tracing::error!("the timer log has no units where its check counts on them; it begins anew");
                 self.log.clear()?;
             }
-            // What a stop added again behind the newest message may be a part of a chain: that before it counts.
+            // Units that a clean stop added again behind the newest message may be a partial chain: only those before count.
             let end = newest.map_or(0, |(_, end)| end);
             (added, newest) = self.scan(from..end, log_end, read_ms)?;
         }
@@ -177,15 +181,15 @@ impl TimerFiles {
             _ if is_ours && self.end == position => Next::Number(checked),
             None if position > 0 => Next::Number(0),
             None => Next::Number(checked),
-            // Java delivers a message that comes too late without a unit.
+            // RocketMQ delivers a message that comes too late without a unit.
             Some(_) if self.end == position => Next::Behind { least: checked, unknown },
             Some(_) => Next::Behind { least: 0, unknown },
         };
         Ok((next, newest, added))
     }
 
-    /// Puts the units from the file of `range.start` on into their slots. Answers what that changes in the number of
-    /// waiting messages, and the newest message that has a unit, with the end of its first unit.
+    /// Puts the units from the start of the file of `range.start` on into their slots. Returns the change in the number of
+    /// waiting messages, and the newest message that has a unit, with the position behind its first unit.
     fn scan(
         &mut self,
         range: Range<u64>,
@@ -212,8 +216,8 @@ impl TimerFiles {
         trouble.map(|()| (added, newest))
     }
 
-    /// Makes a unit the newest of its slot unless the slot knows it or a newer one. Answers what that changes in the
-    /// number of waiting messages.
+    /// Makes a unit the newest of its slot, unless the slot has it or a newer one. Returns the change in the number of
+    /// waiting messages.
     fn revise(&mut self, at: u64, unit: &TimerUnit, read_ms: i64) -> io::Result<i64> {
         let time_ms = self.config.slot_of(unit.time_ms());
         if time_ms < read_ms {
@@ -225,7 +229,7 @@ impl TimerFiles {
         }
         let mut added = if unit.magic & magic::DELETE == 0 { 1 } else { -1 };
         if unit.previous.is_none() {
-            // The chain begins anew, see `TimerFiles::replace`.
+            // The chain begins again here, see `TimerFiles::replace`.
             added -= slot.count;
             slot.first = None;
         }
@@ -236,11 +240,11 @@ impl TimerFiles {
         Ok(i64::from(added))
     }
 
-    /// Slots that name units behind the end of the log get the chain of those that are there. Answers what that changes
-    /// in the number of waiting messages.
+    /// Gives slots that refer to units behind the timer log's end the chain of the units that exist. Returns the change in
+    /// the number of waiting messages.
     fn repair(&mut self, read_ms: i64) -> io::Result<i64> {
         let end = self.end;
-        // What was put into slots since they were read lies before the end: the file shows all that are ahead.
+        // Slots changed since the file was read refer to units before the end: the file shows all slots to repair.
         let mut ahead = Vec::new();
         self.wheel.for_each(read_ms, |slot| {
             if slot.last >= Some(end) {
@@ -275,10 +279,11 @@ impl TimerFiles {
         trouble.map(|()| changed)
     }
 
-    /// When the clock went back, slots that were delivered lie ahead: they are emptied, so that new messages can use
-    /// them and old ones do not come again. Answers the first slot that is not finished, given that it was `read_ms`.
+    /// Empties slots that lie in the future although they were delivered, because the clock was set back: new messages can
+    /// use them then, and old ones are not delivered again. Returns the first unfinished slot, which was `read_ms` before.
     ///
     /// # Errors
+    /// The error of reading or changing the wheel.
     /// The disk's.
     pub fn forget_future(&mut self, read_ms: i64, now_slot: i64) -> io::Result<i64> {
         if read_ms <= now_slot {

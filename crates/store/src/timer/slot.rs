@@ -1,25 +1,25 @@
-//! One slot of the wheel.
+//! A slot of the timer wheel.
 
-/// Bytes of a slot.
+/// Size of a slot in bytes.
 pub(crate) const SLOT_BYTES: u64 = 32;
 
-/// The chain of units of one step of time.
+/// The head of the chain of units in one step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
-    /// Start of the step, ms.
+    /// Start of the step, ms since the epoch.
     pub time_ms: i64,
-    /// Position of the first unit; only informative.
+    /// Position of the first unit in the timer log; informative only.
     pub first: Option<u64>,
-    /// Position of the newest unit.
+    /// Position of the newest unit in the timer log.
     pub last: Option<u64>,
-    /// Messages added, less those that delete others.
+    /// Number of messages, less those that cancel others.
     pub count: i32,
-    /// Kept as found.
+    /// RocketMQ's field; kept as found.
     pub magic: i32,
 }
 
 impl Slot {
-    /// The bytes in the wheel; the time is stored in steps of `precision_ms`.
+    /// Encodes the slot; the time is stored in units of `precision_ms`.
     #[must_use]
     pub fn to_bytes(&self, precision_ms: i64) -> [u8; 32] {
         let position = |at: Option<u64>| at.map_or(-1, u64::cast_signed).to_be_bytes();
@@ -32,7 +32,7 @@ impl Slot {
         bytes
     }
 
-    /// Reads a slot.
+    /// Parses a slot.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32], precision_ms: i64) -> Self {
         let eight = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes sliced"));

@@ -1,4 +1,4 @@
-//! Formats against Java's bytes, and whole lives of the files against a model.
+//! Tests the formats against RocketMQ's bytes, and whole life cycles of the files against a model.
 
 use super::*;
 use crate::disk::{Disk, FakeDisk, Space};
@@ -13,7 +13,7 @@ const WHEEL: &[u8] = include_bytes!("golden/timerwheel-10slots.bin");
 const CHECK: &[u8] = include_bytes!("golden/timercheck.bin");
 const LOG: [&[u8]; 2] =
     [include_bytes!("golden/timerlog-172-0.bin"), include_bytes!("golden/timerlog-172-172.bin")];
-/// Slot time the Java program used.
+/// Slot time in the files that the Java program wrote.
 const TIME_MS: i64 = 1_700_000_000_000;
 
 fn config(root: &str) -> TimerConfig {
@@ -47,7 +47,7 @@ fn units_are_java_s_bytes_and_roll_over_files_as_java_s_do() {
     let disk = FakeDisk::new(512);
     let mut files = open(config("/s"), &disk);
     files.recover(LogOffset::new(1 << 20), 0).unwrap();
-    // Java's program set the previous positions by hand; here they follow from the slots.
+    // The Java program set the previous positions by hand; here they follow from the slots.
     let expected: Vec<TimerUnit> =
         [0, 52, 104].iter().map(|at| TimerUnit::from_bytes(&LOG[0][*at..]).unwrap()).collect();
     for (index, java) in expected.iter().enumerate() {
@@ -72,7 +72,7 @@ fn slots_are_java_s_bytes() {
     let file = disk.create(Path::new("/s/timerwheel"), 640, Space::Sparse).unwrap();
     file.write_at(WHEEL, 0).unwrap();
     let mut files = open(config("/s"), &disk);
-    // Slots 1 and 3 of 20 are used.
+    // Slots 1 and 3 of 20 have units.
     let first = files.slot(TIME_MS + 1000).unwrap().unwrap();
     assert_eq!((first.first, first.last, first.count), (Some(0), Some(52), 2));
     let second = files.slot(TIME_MS + 3000).unwrap().unwrap();
@@ -139,7 +139,7 @@ fn files_nobody_refers_to_are_removed() {
 
 #[test]
 fn the_files_java_left_are_continued() {
-    // The timer's files of a 5.5.0 broker that was killed: one message delivered, one that waits for five hours.
+    // Files of a RocketMQ 5.5.0 broker that was killed: one message delivered, one that waits for five hours.
     let disk = FakeDisk::new(4096);
     let put = |name: &str, length: u64, parts: &[(u64, &[u8])]| {
         let file = disk.create(Path::new(name), length, Space::Sparse).unwrap();
@@ -193,14 +193,14 @@ fn a_check_that_never_got_its_content_is_none() {
     assert_eq!(recovered.read_ms, slot_ms - a_week_ms + 60_000, "a turn of the wheel back, not in 1970");
 }
 
-/// A timer as the model sees it.
+/// A timed message in the model.
 #[derive(Clone, Debug)]
 struct Timer {
     due_ms: i64,
     key: Option<u64>,
 }
 
-/// The whole of a timer without records: a queue of timers is its source, as the commit log is the real one's.
+/// A timer without records: a list of timed messages stands for the commit log.
 struct Life {
     disk: FakeDisk,
     files: TimerFiles,
@@ -232,7 +232,7 @@ impl Life {
         life
     }
 
-    /// Everything the owner does in one round at `now_ms`; answers the numbers of what was delivered.
+    /// Does everything that the owner does in one round at `now_ms`; adds the numbers of delivered messages to `delivered`.
     fn round(&mut self, now_ms: i64, queue: &[Timer], delivered: &mut Vec<(usize, i64)>) {
         self.now_ms = now_ms;
         while self.next < queue.len() {
@@ -319,7 +319,7 @@ impl Life {
     }
 }
 
-/// What `TimerMessageStore.recover` makes of the files: the next message it adds, and those it will deliver.
+/// What `TimerMessageStore.recover` makes of the files: the next message it adds, and the messages it will deliver.
 fn java_sees(disk: &FakeDisk) -> (usize, BTreeSet<usize>) {
     let number = |unit: &TimerUnit| usize::try_from(unit.log_offset.get() / 100).unwrap();
     let config = Life::config();
@@ -350,9 +350,9 @@ fn java_sees(disk: &FakeDisk) -> (usize, BTreeSet<usize>) {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A timer due after so many milliseconds.
+    /// Adds a timer due after so many ms.
     Add(i64),
-    /// Cancels the timer so many before, in its slot.
+    /// Cancels the timer that was added so many timers before, in its slot.
     Cancel(usize),
     Pass(i64),
     Save,
@@ -360,7 +360,7 @@ enum Step {
     Stop,
     Kill,
     Cut(u64),
-    /// A kill, and then the wheel or a file of the log is gone.
+    /// A kill, after which the wheel or a file of the timer log is missing.
     Lose(usize),
 }
 
@@ -382,7 +382,7 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..80)
 }
 
-/// Runs the steps; every timer is delivered, none early, none twice without a crash, none that was cancelled in time.
+/// Runs the steps; every timer is delivered, none early, none twice without a crash, and none that was cancelled in time.
 fn check_life(steps: &[Step]) {
     let mut now_ms = TIME_MS;
     let mut queue: Vec<Timer> = Vec::new();
@@ -519,7 +519,7 @@ fn a_save_that_was_lacking_something_is_covered_by_the_next() {
     let mut files = open(config("/s"), &disk.power_cut(1));
     let recovered = files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
     assert_eq!((recovered.pending, recovered.queue_offset(None)), (1, 1));
-    // What a failed sync may have dropped is not tried again.
+    // Data that a failed sync may have dropped is not written again.
     let mut files = open(config("/s"), &disk);
     files.recover(LogOffset::new(1 << 20), TIME_MS).unwrap();
     files.add(unit(1, TIME_MS + 2000, 100, 100)).unwrap();

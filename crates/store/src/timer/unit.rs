@@ -1,44 +1,44 @@
-//! One unit of the timer log.
+//! A unit of the timer log.
 
 use wire::units::LogOffset;
 
-/// Bytes of a unit.
+/// Size of a unit in bytes.
 pub const UNIT_BYTES: u64 = 52;
-/// Bytes of the mark at the end of a file.
+/// Size in bytes of the mark at the end of a file.
 pub(crate) const BLANK_BYTES: u64 = 16;
-/// Magic of that mark.
+/// Magic number of that mark.
 const BLANK_MAGIC: u32 = 0xCBD4_3194;
 
-/// Bits of a unit's magic.
+/// Bits of a unit's magic field.
 pub mod magic {
-    /// A message that is delivered.
+    /// A message to deliver.
     pub const DEFAULT: i32 = 1;
-    /// A message too far away for the wheel: it is put into the timer queue again when its slot comes.
+    /// A message too far in the future for the wheel: it is put into the timer queue again at its slot's time.
     pub const ROLL: i32 = 2;
     /// A message that cancels another one of its slot.
     pub const DELETE: i32 = 4;
 }
 
-/// A message waiting for its slot.
+/// A unit: one timed message that waits for its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerUnit {
-    /// Position of the unit added before it to the same slot.
+    /// Position in the timer log of the previous unit of the same slot.
     pub previous: Option<u64>,
     /// [`magic`] bits.
     pub magic: i32,
-    /// When it was added, ms.
+    /// When the unit was added, ms since the epoch.
     pub written_ms: i64,
-    /// From then to a time within its slot, ms.
+    /// Time in ms from `written_ms` to a moment within the slot.
     pub delay_ms: i32,
-    /// Position of its record in the commit log.
+    /// Log position of the message's record in the commit log.
     pub log_offset: LogOffset,
-    /// Size of that record.
+    /// Size of the message's record in bytes.
     pub size: u32,
-    /// Java hash of the real topic.
+    /// Java hash of the message's real topic.
     pub topic_hash: i32,
 }
 
-/// What lies at a place of the timer log.
+/// What a position of the timer log holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Unit(TimerUnit),
@@ -48,31 +48,32 @@ pub(crate) enum Found {
 }
 
 impl TimerUnit {
-    /// A time within its slot: one less than the time it is due, or the slot's start when Java wrote it.
+    /// A moment within the unit's slot, ms since the epoch: the due time minus 1 ms, or the slot's start when RocketMQ wrote
+    /// the unit.
     #[must_use]
     pub fn time_ms(&self) -> i64 {
         self.written_ms.saturating_add(i64::from(self.delay_ms))
     }
 
-    /// Whether it waits to be put into the queue again.
+    /// Whether the message will be put into the timer queue again.
     #[must_use]
     pub fn rolls(&self) -> bool {
         self.magic & magic::ROLL != 0
     }
 
-    /// Whether it cancels others. One that still has to roll does not yet.
+    /// Whether the message cancels another one. One that still rolls does not yet.
     #[must_use]
     pub fn deletes(&self) -> bool {
         self.magic & magic::DELETE != 0 && !self.rolls()
     }
 
-    /// End of its record in the commit log.
+    /// Log position behind the message's record in the commit log.
     #[must_use]
     pub fn end(&self) -> LogOffset {
         self.log_offset + u64::from(self.size)
     }
 
-    /// The bytes in the timer log.
+    /// Encodes the unit.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; UNIT_BYTES as usize] {
         let mut bytes = [0; UNIT_BYTES as usize];
@@ -88,7 +89,7 @@ impl TimerUnit {
         bytes
     }
 
-    /// Reads a unit; `None` where there is none (`TimerMessageStore.recoverAndRevise`).
+    /// Parses a unit; `None` when the bytes are not one (`TimerMessageStore.recoverAndRevise`).
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match look(bytes) {
@@ -98,7 +99,7 @@ impl TimerUnit {
     }
 }
 
-/// What the first bytes of `bytes` are.
+/// Tells what the start of `bytes` is.
 pub(crate) fn look(bytes: &[u8]) -> Found {
     let four =
         |at: usize| bytes.get(at..at + 4).and_then(|field| field.try_into().ok()).map(i32::from_be_bytes);

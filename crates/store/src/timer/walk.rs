@@ -1,4 +1,4 @@
-//! Walking the chain of a slot, newest unit first.
+//! Walks the chain of a slot, from the newest unit to older ones.
 
 use super::agenda::{Entry, Load, Loaded};
 use super::log::TimerLog;
@@ -6,16 +6,16 @@ use super::unit::{TimerUnit, UNIT_BYTES};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 
-/// Bytes read for one unit, and when its neighbours are probably wanted as well.
+/// Bytes read at once when neighbouring units are probably needed too, and when they are not.
 const NEAR_BYTES: u64 = 64 << 10;
 const ALONE_BYTES: u64 = 4096;
 
-/// A window of the log that moves backwards.
+/// A window of the timer log that moves towards older positions.
 struct Window<'a> {
     log: &'a TimerLog,
     from: u64,
     bytes: Vec<u8>,
-    /// Units from here on are read alone: a read of more than one failed there.
+    /// Position from which units are read one at a time, because a longer read failed there.
     alone_from: u64,
 }
 
@@ -29,7 +29,7 @@ impl Window<'_> {
         Ok(self.bytes.get(start..).and_then(TimerUnit::from_bytes))
     }
 
-    /// Reads the unit and what lies before it, or only the unit when its neighbours cannot be read.
+    /// Reads the unit and bytes before it, or only the unit when its neighbours cannot be read.
     fn move_to(&mut self, at: u64, step: u64) -> io::Result<()> {
         let size = if step < NEAR_BYTES / 4 { NEAR_BYTES } else { ALONE_BYTES };
         let from = (at + UNIT_BYTES).saturating_sub(size).max(self.log.base_of(at)).min(at);
@@ -56,19 +56,20 @@ impl Window<'_> {
     }
 }
 
-/// A unit that the disk does not give.
+/// A unit that the disk could not read.
 #[derive(Debug)]
 pub struct Refused {
-    /// Where it lies.
+    /// Position of the unit in the timer log.
     pub at: u64,
-    /// Why.
+    /// The error of the read.
     pub error: io::Error,
 }
 
-/// Shows the units of the chain that ends at `last`. It ends early where a unit is not there or of another slot.
+/// Passes the units of the chain that ends at `last` to the callback. Ends early at a unit that is missing or of another
+/// slot.
 ///
 /// # Errors
-/// The disk's, with everything behind that unit shown.
+/// The error of reading a unit; all newer units were passed.
 pub(super) fn chain(
     log: &TimerLog,
     last: u64,
@@ -95,7 +96,7 @@ pub(super) fn chain(
     Ok(())
 }
 
-/// Reads what a [`Load`] asks for, up to a unit that the disk does not give: chains lead back in time.
+/// Reads the chain that a [`Load`] requests, up to a unit that the disk cannot read: chains lead back in time.
 #[must_use]
 pub fn walk(log: &TimerLog, load: &Load) -> (Loaded, Option<Refused>) {
     let mut found = BTreeMap::new();
@@ -123,7 +124,7 @@ pub fn walk(log: &TimerLog, load: &Load) -> (Loaded, Option<Refused>) {
 /// All units of a chain, oldest first.
 ///
 /// # Errors
-/// The disk's.
+/// The error of reading a unit.
 pub fn units(log: &TimerLog, load: &Load) -> io::Result<Vec<(u64, TimerUnit)>> {
     let mut found = Vec::new();
     let in_slot = |time_ms: i64| time_ms.div_euclid(load.precision_ms) * load.precision_ms == load.slot_ms;

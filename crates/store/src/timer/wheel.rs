@@ -1,4 +1,4 @@
-//! The wheel's file, read and changed by pages of which only some are kept in memory.
+//! The wheel's file, read and changed by pages, of which a bounded number is in memory.
 
 use super::files::SaveError;
 use super::slot::{SLOT_BYTES, Slot};
@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 const PAGE_BYTES: u64 = 4096;
 /// Pages kept in memory between two saves; each covers 128 slots.
 const PAGES_KEPT: usize = 512;
@@ -19,25 +19,26 @@ struct Page {
     dirty: bool,
 }
 
-/// A changed page on its way to the file.
+/// A changed page to be written.
 pub(super) struct Dirty {
     at: u64,
     bytes: Vec<u8>,
 }
 
-/// All slots.
+/// The timer wheel: all slots.
 pub(super) struct Wheel {
     file: Arc<dyn DiskFile>,
     slots: u64,
     precision_ms: i64,
     pages: HashMap<u64, Page>,
-    /// Of a file that was made: where it lies until [`Self::settle`], and where it goes.
+    /// For a new file: its temporary path until [`Self::settle`], and its final path.
     unnamed: Option<(PathBuf, PathBuf)>,
 }
 
 impl Wheel {
-    /// Opens the file, or makes one of empty slots that gets its name by [`Self::settle`]. That is also made for a file of
-    /// another size, cut off or not a wheel: no setting changes the size, and all slots follow from the timer log.
+    /// Opens the file, or creates one of empty slots that gets its name in [`Self::settle`]. A file of another size is
+    /// replaced too, as it is cut off or no wheel: no setting changes the size, and all slots can be derived from the timer
+    /// log.
     pub(super) fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -63,13 +64,13 @@ impl Wheel {
         Ok(Self { file, slots, precision_ms, pages: HashMap::new(), unnamed })
     }
 
-    /// Whether there was no file, and all slots begin empty.
+    /// Whether the file is new, so that all slots were empty at first.
     pub(super) fn is_new(&self) -> bool {
         self.unnamed.is_some()
     }
 
-    /// Gives a file that was made its name, with the slots as they are now. A crash before that finds no wheel and
-    /// makes it again; one with fewer slots than the check counts on is never found.
+    /// Gives a new file its name, with the current slots in it. After a crash before that there is no wheel, and it is made
+    /// again; a wheel with fewer slots than the `timercheck` file relies on is never found.
     pub(super) fn settle(&mut self, disk: &dyn Disk) -> io::Result<()> {
         let Some((beside, path)) = self.unnamed.take() else { return Ok(()) };
         let dirty = self.take_dirty();
@@ -78,17 +79,17 @@ impl Wheel {
         disk.sync_dir(path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// Forgets all changes that are not in the file.
+    /// Drops all changes that are not in the file.
     pub(super) fn forget(&mut self) {
         self.pages.clear();
     }
 
-    /// The slot of a time, if it has one.
+    /// The slot of a time, if the wheel holds one for it.
     pub(super) fn slot(&mut self, time_ms: i64) -> io::Result<Option<Slot>> {
         Ok(Some(self.raw(time_ms)?).filter(|slot| slot.time_ms == self.start_of(time_ms)))
     }
 
-    /// What lies where the slot of a time goes.
+    /// The slot at the wheel's place for a time, which may be of another time.
     pub(super) fn raw(&mut self, time_ms: i64) -> io::Result<Slot> {
         let precision_ms = self.precision_ms;
         let (page, at) = self.locate(time_ms);
@@ -96,7 +97,7 @@ impl Wheel {
         Ok(Slot::from_bytes(bytes, precision_ms))
     }
 
-    /// Sets the slot of a time.
+    /// Stores a slot at its place.
     pub(super) fn put(&mut self, slot: Slot) -> io::Result<()> {
         let bytes = slot.to_bytes(self.precision_ms);
         let (page, at) = self.locate(slot.time_ms);
@@ -127,8 +128,8 @@ impl Wheel {
         Ok(self.pages.get_mut(&index).expect("inserted above"))
     }
 
-    /// Copies of the changed pages. Forgets unchanged ones when there are too many: everything handed out before must
-    /// be in the file by now.
+    /// Returns copies of the changed pages. Drops unchanged ones when there are too many: all pages returned before must be
+    /// in the file.
     pub(super) fn take_dirty(&mut self) -> Vec<Dirty> {
         if self.pages.len() > PAGES_KEPT {
             self.pages.retain(|_, page| page.dirty);
@@ -142,8 +143,8 @@ impl Wheel {
         dirty
     }
 
-    /// Pages that could not be written are changed as before: [`Self::take_dirty`], the only one that forgets pages, was not
-    /// called since.
+    /// Marks pages as changed again that could not be written. They are still in memory: only [`Self::take_dirty`] drops
+    /// pages, and it was not called since.
     pub(super) fn take_back(&mut self, dirty: &[Dirty]) {
         for page in dirty {
             if let Some(page) = self.pages.get_mut(&(page.at / PAGE_BYTES)) {
@@ -156,12 +157,12 @@ impl Wheel {
         self.file.clone()
     }
 
-    /// The first slot at or after `time_ms` that may have units; all before it have none. Reads the whole file.
+    /// The first slot at or after `time_ms` that may have units; none before it has any. Reads the whole file.
     pub(super) fn first_from(&self, time_ms: i64) -> io::Result<Option<i64>> {
         let mut first = None::<i64>;
         let mut see = |slot: Slot| first = Some(first.map_or(slot.time_ms, |first| first.min(slot.time_ms)));
         self.for_each(time_ms, &mut see)?;
-        // The file does not have what was changed since the last save.
+        // The file lacks the changes since the last save.
         let changed = self.pages.values().filter(|page| page.dirty);
         for bytes in changed.flat_map(|page| page.bytes.as_chunks::<32>().0) {
             let slot = Slot::from_bytes(bytes, self.precision_ms);
@@ -172,7 +173,8 @@ impl Wheel {
         Ok(first)
     }
 
-    /// All slots with units at or after `read_ms`, as the file has them, without what was changed since the last save.
+    /// Passes all slots at or after `read_ms` that have units to `see`, as the file holds them, without changes since the
+    /// last save.
     pub(super) fn for_each(&self, read_ms: i64, mut see: impl FnMut(Slot)) -> io::Result<()> {
         const STEP: u64 = 1 << 20;
         let (mut at, end) = (0, self.slots * SLOT_BYTES);
@@ -181,7 +183,7 @@ impl Wheel {
             let length = usize::try_from(STEP.min(end - at)).expect("a megabyte");
             self.file.read_at(&mut buffer[..length], at)?;
             for bytes in buffer[..length].as_chunks::<32>().0 {
-                // An empty slot, by far the most frequent kind, begins with a time of zero.
+                // An empty slot, by far the most frequent kind, begins with a zero time.
                 if bytes[..8] == [0; 8] {
                     continue;
                 }
@@ -196,10 +198,10 @@ impl Wheel {
     }
 }
 
-/// A file of empty slots, whose length is durable.
+/// Creates a file of empty slots and makes its length durable.
 fn make(disk: &dyn Disk, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
     let lacks = |error: io::Error| match error.kind() {
-        // Not a hole: a slot that cannot be written later would be a timer that is lost.
+        // The space must be reserved: a slot that cannot be written later would be a lost timed message.
         ErrorKind::StorageFull => {
             let text = format!(
                 "the timer wheel takes {length} bytes of disk and there are fewer; make room or set timerWheelEnable=false"
@@ -220,8 +222,8 @@ pub(super) fn write_dirty(file: &dyn DiskFile, dirty: &[Dirty]) -> Result<(), Sa
     if dirty.is_empty() { Ok(()) } else { file.sync().map_err(SaveError::Failed) }
 }
 
-/// Takes over the newest snapshot `timerwheel.<position>` of Java's and removes all of them, so that the plain file is
-/// what counts from now on, for Java as well.
+/// Uses RocketMQ's newest snapshot `timerwheel.<position>` as the wheel's file and removes all snapshots, so that the plain
+/// file counts from now on, for RocketMQ as well.
 pub(super) fn adopt_snapshot(disk: &dyn Disk, path: &Path, slots: u64) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let prefix = format!("{}.", path.file_name().unwrap_or_default().to_string_lossy());

@@ -1,8 +1,8 @@
-//! What is left when a file or a part of one is gone or cannot be read.
+//! The timer's files when one of them, or a part, is missing or unreadable.
 
 use super::*;
 
-/// Removes the wheel or a file of the log.
+/// Removes the wheel or a file of the timer log.
 pub(super) fn lose(disk: &FakeDisk, which: usize) {
     let log = Path::new("/s/timerlog");
     let mut paths: Vec<_> = disk.list(log).unwrap().into_iter().map(|entry| log.join(entry.name)).collect();
@@ -10,12 +10,12 @@ pub(super) fn lose(disk: &FakeDisk, which: usize) {
     disk.remove(&paths[which % paths.len()]).unwrap();
 }
 
-/// Twenty timers in five slots, whose units take turns in three files of the log.
+/// Twenty timers in five slots, whose units alternate in three files of the timer log.
 fn twenty() -> Vec<Timer> {
     (0..20).map(|number| Timer { due_ms: TIME_MS + number % 5 * 3000 + 400 + number, key: None }).collect()
 }
 
-/// The disk after two of the five slots were delivered, and what was delivered.
+/// The disk after two of the five slots were delivered, and the delivered messages.
 fn begun(queue: &[Timer], clean: bool) -> (FakeDisk, Vec<(usize, i64)>) {
     let mut delivered = Vec::new();
     let mut life = Life::new(FakeDisk::new(64), TIME_MS, queue);
@@ -27,7 +27,7 @@ fn begun(queue: &[Timer], clean: bool) -> (FakeDisk, Vec<(usize, i64)>) {
     (disk, delivered)
 }
 
-/// How often each timer came when all are over.
+/// How often each timer was delivered in the end.
 fn counts(disk: FakeDisk, queue: &[Timer], mut delivered: Vec<(usize, i64)>) -> Vec<usize> {
     let mut life = Life::new(disk, TIME_MS + 3600, queue);
     life.round(TIME_MS + 60_000, queue, &mut delivered);
@@ -145,7 +145,7 @@ fn without_wheel_and_whole_log_the_queue_is_read_again() {
     let file = disk.open(Path::new("/s/timerlog/00000000000000000394")).unwrap();
     file.zero(52, 52).unwrap();
     assert_eq!(recovered(&disk.killed()), (0, 0));
-    // A kill before the next save finds the same.
+    // A kill before the next save finds the same files.
     recovered(&disk);
     assert_eq!(recovered(&disk.killed()), (0, 0));
     let counts = counts(disk, &queue, delivered);
@@ -169,7 +169,7 @@ fn a_lost_file_of_the_log_loses_no_timer_and_is_missed_once() {
     }
 }
 
-/// A store as Java leaves it: numbers of the check, units by position, slots.
+/// A store as RocketMQ leaves it: numbers of `timercheck`, units by position, slots.
 fn of_java(check: [i64; 3], log_base: u64, units: &[(u64, TimerUnit)], slots: &[Slot]) -> FakeDisk {
     let disk = FakeDisk::new(4096);
     let [read_ms, log_position, queue_offset] = check;
@@ -241,11 +241,11 @@ fn a_sector_that_cannot_be_read_harms_only_its_own_units() {
         (loaded.entries.len(), refused.map(|refused| refused.at))
     };
     assert_eq!(loaded(TIME_MS), (30, None));
-    // Those behind the bad one are there.
+    // The units behind the bad one are found.
     assert_eq!(loaded(TIME_MS + 1000), (14, Some(52 * 31)));
 }
 
-/// The newest unit of a slot in which `bad` cannot be read.
+/// Returns the newest unit of a slot, and an error for the slot `bad`.
 fn newest(bad: i64) -> impl FnMut(i64) -> Result<Option<u64>, ()> {
     move |slot_ms| if slot_ms == bad { Err(()) } else { Ok(u64::try_from(slot_ms / 1000).ok()) }
 }
