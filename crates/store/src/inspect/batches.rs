@@ -1,4 +1,4 @@
-//! RocketMQ's files of queues of batches against the records of the log.
+//! Compares RocketMQ's batch consume queue files with the records of the log.
 
 use super::verify::Verified;
 use super::{Finding, Survey};
@@ -8,15 +8,15 @@ use crate::queue::batched::{BatchUnit, JAVAS};
 use std::io;
 use std::path::PathBuf;
 
-/// How far the files of one queue were checked.
+/// Progress of the check of one queue's files.
 pub(super) struct BatchCheck {
     pub(super) directory: PathBuf,
-    /// `None` when there is nothing that can be read, and after a finding: what follows is off as well.
+    /// `None` when the files cannot be read, and after a finding: later units would differ as well.
     reader: Option<Reader>,
-    /// There is no such directory.
+    /// Whether the queue's directory is missing.
     is_missing: bool,
     log_min: u64,
-    /// What the queue table says of the queue.
+    /// The queue's extent in the queue table.
     extent: Extent,
     units: u64,
     finding: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct BatchCheck {
 impl BatchCheck {
     pub(super) fn of(survey: &Survey, key: &(String, i32)) -> Self {
         let directory = survey.root.join(JAVAS).join(&key.0).join(key.1.to_string());
-        // Files that do not fit are a finding of the survey.
+        // Wrong files are findings of the survey.
         let reader = survey.batches.get(key).map(|(directory, file_bytes)| {
             Reader::of(survey.disk.clone(), directory.clone(), *file_bytes).ok()
         });
@@ -40,7 +40,7 @@ impl BatchCheck {
         }
     }
 
-    /// The next unit that is not before the queue's minimum: such units stay as long as their file.
+    /// The next unit that is not before the queue's minimum offset: older units stay as long as their file.
     fn next(&mut self) -> io::Result<Option<BatchUnit>> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
         while let Some(unit) = reader.next()? {
@@ -52,8 +52,8 @@ impl BatchCheck {
         Ok(None)
     }
 
-    /// Compares the units of one log file's records; they come in the order of the log. `is_new` says which records the
-    /// next opening would index anyway.
+    /// Compares the units of one log file's records, which come in log order. `is_new` tells which records the next opening
+    /// will index.
     pub(super) fn check(&mut self, records: &[BatchUnit], is_new: impl Fn(u64) -> bool) -> io::Result<()> {
         for expected in records {
             let at = expected.unit.log_offset.get();
@@ -77,7 +77,7 @@ impl BatchCheck {
         Ok(())
     }
 
-    /// What lies behind the last record's unit leads nowhere.
+    /// Reports units behind the last record's: they refer to no record.
     pub(super) fn finish(mut self, key: (String, i32), verified: &mut Verified) -> io::Result<()> {
         while let Some(unit) = self.next()? {
             let what = || format!("{unit:?} leads to no record of the queue");

@@ -1,4 +1,4 @@
-//! What the files hold, as rows.
+//! Dumps the content of the store's files as rows.
 
 use super::walk::Piece;
 use super::{Row, Survey, SurveyError};
@@ -8,14 +8,14 @@ use std::ops::ControlFlow;
 use wire::properties;
 use wire::record::RecordView;
 
-/// A kind of file.
+/// A part of the store to dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The records of the commit log.
     Log,
     /// The units of the queues.
     Queues,
-    /// The checkpoint page.
+    /// The `checkpoint` file.
     Checkpoint,
     /// The files of the key index and their items.
     Index,
@@ -25,20 +25,20 @@ pub enum Part {
     Config,
 }
 
-/// What is wanted of a dump.
+/// What to dump.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// First position of the log.
+    /// Log position of the first record.
     pub from: u64,
-    /// Position of the log behind the last record.
+    /// Log position behind the last record.
     pub to: u64,
-    /// Only this topic.
+    /// Topic to dump; `None` for all.
     pub topic: Option<String>,
-    /// Only this queue.
+    /// Queue id to dump; `None` for all.
     pub queue_id: Option<i32>,
     /// First queue offset.
     pub queue_from: u64,
-    /// Whether bodies are shown, as text where they are text.
+    /// Whether message bodies are shown, as text where they are text.
     pub body: bool,
 }
 
@@ -56,10 +56,10 @@ impl Wanted {
 }
 
 impl Survey {
-    /// Gives the rows of one part in order, until told to stop.
+    /// Passes the rows of one part to the callback in order, until it breaks.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// [`SurveyError::Io`] when a file cannot be read.
     pub fn dump(
         &self,
         part: Part,
@@ -165,7 +165,7 @@ impl Survey {
         Ok(())
     }
 
-    /// The queues of batches, as RocketMQ has them.
+    /// Dumps the batch consume queues in RocketMQ's format.
     fn dump_batches(
         &self,
         wanted: &Wanted,

@@ -1,4 +1,4 @@
-//! What the records of a commit log file say about queues: the units they must have there.
+//! The queue units that the records of a commit log file require.
 
 use super::Survey;
 use super::past::Past;
@@ -11,29 +11,29 @@ use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
 use wire::units::LogOffset;
 
-/// Topic of delayed messages; the tags code of their units is the time they are due.
+/// Topic of delayed messages, whose units hold the delivery time as tags code.
 const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
-/// A unit a record should have.
+/// A unit that a record requires.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
-    /// Number in the queue.
+    /// Queue offset of the unit.
     pub(super) number: u64,
     pub(super) unit: Unit,
-    /// Whether the tags code is known: that of delayed messages depends on the broker's levels.
+    /// Whether the tags code is known: that of delayed messages depends on the broker's delay levels.
     pub(super) has_tags: bool,
 }
 
-/// The units of one file, by queue.
+/// The required units of one commit log file, by queue.
 #[derive(Default)]
 pub(super) struct ByQueue {
     pub(super) queues: HashMap<String, HashMap<i32, Vec<Expected>>>,
-    /// Of queues of batches, as RocketMQ has them.
+    /// Units of batch consume queues in RocketMQ's format.
     pub(super) batches: BTreeMap<(String, i32), Vec<BatchUnit>>,
 }
 
 impl ByQueue {
-    /// Adds the units of a record at a position.
+    /// Adds the units of the record at log position `at`.
     pub(super) fn add(&mut self, at: u64, view: &RecordView<'_>, survey: &Survey) {
         let Some(topic) = view.topic_str() else { return };
         let past = &survey.past;
@@ -58,7 +58,7 @@ impl ByQueue {
         }
         let expected = Expected { number: view.queue_offset().get(), unit, has_tags };
         self.put(past, (topic, view.queue_id()), expected);
-        // Further queues of the same message: all numbers or none were given out.
+        // Further queues of the message (multi-dispatch): either all offsets are set, or none is.
         let list = |key| properties::get_str(view.properties(), key).unwrap_or_default().split(',');
         let numbers: Vec<_> =
             list(key::INNER_MULTI_QUEUE_OFFSET).filter_map(|number| number.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! The key index against the records of the log.
+//! Compares the key index with the records of the log.
 
 use super::dump::Wanted;
 use super::verify::Verified;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 /// Items read at once.
 const STEP_ITEMS: u32 = 4096;
-/// Findings of one file that are listed.
+/// Most findings of one file that are listed.
 const LISTED_MAX: usize = 20;
 
-/// A file that is being gone through.
+/// An index file that is being read.
 struct Reading {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -23,16 +23,16 @@ struct Reading {
     /// Items read, and the number of the first of them.
     bytes: Vec<u8>,
     first: u32,
-    /// The next item.
+    /// Number of the next item.
     number: u32,
     /// The newest item of each slot so far.
     slots: Vec<u32>,
 }
 
-/// The files, gone through in step with the log.
+/// The index files, read in step with the log.
 pub(super) struct IndexCheck<'a> {
     survey: &'a Survey,
-    /// Those to come, oldest first, in reverse.
+    /// Files not begun yet, oldest last.
     rest: Vec<PathBuf>,
     reading: Option<Reading>,
     findings: Vec<Finding>,
@@ -139,11 +139,13 @@ impl<'a> IndexCheck<'a> {
         Ok(check)
     }
 
-    /// Compares the items of records from `base` to `end` of the log; `keys` are those of the records there.
+    /// Compares the items of records at log positions `base..end`; `keys` are the keys of these records, with their
+    /// positions.
     pub(super) fn check(&mut self, base: u64, end: u64, keys: &[(u64, u32)]) -> io::Result<()> {
         let mut found = vec![false; keys.len()];
         while let Some(item) = self.peek()?.filter(|item| item.offset < end) {
-            // Before the log, or once more: a Java broker that starts after a crash indexes the end of the log again.
+            // Earlier items are of deleted records, or repeated: a RocketMQ broker that starts after a crash indexes the end
+            // of the log again.
             if item.offset >= base {
                 let range = range_of(keys, item.offset);
                 match range
@@ -167,7 +169,7 @@ impl<'a> IndexCheck<'a> {
         Ok(())
     }
 
-    /// The next item of all files.
+    /// The next item, of any file.
     fn peek(&mut self) -> io::Result<Option<Item>> {
         loop {
             if self.reading.is_none() && !self.begin()? {
@@ -208,7 +210,7 @@ impl<'a> IndexCheck<'a> {
         Ok(true)
     }
 
-    /// Goes on behind an item, if that continues the chain of its slot; else behind the file.
+    /// Continues behind an item if it fits the chain of its slot, otherwise with the next file.
     fn pass(&mut self, item: Item) -> io::Result<()> {
         let geometry = self.survey.geometry;
         let Some(reading) = &mut self.reading else { return Ok(()) };
@@ -229,7 +231,7 @@ impl<'a> IndexCheck<'a> {
     /// Compares the slots of a file that was read to its end.
     fn end(&mut self) -> io::Result<()> {
         let Some(reading) = self.reading.take() else { return Ok(()) };
-        // What is being filled has its slots in memory.
+        // The slots of a file that is being filled are in the broker's memory.
         if self.rest.is_empty() && self.survey.is_running {
             return Ok(());
         }
@@ -253,7 +255,7 @@ impl<'a> IndexCheck<'a> {
         Ok(())
     }
 
-    /// Notes what is wrong with the next item.
+    /// Adds a finding about the next item.
     fn find(&mut self, what: String) {
         let Some(reading) = &self.reading else { return };
         let at = self.survey.geometry.item_at(reading.number);
@@ -265,7 +267,7 @@ impl<'a> IndexCheck<'a> {
         self.bad.get_or_insert(reading.path.clone());
     }
 
-    /// Goes through what is left and hands over what was found.
+    /// Reads the remaining items and adds all findings to `verified`.
     pub(super) fn finish(mut self, verified: &mut Verified) -> io::Result<()> {
         while let Some(item) = self.peek()? {
             let is_behind = item.offset >= verified.log_end;
@@ -288,7 +290,7 @@ impl<'a> IndexCheck<'a> {
     }
 }
 
-/// The keys of the record at a position.
+/// Indexes of the keys of the record at a log position.
 fn range_of(keys: &[(u64, u32)], at: u64) -> Range<usize> {
     let first = keys.partition_point(|(offset, _)| *offset < at);
     let count = keys[first..].iter().take_while(|(offset, _)| *offset == at).count();

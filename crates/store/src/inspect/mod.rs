@@ -1,6 +1,6 @@
-//! Looking at a store from outside: what its files hold ([`Survey::dump`]), whether they fit together ([`verify()`]), and
-//! what would mend them ([`Repair`]). Works on the directories of RocketMQ and on ours, with the parsing functions the store
-//! itself uses, and opens nothing for writing but in [`Repair::apply`].
+//! Examines a store from outside: what its files hold ([`Survey::dump`]), whether they are consistent ([`verify()`]), and
+//! what would repair them ([`Repair`]). Works on RocketMQ's directories and on Vostok's, with the parsing functions of the
+//! store itself, and opens files for writing only in [`Repair::apply`].
 
 mod batches;
 mod dump;

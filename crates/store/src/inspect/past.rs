@@ -1,5 +1,5 @@
-//! What the queue table tells of messages that lie in the log and in no queue any more: those of topics that were removed,
-//! and those before the minimum of a queue that keeps its messages for a shorter time than the log.
+//! Messages that are in the log but in no queue any more, by the queue table: those of removed topics, and those before the
+//! minimum offset of a queue that keeps messages for a shorter time than the log.
 
 use super::Survey;
 use crate::queue::Extent;
@@ -8,20 +8,21 @@ use crate::recover::is_ours;
 use std::collections::HashMap;
 use std::io;
 
-/// The newest queue table.
+/// Content of the newest queue table.
 #[derive(Default)]
 pub(super) struct Past {
     table: Table,
-    /// The next opening believes it: the page is ours, nobody else had the store since, and the table is whole.
+    /// Whether the next opening uses the table: Vostok wrote the checkpoint, no other program had the store since, and the
+    /// table is whole.
     pub(super) is_sure: bool,
-    /// Topics whose files the next opening removes, as far as they are still there.
+    /// Topics whose files the next opening removes, as far as they still exist.
     pub(super) leaving: HashMap<Box<str>, u64>,
-    /// The disk did not give the table. Empty then.
+    /// Whether the disk could not read the table, which is empty then.
     pub(super) is_unreadable: bool,
 }
 
 impl Past {
-    /// Fails with `NotFound` when the table the page names is not there.
+    /// Loads the table that the `checkpoint` file names. Fails with `NotFound` when it does not exist.
     pub(super) fn of(survey: &Survey) -> io::Result<Self> {
         let (disk, root) = (&*survey.disk, &survey.root);
         let load =
@@ -39,7 +40,7 @@ impl Past {
         Self::newest(survey)
     }
 
-    /// What the newest table says when no page names it.
+    /// Loads the newest table when no `checkpoint` file names one.
     pub(super) fn newest(survey: &Survey) -> io::Result<Self> {
         let (disk, root) = (&*survey.disk, &survey.root);
         let generation = table::newest_generation(disk, root)?.unwrap_or_default();
@@ -47,18 +48,18 @@ impl Past {
         Ok(Self { table: Table::read_whole(&bytes, generation), ..Self::default() })
     }
 
-    /// For a table the disk does not give.
+    /// Stands for a table that the disk cannot read.
     pub(super) fn unreadable() -> Self {
         Self { is_unreadable: true, ..Self::default() }
     }
 
-    /// What the table says of a queue.
+    /// The extent of a queue in the table.
     pub(super) fn extent(&self, topic: &str, queue_id: i32) -> Extent {
         let extent = self.table.queues.get(topic).and_then(|queues| queues.get(&queue_id));
         extent.copied().unwrap_or_default()
     }
 
-    /// Whether a message at a position of the log is in its queue no more.
+    /// Whether a message at log position `at` does not belong to its queue any more.
     pub(super) fn covers(&self, topic: &str, queue_id: i32, at: u64, number: u64) -> bool {
         self.table.removed.get(topic).is_some_and(|before| at < *before)
             || self.extent(topic, queue_id).is_past(at, number)

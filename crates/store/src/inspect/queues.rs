@@ -1,4 +1,4 @@
-//! The files of queues against the records of the log.
+//! Compares the files of queues with the records of the log.
 
 use super::expected::Expected;
 use super::survey::QueueDir;
@@ -9,19 +9,19 @@ use crate::queue::{UNIT_BYTES, Unit};
 use crate::recover::Restarts;
 use std::io;
 
-/// Findings of one queue that are listed; further ones are counted.
+/// Most findings of one queue that are listed; further ones are counted.
 const LISTED_MAX: u64 = 20;
 
-/// How far one queue was checked.
+/// Progress of the check of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// Number of the next record's unit; `None` before the first record.
+    /// Queue offset of the next record's unit; `None` before the first record.
     next: Option<u64>,
-    /// Behind the largest number so far.
+    /// Queue offset behind the largest one so far.
     end: u64,
-    /// What was found before the numbers began anew, as it seems.
+    /// State before the queue offsets began at 0 again, as it seems.
     before: Option<Box<Self>>,
-    /// Units that agree with their records.
+    /// Number of units that agree with their records.
     pub(super) units: u64,
     pub(super) findings: Vec<Finding>,
     pub(super) unlisted: u64,
@@ -37,13 +37,13 @@ impl Checked {
         }
     }
 
-    /// Begins anew with number 0.
+    /// Sets the current state aside and begins again at queue offset 0.
     fn set_aside(&mut self) {
         let before = std::mem::take(self).whole();
         *self = Self { next: Some(0), end: before.end, before: Some(Box::new(before)), ..Self::default() };
     }
 
-    /// As if the numbers had never begun anew.
+    /// The state as if the queue offsets had never begun again.
     pub(super) fn whole(mut self) -> Self {
         let Some(before) = self.before.take() else { return self };
         let mut all = *before;
@@ -57,7 +57,7 @@ impl Checked {
 }
 
 impl QueueDir {
-    /// The units from one number on; fewer where the files end. `None` for places that hold none.
+    /// The units from one queue offset on; fewer where the files end. `None` for empty places.
     fn units(&self, survey: &Survey, from: u64, count: u64) -> io::Result<Vec<Option<Unit>>> {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
         let mut found = Vec::new();
@@ -88,7 +88,7 @@ impl QueueDir {
         Ok(found)
     }
 
-    /// Whether no unit leads into the log. Then nothing but these files tells where the queue goes on.
+    /// Whether no unit refers to a position in the log. Then only these files tell the queue's next offset.
     pub(super) fn is_idle(&self, survey: &Survey) -> io::Result<bool> {
         for start in self.files.keys().rev() {
             let units = self.units(survey, *start, survey.queue_file_bytes / UNIT_BYTES)?;
@@ -100,13 +100,13 @@ impl QueueDir {
         Ok(!self.files.is_empty())
     }
 
-    /// Number of the first unit that counts.
+    /// Queue offset of the first unit that counts.
     fn first(&self, survey: &Survey) -> Option<u64> {
         let min = survey.past.extent(&self.topic, self.queue_id).min;
         self.files.keys().next().map(|first| min.max(*first))
     }
 
-    /// The file and position of a unit.
+    /// The file that holds a unit, and the unit's position in it.
     fn place(&self, survey: &Survey, number: u64) -> (std::path::PathBuf, u64) {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
         let start = number / in_file * in_file;
@@ -115,7 +115,7 @@ impl QueueDir {
         (path.unwrap_or_else(missing), (number - start) * UNIT_BYTES)
     }
 
-    /// Checks the units of one log file's records; they come in the order of the log.
+    /// Checks the units of one log file's records, which come in log order.
     pub(super) fn check(
         &self,
         survey: &Survey,
@@ -125,7 +125,7 @@ impl QueueDir {
     ) -> io::Result<()> {
         let mut rest = records;
         while let Some(first) = rest.first() {
-            // A stretch of consecutive numbers is compared with one read.
+            // Compare consecutive queue offsets with one read.
             let follows = |pair: &[Expected]| pair[0].number + 1 == pair[1].number;
             let count = 1 + rest.windows(2).take_while(|pair| follows(pair)).count().min(1 << 16);
             let (stretch, later) = rest.split_at(count);
@@ -149,7 +149,7 @@ impl QueueDir {
         Ok(())
     }
 
-    /// Where the queue begins anew as far as is known with these records, which come behind numbers below `end`.
+    /// Log position where the re-created queue begins, as far as these records tell, which follow queue offsets below `end`.
     fn begin_with(&self, restarts: &mut Restarts, mut end: u64, stretch: &[Expected]) -> Option<u64> {
         let key = (self.topic.as_str(), self.queue_id);
         for record in stretch.chunk_by(|one, other| one.unit.log_offset == other.unit.log_offset) {
@@ -196,7 +196,7 @@ impl QueueDir {
         Ok(())
     }
 
-    /// Units before the first record's that lead into the log all the same.
+    /// Finds units before the first record's that refer to positions in the log all the same.
     fn find_phantoms_before(&self, survey: &Survey, checked: &mut Checked, first: u64) -> io::Result<()> {
         let start = self.first(survey).unwrap_or(first).max(first.saturating_sub(1 << 20));
         for (number, unit) in (start..first).zip(self.units(survey, start, first.saturating_sub(start))?) {
@@ -209,7 +209,7 @@ impl QueueDir {
         Ok(())
     }
 
-    /// Units behind the last record's.
+    /// Checks the units behind the last record's.
     pub(super) fn check_end(&self, survey: &Survey, checked: &mut Checked) -> io::Result<()> {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
         let Some(end) = self.files.keys().last().map(|start| start + in_file) else { return Ok(()) };
@@ -217,7 +217,7 @@ impl QueueDir {
         while number < end {
             let units = self.units(survey, number, (end - number).min(4096))?;
             if units.iter().all(Option::is_none) {
-                // Nobody reads behind a place without a unit.
+                // No broker reads behind an empty place.
                 break;
             }
             for unit in units {
@@ -233,7 +233,7 @@ impl QueueDir {
     }
 }
 
-/// What differs between a record and its unit.
+/// The difference between a record and its unit, in words.
 fn difference(expected: &Expected, unit: Option<Unit>) -> Option<String> {
     let wanted = expected.unit;
     let Some(found) = unit else {

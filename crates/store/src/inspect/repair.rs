@@ -1,18 +1,22 @@
-//! What would mend a store.
+//! Plans and performs the repair of a store. What is found, and the step that repairs it:
 //!
-//! | found | step |
-//! |---|---|
-//! | no whole record in a stretch of the log, whole ones behind it in the file | the stretch becomes records of the type "rolled back", which are in no queue: whoever reads the log (RocketMQ's recovery ends at damage and cuts all that follows) passes over it |
-//! | the same up to the end of a file, files behind it | a blank record, as a file ends |
-//! | the same at the end of the log | cut, as the next opening does |
-//! | a place of which opening could not tell what it is | as somebody decides ([`Decision`]): what follows is kept, as above, or the log ends there |
-//! | a record whose digest does not agree | left: its body is whole, RocketMQ serves it; Vostok passes over it |
-//! | queues that do not agree with the log | their files go; the next opening misses them and makes them from the log. Where the queue table does not count, or the log was mended as well: a crash mark is left, the checkpoint and the files of all queues with messages in the log go |
-//! | index files that do not agree with the log | they go with all newer ones; the next opening makes them from the log |
-//! | a part of the log the disk gives an error for | nothing is mended: what lies there may be whole, and opening would read it. Of a copy on another disk that has zeros there, all is mended |
-//! | files of a wrong name or size, broken JSON | told, never touched |
+//! - A range of the log without a whole record, with whole ones behind it in the same file: it is filled with records of type
+//!   "rolled back", which are in no queue. Readers of the log pass over them; RocketMQ's recovery ends at damage and cuts off
+//!   all that follows.
+//! - The same up to the end of a file that is not the last: a blank record, as at the end of every file.
+//! - The same at the end of the log: cut, as the next opening does.
+//! - A position of which opening could not tell whether it is damage: as an operator decides ([`Decision`]), records behind
+//!   it are kept, as above, or the log ends there.
+//! - A record that does not match its digest: left alone. Its body is whole and RocketMQ serves it; Vostok skips it.
+//! - Queues that do not agree with the log: their files are removed; the next opening rebuilds them from the log. Where the
+//!   queue table does not count, or the log was repaired as well, a crash mark is left, and the checkpoint and the files of
+//!   all queues with messages in the log are removed.
+//! - Index files that do not agree with the log: removed with all newer ones; the next opening rebuilds them from the log.
+//! - A part of the log that the disk cannot read: nothing is repaired, as its records may be whole, and opening would read
+//!   them. A copy on another disk, with zeros in that part, can be repaired.
+//! - Files of a wrong name or size, and broken JSON: reported, never changed.
 //!
-//! Before anything is overwritten, what stands there is copied to a directory beside the store.
+//! Before anything is overwritten, the old bytes are copied to a directory beside the store.
 
 use super::verify::Damage;
 use super::{Survey, SurveyError, Verified};
@@ -23,28 +27,28 @@ use std::path::{Path, PathBuf};
 use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, RecordView, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
-/// Topic of the records that take the place of damage.
+/// Topic of the records that replace damage.
 pub(super) const TOPIC: &str = "VOSTOK_DAMAGED";
-/// Largest of them; RocketMQ's recovery reads a record as a whole.
+/// Largest such record in bytes; RocketMQ's recovery reads a record as a whole.
 const FILLER_BYTES_MAX: u64 = 1 << 20;
 
-/// One change.
+/// A step of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Overwrites a stretch of the log, from and to positions of the log, with records that are in no queue.
+    /// Overwrites a range of log positions with records that are in no queue.
     Fill(u64, u64),
-    /// Writes a blank record from here to the end of the file.
+    /// Writes a blank record from the first log position to the second, which is the end of the file.
     Blank(u64, u64),
-    /// Zeros from here to the end of the file.
+    /// Writes zeros from the first log position to the second, which is the end of the file.
     Cut(u64, u64),
-    /// Removes these files of the log.
+    /// Removes these commit log files.
     RemoveLog(Vec<PathBuf>),
-    /// Removes the files of these queues; opening notices, because the queue table knows them, and makes them from the log.
+    /// Removes the files of these queues; the next opening misses them by the queue table, and rebuilds them from the log.
     RebuildQueues(Vec<(String, i32)>),
-    /// Leaves a crash mark and removes the checkpoint and the files of these queues and of all others with messages in the log, so that opening makes
-    /// all of them from the log.
+    /// Leaves a crash mark and removes the checkpoint, the files of these queues, and those of all other queues with messages
+    /// in the log; the next opening then rebuilds all of them from the log.
     RebuildAllQueues(Vec<(String, i32)>),
-    /// Removes these key index files; opening makes them from the log.
+    /// Removes these key index files; the next opening rebuilds them from the log.
     RemoveIndex(Vec<PathBuf>),
 }
 
@@ -78,7 +82,7 @@ impl std::fmt::Display for Step {
     }
 }
 
-/// The first of many queues, in words.
+/// Names the first few of many queues.
 fn named(queues: &[(String, i32)]) -> String {
     let mut words: Vec<String> = queues.iter().take(5).map(|(topic, id)| format!("{topic}/{id}")).collect();
     if queues.len() > 5 {
@@ -87,23 +91,23 @@ fn named(queues: &[(String, i32)]) -> String {
     words.join(" ")
 }
 
-/// What somebody decided on a damaged place, by its position in the log.
+/// An operator's decision on a damaged position of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// What lies behind it is kept.
+    /// Records behind this log position are kept.
     KeepBehind(u64),
-    /// The log ends there.
+    /// The log ends at this position.
     CutAt(u64),
 }
 
-/// The steps that mend a store.
+/// The steps that repair a store.
 pub struct Repair<'a> {
     survey: &'a Survey,
     steps: Vec<Step>,
 }
 
 impl<'a> Repair<'a> {
-    /// What mends what was found.
+    /// Plans the repair of everything that was found.
     #[must_use]
     pub fn of(survey: &'a Survey, verified: &Verified) -> Self {
         let mut steps = Vec::new();
@@ -122,10 +126,10 @@ impl<'a> Repair<'a> {
         Self { survey, steps }
     }
 
-    /// What is left to do about one place when somebody decided what it is.
+    /// Plans the repair of one position on which an operator decided.
     ///
     /// # Errors
-    /// When no damage begins there, or part of the log cannot be read.
+    /// A text that says that no damage begins at the position, or that a part of the log cannot be read.
     pub fn deciding(survey: &'a Survey, verified: &Verified, decision: Decision) -> Result<Self, String> {
         if verified.unreadable_bytes > 0 {
             return Err("nothing is changed while parts of the log cannot be read".to_owned());
@@ -136,7 +140,7 @@ impl<'a> Repair<'a> {
             format!("no damage begins at log offset {at}; expected one of: {}", places.join(" "))
         })?;
         let steps = match decision {
-            // A power cut may have left more than one hole; what lies behind the others is to stay as well.
+            // A power cut may leave several holes; records behind the later ones are kept too.
             Decision::KeepBehind(_) => {
                 let from_there = verified.damages.iter().filter(|other| other.from >= damage.from);
                 from_there.map(|damage| mend(survey, verified, damage)).collect()
@@ -152,17 +156,17 @@ impl<'a> Repair<'a> {
         Ok(Self { survey, steps })
     }
 
-    /// The steps, in order.
+    /// The steps of the repair, in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Does it, keeping what is overwritten or removed in `kept`, which must not exist yet. The caller holds the
-    /// store's lock and has surveyed it on a disk that can be written.
+    /// Performs the repair. Overwritten and removed data is copied to `kept`, which must not exist yet. The caller holds the
+    /// store's lock and has surveyed the store on a writable disk.
     ///
     /// # Errors
-    /// When the disk fails. What was done so far stays.
+    /// [`SurveyError::Io`] when a file operation fails. Steps that were done stay done.
     pub fn apply(&self, kept: &Path) -> Result<(), SurveyError> {
         self.steps.iter().try_for_each(|step| match step {
             Step::Fill(from, end) => self.overwrite(*from, *end, kept, filler(*from, *end)),
@@ -180,7 +184,7 @@ impl<'a> Repair<'a> {
             Step::RemoveIndex(files) => self.remove(files.clone(), kept),
             Step::RemoveLog(files) => self.set_aside(files, kept),
             Step::RebuildAllQueues(bad) => {
-                // A crash mark first, then the checkpoint: with one and without the other half-removed queues are not
+                // First the crash mark, then the checkpoint: with either one alone, partially removed queues are not
                 // believed.
                 let mark = self.survey.root.join("abort");
                 if !self.survey.is_running {
@@ -206,7 +210,7 @@ impl<'a> Repair<'a> {
             segment.file.read_at(&mut before, position)?;
             let name = segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.keep(&kept.join("commitlog").join(format!("{name}.{position}")), &before)?;
-            // Before the log: a record without a digest is served, one that differs from it is not.
+            // Digests before the log: a record without a digest is served, one that does not match its digest is not.
             let survey = self.survey;
             Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone()).forget(from, end)?;
             segment.file.write_at(&bytes, position)?;
@@ -215,7 +219,7 @@ impl<'a> Repair<'a> {
         done().map_err(SurveyError::io(&segment.path))
     }
 
-    /// Moves files of the log out of the store, the last one first: what is left has no gap at any moment.
+    /// Moves commit log files out of the store, the last one first, so that the remaining files never have a gap.
     fn set_aside(&self, files: &[PathBuf], kept: &Path) -> Result<(), SurveyError> {
         let (disk, directory) = (&self.survey.disk, kept.join("commitlog"));
         disk.create_dir_all(&directory).map_err(SurveyError::io(&directory))?;
@@ -234,7 +238,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Copies a file bit by bit.
+    /// Copies a file piece by piece.
     fn copy(&self, source: &Path, target: &Path) -> io::Result<()> {
         let file = self.survey.disk.open(source)?;
         let length = file.length()?;
@@ -284,7 +288,7 @@ impl<'a> Repair<'a> {
     }
 }
 
-/// What mends a damaged stretch of the log.
+/// The step that repairs a damaged range of the log.
 fn mend(survey: &Survey, verified: &Verified, damage: &Damage) -> Step {
     let Damage { from, end, is_followed } = *damage;
     let later = verified.log_end > end || survey.segments.iter().any(|segment| segment.base >= end);
@@ -295,13 +299,13 @@ fn mend(survey: &Survey, verified: &Verified, damage: &Damage) -> Step {
     }
 }
 
-/// Whether a record takes the place of damage.
+/// Whether a record is a filler that replaced damage.
 pub(crate) fn is_filler(view: &RecordView<'_>) -> bool {
     let is_rolled_back = sys_flag::transaction(view.sys_flag()) == sys_flag::TRANSACTION_ROLLBACK;
     is_rolled_back && (view.topic() == TOPIC.as_bytes() || view.topic().is_empty())
 }
 
-/// Records that are in no queue, from one position of the log to another.
+/// Filler records for a range of log positions.
 fn filler(from: u64, end: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let host = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
@@ -309,9 +313,9 @@ fn filler(from: u64, end: u64) -> Vec<u8> {
     let mut at = from;
     while at < end {
         let left = end - at;
-        // What is left behind must be long enough for one more.
+        // The rest must be long enough for one more record.
         let size = if left <= FILLER_BYTES_MAX { left } else { FILLER_BYTES_MAX.min(left - shortest) };
-        // A damaged record may have been shorter than the topic allows.
+        // A damaged record may have been too short for this topic.
         let topic = if size < shortest { "" } else { TOPIC };
         let body = vec![0; usize::try_from(size).unwrap_or(0).saturating_sub(RECORD_BYTES_MIN + topic.len())];
         let fields = Fields {

@@ -1,13 +1,13 @@
-//! One line of a dump: named values, as text or as a JSON object.
+//! A line of a dump: named values, printed as text or as a JSON object.
 
 use serde_json::{Map, Value};
 
-/// Named values in the order they are printed.
+/// Named values in printing order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row(Map<String, Value>);
 
 impl Row {
-    /// A row of a kind: `record`, `unit`, …
+    /// A row of a kind, such as `record` or `unit`.
     pub(super) fn new(kind: &str) -> Self {
         Self::default().with("kind", kind)
     }
@@ -17,14 +17,14 @@ impl Row {
         self
     }
 
-    /// The object as one line of JSON.
+    /// The row as one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         Value::Object(self.0.clone()).to_string()
     }
 }
 
-/// The kind, then `name=value` for each.
+/// Prints the kind, then `name=value` for each value.
 impl std::fmt::Display for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, (name, value)) in self.0.iter().enumerate() {

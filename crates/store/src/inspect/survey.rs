@@ -1,4 +1,4 @@
-//! Which files a store has, told from the directories alone: sizes are those of the first file of each kind.
+//! Surveys the files of a store, from the directories alone: file sizes are those of the first file of each kind.
 
 use super::past::Past;
 use crate::checkpoint::Checkpoint;
@@ -16,23 +16,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Why a store cannot be looked at.
+/// Why a store cannot be surveyed.
 #[derive(Debug, thiserror::Error)]
 pub enum SurveyError {
-    /// There is no commit log.
+    /// The directory holds no commit log.
     #[error(
         "{path} holds no commit log file: expected the storePathRootDir of a broker, with commitlog/ in it, or the commit log's own directory"
     )]
     NoLog {
-        /// Where it was looked for.
+        /// The directory that was searched.
         path: PathBuf,
     },
-    /// The disk refused.
+    /// A file operation failed.
     #[error("{path}: {source}")]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The disk's error.
+        /// The error of the operation.
         source: io::Error,
     },
 }
@@ -44,14 +44,14 @@ impl SurveyError {
     }
 }
 
-/// Something that is not as it should be.
+/// A defect that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The file.
+    /// The file with the defect.
     pub file: PathBuf,
-    /// Where in it.
+    /// Position in the file, if the defect has one.
     pub at: Option<u64>,
-    /// What was expected and found.
+    /// What was expected and what was found.
     pub what: String,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct QueueDir {
     pub(super) topic: String,
     pub(super) queue_id: i32,
     pub(super) directory: PathBuf,
-    /// By the number of their first unit.
+    /// Paths by the queue offset of each file's first unit.
     pub(super) files: BTreeMap<u64, PathBuf>,
 }
 
@@ -84,35 +84,34 @@ pub(super) struct QueueDir {
 pub struct Survey {
     pub(super) disk: Arc<dyn Disk>,
     pub(crate) root: PathBuf,
-    /// Size of a commit log file.
+    /// Size of a commit log file in bytes.
     pub(super) segment_bytes: u64,
-    /// Ascending.
+    /// Commit log files, ascending.
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(super) queue_file_bytes: u64,
-    /// By topic and queue id.
+    /// Queue files by topic and queue id.
     pub(super) queues: BTreeMap<(String, i32), QueueDir>,
-    /// Topics with queues of batches. What `queues` has of them is ours, and counts only with the queue table.
+    /// Topics with batch consume queues. Their files in `queues` are Vostok's, and count only together with the queue table.
     pub(super) batched: BTreeSet<String>,
-    /// RocketMQ's files of these queues: the directory, and the size of a file.
+    /// RocketMQ's files of batch consume queues: directory, and size of a file in bytes.
     pub(super) batches: BTreeMap<(String, i32), (PathBuf, u64)>,
     pub(super) checkpoint: Option<Checkpoint>,
-    /// Numbers of slots and items of a key index file.
+    /// Number of slots and items in a key index file.
     pub(super) geometry: Geometry,
     pub(super) has_index: bool,
-    /// The store is open, or was not closed cleanly.
+    /// Whether the store is open, or was not closed cleanly.
     pub(super) is_running: bool,
-    /// Files that have the wrong name or size.
+    /// Files with a wrong name or size.
     pub(super) findings: Vec<Finding>,
     /// Which records of the log are in no queue any more.
     pub(super) past: Past,
 }
 
 impl Survey {
-    /// Looks at the store at `root`. `commit_logs` are the directories of the commit log, `<root>/commitlog` when there
-    /// are none.
+    /// Surveys the store at `root`. `commit_logs` are the directories of the commit log; when empty, `<root>/commitlog`.
     ///
     /// # Errors
-    /// When there is no commit log, or the disk fails.
+    /// [`SurveyError`]: there is no commit log, or a directory or file cannot be read.
     pub fn of(disk: Arc<dyn Disk>, root: &Path, commit_logs: &[PathBuf]) -> Result<Self, SurveyError> {
         let mut survey = Self {
             disk,
@@ -148,25 +147,25 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The same with key index files of other than RocketMQ's default size (`maxHashSlotNum`, `maxIndexNum`).
+    /// The same survey for key index files of another size than RocketMQ's default (`maxHashSlotNum`, `maxIndexNum`).
     #[must_use]
     pub fn with_index(mut self, slots: u32, items: u32) -> Self {
         self.geometry = Geometry { slots: slots.max(1), items: items.max(2) };
         self
     }
 
-    /// First byte held by the log.
+    /// First log position held.
     pub(super) fn log_min(&self) -> u64 {
         self.segments.first().map_or(0, |segment| segment.base)
     }
 
-    /// Whether the next opening adds a record at this position to its queues anyway.
+    /// Whether the next opening indexes a record at this log position anyway.
     pub(super) fn is_new(&self, at: u64) -> bool {
         let durable = self.checkpoint.map_or(0, |page| page.logics_physical_offset.max(0).unsigned_abs());
         self.is_running && at >= durable
     }
 
-    /// Bytes of all commit log files.
+    /// Bytes of all commit log files together.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.segments.len() as u64 * self.segment_bytes
@@ -190,7 +189,7 @@ impl Survey {
                 continue;
             };
             if *length == 0 && index == last {
-                // Was being made; both remove it at opening.
+                // Left by an interrupted creation; Vostok and RocketMQ remove it at opening.
                 continue;
             }
             if *length != self.segment_bytes {
@@ -218,7 +217,7 @@ impl Survey {
         self.findings.push(Finding::new(path, None, what));
     }
 
-    /// RocketMQ's files of queues of batches.
+    /// Finds RocketMQ's files of batch consume queues.
     fn find_batches(&mut self) -> io::Result<()> {
         for directory in [self.root.join(JAVAS), self.root.join(OURS)] {
             let topics = self.disk.list(&directory)?.into_iter().filter(|entry| entry.is_dir);
@@ -308,14 +307,14 @@ impl Survey {
         Ok(())
     }
 
-    /// What the queue table says. Without it the rest can be looked at all the same.
+    /// Loads the queue table. Everything else can be examined without it.
     fn find_past(&mut self) -> io::Result<()> {
         let is_gone = |past: &io::Result<Past>| {
             past.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         };
         let mut past = Past::of(self);
         if is_gone(&past) && self.checkpoint.is_some() {
-            // A broker that runs removes the file after it wrote the page that names the next one.
+            // A running broker removes the old table after it wrote the `checkpoint` file that names the next one.
             self.checkpoint = Some(Checkpoint::load(&*self.disk, &self.root.join("checkpoint"))?);
             past = Past::of(self);
         }

@@ -1,4 +1,4 @@
-//! Timer log and wheel: units that can be units, and slots that lead to units of their time.
+//! Checks timer log and wheel: valid units, and slots that refer to units of their time.
 
 use super::dump::Wanted;
 use super::verify::Verified;
@@ -11,11 +11,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// `timerPrecisionMs`, which is nowhere in the files.
+/// `timerPrecisionMs`, which is not stored in the files.
 const PRECISION_MS: i64 = 1000;
 /// Bytes read at once.
 const STEP_BYTES: usize = 1 << 20;
-/// Findings of a kind that are listed.
+/// Most findings of one kind that are listed.
 const LISTED_MAX: usize = 20;
 
 /// The files of the timer log.
@@ -46,7 +46,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Calls `each` with every unit and its position, up to the end of what was written.
+    /// Calls `each` with every unit and its position, up to the end of the written part.
     fn units(&self, mut each: impl FnMut(u64, &Path, TimerUnit) -> ControlFlow<()>) -> io::Result<u64> {
         let mut end = self.files.first().map_or(0, |file| file.0);
         for (base, path, file) in &self.files {
@@ -94,7 +94,7 @@ impl Log {
 }
 
 impl Survey {
-    /// The file of the wheel that counts: the newest snapshot, or the plain one.
+    /// The wheel's file that counts: the newest snapshot, or the plain file.
     fn wheel(&self) -> io::Result<Option<PathBuf>> {
         let entries = self.disk.list(&self.root)?;
         let number = |name: &str| name.strip_prefix("timerwheel.").and_then(|end| end.parse::<u64>().ok());
@@ -104,7 +104,7 @@ impl Survey {
         Ok(newest.or(plain).map(|entry| self.root.join(&entry.name)))
     }
 
-    /// Calls `each` with every slot in use and its position in the file.
+    /// Calls `each` with every used slot and its position in the file.
     fn slots(
         &self,
         path: &Path,
@@ -162,7 +162,7 @@ impl Survey {
     }
 }
 
-/// Checks units and slots. A store in use, or one that crashed, has units that are not finished.
+/// Checks units and slots. A store in use, or one that crashed, has unfinished units.
 pub(super) fn check_timers(survey: &Survey, verified: &mut Verified) -> io::Result<()> {
     let mut findings = Vec::new();
     let log = Log::of(survey, &mut findings)?;

@@ -1,7 +1,7 @@
-//! Reading everything once and comparing it.
+//! Verifies a store: reads everything once and compares it.
 //!
-//! The log is read file by file, several at a time. What its records say about queues is then compared with the queues'
-//! files, so that each queue file is read once and in order, too.
+//! The log is read file by file, several at a time. The units that its records require are then compared with the queue
+//! files, so each queue file is read once and in order too.
 
 use super::batches::BatchCheck;
 use super::expected::ByQueue;
@@ -23,25 +23,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::record::{RecordView, sys_flag};
 
-/// How far a verification is.
+/// Progress of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the commit log read.
+    /// Bytes of the commit log that are read.
     pub done: u64,
     /// Bytes of all commit log files.
     pub total: u64,
 }
 
-/// A message a queue knows and the log does not hold any more.
+/// A message that is in a queue, but not in the log any more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lost {
-    /// Its topic.
+    /// The message's topic.
     pub topic: String,
-    /// Its queue.
+    /// The message's queue id.
     pub queue_id: i32,
-    /// Its number there.
+    /// The message's queue offset.
     pub number: u64,
-    /// Where its record was, if the queue says so.
+    /// Log position of the message's record, if the queue tells it.
     pub log_offset: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for Lost {
     }
 }
 
-/// A range of the log without whole records.
+/// A range of log positions without a whole record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) from: u64,
@@ -62,54 +62,54 @@ pub(super) struct Damage {
     pub(super) is_followed: bool,
 }
 
-/// What was found.
+/// Result of a verification.
 #[derive(Debug, Default)]
 pub struct Verified {
-    /// What is not as it should be.
+    /// Defects.
     pub findings: Vec<Finding>,
-    /// Findings beyond those listed, of queues with very many.
+    /// Number of further defects that are not listed, in queues with very many.
     pub unlisted: u64,
-    /// What is unusual but mended by the next opening.
+    /// Irregularities that the next opening repairs.
     pub notes: Vec<Finding>,
     /// What was not checked, and why.
     pub unchecked: Vec<Finding>,
-    /// Messages that queues know and the log does not hold.
+    /// Messages that are in queues, but not in the log.
     pub lost: Vec<Lost>,
-    /// Whole records.
+    /// Number of whole records.
     pub records: u64,
-    /// Of these, those whose digest was compared.
+    /// Number of records whose digest was compared.
     pub digests: u64,
-    /// Queue units that agree with their records.
+    /// Number of queue units that agree with their records.
     pub units: u64,
-    /// Items of the key index that agree with their records.
+    /// Number of key index items that agree with their records.
     pub index_items: u64,
-    /// Keys of records that are in no index file.
+    /// Number of keys of records that are in no index file.
     pub unindexed: u64,
-    /// Units of the timer log.
+    /// Number of units in the timer log.
     pub timer_units: u64,
-    /// End of the log.
+    /// Log position of the log's end.
     pub log_end: u64,
-    /// Bytes of the log the disk gives an error for.
+    /// Bytes of the log that the disk cannot read.
     pub unreadable_bytes: u64,
-    /// Stretches of the log that a repair filled, by position.
+    /// Ranges of log positions that a repair filled.
     pub filled: Vec<(u64, u64)>,
     /// Index files that do not agree with the log, and all newer ones.
     pub(super) bad_index: Vec<PathBuf>,
     pub(super) damages: Vec<Damage>,
-    /// Damage at the end of a file, with no record behind it so far.
+    /// Damage up to the end of a file, with no record behind it so far.
     torn: Vec<(Finding, Damage)>,
     /// Queues that do not agree with the log.
     pub(super) bad_queues: Vec<(String, i32)>,
 }
 
 impl Verified {
-    /// Whether nothing was found.
+    /// Whether no defect was found.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.lost.is_empty()
     }
 
-    /// Whether a message's record was damaged and has been filled by a repair: it is gone, and nothing is left to mend.
+    /// Whether a lost message's record was damaged and then filled by a repair: nothing is left to repair.
     #[must_use]
     pub fn is_filled(&self, lost: &Lost) -> bool {
         let within = |at: u64| self.filled.iter().any(|(from, end)| (*from..*end).contains(&at));
@@ -117,27 +117,27 @@ impl Verified {
     }
 }
 
-/// What one log file told.
+/// Result of reading one commit log file.
 #[derive(Default)]
 struct Told {
     findings: Vec<Finding>,
     damages: Vec<Damage>,
     queues: ByQueue,
-    /// Keys by the positions of their records, ascending.
+    /// Hashes of keys with the log positions of their records, ascending.
     keys: Vec<(u64, u32)>,
     filled: Vec<(u64, u64)>,
     unreadable_bytes: u64,
     records: u64,
     digests: u64,
-    /// End of the last whole record.
+    /// Log position behind the last whole record.
     end: u64,
     last_time: i64,
 }
 
-/// Reads the whole store with this many threads and compares what belongs together.
+/// Reads the whole store with the given number of threads and checks that its files agree.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// [`SurveyError::Io`] when a file cannot be read.
 pub fn verify(
     survey: &Survey,
     threads: usize,
@@ -175,7 +175,7 @@ pub fn verify(
             take_over(survey, told, &mut verified, &mut queues, &mut restarts)?;
         }
     }
-    // Records that were being written when the broker was killed.
+    // The killed broker was writing these records.
     let torn = std::mem::take(&mut verified.torn);
     verified.notes.extend(torn.into_iter().map(|(finding, _)| finding));
     index.finish(&mut verified).map_err(SurveyError::io(survey.root.join("index")))?;
@@ -222,7 +222,8 @@ fn read_file(
                             told.filled.push((at, told.end));
                         }
                     }
-                    // Its topic, queue or number may be what is damaged.
+                    // A record that fails its check is not compared with queues: its topic, queue or queue offset may be what
+                    // is damaged.
                     Err(what) => told.findings.push(Finding::new(&segment.path, at - segment.base, what)),
                 }
                 if told.end - said > 64 << 20 {
@@ -258,7 +259,7 @@ fn read_file(
     Ok(told)
 }
 
-/// What the record's own checksums and its digest say; whether there was a digest.
+/// Checks a record by its own checksums and its digest. Returns whether it had a digest.
 fn check_record(at: u64, view: &RecordView<'_>, digests: &Digests, trusted: u64) -> Result<bool, String> {
     view.check_crc_property().map_err(|error| format!("the record's checksum property: {error}"))?;
     let known = (at < trusted).then(|| digests.find(wire::units::LogOffset::new(at))).flatten();
@@ -272,7 +273,7 @@ fn check_record(at: u64, view: &RecordView<'_>, digests: &Digests, trusted: u64)
     ))
 }
 
-/// Adds what a file told, in the order of the log.
+/// Adds the result of one file, in log order.
 fn take_over(
     survey: &Survey,
     mut told: Told,
@@ -289,7 +290,7 @@ fn take_over(
     if survey.is_running
         && let Some(damage) = told.damages.pop_if(|damage| !damage.is_followed)
     {
-        // The last thing said of the file.
+        // The finding about this damage is the file's last one.
         let finding = told.findings.pop().expect("every damage has a finding");
         verified.torn.push((finding, damage));
     }
@@ -304,12 +305,12 @@ fn take_over(
         for (queue_id, records) in by_id {
             let key = (topic.clone(), queue_id);
             if told.queues.batches.contains_key(&key) && !survey.past.is_sure {
-                // Ours is made anew at the next opening.
+                // Vostok's units are rebuilt at the next opening.
                 continue;
             }
             let Some(directory) = survey.queues.get(&key) else {
                 let first = records[0].unit.log_offset.get();
-                // Further queues of a message are kept only where that is switched on.
+                // A message's further queues exist only where multi-dispatch is turned on.
                 if !topic.starts_with("%LMQ%") && !survey.is_new(first) && !queues.contains_key(&key) {
                     let kind = if told.queues.batches.contains_key(&key) { OURS } else { "consumequeue" };
                     let path = survey.root.join(kind).join(&topic).join(queue_id.to_string());
@@ -378,7 +379,7 @@ fn check_checkpoint(survey: &Survey, verified: &mut Verified) {
     }
 }
 
-/// The JSON files of `config/`, and their copies.
+/// Checks the JSON files in `config/`, and their backups.
 fn check_config(survey: &Survey, findings: &mut Vec<Finding>) -> std::io::Result<()> {
     let directory = survey.root.join("config");
     for entry in survey.disk.list(&directory)? {

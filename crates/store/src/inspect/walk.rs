@@ -1,4 +1,4 @@
-//! Walking a commit log file from its start, over what is damaged or cannot be read to the next whole record.
+//! Walks a commit log file from its start; passes over damaged or unreadable parts to the next whole record.
 
 use super::{Survey, SurveyError};
 use crate::log::Segment;
@@ -7,26 +7,27 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use wire::record::RecordView;
 
-/// How much of a file is tried page by page where the disk gives errors: after that the disk is gone rather than bad in
-/// places, and the rest of the file counts as unreadable.
+/// Bytes of a file that are tried page by page where the disk reports errors: beyond that the whole disk is failing, and the
+/// rest of the file counts as unreadable.
 const UNREADABLE_BYTES_MAX: u64 = 64 << 20;
 
-/// A stretch of a file.
+/// A piece of a commit log file. All positions are log positions.
 pub(super) enum Piece<'a> {
-    /// A whole record at a position of the log.
+    /// A whole record at this position.
     Record(u64, RecordView<'a>),
-    /// The blank record at the end of a file, by position of the log and size.
+    /// The blank record at the end of a file: position and size in bytes.
     Blank(u64, u64),
-    /// No whole record from here to there, positions of the log. The end of the file when none follows.
+    /// A range without a whole record, and what is wrong with it. Reaches to the end of the file when no whole record
+    /// follows.
     Damage(u64, u64, String),
-    /// The disk gives an error from here to there, positions of the log. The damage or empty space it lies in follows.
+    /// A range that the disk cannot read, and the error. The damage or empty space around it follows as a separate piece.
     Unreadable(u64, u64, &'a str),
-    /// Nothing was written from here to the end of the file.
+    /// Nothing was written from this position to the end of the file.
     Empty(u64),
 }
 
 impl Survey {
-    /// Visits all pieces of a file in order, until told to stop.
+    /// Passes all pieces of a file in order to `visit`, until it breaks.
     pub(super) fn walk(
         &self,
         segment: &Arc<Segment>,

@@ -1,4 +1,4 @@
-//! Surveys of a store whose queue table changes or cannot be read.
+//! Surveys of a store whose queue table changes, or cannot be read, meanwhile.
 
 use super::*;
 use crate::checkpoint::Mark;
@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 const ROOT: &str = "/store";
 
-/// A closed store with a queue, and the file of its queue table.
+/// A closed store with one queue, and the path of its queue table.
 fn closed() -> (FakeDisk, PathBuf) {
     let disk = FakeDisk::new(512);
     let config = Config { segment_bytes: 4096, queue_file_bytes: 160, ..Config::new(ROOT) };
@@ -65,14 +65,14 @@ fn a_queue_table_replaced_meanwhile_is_looked_for_once_more() {
     let mut survey = survey(&disk);
     let page = survey.checkpoint.unwrap();
     let mark = page.mark.unwrap();
-    // The page as it was before the broker replaced the file.
+    // The `checkpoint` file as it was before the broker replaced the table.
     let before = Mark { generation: mark.generation + 1000, ..mark };
     survey.checkpoint = Some(Checkpoint { mark: Some(before), ..page });
     survey.past = Past::default();
     survey.find_past().unwrap();
     assert!(survey.past.is_sure);
     assert_eq!(survey.checkpoint.unwrap().mark, Some(mark));
-    // One that is not there at all is nothing to complain of: the next opening does without.
+    // A missing table is no finding: the next opening does without it.
     disk.remove(&path).unwrap();
     survey.find_past().unwrap();
     assert_eq!((survey.past.is_sure, survey.past.is_unreadable, survey.findings.len()), (false, false, 0));
