@@ -28,16 +28,17 @@ use crate::vital::Duty;
 use crate::{persist, pop, restore};
 use crate::{register, stats, transaction};
 
-/// Threads that read from disk for consumers far behind, and as many for other requests but those of operators.
+/// Number of disk pool threads for pulls and pops of consumers far behind, and as many for other requests except those of
+/// operators.
 const COLD_READERS: usize = 2;
 
-/// The task thread whose work may wait for the disk; the one before it holds what must be on time.
+/// Index of the task thread whose tasks may wait for the disk. Thread 0 runs the tasks that must be on time.
 const BLOCKING: usize = 1;
 
-/// How often silent clients are looked for (`ClientHousekeepingService`).
+/// Interval at which clients without heartbeats are removed (`ClientHousekeepingService`).
 const CLIENT_SWEEP: Duration = Duration::from_secs(10);
 
-/// Why a broker does not start.
+/// Why a broker cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The data directory cannot be used.
@@ -49,12 +50,12 @@ pub enum StartError {
     /// A port cannot be bound or a thread cannot be started.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// What cannot be done, for the text of the error.
         what: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A setting cannot be used.
+    /// A setting has a value the broker cannot use.
     #[error("{0}")]
     Config(String),
 }
@@ -63,14 +64,14 @@ pub enum StartError {
 pub struct RunningBroker {
     broker: Arc<Broker>,
     workers: Workers,
-    /// Timers and calls to name servers.
+    /// The task threads: timeouts, calls to name servers, and tasks that may wait for the disk.
     tasks: Workers,
     retention: RetentionThread,
     address: SocketAddr,
     delivery: Delivery,
 }
 
-/// The threads that deliver delayed and timed messages.
+/// The threads that deliver delayed and timed messages and bring popped messages back, and the position writer.
 struct Delivery {
     keep: Arc<Keep>,
     threads: Vec<JoinHandle<()>>,
@@ -98,7 +99,7 @@ impl Delivery {
         Ok(())
     }
 
-    /// Nothing is delivered any more when it returns.
+    /// Stops and joins the threads. No message is delivered after this returns.
     fn stop(&mut self, broker: &Broker) {
         broker.vital.stop();
         broker.schedule.stop();
@@ -110,7 +111,11 @@ impl Delivery {
 }
 
 impl RunningBroker {
-    /// Opens the store, recovers, and serves on the configured port.
+    /// Opens the store, recovers it, and serves on the configured port.
+    ///
+    /// # Errors
+    /// [`StartError::Store`] when the store cannot be opened, [`StartError::Persist`] when a configuration file cannot be read or
+    /// written, [`StartError::Io`] when a port or thread fails, and [`StartError::Config`] when a setting cannot be used.
     pub fn start(config: Config, workers: Workers) -> Result<Self, StartError> {
         let ip = own_ip(&config.broker_ip1)?;
         let files = config.store.root.join("config");
@@ -127,7 +132,8 @@ impl RunningBroker {
             }
             started
         });
-        // Nothing was stored; the next start, of RocketMQ as well, need not look for what a crash left.
+        // No message was stored. The store is closed so that the next start, be it of Vostok or of RocketMQ, does not take
+        // this for a crash and recover.
         if started.is_err()
             && let Err(error) = store.close()
         {
@@ -147,7 +153,7 @@ impl RunningBroker {
         let retention = RetentionThread::start(broker.clone())
             .map_err(io_error("the thread that deletes old messages cannot be started"))?;
         let port = broker.config.listen_port;
-        // They speak to name servers as everybody here does: encrypted, when the settings say so.
+        // The task threads call name servers with the same TLS settings and within the same memory budget as all connections.
         let (security, budget) = (workers.security().clone(), workers.budget().clone());
         let limits = net::Limits::default();
         let tasks = Workers::start_within("broker-tasks", BLOCKING + 1, limits, security, budget)
@@ -156,7 +162,7 @@ impl RunningBroker {
             let bind = SocketAddr::new(broker.config.bind_address, port);
             workers.listen(bind, Arc::new(Front { broker: broker.clone(), fast }))
         };
-        // First, so that whoever is answered on the broker's port finds the VIP port too.
+        // The VIP port is bound first, so that a client that reaches the broker's port finds the VIP port as well.
         if port > 2
             && let Err(error) = listen(port - 2, true)
         {
@@ -192,7 +198,7 @@ impl RunningBroker {
         Ok(())
     }
 
-    /// Runs a task on one of the task threads until the broker stops; that it ends before is told.
+    /// Runs a supervised task on one of the task threads until the broker stops.
     fn watched<F: Future<Output = ()> + 'static>(
         &self,
         thread: usize,
@@ -206,28 +212,31 @@ impl RunningBroker {
         })
     }
 
-    /// The broker's address; that of its name when it was given one.
+    /// The broker's address; when `brokerIP1` is a host name, the address it resolved to.
     pub fn address(&self) -> SocketAddr {
         self.broker.store_host
     }
 
-    /// Where clients are told to reach the broker: an address, or a name and a port.
+    /// The address that clients get from name servers: an IP address or a host name, and the port.
     pub fn told_address(&self) -> String {
         self.broker.address()
     }
 
-    /// `brokerName`.
+    /// The broker's name (`brokerName`).
     pub fn name(&self) -> &str {
         &self.broker.config.broker_name
     }
 
-    /// Address the broker listens on.
+    /// The local address the broker listens on.
     pub fn bound(&self) -> SocketAddr {
         self.address
     }
 
-    /// Leaves the name servers, lets newer clients go elsewhere, and closes the store cleanly. The workers given to
-    /// [`RunningBroker::start`] are shut down.
+    /// Unregisters from the name servers, answers newer clients so that they use other brokers, and closes the store cleanly.
+    /// Shuts down the workers given to [`RunningBroker::start`].
+    ///
+    /// # Errors
+    /// The error with which the store was closed.
     pub fn stop(mut self) -> Result<(), store::AppendError> {
         self.broker.draining.store(true, Ordering::Relaxed);
         self.broker.vital.stop();
@@ -239,7 +248,7 @@ impl RunningBroker {
                 let _ = sender.send(());
             });
             if told.is_ok() {
-                // A name server that does not answer expires the broker by itself.
+                // A name server that does not answer removes the broker later by itself.
                 let _ = receiver.recv_timeout(Duration::from_secs(2));
             }
         }
@@ -251,7 +260,7 @@ impl RunningBroker {
         drop(self.retention);
         self.broker.pops.store_all(&self.broker);
         let closed = self.broker.store.close();
-        // After the log is on disk, so that the positions of delayed messages can be written as they are.
+        // Saved after the log is on disk, so that offsets and delivery positions may be written as they are.
         self.broker.save();
         if closed.is_ok()
             && let Err(error) = self.broker.schedule.save(self.broker.now_ms())
@@ -275,7 +284,8 @@ fn own_ip(host: &str) -> Result<IpAddr, StartError> {
     preferred(&found).ok_or_else(|| failed("no address".to_owned()))
 }
 
-/// One of IPv4 if there is one: clients that know no others read it in message ids.
+/// The address to use of those a host name resolves to: an IPv4 address if there is one, because some clients cannot read
+/// IPv6 addresses in message ids.
 fn preferred(found: &[IpAddr]) -> Option<IpAddr> {
     found.iter().find(|ip| ip.is_ipv4()).or(found.first()).copied()
 }
@@ -285,7 +295,7 @@ fn io_error(what: &str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::Io { what, source }
 }
 
-/// Reads everything beside the store.
+/// Loads the configuration files and the timer's files, and makes the broker.
 fn load(
     config: Config,
     topics: Topics,
@@ -317,7 +327,7 @@ fn load(
     Ok((broker, timers))
 }
 
-/// Answers held pulls at their deadlines.
+/// Answers suspended pulls when their polling time is over.
 async fn answer_expired(broker: Arc<Broker>) {
     loop {
         let wait_ms = broker.deadlines.earliest().map_or(1000, |deadline| deadline - broker.now_ms());
@@ -332,7 +342,7 @@ async fn answer_expired(broker: Arc<Broker>) {
     }
 }
 
-/// Saves offsets.
+/// Saves the offsets of groups every `flushConsumerOffsetInterval`.
 async fn save_regularly(broker: Arc<Broker>) {
     loop {
         tokio::time::sleep(Duration::from_millis(broker.config.flush_consumer_offset_interval_ms)).await;
@@ -340,7 +350,7 @@ async fn save_regularly(broker: Arc<Broker>) {
     }
 }
 
-/// Samples the figures and forgets silent clients.
+/// Samples statistics, and removes clients without heartbeats.
 async fn housekeep(broker: Arc<Broker>) {
     let mut sweep = tokio::time::interval(CLIENT_SWEEP);
     let mut sample = tokio::time::interval(Duration::from_millis(stats::SAMPLE_MS.unsigned_abs()));
@@ -354,8 +364,8 @@ async fn housekeep(broker: Arc<Broker>) {
     }
 }
 
-/// An address of this machine that others can reach: the source of a packet to a public address, which is not sent; on a
-/// machine without a way out, of one to a network it is part of.
+/// An address of this machine that other machines can reach. This is the source address the system chooses for a public
+/// address, or, on a machine without a default route, for a network the machine is part of. No packet is sent.
 pub fn reachable_ip() -> IpAddr {
     let public = [Ipv4Addr::new(192, 0, 2, 1)];
     let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
@@ -373,8 +383,8 @@ fn source_towards(address: IpAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }
 
-/// An address in each network of a table of routes (`/proc/net/route`) that is not one of this machine's own making
-/// (`NetworkUtil.getLocalInetAddress` passes over the same).
+/// An address in each network of a routing table (`/proc/net/route`), except networks that exist only within this machine,
+/// like loopback and bridges of containers (`NetworkUtil.getLocalInetAddress` skips the same).
 fn neighbours(routes: &str) -> impl Iterator<Item = Ipv4Addr> {
     const OWN: [&str; 5] = ["lo", "docker", "br-", "veth", "virbr"];
     routes.lines().skip(1).filter_map(|line| {

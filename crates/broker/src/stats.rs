@@ -1,8 +1,9 @@
-//! What was put and what was delivered, by topic and group, over the last minute, hour and day (`BrokerStatsManager`,
-//! `StatsItem`), and totals for the runtime table (`StoreStatsService`, `BrokerStats`).
+//! Statistics: messages stored and delivered, by topic and group, over the last minute, hour and day (`BrokerStatsManager`,
+//! `StatsItem`), and totals for the broker's runtime status (`StoreStatsService`, `BrokerStats`).
 //!
-//! The ends of the queues say how many messages came, and the entry a pull notes its offset at says what left; only bytes and
-//! times of sends are counted on their way. Every ten seconds all is looked at; what moved is remembered.
+//! The number of stored messages is derived from the ends of the queues, and that of delivered ones from the entries in which
+//! pulls are recorded; only bytes and times of sends are counted per request. Every ten seconds all counters are sampled, and
+//! those that changed are kept.
 
 mod puts;
 mod runtime;
@@ -23,30 +24,30 @@ use puts::Puts;
 pub(crate) use windows::SAMPLE_MS;
 use windows::Windows;
 
-/// What is counted; the names are RocketMQ's.
+/// The counters, with RocketMQ's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Name {
     /// `TOPIC_PUT_NUMS`: messages stored, by topic.
     TopicPutNums,
-    /// `TOPIC_PUT_SIZE`: bytes producers sent, as stored, by topic.
+    /// `TOPIC_PUT_SIZE`: bytes of the stored records of messages from producers, by topic.
     TopicPutSize,
-    /// `TOPIC_PUT_LATENCY`: milliseconds storing took, by `queue@topic`; the average is that of a send.
+    /// `TOPIC_PUT_LATENCY`: milliseconds it took to store messages, by `queue@topic`; the average is per send.
     TopicPutLatency,
     /// `GROUP_GET_NUMS`: messages delivered, by `topic@group`.
     GroupGetNums,
-    /// `GROUP_GET_SIZE`: their bytes.
+    /// `GROUP_GET_SIZE`: bytes of the messages delivered, by `topic@group`.
     GroupGetSize,
-    /// `SNDBCK_PUT_NUMS`: messages consumers gave back, by `topic@group`.
+    /// `SNDBCK_PUT_NUMS`: messages consumers sent back, by `topic@group`.
     SendBack,
-    /// `DLQ_PUT_NUMS`: those that became dead letters.
+    /// `DLQ_PUT_NUMS`: messages that went to the dead letter topic, by `topic@group`.
     DeadLetters,
-    /// `BROKER_PUT_NUMS`, by cluster.
+    /// `BROKER_PUT_NUMS`: messages stored, by cluster.
     BrokerPutNums,
-    /// `BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC`, by cluster.
+    /// `BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC`: messages stored in topics that are not system topics, by cluster.
     BrokerPutNumsUser,
-    /// `BROKER_GET_NUMS`, by cluster.
+    /// `BROKER_GET_NUMS`: messages delivered, by cluster.
     BrokerGetNums,
-    /// `BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC`, by cluster.
+    /// `BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC`: messages delivered from topics that are not system topics, by cluster.
     BrokerGetNumsUser,
 }
 
@@ -64,11 +65,11 @@ const NAMES: [(&str, Name); 11] = [
     ("BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC", Name::BrokerGetNumsUser),
 ];
 
-/// The counts of a broker.
+/// The statistics of a broker.
 #[derive(Default)]
 pub(crate) struct Stats {
     tables: Mutex<Tables>,
-    /// Rare events, counted where they happen. Bounded by groups and topics.
+    /// Rare events, counted when they happen. Their number is bounded by that of groups and topics.
     events: Mutex<HashMap<(Name, String), u64>>,
     totals: Mutex<runtime::Totals>,
     pub(crate) puts: Puts,
@@ -77,11 +78,11 @@ pub(crate) struct Stats {
 #[derive(Default)]
 struct Tables {
     windows: Windows,
-    /// Ends of all queues by topic, as they were seen last, and how far they moved since the start.
+    /// By topic, the sum of the ends of its queues at the last sample, and how much it has grown since the start.
     put: HashMap<String, Moved>,
-    /// The same of what groups were given.
+    /// By `topic@group`, what was delivered at the last sample, and how much that has grown since the start.
     got: HashMap<String, (Delivered, Delivered)>,
-    /// Of topics and groups that are gone.
+    /// The counts of topics and groups that were deleted.
     gone: Sums,
 }
 
@@ -91,7 +92,7 @@ struct Moved {
     total: u64,
 }
 
-/// Everything counted since the start.
+/// Totals of messages stored and delivered since the broker started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     put: u64,
@@ -103,13 +104,13 @@ struct Sums {
 }
 
 impl Stats {
-    /// Counts a rare event.
+    /// Counts an event of a topic and a group.
     pub(crate) fn count(&self, name: Name, topic: &str, group: &str) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         *events.entry((name, format!("{topic}@{group}"))).or_default() += 1;
     }
 
-    /// Per second over the last minute; 0 for what did not happen.
+    /// The rate of a counter per second over the last minute; 0 when it has never counted.
     pub(crate) fn tps(&self, name: Name, key: &str) -> f64 {
         self.tables().windows.read(name, key).map_or(0.0, |read| read.minute.tps)
     }
@@ -120,7 +121,7 @@ impl Stats {
 }
 
 impl Tables {
-    /// Looks at all queues and groups. What was there at the first look does not count.
+    /// Updates the counts of all queues and groups, and returns the totals. What exists at the first call is not counted.
     fn look(&mut self, broker: &Broker, is_first: bool) -> Sums {
         let mut ends: HashMap<String, u64> = HashMap::new();
         for queue in broker.store.queues() {
@@ -134,7 +135,7 @@ impl Tables {
         }
         for (topic, end) in ends {
             let moved = self.put.entry(topic).or_default();
-            // Fewer than before: the topic was deleted and made again.
+            // An end below the last one means that the topic was deleted and created again.
             let from = if is_first {
                 end
             } else if end < moved.seen {
@@ -174,7 +175,7 @@ impl Sums {
         self.put_user += if names::is_system_topic(topic) { 0 } else { messages };
     }
 
-    /// `key` is `topic@group`.
+    /// Adds what was delivered to a group; `key` is `topic@group`.
     fn add_got(&mut self, key: &str, total: Delivered) {
         let topic = key.split_once('@').map_or(key, |(topic, _)| topic);
         self.got += total.messages;
@@ -193,19 +194,19 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Counts a request whose records have so many bytes.
+    /// Counts a request whose records have this many bytes.
     pub(crate) fn count(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds how long storing one took.
+    /// Adds the time it took to store the messages of one request.
     pub(crate) fn took(&self, time: Duration) {
         self.ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 
-/// Notes what producers sent; of a topic that was deleted and made again the counts begin anew.
+/// Samples what producers sent. The counts of a topic that was deleted and created again begin at zero.
 fn note_sent(broker: &Broker, windows: &mut Windows) {
     for topic in broker.topics.all() {
         let (mut bytes, mut requests) = (0, 0);
@@ -223,7 +224,7 @@ fn note_sent(broker: &Broker, windows: &mut Windows) {
     }
 }
 
-/// Looks at everything once and remembers it; to be called every [`SAMPLE_MS`].
+/// Samples all counters. To be called every [`SAMPLE_MS`].
 pub(crate) fn sample(broker: &Broker, now_ms: i64) {
     let stats = &broker.stats;
     let events = {
@@ -275,7 +276,7 @@ fn is_there(broker: &Broker, key: &str) -> bool {
     broker.topic(topic).is_some() && broker.groups.find(group).is_some()
 }
 
-/// 315 `VIEW_BROKER_STATS_DATA`.
+/// Serves 315 `VIEW_BROKER_STATS_DATA`: one counter over the last minute, hour and day.
 pub(crate) fn view(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let (name, key) = (command.fields.need("statsName")?, command.fields.need("statsKey")?);
     let known = NAMES.iter().find(|(text, _)| *text == name).map(|(_, name)| *name);

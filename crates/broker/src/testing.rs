@@ -1,4 +1,4 @@
-//! A broker on a temporary directory, without connections.
+//! A broker on a temporary directory and without connections, for tests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Fixture {
         Self::with(|_| {})
     }
 
-    /// One with other settings.
+    /// Opens a broker with settings changed by `change`.
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
         Self::at(tempfile::tempdir().unwrap(), change)
     }
@@ -49,33 +49,33 @@ impl Fixture {
         Self::at(directory, |_| {})
     }
 
-    /// Leaves the broker as a kill does and opens another on the same directory.
+    /// Drops the broker without closing it, like a kill, and opens another on the same directory.
     pub(crate) fn killed(mut self) -> Self {
         let directory = self.directory.take().unwrap();
         drop(self);
         Self::at(directory, |_| {})
     }
 
-    /// Makes a connection a producer of a group.
+    /// Registers a connection as a producer of a group.
     pub(crate) fn meet_producer(&self, group: &str, peer: &Arc<Peer>) {
         let member =
             Member { client_id: "p".to_owned(), language: None, version: 0, peer: peer.clone(), seen_ms: 0 };
         self.broker.clients.join_producer(group, member);
     }
 
-    /// One on a directory that may hold files already.
+    /// Opens a broker on a directory that may contain files already.
     pub(crate) fn at(directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         Self::on(Arc::new(RealDisk), directory, change)
     }
 
-    /// One whose store lies on another disk than the directory of its configuration files.
+    /// Opens a broker whose store is on `disk`, and whose configuration files are in `directory`.
     pub(crate) fn on(disk: Arc<dyn Disk>, directory: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let (mut config, _) = Config::from_properties(b"").unwrap();
         config.set_store_root(directory.path());
         config.broker_ip1 = ADDRESS.ip().to_string();
         config.store.segment_bytes = 1 << 20;
         config.store.queue_file_bytes = 20 * 100;
-        // However full the machine's disk is, nothing goes because of that.
+        // No file is deleted for lack of space, however full the machine's disk is.
         config.retention.clean_at = store::Watermark::Percent(100);
         change(&mut config);
         let files = directory.path().join("config");
@@ -102,17 +102,18 @@ impl Fixture {
         Self { broker, directory: Some(directory) }
     }
 
-    /// A file of the `config` directory.
+    /// Path of a file in the directory `config`.
     pub(crate) fn config_path(&self, name: &str) -> std::path::PathBuf {
         self.directory.as_ref().unwrap().path().join("config").join(name)
     }
 
-    /// Stores a message as a producer's send would.
+    /// Stores a message as a send does.
     pub(crate) fn put(&self, topic: &str, queue_id: i32, body: &[u8], properties: &[u8]) {
         self.broker.put(topic, queue_id, &message(body, properties)).unwrap();
     }
 
-    /// Makes the first file of the log, which must be the last one, unreadable; what is stored from now on lies in another.
+    /// Makes the first file of the commit log unreadable, which must be the only one. Messages stored from now on are in the next
+    /// file.
     pub(crate) fn lose_log_file(&self) {
         for _ in 0..2 {
             self.put("Filler", 0, &[7; 600_000], b"");
@@ -126,7 +127,7 @@ impl Fixture {
         self.broker.log_queue(topic, queue_id).unwrap()
     }
 
-    /// Bodies, properties and reconsume times of all messages of a queue.
+    /// Bodies, properties and numbers of reconsume times of all messages of a queue.
     pub(crate) fn messages(&self, topic: &str, queue_id: i32) -> Vec<(Vec<u8>, Vec<u8>, i32)> {
         let Some(queue) = self.broker.log_queue(topic, queue_id) else { return Vec::new() };
         let mut units = Vec::new();
@@ -180,7 +181,7 @@ impl Topics {
     }
 }
 
-/// Serves a request until it waits for no group any more.
+/// Serves a request again and again until it no longer waits for a group to be created.
 pub(crate) fn settled(
     groups: &Groups,
     now_ms: i64,
@@ -200,7 +201,7 @@ pub(crate) fn settled(
 }
 
 impl Fixture {
-    /// Serves a request as a connection's turn does, with what it waits for; the answer as code, remark and body.
+    /// Serves a request like one from a connection, including what it waits for. Returns code, remark and body of the answer.
     pub(crate) fn ask(&self, code: i32, fields: &[(&str, &str)], body: &[u8]) -> (i32, String, Vec<u8>) {
         use wire::frame::{Command, Encoding, FrameWriter, Head};
         let mut bytes = Vec::new();
@@ -222,7 +223,7 @@ impl Fixture {
     }
 }
 
-/// Code and id of every answer in `bytes`.
+/// Response code and opaque of every answer in `bytes`.
 pub(crate) fn answers(mut bytes: Vec<u8>) -> Vec<(i32, i32)> {
     use wire::frame::{Command, frame_length};
     let mut rest = bytes.as_mut_slice();

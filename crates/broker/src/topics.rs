@@ -1,4 +1,4 @@
-//! Topics: their configuration, their queues, and the file they are kept in.
+//! Topics: their configuration, their queues, and the file `topics.json`.
 
 pub(crate) mod attributes;
 mod change;
@@ -28,56 +28,56 @@ pub(crate) use system::{
     create_system_topics, is_system_topic, renew_template, system_topic_config, system_topic_names,
 };
 
-/// Queues a topic may have; more is refused as a mistake.
+/// Most queues of a topic; a larger number is refused as a mistake.
 pub const QUEUES_MAX: i32 = 65_535;
 
-/// One queue of a topic: its index in the log and who waits for its next message.
+/// One queue of a topic: its index, and the suspended pulls and pops that wait for its next message.
 pub struct Queue {
-    /// Index and offsets.
+    /// The queue's index and offsets in the store.
     pub log: Arc<store::Queue>,
-    /// Pulls held until a message arrives.
+    /// Suspended pulls, which wait for a message of the queue.
     pub held: Held,
-    /// Pops held until a message of the topic arrives.
+    /// Suspended pops, which wait for a message of the topic.
     pub(crate) waiters: Arc<Waiters>,
-    /// True for the queues of delayed messages, whose next delivery may change with an append.
+    /// True for the queues of delayed messages: an append wakes their delivery.
     pub delayed: bool,
-    /// True for the queue of messages for a point in time.
+    /// True for the timer queue: an append wakes the timer thread.
     pub timed: bool,
-    /// True for the queues checkpoints of pops are delivered to.
+    /// True for the queues of the revive topic: an append wakes the revive thread.
     pub revives: bool,
-    /// For statistics.
+    /// What producers sent to the queue, for statistics.
     pub(crate) sent: Sent,
 }
 
 impl Queue {
-    /// Whether an append to the queue concerns anybody, consumers or the broker's own threads. The caller has published
-    /// the new end.
+    /// Whether suspended requests or the broker's own threads may wait for an append to the queue. The caller has published the
+    /// new end.
     pub(crate) fn is_waited_on(&self) -> bool {
-        // In this order: the first look has the fence that both kinds of waiting consumers need.
+        // The order matters: the first check executes the fence that the checks of pulls and of pops both need.
         self.held.is_waited_on() || self.waiters.has_count() || self.delayed || self.timed || self.revives
     }
 }
 
-/// A queue with a way to its index that does not lead through it: to ask for both at once.
+/// A queue and a direct pointer to its index, so that both can be prefetched at once.
 struct Place {
     queue: Arc<Queue>,
     log: Arc<store::Queue>,
 }
 
-/// A topic as configured now. A change makes a new value; queues are shared between the old and the new.
+/// A topic with its present configuration. A change makes a new value, which shares the queues with the old one.
 pub struct Topic {
-    /// Configuration.
+    /// Configuration of the topic.
     pub config: TopicConfig,
-    /// True for system topics clients may not write.
+    /// True for system topics to which clients may not send.
     pub forbidden: bool,
-    /// Only the newest message of each key is kept, so every message needs one.
+    /// True when only the newest message of each key is kept (`cleanup.policy=COMPACTION`), so that every message needs a key.
     pub compacts: bool,
-    /// A batch that is sent to it becomes one record of many messages (`queue.type=BatchCQ`).
+    /// True when a batch sent to the topic is stored as one record of many messages (`queue.type=BatchCQ`).
     pub batched: bool,
-    /// Pops that wait for its messages; the same for all its configurations.
+    /// Suspended pops of the topic; shared by all values of the topic.
     pub(crate) waiters: Arc<Waiters>,
     queues: Vec<OnceLock<Place>>,
-    /// Those of them somebody used, by number; the same for all its configurations.
+    /// The queues that have been used, by queue id; shared by all values of the topic.
     used: Arc<Mutex<BTreeMap<usize, Arc<Queue>>>>,
 }
 
@@ -100,19 +100,19 @@ impl Topic {
         &self.config.topic_name
     }
 
-    /// Queue ids that exist now or existed with a wider configuration.
+    /// Number of queue ids that exist now or existed with a configuration of more queues.
     pub fn queue_count(&self) -> i32 {
         self.queues.len() as i32
     }
 
-    /// A queue, made on first use; `None` outside of the topic's queues or when the store cannot name it.
+    /// A queue, opened on first use. `None` when the topic has no such queue, or the store refuses its name.
     pub fn queue(&self, store: &Store, queue_id: i32) -> Option<&Arc<Queue>> {
         let index = usize::try_from(queue_id).ok()?;
         let slot = self.queues.get(index)?;
         if let Some(place) = slot.get() {
             return Some(&place.queue);
         }
-        // Made at most once, also by two configurations of the topic.
+        // Opened at most once, also when two values of the topic are in use.
         let queue = match self.used().entry(index) {
             Entry::Occupied(used) => used.get().clone(),
             Entry::Vacant(free) => free.insert(self.open(store, queue_id)?).clone(),
@@ -120,7 +120,7 @@ impl Topic {
         Some(&slot.get_or_init(|| Place { log: queue.log.clone(), queue }).queue)
     }
 
-    /// A queue nobody used before.
+    /// Opens a queue that was not used before.
     fn open(&self, store: &Store, queue_id: i32) -> Option<Arc<Queue>> {
         if self.batched {
             store.add_batched_topic(self.name());
@@ -135,7 +135,7 @@ impl Topic {
         Some(Arc::new(Queue { log, held, waiters, delayed, timed, revives, sent }))
     }
 
-    /// Says that a message for a queue comes soon.
+    /// Prefetches a queue's data into the processor cache, because a message for it comes soon.
     pub(crate) fn soon(&self, queue_id: i32) {
         let slot = self.queues.get(usize::try_from(queue_id).unwrap_or(usize::MAX));
         if let Some(Place { queue, log }) = slot.and_then(OnceLock::get) {
@@ -148,63 +148,63 @@ impl Topic {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queues somebody used, by number.
+    /// The queues that have been used, by queue id.
     pub(crate) fn opened(&self) -> Vec<(usize, Arc<Queue>)> {
         self.used().iter().map(|(queue_id, queue)| (*queue_id, queue.clone())).collect()
     }
 
-    /// May messages be read?
+    /// Whether the topic has read permission.
     pub fn is_readable(&self) -> bool {
         self.config.perm & PERM_READ != 0
     }
 
-    /// May messages be written?
+    /// Whether the topic has write permission.
     pub fn is_writable(&self) -> bool {
         self.config.perm & PERM_WRITE != 0
     }
 }
 
-/// Changes remembered for incremental registration; a name server further behind gets the whole table.
+/// Number of changes kept for incremental registration. A name server that is further behind gets the whole table.
 const CHANGES_KEPT: usize = 4096;
 
 struct Book {
     version: DataVersion,
     generation: u64,
-    /// The last changes: the generation each led to and the topic's name.
+    /// The last changes: the generation that each led to, and the name of the topic.
     changes: VecDeque<(u64, String)>,
 }
 
 /// The table of topics. Every change is on disk before it is visible.
 pub struct Topics {
     path: PathBuf,
-    /// Where the table was read from.
+    /// Whether the table was read from `topics.json`, from its copy, or from neither.
     source: persist::Source,
     table: RwLock<HashMap<String, Arc<Topic>>>,
-    /// Held while the file is written, so that its content follows the order of changes. Holds the members of the file
-    /// this version does not know. Taken before `book`, and that before `table`.
+    /// Locked while the file is written, so that its content follows the order of changes. Contains the members of the file that
+    /// this version does not know. Locked before `book`, which is locked before `table`.
     writing: Mutex<Extra>,
     book: Mutex<Book>,
-    /// Grows with every change, so that a cached topic can be checked without the table's lock.
+    /// Generation of the table, which grows with every change, so that a cached topic can be checked without the table's lock.
     generation: AtomicU64,
-    /// The generation again, for those who wait for changes.
+    /// The generation for tasks that wait for changes.
     changed: watch::Sender<u64>,
 }
 
-/// What a new topic is made from when a producer sends to an unknown one.
+/// The parameters of a topic that is created when a producer sends to an unknown topic.
 pub struct Template<'a> {
-    /// Topic whose settings are inherited (`TBW102`).
+    /// The topic whose settings the new topic inherits (`TBW102`).
     pub default_topic: &'a str,
-    /// Queues the producer asks for.
+    /// Number of queues the producer asks for.
     pub queue_nums: i32,
 }
 
 impl Topics {
-    /// Loads `topics.json` from `path`, or starts empty.
+    /// Loads `topics.json` from `path`; starts empty when there is no such file.
     pub fn load(path: PathBuf) -> Result<Self, persist::Error> {
         let (file, source) = persist::read_from(&path)?;
         let (version, configs, extra) = change::split(file.unwrap_or_default());
         let topic = |(name, config): (String, TopicConfig)| {
-            // The key is the topic's name, whatever stands inside.
+            // The key of an entry is the topic's name, whatever name its value contains.
             let config = TopicConfig { topic_name: name.clone(), ..config };
             (name, Arc::new(Topic::new(config, None)))
         };
@@ -219,37 +219,37 @@ impl Topics {
         })
     }
 
-    /// A topic by name.
+    /// Finds a topic by name.
     pub fn find(&self, name: &str) -> Option<Arc<Topic>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Names of the topics with queues of batches, for the store.
+    /// Names of the topics with queues of batches (`queue.type=BatchCQ`), for the store.
     pub(crate) fn batched(&self) -> Vec<String> {
         self.all().iter().filter(|topic| topic.batched).map(|topic| topic.name().to_owned()).collect()
     }
 
-    /// Where the table was read from.
+    /// Whether the table was read from `topics.json`, from its copy, or from neither.
     pub(crate) fn source(&self) -> persist::Source {
         self.source
     }
 
-    /// Number that changes with every change of the table.
+    /// The generation of the table: a number that grows with every change.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// All topics.
+    /// All topics, in no particular order.
     pub fn all(&self) -> Vec<Arc<Topic>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Version of the table.
+    /// The version of the table (`DataVersion`).
     pub fn version(&self) -> DataVersion {
         self.book().version
     }
 
-    /// Version of the table and all topics in the order of their names, as registered with name servers.
+    /// The version of the table and all topics, sorted by name, as registered with name servers.
     pub fn snapshot(&self) -> (DataVersion, Vec<Arc<Topic>>) {
         let book = self.book();
         let mut topics = self.all();
@@ -259,7 +259,7 @@ impl Topics {
         (version, topics)
     }
 
-    /// The table's version and the topics changed after `generation`; `None` when that is too long ago to tell.
+    /// The version of the table and the topics that changed after `generation`; `None` when so many changes are no longer kept.
     pub fn changed_after(&self, generation: u64) -> Option<(DataVersion, Vec<Arc<Topic>>)> {
         let book = self.book();
         let first = book.changes.front().map_or(u64::MAX, |(first, _)| *first);
@@ -273,7 +273,7 @@ impl Topics {
         Some((book.version, names.into_iter().filter_map(|name| self.find(name)).collect()))
     }
 
-    /// Has name servers take the whole table again, under a version of its own.
+    /// Gives the table a new version, so that it is registered as a whole with all name servers again.
     pub(crate) fn renew(&self, now_ms: i64) {
         let mut book = self.book();
         book.version.advance(0, now_ms);
@@ -282,7 +282,7 @@ impl Topics {
         self.show(book.generation);
     }
 
-    /// A receiver of the generations to come.
+    /// A receiver of new generations of the table.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -292,8 +292,8 @@ impl Topics {
         self.changed.send_replace(generation);
     }
 
-    /// The topic a producer sends to; created from the template when the template allows it, and then the send waits
-    /// (`TopicConfigManager.createTopicInSendMessageMethod`).
+    /// The topic of a send. An unknown topic is created from the template when that allows it; the send then waits until the
+    /// topic is stored (`TopicConfigManager.createTopicInSendMessageMethod`).
     pub(crate) fn find_or_create(&self, name: &str, template: &Template<'_>) -> Result<Arc<Topic>, Refusal> {
         if let Some(topic) = self.find(name) {
             return Ok(topic);

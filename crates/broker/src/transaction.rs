@@ -1,22 +1,23 @@
 //! Transaction messages (`TransactionalMessageServiceImpl`, `EndTransactionProcessor`).
 //!
-//! A *half* message waits in `RMQ_SYS_TRANS_HALF_TOPIC` until its producer says what became of it. That a half message is
-//! done with stands in `RMQ_SYS_TRANS_OP_HALF_TOPIC`: each *op* record lists half offsets. Positions below which nothing is
-//! left to do are the consumer offsets of group `CID_RMQ_SYS_TRANS`, as in Java, so either broker continues where the
-//! other stopped.
+//! A *half* message waits in `RMQ_SYS_TRANS_HALF_TOPIC` until its producer commits it or rolls it back. Decisions are recorded
+//! in `RMQ_SYS_TRANS_OP_HALF_TOPIC`: each *op* record lists the queue offsets of decided half messages (half offsets). The
+//! positions in both topics before which nothing is left to do are the consumer offsets of group `CID_RMQ_SYS_TRANS`, as in
+//! Java, so a Java broker and Vostok can each continue where the other stopped.
 //!
-//! Every step but the last is one append of two neighbouring records, what happens and the op record that says so:
+//! Every step but the last is one append of up to two neighbouring records: the message that the step stores, and the op
+//! record of the decision.
 //!
-//! | step | first record | op |
+//! | step | message stored | op record |
 //! |---|---|---|
-//! | commit | the message in its real topic, `preparedTransactionOffset` = place of the half message | half offset |
+//! | commit | the message in its real topic, `preparedTransactionOffset` = log offset of the half message | half offset |
 //! | roll back | - | half offset |
-//! | check | the half message once more, with one more `TRANSACTION_CHECK_TIMES` | the offset it had before |
+//! | check | the half message again, with `TRANSACTION_CHECK_TIMES` increased | half offset it had before |
 //! | give up | the message in `TRANS_CHECK_MAX_TIME_TOPIC` | half offset |
-//! | resume | a given up message as a half one | - |
+//! | resume | a message that was given up, as a half message | - |
 //!
-//! So a crash can part at most the last two records of the log; [`load`] looks for that and completes it. Java writes
-//! the op seconds later, and a crash in between makes it deliver a committed message twice.
+//! So a crash can separate at most the last two records of the log; [`load`] detects that and appends the missing op record.
+//! Java writes the op record seconds later, and delivers a committed message twice after a crash in between.
 
 mod check;
 mod end;
@@ -41,26 +42,26 @@ pub(crate) use load::load;
 pub(crate) use resume::resume;
 use state::State;
 
-/// The group whose offsets are the progress of transactions.
+/// The group whose offsets record the progress of transactions in the half and op topics.
 const GROUP: &str = "CID_RMQ_SYS_TRANS";
 
-/// What is known of undecided half messages.
+/// The state of undecided half messages.
 #[derive(Default)]
 pub(crate) struct Transactions {
     state: Mutex<State>,
 }
 
 impl Transactions {
-    /// Held for the time of one append: a half message is decided once.
+    /// Locks the state. The lock is held during one append, so that a half message is decided only once.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes progress as consumer offsets once the log is on disk behind it: a position must not outlive what it speaks of.
+    /// Commits the progress as consumer offsets once the records it depends on are on disk: a position must not outlive them.
     pub(crate) fn note(&self, broker: &Broker, flushed: LogOffset) {
         let positions = {
             let mut state = self.state();
-            // Under the lock: every record the state speaks of lies before that end.
+            // Under the lock, so that every record the state depends on lies before the end of the log read here.
             state.positions(flushed, broker.store.appended())
         };
         let Some((half, op)) = positions else { return };
@@ -69,7 +70,7 @@ impl Transactions {
     }
 }
 
-/// A message for the queue of a topic.
+/// A message and the queue it is to be stored in.
 struct Put<'a> {
     topic: &'a str,
     queue_id: i32,
@@ -78,13 +79,13 @@ struct Put<'a> {
 
 /// What [`append_with_op`] stored.
 struct Appended {
-    /// Place of the message, if there was one.
+    /// Where the message was stored, if there was one.
     placed: Option<store::Placed>,
-    /// End of both records in the log.
+    /// Log position behind the message and the op record.
     end: LogOffset,
 }
 
-/// Appends a message and behind it the op record for the half message at `half`, in one write.
+/// Appends a message, if given, and behind it the op record for the half message at half offset `half`, in one write.
 fn append_with_op(
     broker: &Broker,
     state: &mut State,
@@ -122,7 +123,8 @@ fn append_with_op(
     Ok(Appended { placed, end: batch.end() })
 }
 
-/// The half message at an offset of the half queue, with its place in the log; `None` when it is gone or unreadable.
+/// Reads the half message at a half offset into `bytes`, and returns its log offset. `None` when the message is deleted or
+/// cannot be read.
 fn read_half(broker: &Broker, offset: i64, bytes: &mut Vec<u8>) -> Option<LogOffset> {
     let queue = broker.log_queue(names::HALF_TOPIC, 0)?;
     let mut units = Vec::with_capacity(1);
@@ -142,7 +144,8 @@ fn number(record: &RecordView<'_>, name: &str) -> Option<i64> {
     wire::properties::get_str(record.properties(), name)?.trim().parse().ok()
 }
 
-/// Milliseconds after its birth during which a message is not checked (`CHECK_IMMUNITY_TIME_IN_SECONDS`).
+/// The time in milliseconds after its birth during which a message is not checked, when its producer set one
+/// (`CHECK_IMMUNITY_TIME_IN_SECONDS`).
 fn immunity_ms(record: &RecordView<'_>) -> Option<i64> {
     let seconds = number(record, wire::properties::key::CHECK_IMMUNITY_TIME_IN_SECONDS)?;
     (seconds >= 0).then(|| seconds.saturating_mul(1000))

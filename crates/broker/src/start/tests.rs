@@ -10,7 +10,7 @@ fn config(root: &Path) -> Config {
     config
 }
 
-/// A RocketMQ broker, and ours as well, would look for what a crash left.
+/// With a crash mark the next start, be it of Vostok or of RocketMQ, would recover the store as after a crash.
 #[test]
 fn a_start_that_fails_leaves_no_crash_mark() {
     let unreadable = [
@@ -54,7 +54,7 @@ fn the_name_of_a_broker_stands_for_an_address() {
     assert_eq!(own_ip("10.1.2.3").unwrap(), IpAddr::from([10, 1, 2, 3]));
     let (four, six) = (IpAddr::from([10, 1, 2, 3]), IpAddr::from(Ipv6Addr::LOCALHOST));
     assert_eq!([preferred(&[six, four]), preferred(&[six]), preferred(&[])], [Some(four), Some(six), None]);
-    // Too long for a name: no resolver is asked.
+    // The name is too long for a host name, so that no resolver is queried.
     let refused = own_ip(&"a".repeat(300)).unwrap_err().to_string();
     assert!(refused.contains(" does not resolve ("), "{refused}");
 }

@@ -1,11 +1,11 @@
-//! How long storing takes (`StoreStatsService.incPutMessageEntireTime`): from the end of reading a wake-up's requests until
-//! they are stored as their mode promises. Messages stored together took the same time.
+//! How long storing messages takes (`StoreStatsService.incPutMessageEntireTime`): from when the requests of a read batch are
+//! staged until they are stored as the flush mode requires. All messages that are stored together count with the same time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Ends of the ranges puts are counted in, microseconds. They hold the ends of all of [`RANGES`].
+/// Ends in microseconds of the ranges in which puts are counted. They include the ends of all [`RANGES`].
 const ENDS_US: [u64; 20] = [
     50,
     100,
@@ -29,7 +29,7 @@ const ENDS_US: [u64; 20] = [
     u64::MAX,
 ];
 
-/// The ranges tools know, with their ends in microseconds; Java counts whole milliseconds.
+/// The ranges that tools know, with their ends in microseconds; Java counts in whole milliseconds.
 const RANGES: [(&str, u64); 13] = [
     ("<=0ms", 1000),
     ("0~10ms", 10_000),
@@ -48,12 +48,12 @@ const RANGES: [(&str, u64); 13] = [
 
 type Counts = [u64; ENDS_US.len()];
 
-/// Puts by their time, and the longest put and read since the start.
+/// The number of puts by duration, and the longest put and read since the start.
 #[derive(Default)]
 pub(crate) struct Puts {
-    /// Of the minute that runs.
+    /// Counts of the current minute.
     counts: [AtomicU64; ENDS_US.len()],
-    /// Of the last whole minute.
+    /// Counts of the last complete minute.
     minute: Mutex<Counts>,
     longest_us: AtomicU64,
     longest_get_us: AtomicU64,
@@ -68,18 +68,18 @@ impl Puts {
         self.longest_us.fetch_max(us, Ordering::Relaxed);
     }
 
-    /// Notes how long reading the messages of one request took.
+    /// Records how long reading the messages of one request took.
     pub(crate) fn get_took(&self, time: Duration) {
         self.longest_get_us.fetch_max(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Ends the minute that runs.
+    /// Ends the current minute.
     pub(super) fn end_minute(&self) {
         let counts = self.counts.each_ref().map(|count| count.swap(0, Ordering::Relaxed));
         *self.minute.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
 
-    /// The figures of the runtime table.
+    /// The entries of the broker's runtime status.
     pub(super) fn tell(&self) -> [(&'static str, String); 5] {
         let counts = *self.minute.lock().unwrap_or_else(PoisonError::into_inner);
         let longest_ms = |us: &AtomicU64| (us.load(Ordering::Relaxed) / 1000).to_string();
@@ -106,8 +106,8 @@ fn distribution(counts: &Counts) -> String {
     text
 }
 
-/// The time a share of the puts does not exceed, as if they lay evenly in each range
-/// (`StoreStatsService.findPutMessageEntireTimePX`).
+/// A percentile of the put durations in microseconds, with puts taken as evenly distributed within each range
+/// (`StoreStatsService.findPutMessageEntireTimePX`). `share` is from 0 to 1.
 fn percentile_us(counts: &Counts, share: f64) -> f64 {
     let wanted = counts.iter().sum::<u64>() as f64 * share;
     let (mut passed, mut begin) = (0.0, 0);

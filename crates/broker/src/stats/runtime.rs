@@ -1,4 +1,5 @@
-//! Totals and speeds of the runtime table (`StoreStatsService`, `BrokerStats`, `AdminBrokerProcessor.prepareRuntimeInfo`).
+//! Totals and rates of the broker's runtime status (`StoreStatsService`, `BrokerStats`,
+//! `AdminBrokerProcessor.prepareRuntimeInfo`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
@@ -8,18 +9,19 @@ use wire::record::RecordView;
 use super::Sums;
 use crate::broker::Broker;
 
-/// The spans speeds are told for, milliseconds.
+/// The spans in milliseconds for which rates are shown.
 const SPEED_SPANS_MS: [i64; 3] = [10_000, 60_000, 600_000];
 
-/// What was seen every ten seconds, for ten minutes.
+/// Samples of the totals, one every ten seconds for the last ten minutes.
 #[derive(Default)]
 pub(super) struct Totals {
     samples: VecDeque<(i64, Sums)>,
     started_ms: i64,
-    /// End of the log at the start.
+    /// Log offset of the end of the log when the broker started.
     started_at: u64,
-    /// Messages put and got until the last two midnights.
+    /// Total messages stored and delivered until the last midnight.
     today: (u64, u64),
+    /// Total messages stored and delivered until the midnight before that.
     yesterday: (u64, u64),
     hour: Option<u8>,
 }
@@ -30,7 +32,7 @@ impl Totals {
             (self.started_ms, self.started_at) = (now_ms, appended);
         }
         let hour = store::local_hour(now_ms);
-        // The first look behind midnight.
+        // The first sample after midnight.
         if self.hour.is_some_and(|last| hour < last) {
             self.yesterday = std::mem::replace(&mut self.today, (sums.put_user, sums.got_user));
         }
@@ -42,7 +44,7 @@ impl Totals {
         }
     }
 
-    /// Per second over the last 10, 60 and 600 seconds, or as long as the broker runs.
+    /// The rates per second over the last 10, 60 and 600 seconds, or over the time the broker has run if that is less.
     fn speeds(&self, now_ms: i64, now: Sums, of: fn(&Sums) -> u64) -> String {
         let speed = |span_ms: i64| {
             let old = self.samples.iter().rev().find(|(time, _)| now_ms - time >= span_ms);
@@ -54,13 +56,13 @@ impl Totals {
     }
 }
 
-/// As Java writes a `double`, in as far as readers care: always with a point.
+/// Writes a number much as Java writes a `double`: always with a decimal point.
 fn decimal(value: f64) -> String {
     format!("{value:?}")
 }
 
-/// The runtime table's part about messages, in Java's words. Requests do not wait in queues here and no page cache is locked, so
-/// those numbers are zero.
+/// The entries of the broker's runtime status about messages, with Java's names. Those about request queues and locks of the
+/// page cache are zero, since Vostok has neither.
 pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
     let now_ms = broker.now_ms();
     let sums = {
@@ -103,14 +105,14 @@ pub(crate) fn table(broker: &Broker) -> BTreeMap<String, String> {
     table
 }
 
-/// Store time of the oldest message; -1 when there is none.
+/// Store time of the oldest message in milliseconds since the epoch; -1 when there is none.
 fn earliest_ms(broker: &Broker) -> i64 {
     let mut bytes = Vec::new();
     let read = broker.store.record_at(broker.store.min(), &mut bytes);
     read.ok().and_then(|()| RecordView::parse(&bytes).ok()).map_or(-1, |record| record.store_timestamp())
 }
 
-/// How far deliveries and the disk are.
+/// The entries about delivery positions and the flush position.
 fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
     let flush_behind = broker.store.appended().since(broker.store.flushed());
     let mut table = BTreeMap::from([
@@ -132,7 +134,7 @@ fn positions(broker: &Broker, now_ms: i64) -> BTreeMap<String, String> {
     table
 }
 
-/// What Java tells of its pools and of itself, for the tools that need every line.
+/// The entries about thread pools and the Java process, for tools that require them.
 fn pools(broker: &Broker) -> BTreeMap<String, String> {
     let mut table = BTreeMap::new();
     for pool in ["send", "pull", "litePull", "query", "ack"] {
@@ -160,7 +162,7 @@ fn pools(broker: &Broker) -> BTreeMap<String, String> {
     table
 }
 
-/// A duration as Java prints it.
+/// The time since the start in Java's format.
 fn run_time(elapsed_ms: i64) -> String {
     let seconds = elapsed_ms.max(0) / 1000;
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);

@@ -117,7 +117,7 @@ fn a_group_that_was_deleted_and_came_again_counts_on() {
     assert_eq!(view(&fixture, "GROUP_GET_NUMS", "T@g").unwrap().0, 9);
 }
 
-/// The exporter gives up on a broker that lacks one of these, or has no number in it.
+/// The RocketMQ exporter skips a broker whose status lacks one of these entries, or has no number in it.
 #[test]
 fn the_runtime_table_has_what_tools_split_into_numbers() {
     let fixture = Fixture::new();

@@ -1,33 +1,33 @@
-//! Counters over the last minute, hour and day: every ten seconds one sample, seven of them are a minute; every ten minutes
-//! one, seven are an hour; every hour one, 25 are a day (`StatsItem`).
+//! Counters over the last minute, hour and day (`StatsItem`): seven samples ten seconds apart span a minute, seven samples ten
+//! minutes apart an hour, and 25 samples an hour apart a day.
 //!
-//! All counters are looked at at the same times, so the times are kept once. A counter has a window's newest samples; it begins
-//! with what it was before it moved first, where Java loses what happened before its first sample.
+//! All counters are sampled at the same times, so the times are kept only once. The first sample of a counter is its value
+//! before it first changed; Java loses what happened before its first sample.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Name;
 
-/// Milliseconds between samples.
+/// Milliseconds between two samples of the statistics.
 pub(crate) const SAMPLE_MS: i64 = 10_000;
 
-/// Milliseconds between the samples of a window, and how many it has.
+/// For each window, the milliseconds between its samples and their number.
 const WINDOWS: [(i64, usize); 3] = [(SAMPLE_MS, 7), (600_000, 7), (3_600_000, 25)];
 
-/// A sample is due when it is this close: timers are not exact.
+/// A sample is taken up to this many milliseconds before it is due, because timers are not exact.
 const SLACK_MS: i64 = SAMPLE_MS / 2;
 
-/// A counter's change over a window.
+/// The change of a counter over a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Span {
     pub sum: u64,
-    /// Per second.
+    /// The change per second.
     pub tps: f64,
-    /// Sum per event.
+    /// The change per event.
     pub average: f64,
 }
 
-/// A counter over all windows.
+/// The change of a counter over all windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Read {
     pub minute: Span,
@@ -35,15 +35,15 @@ pub(super) struct Read {
     pub day: Span,
 }
 
-/// Value and number of events.
+/// The value of a counter and its number of events.
 type Sample = (u64, u64);
 
 #[derive(Default)]
 struct Counter {
-    /// Empty while it stands still.
+    /// Samples by window; empty while the counter does not change.
     windows: [VecDeque<Sample>; 3],
     last: Sample,
-    /// It was noted in this sample.
+    /// Whether the counter was recorded in the current sample.
     noted: bool,
 }
 
@@ -53,14 +53,14 @@ impl Counter {
     }
 }
 
-/// All counters.
+/// The samples of all counters.
 #[derive(Default)]
 pub(super) struct Windows {
     times: [VecDeque<i64>; 3],
     counters: HashMap<Name, HashMap<String, Counter>>,
-    /// The windows that take this sample.
+    /// Which windows take the current sample.
     due: [bool; 3],
-    /// Samples that ended.
+    /// Number of complete samples.
     samples: usize,
 }
 
@@ -69,7 +69,7 @@ impl Windows {
         self.times[0].is_empty()
     }
 
-    /// Begins a sample.
+    /// Begins a sample of all counters at `now_ms`.
     pub(super) fn begin(&mut self, now_ms: i64) {
         for (index, (period_ms, count)) in WINDOWS.into_iter().enumerate() {
             let times = &mut self.times[index];
@@ -81,7 +81,7 @@ impl Windows {
         }
     }
 
-    /// Notes a counter's value. One that never moved is not kept.
+    /// Records the value of a counter. A counter that has never changed is not kept.
     pub(super) fn note(&mut self, name: Name, key: &str, value: u64, events: u64) {
         let counters = self.counters.entry(name).or_default();
         if !counters.contains_key(key) {
@@ -107,7 +107,7 @@ impl Windows {
         }
     }
 
-    /// Ends a sample: forgets counters whose topic or group is gone, and what counters were that stood still for a day.
+    /// Ends a sample: removes counters whose topic or group was deleted, and samples of counters that did not change for a day.
     pub(super) fn end(&mut self) {
         let (_, full) = WINDOWS[2];
         for counters in self.counters.values_mut() {
@@ -121,13 +121,13 @@ impl Windows {
         }
     }
 
-    /// Whether the sample that ended last ended a minute.
+    /// Whether the last complete sample ended a minute.
     pub(super) fn ends_minute(&mut self) -> bool {
         self.samples += 1;
         self.samples.is_multiple_of(WINDOWS[0].1 - 1)
     }
 
-    /// A counter; `None` when it never moved.
+    /// The change of a counter; `None` when it has not changed within the last day.
     pub(super) fn read(&self, name: Name, key: &str) -> Option<Read> {
         let counter = self.counters.get(&name)?.get(key).filter(|counter| !counter.is_still())?;
         let span = |index: usize| span(&self.times[index], &counter.windows[index]);
@@ -182,7 +182,7 @@ mod tests {
     fn hours_and_days_have_samples_of_their_own() {
         let windows = sampled((0..1000).map(|index| index * 10));
         let read = windows.read(NAME, "T").unwrap();
-        // The newest samples are those of 960 and 720 times ten seconds.
+        // The newest samples of the two windows are numbers 960 and 720.
         assert_eq!((read.hour.sum, read.hour.tps), (3600, 1.0));
         assert_eq!((read.day.sum, read.day.tps), (7200, 1.0));
     }

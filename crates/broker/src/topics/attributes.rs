@@ -1,4 +1,4 @@
-//! Attributes of topics: how requests alter them and which values they may have (`AttributeParser`, `AttributeUtil`,
+//! Attributes of topics: how requests change them, and which values they may have (`AttributeParser`, `AttributeUtil`,
 //! `TopicAttributes`).
 
 use std::collections::BTreeMap;
@@ -7,16 +7,16 @@ use wire::codes::response;
 
 use crate::Refusal;
 
-/// How the queues of a topic are indexed: `SimpleCQ` or `BatchCQ`.
+/// Name of the attribute for the kind of index the topic's queues have: `SimpleCQ` or `BatchCQ`.
 pub(crate) const QUEUE_TYPE: &str = "queue.type";
-/// Its value where one record of the topic may be many messages.
+/// The value of `queue.type` for topics in which one record may hold many messages.
 pub(crate) const BATCHED: &str = "BatchCQ";
-/// What becomes of old messages: `DELETE` or `COMPACTION`.
+/// Name of the attribute for what is done with old messages: `DELETE` or `COMPACTION`.
 pub(crate) const CLEANUP_POLICY: &str = "cleanup.policy";
-/// Kind of messages producers send.
+/// Name of the attribute for the kind of messages in the topic.
 const MESSAGE_TYPE: &str = "message.type";
 
-/// Changes of attributes as a request gives them: names with their sign, in order.
+/// Changes of attributes in the order of the request: names with `+` or `-` before them, and values.
 pub(crate) type Alterations = Vec<(String, String)>;
 
 enum Values {
@@ -51,7 +51,7 @@ const ATTRIBUTES: [Attribute; 5] = [
     Attribute { name: "lite.topic.expiration", changeable: true, values: Values::Number },
 ];
 
-/// Reads `+name=value,-name`.
+/// Parses changes of attributes in the form `+name=value,-name`.
 pub(crate) fn parse(text: &str) -> Result<Alterations, Refusal> {
     let words = text.split(',').filter(|word| !word.trim().is_empty());
     let alteration = |word: &str| match word.split_once('=') {
@@ -72,7 +72,7 @@ pub(crate) fn parse(text: &str) -> Result<Alterations, Refusal> {
     Ok(alterations)
 }
 
-/// The attributes after a request; `known` is `None` when it creates the topic.
+/// The attributes of a topic after a request changes them; `known` is `None` when the request creates the topic.
 pub(super) fn altered(
     known: Option<&BTreeMap<String, String>>,
     alterations: &Alterations,

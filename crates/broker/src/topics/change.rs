@@ -1,4 +1,4 @@
-//! Changes of the table and the file it is kept in.
+//! Changes of the table of topics, and writing the file `topics.json`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -13,14 +13,14 @@ use super::attributes::{Alterations, altered};
 use super::{CHANGES_KEPT, Topic, Topics};
 use crate::{Refusal, persist};
 
-/// One change of the table.
+/// One change of the table of topics.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TopicChange {
-    /// Makes the topic unless it exists.
+    /// Creates the topic with this configuration unless it exists.
     Ensure(TopicConfig),
-    /// Makes or replaces the topic; the attributes of the one there now are altered and its unknown members kept.
+    /// Creates or replaces the topic. The attributes of an existing topic are changed as given, and its unknown members kept.
     Put(TopicConfig, Alterations),
-    /// Marks the topic as one whose messages have an order across brokers, if it exists.
+    /// Marks the topic as ordered across brokers, if it exists.
     Order(String),
     /// Removes the topic if it exists.
     Remove(String),
@@ -34,7 +34,7 @@ impl TopicChange {
         }
     }
 
-    /// The topic this removes, if it does.
+    /// Name of the topic this change removes, if it removes one.
     pub(crate) fn removed(&self) -> Option<&str> {
         match self {
             Self::Remove(name) => Some(name),
@@ -42,7 +42,7 @@ impl TopicChange {
         }
     }
 
-    /// The topic this makes where there is none, if it does.
+    /// Name of the topic this change creates if it does not exist.
     pub(crate) fn made(&self) -> Option<&str> {
         match self {
             Self::Ensure(config) | Self::Put(config, _) => Some(&config.topic_name),
@@ -51,10 +51,10 @@ impl TopicChange {
     }
 }
 
-/// The topics that will be different, by name; `None` for those that will be gone.
+/// The topics that change, by name; `None` for those that are removed.
 type Staged = BTreeMap<String, Option<Arc<Topic>>>;
 
-/// `topics.json`, borrowed from the table: at 60,000 topics a copy would cost more than the text.
+/// The content of `topics.json`, borrowed from the table: with 60,000 topics a copy would cost more than writing the text.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct File<'a> {
@@ -65,8 +65,8 @@ struct File<'a> {
 }
 
 impl Topics {
-    /// Makes changes with one write of the file. Changes of one list are made together or not at all; the others are
-    /// not touched by a refused one. Nothing is visible before the file is on disk.
+    /// Makes changes with one write of the file, and returns the outcome of each list. The changes of one list are made together
+    /// or not at all; a refused list does not affect the others. No change is visible before the file is on disk.
     pub(crate) fn commit(&self, changes: Vec<Vec<TopicChange>>, now_ms: i64) -> Vec<Result<(), Refusal>> {
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut staged = Staged::new();
@@ -90,7 +90,7 @@ impl Topics {
         outcomes
     }
 
-    /// The topic, created with `queues` queues when it does not exist; waits for the disk.
+    /// Finds a topic, or creates it with `queues` queues. Waits for the disk.
     pub(crate) fn ensure(&self, name: &str, queues: i32, now_ms: i64) -> Result<Arc<Topic>, Refusal> {
         if let Some(topic) = self.find(name) {
             return Ok(topic);
@@ -102,7 +102,7 @@ impl Topics {
         self.find(name).ok_or_else(|| Refusal::error(format!("topic[{name}] was removed while it was made")))
     }
 
-    /// Lets a topic open its queues anew when it found some that are removed: those of an earlier topic of its name.
+    /// Makes a topic open its queues again when some of them belong to a deleted topic of the same name.
     pub(crate) fn reopen(&self, name: &str) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(topic) = self.find(name) else { return };
@@ -160,7 +160,7 @@ impl Topics {
     }
 }
 
-/// The topic after a change of it: `None` when nothing changes, `Some(None)` when it is gone.
+/// The topic after a change: `None` when nothing changes, `Some(None)` when the topic is removed.
 #[expect(clippy::option_option, reason = "the outer one says whether there is something to write")]
 fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<Arc<Topic>>>, Refusal> {
     let config = match change {
@@ -185,7 +185,7 @@ fn after(change: TopicChange, now: Option<&Arc<Topic>>) -> Result<Option<Option<
     Ok(Some(Some(Arc::new(Topic::new(config, now.map(Arc::as_ref))))))
 }
 
-/// What a file holds beside the topics.
+/// Splits the content of a file into its version, its topics, and the members that this version does not know.
 pub(super) fn split(file: TopicTable) -> (DataVersion, BTreeMap<String, TopicConfig>, Extra) {
     (file.data_version, file.topic_config_table, file.extra)
 }

@@ -1,4 +1,4 @@
-//! The topics every broker has.
+//! The system topics, which every broker has.
 
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 
@@ -8,7 +8,7 @@ use crate::{Refusal, names};
 
 const READ_WRITE: i32 = PERM_READ | PERM_WRITE;
 
-/// Name, queues and permissions of the topics every broker has (`TopicConfigManager.init`).
+/// Name, number of queues and permissions of the system topics (`TopicConfigManager.init`).
 fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
     let config = &broker.config;
     let (cluster, name) = (&config.broker_cluster_name, &config.broker_name);
@@ -35,24 +35,24 @@ fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
     topics
 }
 
-/// Their names.
+/// Names of the system topics.
 pub(crate) fn system_topic_names(broker: &Broker) -> Vec<String> {
     system_topics(broker).into_iter().map(|(name, ..)| name).collect()
 }
 
-/// Whether the broker keeps a topic for itself or for tools; some have the names of cluster and broker
+/// Whether a topic is reserved for the broker or for tools. Some of these topics have the names of the cluster and the broker
 /// (`TopicConfigManager.init`, `TopicValidator.isSystemTopic`).
 pub(crate) fn is_system_topic(broker: &Broker, name: &str) -> bool {
     names::is_system_topic(name) || system_topics(broker).iter().any(|(system, ..)| system == name)
 }
 
-/// A topic every broker has, as a new one has it.
+/// The configuration a system topic has in a new broker; `None` when the topic is none.
 pub(crate) fn system_topic_config(broker: &Broker, name: &str) -> Option<TopicConfig> {
     let found = system_topics(broker).into_iter().find(|(system, ..)| system == name);
     found.map(|(name, queues, perm)| TopicConfig::new(name, queues, perm))
 }
 
-/// Makes those that are missing.
+/// Creates system topics that are missing, and updates those that depend on the configuration.
 pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
     let missing =
         system_topics(broker).into_iter().filter(|(name, queues, perm)| match broker.topics.find(name) {
@@ -67,8 +67,8 @@ pub(crate) fn create_system_topics(broker: &Broker) -> Result<(), Refusal> {
     put(broker, missing)
 }
 
-/// Gives the template of new topics the queues and permissions of the settings, also where it has other queues: those of
-/// a store are left as they are until somebody changes the setting.
+/// Gives the template of new topics (`TBW102`) the number of queues and the permissions of the settings. Called when an
+/// operator changes a setting; a start keeps the number of queues found in the store.
 pub(crate) fn renew_template(broker: &Broker) -> Result<(), Refusal> {
     put(broker, system_topics(broker).into_iter().filter(|(name, ..)| name == names::DEFAULT_TOPIC))
 }

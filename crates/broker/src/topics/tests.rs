@@ -1,4 +1,4 @@
-//! Topics: creation by a send, changes, and what survives a restart.
+//! Topics: their creation by a send, their changes, and which of these survive a restart.
 
 use super::*;
 use crate::testing::Fixture;
@@ -9,7 +9,7 @@ fn template(queue_nums: i32) -> Template<'static> {
     Template { default_topic: names::DEFAULT_TOPIC, queue_nums }
 }
 
-/// The topic of a send, made as the send waits for it.
+/// The topic of a send, created the way it is created while the send waits for it.
 fn created(fixture: &Fixture, name: &str, template: &Template<'_>) -> Result<Arc<Topic>, Refusal> {
     let topics = &fixture.broker.topics;
     let refusal = match topics.find_or_create(name, template) {

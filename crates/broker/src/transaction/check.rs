@@ -1,4 +1,4 @@
-//! Asking producers about half messages they left undecided (`TransactionalMessageServiceImpl.check`).
+//! Transaction checks: asking producers about undecided half messages (`TransactionalMessageServiceImpl.check`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use super::{Appended, Put, append_with_op, immunity_ms, number, read_half};
 use crate::broker::{Broker, PutError};
 use crate::names;
 
-/// Checks until the broker stops.
+/// Runs the checks at their interval until the broker stops.
 pub(crate) async fn run(broker: Arc<Broker>) {
     loop {
         tokio::time::sleep(Duration::from_millis(broker.config.transaction.check_interval_ms)).await;
         check_all(&broker, broker.now_ms());
-        // Others use this thread as well.
+        // Other tasks use this thread as well.
         tokio::task::yield_now().await;
     }
 }
@@ -29,17 +29,19 @@ pub(crate) async fn run(broker: Arc<Broker>) {
 /// What is done with an undecided half message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It is too young, and so are all behind it.
+    /// The message is too young, and so are all behind it.
     Stop,
-    /// It is left alone this time.
+    /// The message is not checked this time.
     Pass,
+    /// The message goes to `TRANS_CHECK_MAX_TIME_TOPIC`.
     GiveUp,
+    /// A producer is asked; this is check number `times`.
     Ask {
         times: i64,
     },
 }
 
-/// Looks once at every undecided half message that is old enough.
+/// Checks every undecided half message that is old enough once.
 pub(super) fn check_all(broker: &Broker, now_ms: i64) {
     let Some(queue) = broker.log_queue(names::HALF_TOPIC, 0) else { return };
     broker.transactions.state().skip_to(queue.log.min().to_i64());
@@ -74,7 +76,7 @@ pub(super) fn check_all(broker: &Broker, now_ms: i64) {
 
 fn decide(broker: &Broker, half: &RecordView<'_>, stored_ms: i64, now_ms: i64) -> Step {
     let settings = &broker.config.transaction;
-    // Store times only grow along the queue; a producer's clock may be anything.
+    // By the store time, which only grows along the queue; the birth time comes from the producer's clock.
     if now_ms - stored_ms <= settings.timeout_ms && immunity_ms(half).is_none() {
         return Step::Stop;
     }
@@ -135,7 +137,8 @@ fn ask(
             (message, (placed.queue_offset, placed.log_offset))
         }
         Ok(Appended { placed: None, .. }) => return Ok(()),
-        // Its properties have no room for the number: it stays where it is and is asked about until it is too old.
+        // The properties have no room for the number of checks: the message stays where it is, and its producer is asked until
+        // the message is too old.
         Err(PutError::Push(_)) => {
             let place = (QueueOffset::from_i64(offset).unwrap_or_default(), at);
             (Message { properties: stored, ..message }, place)
@@ -149,7 +152,7 @@ fn ask(
     Ok(())
 }
 
-/// Some connected producer of the message's group, each in turn.
+/// A connected producer of the message's group; successive calls spread over all of them.
 fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<Peer>> {
     let group = properties::get_str(stored, key::PRODUCER_GROUP)?;
     let mut members = broker.clients.producers(group)?;
@@ -158,7 +161,7 @@ fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<Peer>> {
     members.get(usize::try_from(index).ok()?).map(|member| member.peer.clone())
 }
 
-/// 39 `CHECK_TRANSACTION_STATE`, one-way, with the message as its producer sent it.
+/// Sends 39 `CHECK_TRANSACTION_STATE`, a one-way request, with the message as its producer sent it.
 fn send_check(broker: &Broker, producer: &Peer, half: &Message<'_>, place: (QueueOffset, LogOffset)) {
     let stored = half.properties;
     let (queue_offset, log_offset) = place;
@@ -187,7 +190,7 @@ fn send_check(broker: &Broker, producer: &Peer, half: &Message<'_>, place: (Queu
     let key = real(key::UNIQ_KEY);
     let offset_id = OffsetId { store_host: broker.store_host, log_offset }.to_string();
     let head = Head::one_way(Encoding::Json, request::CHECK_TRANSACTION_STATE, producer.next_opaque());
-    // A producer that goes away now is asked again, or another one is.
+    // The push fails for a producer that has disconnected; the next check asks again.
     let _ = producer.push(|out| {
         FrameWriter::begin(out, head)
             .text("topic", names::HALF_TOPIC)

@@ -1,4 +1,4 @@
-//! 37 `END_TRANSACTION`: a producer says what became of its half message (`EndTransactionProcessor`).
+//! 37 `END_TRANSACTION`: a producer commits its half message or rolls it back (`EndTransactionProcessor`).
 
 use store::Message;
 use wire::codes::response;
@@ -14,8 +14,9 @@ use crate::send::not_put;
 use crate::timer::put::{Asked, timed};
 use crate::{Answer, Refusal, names};
 
-/// Commits or rolls back; under sync flush the answer waits until the decision is on disk. What is decided already stays
-/// so: the producer may say it twice, as an answer to a check and by itself. An unknown state changes nothing.
+/// Commits a half message or rolls it back. With sync flush the answer waits until the decision is on disk. A message that is
+/// already decided stays so, since a producer may send its decision twice: by itself and as the answer to a check. An unknown
+/// state changes nothing.
 pub(crate) fn end(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let fields = &command.fields;
     let group = fields.need("producerGroup")?;
@@ -37,7 +38,7 @@ pub(crate) fn end(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refu
     let is_checked = fields.flag_or("fromTransactionCheck", false);
     let age_ms = broker.now_ms() - half.born_timestamp();
     if !is_checked && immunity_ms(&half).is_some_and(|immunity_ms| age_ms > immunity_ms) {
-        // It is being checked: the answer to the check counts.
+        // The message is being checked, so only the answer to a check counts.
         return Err(Refusal::new(response::ILLEGAL_OPERATION, ""));
     }
     if properties::get(half.properties(), key::PRODUCER_GROUP) != Some(group.as_bytes()) {
@@ -48,7 +49,7 @@ pub(crate) fn end(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refu
     }
     let mut state = broker.transactions.state();
     let Some(offset) = state.undecided(table_offset) else {
-        // Who decided may still wait for the disk.
+        // The earlier decision may not be on disk yet.
         return Ok(Answer::success().appended(broker.store.appended()));
     };
     let mut text = Vec::new();
@@ -57,7 +58,8 @@ pub(crate) fn end(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refu
     Ok(Answer::success().appended(appended.end))
 }
 
-/// The message consumers see. `REAL_TOPIC`, `REAL_QID` and `TRAN_MSG` stay in its properties, as in Java.
+/// The committed message, in its real topic or, with a delay, in that of delayed or timed messages. `REAL_TOPIC`, `REAL_QID`
+/// and `TRAN_MSG` stay in its properties, as in Java.
 fn committed<'a>(
     broker: &Broker,
     half: &RecordView<'a>,

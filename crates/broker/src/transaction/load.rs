@@ -1,4 +1,4 @@
-//! What a restart finds of transactions.
+//! Loading the state of transactions when the broker starts.
 
 use store::{Numbered, ReadError, Unit};
 use wire::properties::{self, key};
@@ -11,10 +11,13 @@ use crate::broker::{Broker, PutError};
 use crate::names;
 use crate::topics::Queue;
 
-/// Op records read in one step.
+/// Most op records read in one step.
 const STEP: usize = 1024;
 
-/// Reads the op records since the last noted position, and completes what a crash may have parted.
+/// Reads the op records behind the committed position, and appends the op record that may be missing after a crash.
+///
+/// # Errors
+/// When the disk fails, an index is still being rebuilt, or the missing op record cannot be appended.
 pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
     let position = |topic: &str| {
         let noted = broker.offsets.committed(GROUP, topic, 0).unwrap_or(0);
@@ -40,7 +43,7 @@ fn read_ops(broker: &Broker, state: &mut State, from: i64) -> Result<(), PutErro
         match read_some(broker, state, &queue, &mut op) {
             Ok(true) => {}
             Ok(false) => break,
-            // Part of the queue was lost and is written again from the log.
+            // Part of the queue's index was lost and is being rebuilt from the log.
             Err(ReadError::Rebuilding { .. }) if waited != Some(op) => {
                 waited = Some(op);
                 broker.store.wait_healed();
@@ -55,7 +58,7 @@ fn read_ops(broker: &Broker, state: &mut State, from: i64) -> Result<(), PutErro
     Ok(())
 }
 
-/// Takes the op records from `op` on into account, and moves it behind them; false when there are none.
+/// Applies the op records from offset `op` on to the state, and moves `op` behind them. False when there are none.
 fn read_some(broker: &Broker, state: &mut State, queue: &Queue, op: &mut i64) -> Result<bool, ReadError> {
     let mut units: Vec<Unit> = Vec::new();
     let mut bytes = Vec::new();
@@ -73,19 +76,19 @@ fn read_some(broker: &Broker, state: &mut State, queue: &Queue, op: &mut i64) ->
     Ok(!units.is_empty())
 }
 
-/// The half offsets an op record lists: numbers with a comma behind each, which Java leaves out behind a single one.
+/// The half offsets an op record lists: numbers with a comma behind each, which Java omits behind a single number.
 fn halves(body: &[u8]) -> impl Iterator<Item = i64> {
     let text = std::str::from_utf8(body).unwrap_or_default();
     text.split(',').filter_map(|number| number.trim().parse().ok())
 }
 
-/// Writes the op record that should follow the last record of the log, when a crash kept it from there.
+/// Appends the op record that should follow the last record of the log, if a crash prevented that.
 fn complete(broker: &Broker, state: &mut State) -> Result<(), PutError> {
     let Some(at) = broker.store.last_record() else { return Ok(()) };
     let mut bytes = Vec::new();
     match broker.store.record_at(at, &mut bytes) {
         Err(error @ ReadError::Io(_)) => return Err(error.into()),
-        // What cannot be read says nothing.
+        // A damaged last record gives no information.
         Err(_) => return Ok(()),
         Ok(()) => {}
     }
@@ -102,8 +105,8 @@ fn complete(broker: &Broker, state: &mut State) -> Result<(), PutError> {
     Ok(())
 }
 
-/// The offset of the half message a committed one was made from. Copies made since, by a delay or a retry, name none: their
-/// zero may be the place of another half message.
+/// The half offset of the message that a committed message was made from. Later copies, of delayed or retried messages, have
+/// 0 for its log offset, where another half message may be; so the identity of both messages is compared.
 fn committed_half(broker: &Broker, last: &RecordView<'_>) -> Option<i64> {
     let mut bytes = Vec::new();
     let at = LogOffset::from_i64(last.prepared_transaction_offset())?;
@@ -113,13 +116,14 @@ fn committed_half(broker: &Broker, last: &RecordView<'_>) -> Option<i64> {
     is_its_own.then(|| half.queue_offset().to_i64())
 }
 
-/// What a half message and the committed one have in common: unique key and real topic.
+/// What a half message has in common with its committed message: the unique key and the real topic.
 fn identity<'a>(record: &RecordView<'a>) -> (Option<&'a [u8]>, &'a [u8]) {
     let text = record.properties();
     (properties::get(text, key::UNIQ_KEY), properties::get(text, key::REAL_TOPIC).unwrap_or(record.topic()))
 }
 
-/// The former offset of a half message that was stored again or given up: the other undecided one of its unique key.
+/// The former half offset of a message that was stored again or given up: that of the other undecided message with the same
+/// unique key.
 fn moved_half(broker: &Broker, state: &State, last: &RecordView<'_>) -> Option<i64> {
     let is_again = last.topic() == names::HALF_TOPIC.as_bytes()
         && properties::get(last.properties(), key::TRANSACTION_CHECK_TIMES).is_some();

@@ -1,4 +1,4 @@
-//! 323 `RESUME_CHECK_HALF_MESSAGE`: a transaction that was given up is checked again
+//! 323 `RESUME_CHECK_HALF_MESSAGE`: an operator has a transaction that was given up checked again
 //! (`AdminBrokerProcessor.resumeCheckHalfMessage`).
 
 use store::Message;

@@ -6,34 +6,35 @@ use wire::units::LogOffset;
 
 use crate::schedule::SetBack;
 
-/// What is known of the half queue from `first` on.
+/// The state of the half messages from half offset `first` on.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Everything before this half offset is decided.
+    /// All half messages before this half offset are decided.
     pub first: i64,
-    /// Decided half offsets at or behind it.
+    /// Half offsets at or behind `first` that are decided.
     done: BTreeSet<i64>,
-    /// Op records that still name such an offset or lie behind one that does: op offset and highest half offset.
+    /// Op records that still count: each decides a message at or behind `first`, or lies behind one that does. Pairs of op offset
+    /// and half offset.
     records: VecDeque<(i64, i64)>,
-    /// Everything before this op offset is of no use any more.
+    /// Op records before this op offset are no longer needed.
     next_op: i64,
-    /// From the offset a half message had to the one it got when it was checked, as long as it is undecided.
+    /// For undecided messages that were checked: from each half offset such a message had to the present one.
     moved: HashMap<i64, i64>,
-    /// The former offsets of each undecided message that was checked.
+    /// For undecided messages that were checked: from the present half offset to all former ones.
     former: HashMap<i64, Vec<i64>>,
-    /// Whether the clock is behind what is stored.
+    /// Whether the clock was set back behind the store times of half messages.
     pub set_back: SetBack,
-    /// Positions at an earlier time and the end of the log then.
+    /// Half and op position at an earlier time, and the end of the log then, which must be flushed before they are committed.
     waiting: Option<(i64, i64, LogOffset)>,
 }
 
 impl State {
-    /// Begins at the positions of the other side of a restart.
+    /// Begins at the positions that were committed before a restart.
     pub(super) fn new(first: i64, next_op: i64) -> Self {
         Self { first, next_op, ..Self::default() }
     }
 
-    /// Takes an op record into account.
+    /// Applies the decision about half offset `half` in the op record at offset `op`.
     pub(super) fn decided(&mut self, half: i64, op: i64) {
         if half >= self.first {
             self.done.insert(half);
@@ -48,7 +49,7 @@ impl State {
         self.retire();
     }
 
-    /// A half message lies at another offset now; [`Self::decided`] was called for the one before.
+    /// Records that a half message was stored again at half offset `now`. [`Self::decided`] was called for the offset `before`.
     pub(super) fn moved(&mut self, before: i64, former: Vec<i64>, now: i64) {
         let mut former = former;
         former.push(before);
@@ -56,18 +57,18 @@ impl State {
         self.former.insert(now, former);
     }
 
-    /// The offsets an undecided message had before.
+    /// The half offsets an undecided message had before.
     pub(super) fn former(&self, half: i64) -> Vec<i64> {
         self.former.get(&half).cloned().unwrap_or_default()
     }
 
-    /// Where the half message of this offset lies now; `None` when it is decided.
+    /// The present half offset of the message that has or had this half offset; `None` when the message is decided.
     pub(super) fn undecided(&self, half: i64) -> Option<i64> {
         let now = self.moved.get(&half).copied().unwrap_or(half);
         (now >= self.first && !self.done.contains(&now)).then_some(now)
     }
 
-    /// The half queue begins here: what was before is gone from the log.
+    /// Skips half offsets before `min`, at which the half queue now begins because older messages were deleted.
     pub(super) fn skip_to(&mut self, min: i64) {
         if min <= self.first {
             return;
@@ -88,7 +89,7 @@ impl State {
         }
     }
 
-    /// Half and op positions that everything on disk agrees with, if they may be told now.
+    /// The half and op position that may be committed, because all records they depend on are on disk; `None` when there is none.
     pub(super) fn positions(&mut self, flushed: LogOffset, appended: LogOffset) -> Option<(i64, i64)> {
         let ready = match self.waiting {
             Some((.., end)) if end > flushed => return None,

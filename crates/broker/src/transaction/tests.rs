@@ -9,7 +9,7 @@ use super::*;
 use crate::testing::{ADDRESS, Fixture};
 use crate::{Answer, Refusal};
 
-/// Stores a half message as a producer's send does; answers its half offset and its place in the log.
+/// Stores a half message as a producer's send does, and returns its half offset and log offset.
 fn half(fixture: &Fixture, unique: &str, more: &str) -> (i64, i64) {
     let text = format!("TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01{unique}\x02TAGS\x01t\x02{more}");
     let stored = format!("{text}REAL_TOPIC\x01T\x02REAL_QID\x011\x02__transactionId__\x01{unique}\x02");
@@ -23,7 +23,7 @@ fn half(fixture: &Fixture, unique: &str, more: &str) -> (i64, i64) {
     (offset, at.to_i64())
 }
 
-/// What 37 answers: the code, or the refusal's text.
+/// Sends 37 `END_TRANSACTION`; returns the response code, or the remark of the refusal.
 fn tell(fixture: &Fixture, (offset, at): (i64, i64), state: i32, group: &str) -> Result<i32, String> {
     let mut bytes = Vec::new();
     FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, 37, 1))
@@ -47,7 +47,7 @@ fn bodies(fixture: &Fixture, topic: &str, queue_id: i32) -> Vec<String> {
     fixture.messages(topic, queue_id).into_iter().map(text).collect()
 }
 
-/// Looks at undecided messages as if so much time had passed.
+/// Checks undecided messages as if this many seconds had passed.
 fn check_after(fixture: &Fixture, seconds: i64) {
     check_all(&fixture.broker, fixture.broker.now_ms() + seconds * 1000);
 }
@@ -169,7 +169,7 @@ fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
     assert!(producer.pushed().is_empty());
     assert_eq!(bodies(&fixture, names::CHECK_MAX_TIME_TOPIC, 0), ["A"]);
     assert_eq!(first(&fixture), 3);
-    // An operator has it checked again, from the beginning.
+    // An operator has the transaction checked again, as if it had never been checked.
     let queue = fixture.queue(names::CHECK_MAX_TIME_TOPIC, 0);
     let mut units = Vec::new();
     queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
@@ -185,7 +185,7 @@ fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
     let at = command.fields.need_number("commitLogOffset").unwrap();
     assert_eq!(commit(&fixture, (4, at)), Ok(0));
     assert_eq!(bodies(&fixture, "T", 1), ["A"]);
-    // Any other message stays what it is.
+    // The id of any other message is refused.
     let (code, remark, _) = resume("7F00000100002A9F0000000000000000");
     assert!(code == 1 && remark.contains("is not the offset id of a message"), "{remark}");
 }
@@ -196,7 +196,7 @@ fn a_decision_about_a_former_place_counts_once() {
     let place = half(&fixture, "A", "");
     check_after(&fixture, 10);
     check_after(&fixture, 10);
-    // The producer's first word was slow; its answers to the two checks come as well.
+    // The producer's own commit comes late, and so do its answers to the two checks.
     assert_eq!(commit(&fixture, place), Ok(0));
     let mut bytes = Vec::new();
     for offset in [1, 2] {
@@ -294,7 +294,7 @@ fn op_records_of_java_list_several_offsets() {
 
 #[test]
 fn a_step_that_a_crash_parted_is_completed() {
-    // What each step leaves when its op record is lost.
+    // The log after each step when the op record of the step is lost.
     let committed = |fixture: &Fixture, at: i64| {
         let queue = fixture.queue("T", 1);
         let message = Message {

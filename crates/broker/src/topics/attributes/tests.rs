@@ -1,6 +1,6 @@
 use super::*;
 
-/// Attributes after a request on `known`, or the remark of the refusal.
+/// Checks the attributes after a request changes those in `known`, or the remark of its refusal.
 fn check(known: Option<&str>, request: &str, expected: Result<&str, &str>) {
     let table = |text: &str| {
         let pairs = text.split(' ').filter_map(|pair| pair.split_once('='));
