@@ -86,7 +86,7 @@ pub fn refuse_rocks(config: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where a configuration was read from.
+/// Which file a configuration was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// From the file itself, so that nothing is missing.

@@ -46,7 +46,7 @@ pub(crate) struct Pull {
     pub read_from: (i64, i64),
     pub opaque: i32,
     pub encoding: Encoding,
-    /// Offset to read from.
+    /// Queue offset of the first message to read.
     pub offset: i64,
     /// Offset the client asked for. Less than `offset` when the pull was suspended and has already examined messages.
     pub asked: i64,
@@ -57,7 +57,7 @@ pub(crate) struct Pull {
 /// long pulls of a client that went away are kept.
 const HOLD_MAX_MS: i64 = 60_000;
 
-/// From where a request may read.
+/// From where a request may read messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Only from memory; otherwise the result is "not resident".
@@ -66,7 +66,7 @@ pub(crate) enum Source {
     Disk,
 }
 
-/// Serves a pull request.
+/// Serves 11 `PULL_MESSAGE` and 361 `LITE_PULL_MESSAGE`.
 pub(crate) fn serve(
     broker: &Arc<Broker>,
     turn: &mut PullTurn,

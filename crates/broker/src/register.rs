@@ -237,7 +237,7 @@ async fn register(
     Ok(())
 }
 
-/// Most topics in one request.
+/// Most topics in one registration request.
 fn part_size(broker: &Broker) -> usize {
     let config = &broker.config;
     if config.split_registration { config.split_registration_size } else { TOPICS_PER_REQUEST }

@@ -54,7 +54,7 @@ pub(crate) struct SendTurn {
     last: Option<(u64, Arc<Topic>)>,
     /// Whether a staged message cancels a timed one.
     cancels: bool,
-    /// Recalls among the pending requests.
+    /// The recalls of timed messages among the pending requests.
     recalls: Vec<recall::Staged>,
     /// Queues that grew and whose suspended pulls and pops are not woken yet, because the producers are answered first.
     grown: Vec<Arc<Queue>>,

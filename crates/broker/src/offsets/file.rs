@@ -81,7 +81,7 @@ impl Offsets {
         file
     }
 
-    /// Loads the offsets of a file.
+    /// Takes over the offsets of a file that was read.
     pub(super) fn fill(&self, mut file: ConsumerOffsetTable) {
         let light = file.extra.remove(LIGHT_OFFSETS).and_then(|table| serde_json::from_value(table).ok());
         let light: BTreeMap<String, i64> = light.unwrap_or_default();

@@ -43,7 +43,7 @@ impl Patience {
     }
 }
 
-/// One pop in flight.
+/// One pop of the queue that is in flight: its messages are popped, and the group's offset has not passed them.
 #[derive(Debug)]
 struct Flight {
     /// Queue offset behind the last message the pop looked at.
@@ -100,7 +100,7 @@ impl Lane {
         self.flights.back().map_or(committed, |flight| flight.next.max(committed))
     }
 
-    /// Whether nothing is in flight.
+    /// Whether no pop is in flight and no checkpoint waits to be stored.
     pub(super) fn is_empty(&self) -> bool {
         self.flights.is_empty() && self.unstored.is_empty()
     }

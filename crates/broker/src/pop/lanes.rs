@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use super::lane::Lane;
 use crate::broker::Broker;
 
-/// One queue as one group pops it.
+/// One message queue and one group that pops it, with their in-flight queue.
 pub(super) struct Cell {
     id: u64,
     /// Consumer group.
     pub group: Arc<str>,
     /// Topic the queue belongs to, which may be a retry topic.
     pub topic: Arc<str>,
-    /// Number of the queue.
+    /// Id of the message queue.
     pub queue_id: i32,
     busy: AtomicBool,
     lane: Mutex<Lane>,

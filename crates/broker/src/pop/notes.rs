@@ -42,7 +42,7 @@ impl Notes {
         Self { batch: store.batch(), queues: Vec::new() }
     }
 
-    /// Number of records to append.
+    /// Number of records in the batch.
     pub(crate) fn len(&self) -> usize {
         self.batch.len()
     }

@@ -17,7 +17,7 @@ use crate::pull::{Pull, Scan, Source};
 use crate::topics::Topic;
 use crate::{Answer, Refusal};
 
-/// Most messages one 200052 `PEEK_MESSAGE` returns.
+/// Most messages that one 200052 `PEEK_MESSAGE` returns.
 const COUNT_MAX: i32 = 32;
 
 /// Serves 200052 `PEEK_MESSAGE`. May wait for the disk.

@@ -30,7 +30,7 @@ pub(super) struct Popped {
     pub texts: OffsetTexts,
     /// The records of the messages, one behind the other.
     pub body: Vec<u8>,
-    /// Number of records.
+    /// Number of messages returned.
     pub count: i32,
     /// Number of messages left in the queues that were looked at.
     pub rest: i64,

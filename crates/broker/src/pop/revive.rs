@@ -84,7 +84,7 @@ pub(crate) struct Reviver {
     /// The end offset of the timer queue, and the time in milliseconds at which it was read: all messages timed until then lie
     /// before it.
     mark: Option<(i64, i64)>,
-    /// All timed messages that were due until this time (milliseconds since the epoch) are delivered and can be read.
+    /// All timed messages that were stored and due until this time (milliseconds since the epoch) are delivered and visible.
     known_ms: i64,
     /// The next value of `known_ms`, which counts once consumers may see the log up to the position beside it.
     unseen: Option<(i64, LogOffset)>,

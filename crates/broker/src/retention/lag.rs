@@ -21,9 +21,9 @@ pub(super) struct Lag {
     pub queue_id: i32,
     /// Queue offset of the first message the group has not consumed.
     pub from: u64,
-    /// Log offset of that message.
+    /// Log offset of the first message the group has not consumed.
     pub at: LogOffset,
-    /// Whether the message was popped, so that it may have been acknowledged: that is known only when its checkpoint is
+    /// Whether that first message was popped, so that it may be acknowledged already: that is known only when its checkpoint is
     /// processed.
     pub may_be_done: bool,
 }

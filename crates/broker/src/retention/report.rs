@@ -38,7 +38,7 @@ fn is_due(last: &mut Option<i64>, holds: bool, now_ms: i64) -> bool {
     is_due
 }
 
-/// Logs what a round did.
+/// Logs what a round of retention deleted, which groups lost messages, and which group keeps files from being deleted.
 pub(super) fn round(broker: &Broker, done: &Retained, lags: &Lags, now_ms: i64) {
     let verdict = &done.verdict;
     let count = |reason| verdict.remove.iter().filter(|found| **found == reason).count();

@@ -39,7 +39,7 @@ const BEHIND_MS: i64 = 1000;
 /// The state of the timer thread.
 pub(super) struct Clock {
     pub(super) broker: Arc<Broker>,
-    /// The timer queue.
+    /// Queue 0 of `rmq_sys_wheel_timer`.
     pub(super) queue: Arc<Queue>,
     pub(super) files: TimerFiles,
     /// Entries near the present time, in the order they are due.

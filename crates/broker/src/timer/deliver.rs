@@ -194,8 +194,8 @@ impl Clock {
         }
     }
 
-    /// Whether a message of the slot cancels this one. Cancelling messages of Java 5.5 name only the key of the message, those of
-    /// Java 5.3 its topic before the key.
+    /// Whether a cancelling message of the entry's slot names its message. Cancelling messages of Java 5.5 contain only the key
+    /// of the message, those of Java 5.3 its topic before the key.
     fn is_cancelled(&self, entry: &Entry, timed: &Timed<'_>) -> bool {
         let Some(key) = timed.key.filter(|_| self.agenda.has_deleted(entry.slot_ms)) else { return false };
         let named = |separator: &[u8]| [timed.topic.as_bytes(), separator, key].concat();

@@ -16,14 +16,14 @@ use wire::record::RecordView;
 use crate::broker::Broker;
 use crate::vital::Duty;
 
-/// Pause after a disk error.
+/// Pause before a chain that could not be read is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1000 });
 /// Attempts after which a read that fails is given up, so that it no longer holds up the rest; about a minute.
 pub(super) const TRIES_MAX: u32 = 60;
 /// Most bytes of old records read ahead for one slot. Records beyond that are read when they are due.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
-/// What the timer thread asks for.
+/// What the timer thread asks the fetch thread for.
 pub(super) enum Job {
     /// Read the chain of a slot.
     Load(Chain),

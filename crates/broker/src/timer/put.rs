@@ -21,7 +21,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Reads them from encoded properties.
+    /// Reads the properties that concern the delivery time from encoded properties.
     pub(crate) fn of(stored: &'a [u8]) -> Self {
         let mut asked = Self::default();
         for (name, value) in properties::pairs(stored) {

@@ -18,7 +18,7 @@ pub(super) struct Timed<'a> {
     pub queue_id: i32,
     /// Unique key of the message.
     pub key: Option<&'a [u8]>,
-    /// Key of the message that this one cancels.
+    /// For a cancelling message, the key of the message it cancels.
     pub cancels: Option<&'a [u8]>,
 }
 
