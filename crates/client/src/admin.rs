@@ -1,4 +1,4 @@
-//! Calls of administrators, tests and the lab.
+//! Admin calls, for operators, tests and the lab.
 
 use crate::remote::accept;
 use crate::{Client, Error};
@@ -8,14 +8,15 @@ use wire::body::{ClusterInfo, ConsumerListByGroup, PERM_READ, PERM_WRITE};
 use wire::codes::{request, response};
 use wire::json;
 
-/// How long an administrative call may take (`MQAdminExt` default).
+/// Longest time for an admin call (the default of `MQAdminExt`).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// The broker groups a name server knows.
+    /// The clusters and broker groups that a name server knows (`GET_BROKER_CLUSTER_INFO`).
     ///
     /// # Errors
-    /// No name server answers.
+    /// [`Error::Connect`] or [`Error::Call`] when no name server answers, [`Error::Answer`] when the answer is
+    /// malformed.
     pub async fn cluster_info(&self) -> Result<ClusterInfo, Error> {
         let code = request::GET_BROKER_CLUSTER_INFO;
         let (reply, server) = self.inner.remote.ask_name_server(code, |frame| frame.finish(b"")).await?;
@@ -27,7 +28,7 @@ impl Client {
     /// Addresses of all masters of a cluster; of all clusters when `cluster` is empty.
     ///
     /// # Errors
-    /// No name server answers.
+    /// As for [`Client::cluster_info`].
     pub async fn masters(&self, cluster: &str) -> Result<BTreeSet<String>, Error> {
         let info = self.cluster_info().await?;
         let groups = info.broker_addr_table.into_values();
@@ -38,7 +39,8 @@ impl Client {
     /// Creates a topic on one broker, or changes its number of queues (`UPDATE_AND_CREATE_TOPIC`).
     ///
     /// # Errors
-    /// The broker does not answer or refuses the name or number.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses the
+    /// name or number.
     pub async fn create_topic(&self, broker: &str, topic: &str, queues: u32) -> Result<(), Error> {
         let write = |frame: wire::frame::FrameWriter<'_>| {
             frame
@@ -58,7 +60,7 @@ impl Client {
     /// Client ids of the members of a consumer group, empty when there are none.
     ///
     /// # Errors
-    /// The broker does not answer.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
     pub async fn consumer_ids(&self, broker: &str, group: &str) -> Result<Vec<String>, Error> {
         let write = |frame: wire::frame::FrameWriter<'_>| frame.text("consumerGroup", group).finish(b"");
         let reply = self.inner.remote.call(broker, request::GET_CONSUMER_LIST_BY_GROUP, TIMEOUT, write).await;
@@ -71,10 +73,10 @@ impl Client {
         }
     }
 
-    /// A broker's runtime table (`GET_BROKER_RUNTIME_INFO`): figures as texts, by name.
+    /// Runtime information of a broker (`GET_BROKER_RUNTIME_INFO`): figures as text, by name.
     ///
     /// # Errors
-    /// The broker does not answer.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
     pub async fn broker_runtime(&self, broker: &str) -> Result<BTreeMap<String, String>, Error> {
         #[derive(serde::Deserialize)]
         struct Table {
@@ -88,10 +90,10 @@ impl Client {
             .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
     }
 
-    /// A broker's settings (`GET_BROKER_CONFIG`), by name.
+    /// Settings of a broker (`GET_BROKER_CONFIG`), by name.
     ///
     /// # Errors
-    /// The broker does not answer.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
     pub async fn broker_config(&self, broker: &str) -> Result<BTreeMap<String, String>, Error> {
         let reply = self.inner.remote.call(broker, request::GET_BROKER_CONFIG, TIMEOUT, |frame| {
             frame.finish(b"");
@@ -101,11 +103,12 @@ impl Client {
         Ok(settings.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect())
     }
 
-    /// Changes settings of a running broker (`UPDATE_BROKER_CONFIG`). What it remarks comes back, such as that it takes the
-    /// setting and does not use it; empty when it says nothing.
+    /// Changes a setting of a running broker (`UPDATE_BROKER_CONFIG`). Returns the remark of the broker, for example
+    /// that it accepts the setting but does not use it; empty without a remark.
     ///
     /// # Errors
-    /// The broker does not answer, or refuses a setting.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses the
+    /// setting.
     pub async fn set_broker_config(&self, broker: &str, key: &str, value: &str) -> Result<String, Error> {
         let body = format!("{key}={value}\n");
         let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(body.as_bytes());
@@ -113,10 +116,12 @@ impl Client {
         Ok(reply.remark.unwrap_or_default())
     }
 
-    /// Bytes the furthest slave of a master is behind (`GET_BROKER_HA_STATUS`), 0 without slaves.
+    /// Bytes of the commit log that the slowest slave of a master has not replicated (`GET_BROKER_HA_STATUS`), 0
+    /// without slaves.
     ///
     /// # Errors
-    /// The broker does not answer, or does not know the request.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it does not know
+    /// the request.
     pub async fn replica_behind(&self, broker: &str) -> Result<u64, Error> {
         #[derive(serde::Deserialize, Default)]
         #[serde(rename_all = "camelCase", default)]
@@ -139,19 +144,20 @@ impl Client {
             .map_err(|why| Error::Answer { address: broker.to_owned(), why: why.to_string() })
     }
 
-    /// Deletes a topic on one broker (`DELETE_TOPIC_IN_BROKER`), also one that is not there.
+    /// Deletes a topic on one broker (`DELETE_TOPIC_IN_BROKER`). Succeeds also when the topic does not exist.
     ///
     /// # Errors
-    /// The broker does not answer, or refuses.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
     pub async fn delete_topic(&self, broker: &str, topic: &str) -> Result<(), Error> {
         let write = |frame: wire::frame::FrameWriter<'_>| frame.text("topic", topic).finish(b"");
         self.inner.remote.call(broker, request::DELETE_TOPIC_IN_BROKER, TIMEOUT, write).await.map(|_| ())
     }
 
-    /// Deletes the route of a topic from one name server (`DELETE_TOPIC_IN_NAMESRV`): brokers do not take it back.
+    /// Deletes the route of a topic from one name server (`DELETE_TOPIC_IN_NAMESRV`), because brokers do not remove it
+    /// there.
     ///
     /// # Errors
-    /// The name server does not answer, or refuses.
+    /// [`Error::Connect`] or [`Error::Call`] when the name server does not answer, [`Error::Refused`] when it refuses.
     pub async fn delete_route(&self, name_server: &str, topic: &str) -> Result<(), Error> {
         let write = |frame: wire::frame::FrameWriter<'_>| frame.text("topic", topic).finish(b"");
         self.inner
@@ -161,10 +167,11 @@ impl Client {
             .map(|_| ())
     }
 
-    /// Deletes a consumer group and its offsets on one broker (`DELETE_SUBSCRIPTIONGROUP`), also one that is not there.
+    /// Deletes a consumer group and its offsets on one broker (`DELETE_SUBSCRIPTIONGROUP`). Succeeds also when the
+    /// group does not exist.
     ///
     /// # Errors
-    /// The broker does not answer, or refuses.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses.
     pub async fn delete_group(&self, broker: &str, group: &str) -> Result<(), Error> {
         let write = |frame: wire::frame::FrameWriter<'_>| {
             frame.text("groupName", group).flag("cleanOffset", true).finish(b"");

@@ -1,4 +1,4 @@
-//! Dates, for ids and lines that show them; UTC.
+//! Calendar dates in UTC, for message ids and printed lines.
 
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
@@ -17,7 +17,7 @@ pub fn civil(days: u64) -> (u64, u64, u64) {
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// Milliseconds since the month began: the moving part of a unique key (`MessageClientIDSetter`).
+/// Milliseconds since the month began: the variable part of a unique key (`MessageClientIDSetter`).
 #[must_use]
 pub fn month_ms(epoch_ms: u64) -> u32 {
     let (_, _, day) = civil(epoch_ms / DAY_MS);

@@ -1,4 +1,4 @@
-//! One application's view of a cluster: routes and their brokers.
+//! The client of a cluster: it holds the routes of topics and the connections to name servers and brokers.
 
 use crate::heartbeat::{self, Groups};
 use crate::remote::{Remote, accept};
@@ -11,30 +11,30 @@ use wire::body::TopicRouteData;
 use wire::codes::{request, response};
 use wire::frame::Encoding;
 
-/// The topic whose queues a missing topic is created from (`TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC`).
+/// The topic from whose queues a missing topic is created (`TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC`).
 pub(crate) const TEMPLATE_TOPIC: &str = "TBW102";
 
-/// How to reach a cluster.
+/// How a client reaches a cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Name servers, `host:port`.
+    /// Addresses of the name servers, `host:port`.
     pub name_servers: Vec<String>,
-    /// Tells several clients of one process apart; the process id when empty (`ClientConfig.instanceName`).
+    /// Distinguishes the clients of one process (`ClientConfig.instanceName`); the process id when empty.
     pub instance_name: String,
-    /// Address put into the client id; found by itself when absent.
+    /// IP address in the client id; `None` to find it automatically.
     pub client_ip: Option<IpAddr>,
-    /// Threads that carry connections.
+    /// Number of threads that carry connections.
     pub workers: usize,
-    /// How headers are written.
+    /// Encoding of request headers.
     pub encoding: Encoding,
-    /// Whether connections are encrypted.
+    /// Whether connections are encrypted with TLS.
     pub security: Security,
-    /// Who signs requests; without, they are not signed.
+    /// Keys to sign requests with; `None` for unsigned requests.
     pub credentials: Option<Credentials>,
 }
 
 impl Config {
-    /// The defaults of Java's client, with name servers separated by semicolons.
+    /// The defaults of RocketMQ's Java client. Several name servers are separated by semicolons.
     #[must_use]
     pub fn new(name_servers: &str) -> Self {
         let name_servers = name_servers.split([';', ',']).map(str::trim).filter(|server| !server.is_empty());
@@ -50,7 +50,7 @@ impl Config {
     }
 }
 
-/// A connection to a cluster, cheap to clone and shared by producers, consumers and admin calls.
+/// A client of a cluster. It is cheap to clone, and shared by producers, consumers and admin calls.
 ///
 /// All calls must run on a tokio runtime with timers; connections live on the client's own threads.
 #[derive(Clone)]
@@ -71,7 +71,7 @@ impl Client {
     /// Starts the client's threads. Servers are contacted on first use.
     ///
     /// # Errors
-    /// There is no name server address, or threads cannot be started.
+    /// [`Error::NoNameServer`] when there is no name server address, [`Error::System`] when threads cannot be started.
     pub fn start(config: Config) -> Result<Self, Error> {
         let ip = config.client_ip.or_else(|| own_address(config.name_servers.first()?));
         let ip = ip.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -88,27 +88,28 @@ impl Client {
         Ok(Self { inner })
     }
 
-    /// The id brokers know this client by, `ip@instance` (`ClientConfig.buildMQClientId`).
+    /// The client id, by which brokers know this client: `ip@instance` (`ClientConfig.buildMQClientId`).
     #[must_use]
     pub fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// Our address as servers see it.
+    /// The IP address of this client as servers see it.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.inner.ip
     }
 
-    /// Closes all connections and ends the client's threads. Shut producers and consumers down before.
+    /// Closes all connections and ends the client's threads. Producers and consumers must be shut down before.
     pub fn shutdown(&self) {
         self.inner.remote.workers.shutdown();
     }
 
-    /// The route of a topic from a name server, without looking at what is known.
+    /// Asks a name server for the route of a topic, and ignores the known route.
     ///
     /// # Errors
-    /// No name server answers, or the topic does not exist ([`Error::Refused`] with code 17).
+    /// [`Error::Connect`] or [`Error::Call`] when no name server answers, [`Error::Refused`] with code 17 when the
+    /// topic does not exist.
     pub async fn fetch_route(&self, topic: &str) -> Result<TopicRouteData, Error> {
         let write = |frame: wire::frame::FrameWriter<'_>| {
             frame.text("topic", topic).flag("acceptStandardJsonOnly", true).finish(b"");
@@ -121,10 +122,10 @@ impl Client {
             .map_err(|why| Error::Answer { address: server, why: why.to_string() })
     }
 
-    /// The route of a topic in use, from memory when it is known.
+    /// The route of a topic; a name server is asked only when the route is not known yet.
     ///
     /// # Errors
-    /// As [`Client::fetch_route`].
+    /// As for [`Client::fetch_route`].
     pub async fn route(&self, topic: &str) -> Result<Arc<Route>, Error> {
         match self.known_route(topic) {
             Some(route) => Ok(route),
@@ -132,10 +133,10 @@ impl Client {
         }
     }
 
-    /// Asks for the route of a topic again. The known one stays in use when that fails.
+    /// Asks a name server for the route of a topic again. The known route stays in use when that fails.
     ///
     /// # Errors
-    /// As [`Client::fetch_route`].
+    /// As for [`Client::fetch_route`].
     pub async fn refresh_route(&self, topic: &str) -> Result<Arc<Route>, Error> {
         let data = self.fetch_route(topic).await?;
         let route = Arc::new(Route::new(topic, &data));
@@ -143,11 +144,11 @@ impl Client {
         Ok(route)
     }
 
-    /// The route to send to a topic that may not exist yet: then that of the topic it will be created from, which
-    /// stays in use until the topic's own is there.
+    /// The route for sending to a topic. For a topic that does not exist yet it is the route of the topic from which it
+    /// will be created, until a name server knows the topic's own route.
     ///
     /// # Errors
-    /// As [`Client::fetch_route`], for both topics.
+    /// As for [`Client::fetch_route`], for both topics.
     pub async fn publish_route(&self, topic: &str, queues_max: i32) -> Result<Arc<Route>, Error> {
         match self.route(topic).await {
             Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => {
@@ -164,13 +165,13 @@ impl Client {
         self.inner.routes.lock().expect("short section").get(topic).cloned()
     }
 
-    /// Topics whose routes are kept.
+    /// The topics whose routes are known.
     pub(crate) fn topics(&self) -> Vec<String> {
         self.inner.routes.lock().expect("short section").keys().cloned().collect()
     }
 }
 
-/// Our address towards a server. Nothing is sent: connecting a UDP socket only picks a route.
+/// The local address of connections to a server. Nothing is sent: connecting a UDP socket only selects a route.
 fn own_address(server: &str) -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect(server).ok()?;

@@ -1,4 +1,4 @@
-//! The wall clock, read by shells only.
+//! The wall clock. Only code that does I/O reads it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A number that differs from one call to the next, for spreading load.
+/// A number that differs between calls, for spreading load.
 pub(crate) fn seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let nanos = since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;

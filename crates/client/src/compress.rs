@@ -1,16 +1,16 @@
-//! Compression of message bodies, done by producers and undone by consumers only (`CompressorFactory`).
+//! Compression of message bodies: producers compress, only consumers decompress (`CompressorFactory`).
 
 use flate2::bufread::{ZlibDecoder, ZlibEncoder};
 use std::io::{self, Read};
 pub use wire::record::sys_flag::Compression;
 
-/// Largest body a consumer accepts after decompression: what a frame could hold uncompressed, many times over.
+/// Largest body in bytes that a consumer accepts after decompression; far more than a frame can hold uncompressed.
 const PLAIN_BYTES_MAX: u64 = 256 << 20;
 
 /// Compresses a body. `level` counts from 0 to 9 for zlib and from 1 to 22 for zstd; LZ4 has no levels.
 ///
 /// # Errors
-/// The library refuses, e.g. a level out of range.
+/// The error of the compression library, for example for a level out of range.
 pub fn compress(kind: Compression, level: u32, body: &[u8]) -> io::Result<Vec<u8>> {
     match kind {
         Compression::Zlib => {
@@ -31,7 +31,7 @@ pub fn compress(kind: Compression, level: u32, body: &[u8]) -> io::Result<Vec<u8
 /// Restores a body.
 ///
 /// # Errors
-/// The bytes are not of this kind, or grow beyond 256 MiB.
+/// When the bytes are not of this kind, or decompress to more than 256 MiB.
 pub fn decompress(kind: Compression, body: &[u8]) -> io::Result<Vec<u8>> {
     match kind {
         Compression::Zlib => bounded(ZlibDecoder::new(body)),

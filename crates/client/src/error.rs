@@ -1,4 +1,4 @@
-//! What can go wrong between an application and a cluster.
+//! The errors of calls to a cluster.
 
 use net::CallError;
 use std::io;
@@ -7,56 +7,56 @@ use wire::codes::response;
 /// Why an operation did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No connection to a server.
+    /// No connection to a server could be made.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// The server.
+        /// Address of the server.
         address: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Too much is under way to a server for another send.
+    /// Too many bytes of sends are in flight to a server, so another send had to wait too long.
     #[error("no room for a send to {address} within {within:?}; too much is under way")]
     Busy {
-        /// The server.
+        /// Address of the server.
         address: String,
         /// How long the send waited.
         within: std::time::Duration,
     },
-    /// A request has no answer. Whether it was performed is unknown.
+    /// A request got no answer. Whether the server performed it is unknown.
     #[error("{0}")]
     Call(#[from] CallError),
     /// The server answered with an error code.
     #[error("{address} answered {}: {remark}", code_name(*code))]
     Refused {
-        /// The server.
+        /// Address of the server.
         address: String,
         /// Response code.
         code: i32,
-        /// What it said.
+        /// Remark of the answer.
         remark: String,
     },
-    /// An answer cannot be read.
+    /// An answer cannot be decoded.
     #[error("the answer of {address} is malformed: {why}")]
     Answer {
-        /// The server.
+        /// Address of the server.
         address: String,
         /// What was expected and found.
         why: String,
     },
-    /// Nobody replied to a request in time. It may have been consumed all the same.
+    /// No application replied to a request message in time. The message may have been consumed all the same.
     #[error("no reply within {0:?}")]
     NoReply(std::time::Duration),
     /// No name server is configured.
     #[error("no name server address is configured; set one like 127.0.0.1:9876")]
     NoNameServer,
-    /// No broker serves the topic.
+    /// The topic has no queue that can be used, because no broker serves it.
     #[error("topic {0} has no queue that can be used; create it first")]
     NoQueue(String),
-    /// A broker group is not in any route.
+    /// The broker name is not in any known route.
     #[error("broker {0} is not known from any route")]
     NoBroker(String),
-    /// The message or setting cannot be sent as it is.
+    /// The message or setting is not valid and was not sent.
     #[error("{0}")]
     Illegal(String),
     /// Threads could not be started, or the client was shut down.
@@ -69,7 +69,7 @@ fn code_name(code: i32) -> String {
 }
 
 impl Error {
-    /// The response code, when a server answered.
+    /// The response code of the server; `None` for other errors.
     pub fn code(&self) -> Option<i32> {
         match self {
             Self::Refused { code, .. } => Some(*code),
@@ -77,7 +77,7 @@ impl Error {
         }
     }
 
-    /// True when a send may succeed on another broker (`DefaultMQProducer.retryResponseCodes`).
+    /// Whether a send may succeed on another broker (`DefaultMQProducer.retryResponseCodes`).
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Busy { .. } | Self::Call(_) => true,

@@ -1,4 +1,5 @@
-//! Telling brokers who we are (`MQClientInstance.sendHeartbeatToAllBroker`) and keeping routes fresh.
+//! Heartbeats, which tell brokers the groups of this client (`MQClientInstance.sendHeartbeatToAllBroker`), and the
+//! refresh of routes.
 
 use crate::client::Inner;
 use crate::route::MASTER;
@@ -12,23 +13,23 @@ use wire::body::{ConsumerData, HeartbeatData, ProducerData};
 use wire::codes::request;
 use wire::json;
 
-/// Between two heartbeats, and between two looks at the routes in use (`heartbeatBrokerInterval`,
-/// `pollNameServerInterval`).
+/// Interval of heartbeats, and of refreshing the routes in use (`heartbeatBrokerInterval`, `pollNameServerInterval`).
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// Between a new connection and the heartbeat over it.
+/// Time from a new connection to the heartbeat over it. Connections made together share one round of heartbeats.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// Between two rounds of those: a server that accepts connections and closes them is not greeted over and over.
+/// Shortest interval between heartbeats for new connections, in case a server accepts connections and closes them at
+/// once.
 const FRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a heartbeat may take (`mqClientApiTimeout`).
+/// Longest time for a heartbeat (`mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The groups of this client.
+/// The producer and consumer groups of this client.
 #[derive(Default)]
 pub(crate) struct Groups {
-    /// Number of producers by group.
+    /// Number of producers per group.
     producers: Mutex<BTreeMap<String, usize>>,
     consumers: Mutex<BTreeMap<String, ConsumerData>>,
 }
@@ -38,7 +39,7 @@ impl Groups {
         *self.producers.lock().expect("short section").entry(group.to_owned()).or_default() += 1;
     }
 
-    /// Takes a producer away; true when it was the last one of its group.
+    /// Removes a producer; returns whether it was the last one of its group.
     pub fn remove_producer(&self, group: &str) -> bool {
         let mut producers = self.producers.lock().expect("short section");
         if let Some(count) = producers.get_mut(group) {
@@ -50,7 +51,7 @@ impl Groups {
         !producers.contains_key(group)
     }
 
-    /// Adds a consumer group; false when the client already has it.
+    /// Adds a consumer group; returns false when the client already has it.
     pub fn add_consumer(&self, data: ConsumerData) -> bool {
         let mut consumers = self.consumers.lock().expect("short section");
         if consumers.contains_key(&data.group_name) {
@@ -85,7 +86,7 @@ impl Client {
         self.greet(|_| true).await;
     }
 
-    /// Sends a heartbeat to those of these brokers that are `wanted`; false when there are none.
+    /// Sends a heartbeat to the brokers for which `wanted` is true; returns false when there are none.
     async fn greet(&self, wanted: impl Fn(&String) -> bool) -> bool {
         let data = self.inner.groups.data(self.id());
         if data.producer_data_set.is_empty() && data.consumer_data_set.is_empty() {
@@ -109,7 +110,8 @@ impl Client {
         is_any
     }
 
-    /// Tells every broker that a group has one member less. Brokers notice it anyway when the connection ends.
+    /// Tells every broker that this client has left a group (`UNREGISTER_CLIENT`). Brokers notice it as well when the
+    /// connection ends.
     pub(crate) async fn unregister(&self, kind: &'static str, group: &str) {
         for address in self.brokers(true) {
             let write = |frame: wire::frame::FrameWriter<'_>| {
@@ -140,27 +142,27 @@ impl Client {
             match self.refresh_route(&topic).await {
                 Ok(_) => {}
                 Err(error @ Error::Refused { .. }) => tracing::debug!(%error, topic, "no route"),
-                // No name server answers: the other topics would not fare better.
+                // No name server answers, so the other topics are not tried.
                 Err(error) => return tracing::warn!(%error, "routes could not be refreshed"),
             }
         }
     }
 }
 
-/// Runs until the client is gone.
+/// Sends heartbeats and refreshes routes until the client is dropped.
 pub(crate) async fn run(client: Weak<Inner>) {
     let mut interval = tokio::time::interval(INTERVAL);
     interval.reset();
     let mut next_fresh = Instant::now();
     loop {
         let Some(inner) = client.upgrade() else { return };
-        // The connections alone must not keep the client alive.
+        // This task must not keep the client alive, so it holds only the record of connections while it waits.
         let dialed = inner.remote.dialed.clone();
         drop(inner);
         let is_time = tokio::select! {
             _ = interval.tick() => true,
             () = dialed.changed.notified() => {
-                // Several are often made at once.
+                // Several connections are often made at the same time.
                 tokio::time::sleep_until(next_fresh.max(Instant::now() + FRESH)).await;
                 false
             }

@@ -1,7 +1,8 @@
-//! What servers send to us unasked (`ClientRemotingProcessor`): every request is given to whom it concerns.
+//! Requests that servers send to this client (`ClientRemotingProcessor`). Every request is passed to the producer or
+//! consumer that it concerns.
 //!
-//! Nothing here waits: what needs the application's code goes through a bounded channel to a thread or task of the
-//! consumer or producer it is for.
+//! Nothing here blocks: a request that needs the application's code goes through a bounded channel to a thread or task
+//! of the consumer or producer.
 
 use crate::message::{self, Received};
 use crate::transaction::Check;
@@ -15,40 +16,40 @@ use wire::frame::{Command, Encoding, Head};
 use wire::json;
 use wire::properties::key;
 
-/// Requests for one consumer that may wait; more are refused.
+/// Most requests that may wait for one consumer; further ones are refused.
 pub(crate) const WAITING_MAX: usize = 256;
 
-/// Producers, consumers and requesters of this client, by what servers call them.
+/// The producers, consumers and requesters of this client, by the names that servers use.
 #[derive(Default)]
 pub(crate) struct Inbox {
     consumers: Mutex<HashMap<String, Door>>,
-    /// Producers of transactions by group.
+    /// Transaction producers by producer group.
     producers: Mutex<HashMap<String, SyncSender<Check>>>,
-    /// Requests that wait for a reply, by correlation id.
+    /// Request messages that wait for a reply, by correlation id.
     requests: Mutex<HashMap<String, oneshot::Sender<Received>>>,
 }
 
-/// How a consumer is reached.
+/// How requests reach a consumer.
 pub(crate) struct Door {
-    /// Woken when the membership of its group changed.
+    /// Notified when the members of the consumer's group changed.
     pub members_changed: Arc<Notify>,
-    /// Absent where it cannot be asked anything.
+    /// Channel for requests to the consumer; `None` when it takes none.
     pub asked: Option<mpsc::Sender<Asked>>,
 }
 
-/// What a consumer can be asked.
+/// A request of a broker to a consumer.
 pub(crate) enum Asked {
-    /// Go on elsewhere (220).
+    /// Continue at other offsets (`RESET_CONSUMER_CLIENT_OFFSET`, 220).
     Reset { offsets: BTreeMap<MessageQueue, i64> },
-    /// Where are you (221)?
+    /// Report the consumed offsets (`GET_CONSUMER_STATUS_FROM_CLIENT`, 221).
     Status { topic: String, to: Asker },
-    /// How are you (307)?
+    /// Report the running state (`GET_CONSUMER_RUNNING_INFO`, 307).
     Running { wants_stacks: bool, to: Asker },
-    /// Consume this message now (309).
+    /// Consume this message now (`CONSUME_MESSAGE_DIRECTLY`, 309).
     Consume { message: Box<Received>, to: Asker },
 }
 
-/// Who waits for an answer.
+/// The broker that waits for the answer to a request.
 pub(crate) struct Asker {
     peer: Arc<Peer>,
     opaque: i32,
@@ -60,10 +61,10 @@ impl Asker {
         Self { peer: peer.clone(), opaque: command.opaque, encoding: command.encoding }
     }
 
-    /// Answers with success.
+    /// Sends a successful answer with this body.
     pub fn answer(&self, body: &[u8]) {
         let head = Head::response(self.encoding, response::SUCCESS, self.opaque);
-        // A broker that went away has nobody to tell.
+        // If the broker's connection has ended, nobody waits for the answer.
         let _ = self.peer.push(|out| head.write(out, body));
     }
 
@@ -74,17 +75,18 @@ impl Asker {
 }
 
 impl Inbox {
-    /// Has requests for a consumer group given to `door`.
+    /// Passes requests for a consumer group to `door` from now on.
     pub fn open(&self, group: &str, door: Door) {
         self.consumers().insert(group.to_owned(), door);
     }
 
-    /// Ends [`Inbox::open`].
+    /// Ends what [`Inbox::open`] began.
     pub fn close(&self, group: &str) {
         self.consumers().remove(group);
     }
 
-    /// Has check-backs of a producer group given to `checks`; false when the group has somebody for them.
+    /// Passes transaction checks for a producer group to `checks` from now on; returns false when the group has a
+    /// receiver already.
     pub fn open_producer(&self, group: &str, checks: SyncSender<Check>) -> bool {
         let mut producers = self.producers.lock().expect("short section");
         if producers.contains_key(group) {
@@ -94,19 +96,19 @@ impl Inbox {
         true
     }
 
-    /// Ends [`Inbox::open_producer`].
+    /// Ends what [`Inbox::open_producer`] began.
     pub fn close_producer(&self, group: &str) {
         self.producers.lock().expect("short section").remove(group);
     }
 
-    /// Waits for the reply to a request.
+    /// Returns a receiver for the reply to a request message.
     pub fn expect_reply(&self, correlation: &str) -> oneshot::Receiver<Received> {
         let (sender, receiver) = oneshot::channel();
         self.requests.lock().expect("short section").insert(correlation.to_owned(), sender);
         receiver
     }
 
-    /// Ends [`Inbox::expect_reply`].
+    /// Ends what [`Inbox::expect_reply`] began.
     pub fn forget_reply(&self, correlation: &str) {
         self.requests.lock().expect("short section").remove(correlation);
     }
@@ -123,7 +125,7 @@ impl Inbox {
         }
     }
 
-    /// Passes a request on to a consumer; false when there is no such group or too much waits for it.
+    /// Passes a request to a consumer; returns it when the client has no such group or too many requests wait.
     fn pass(&self, group: &str, asked: Asked) -> Result<(), Asked> {
         let sender = self.consumers().get(group).and_then(|door| door.asked.clone());
         let Some(sender) = sender else { return Err(asked) };
@@ -136,7 +138,7 @@ impl Inbox {
     fn reset(&self, command: &Command<'_>) {
         let group = command.fields.text("group").unwrap_or_default();
         match json::from_slice::<ResetOffsetBody>(command.body) {
-            // A client without this group has nothing to reset.
+            // A client without this group has no offsets to reset.
             Ok(body) => drop(self.pass(group, Asked::Reset { offsets: body.offset_table })),
             Err(error) => tracing::warn!(group, %error, "offsets to go to cannot be read"),
         }
@@ -147,7 +149,7 @@ impl Inbox {
         let topic = command.fields.text("topic").unwrap_or_default().to_owned();
         let asked = Asked::Status { topic, to: Asker::new(peer, command) };
         if let Err(Asked::Status { to, .. }) = self.pass(group, asked) {
-            // Java's client answers an empty table.
+            // RocketMQ's Java client answers with an empty table, too.
             to.answer(&json::to_vec(&ConsumerStatus::default()));
         }
     }
@@ -176,7 +178,7 @@ impl Inbox {
         }
     }
 
-    /// `CHECK_TRANSACTION_STATE` (39). What cannot be passed on is asked again by the broker.
+    /// Handles `CHECK_TRANSACTION_STATE` (39). The broker repeats a check that cannot be passed on.
     fn check(&self, peer: &Arc<Peer>, command: &Command<'_>) {
         let check = match Check::read(peer, command) {
             Ok(check) => check,
@@ -191,7 +193,7 @@ impl Inbox {
         }
     }
 
-    /// `PUSH_REPLY_MESSAGE_TO_CLIENT` (326).
+    /// Handles `PUSH_REPLY_MESSAGE_TO_CLIENT` (326): a reply to a request message.
     fn reply(&self, command: &Command<'_>, out: &mut Vec<u8>) {
         let message = match message::from_push(command) {
             Ok(message) => message,

@@ -1,14 +1,15 @@
 //! RocketMQ producers, consumers and admin calls over remoting.
 //!
-//! - [`Client`]: name servers, routes, connections and heartbeats, shared by everything of one application; admin
-//!   calls, offsets, and pulling once from a queue.
-//! - [`Producer`]: sending, alone or in batches, with retries on other brokers; delayed and timed messages; requests to
-//!   other applications and replies to them.
-//! - [`TransactionProducer`]: messages whose fate is told later, and answers to brokers that ask about it.
-//! - [`PullConsumer`]: reading queues of one's choice.
-//! - [`PushConsumer`]: messages come to a listener, several at once or queue by queue in order; queues are shared by the
-//!   members of the group.
-//! - [`PopConsumer`]: brokers hand messages out one by one; what is not acknowledged comes again, to any member.
+//! - [`Client`]: name servers, routes, connections and heartbeats, shared by all parts of an application; admin calls,
+//!   offsets, and single pull requests.
+//! - [`Producer`]: sends messages, alone or in batches, with retries on other brokers; delayed and timed messages;
+//!   request messages and replies to them.
+//! - [`TransactionProducer`]: sends half messages, commits or rolls them back, and answers the transaction checks of
+//!   brokers.
+//! - [`PullConsumer`]: reads queues that the application chooses.
+//! - [`PushConsumer`]: passes messages to a listener, concurrently or in the order of each queue; the members of a
+//!   group share the queues.
+//! - [`PopConsumer`]: pops messages from brokers; a message that is not acknowledged is delivered again, to any member.
 //!
 //! The programs in `examples/` show each of them; the project's tests run them against a real broker.
 

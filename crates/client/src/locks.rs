@@ -9,13 +9,15 @@ use wire::codes::request;
 use wire::frame::FrameWriter;
 use wire::json;
 
-/// How long a lock call may take (`MQClientInstance`: one second).
+/// Longest time for a lock call (one second in `MQClientInstance`).
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Client {
-    /// Locks queues for a group: whether the group's member may consume them now, for those whose broker answered.
+    /// Locks queues for a group. Returns for each queue whether this client holds the lock; queues whose broker did not
+    /// answer are missing.
     pub(crate) async fn lock(&self, group: &str, queues: &[MessageQueue]) -> BTreeMap<MessageQueue, bool> {
-        // At all brokers at once: those that do not answer must not let the locks of the others expire.
+        // All brokers are asked at once, so that a broker that does not answer does not let the locks on other brokers
+        // expire.
         let mut calls = JoinSet::new();
         for (broker, queues) in by_broker(queues) {
             let (client, group) = (self.clone(), group.to_owned());
@@ -48,7 +50,7 @@ impl Client {
             .map_err(|why| Error::Answer { address, why: why.to_string() })
     }
 
-    /// Lets other members of the group lock these queues. When that fails the locks expire by themselves.
+    /// Releases the locks of these queues. When that fails, the locks expire by themselves.
     pub(crate) async fn unlock(&self, group: &str, queues: &[MessageQueue]) {
         for (broker, queues) in by_broker(queues) {
             let unlocked = async {
@@ -73,7 +75,7 @@ impl Client {
     }
 }
 
-/// Queues by broker; no list is empty.
+/// Groups queues by broker; no list is empty.
 fn by_broker(queues: &[MessageQueue]) -> BTreeMap<String, Vec<MessageQueue>> {
     let mut brokers: BTreeMap<String, Vec<MessageQueue>> = BTreeMap::new();
     for queue in queues {

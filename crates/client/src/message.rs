@@ -1,4 +1,4 @@
-//! Messages as applications write and read them.
+//! Messages as applications send and receive them.
 
 use crate::compress::decompress;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub struct Message {
     pub topic: String,
     /// Content; not empty.
     pub body: Vec<u8>,
-    /// A number carried along and never looked at.
+    /// A number that is stored with the message and not interpreted.
     pub flag: i32,
     /// Properties by name.
     pub properties: BTreeMap<String, String>,
@@ -30,82 +30,82 @@ impl Message {
         Self { topic: topic.into(), body: body.into(), ..Self::default() }
     }
 
-    /// Sets a property. Empty names and values are not carried.
+    /// Sets a property. A property with an empty name or value is not sent.
     #[must_use]
     pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.properties.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the tag consumers filter by.
+    /// Sets the tag, by which consumers filter.
     #[must_use]
     pub fn tag(self, tag: impl Into<String>) -> Self {
         self.property(key::TAGS, tag)
     }
 
-    /// Sets the keys messages are found by, separated by blanks.
+    /// Sets the keys, by which messages can be queried, separated by blanks.
     #[must_use]
     pub fn keys(self, keys: impl Into<String>) -> Self {
         self.property(key::KEYS, keys)
     }
 
-    /// Delays delivery by one of the broker's levels, counted from 1.
+    /// Delays delivery by a delay level of the broker, counted from 1.
     #[must_use]
     pub fn delay_level(self, level: u32) -> Self {
         self.property(key::DELAY, level.to_string())
     }
 
-    /// Delivers the message after some time, which the broker rounds to its precision (a second by default).
+    /// Delays delivery by a time, which the broker rounds to its precision (a second by default).
     #[must_use]
     pub fn deliver_after(self, delay: std::time::Duration) -> Self {
         self.property(key::TIMER_DELAY_MS, delay.as_millis().to_string())
     }
 
-    /// Delivers the message at a time, milliseconds since 1970.
+    /// Delays delivery until a time, milliseconds since 1970.
     #[must_use]
     pub fn deliver_at(self, time_ms: i64) -> Self {
         self.property(key::TIMER_DELIVER_MS, time_ms.to_string())
     }
 }
 
-/// A message that was read.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Topic; the original one for a message that is retried.
+    /// Topic; for a message of the retry topic its original topic.
     pub topic: String,
-    /// Where it was read.
+    /// Queue from which the message was read.
     pub queue: Arc<MessageQueue>,
-    /// Its number in the queue.
+    /// Offset in the queue.
     pub queue_offset: i64,
-    /// Its position in the broker's log.
+    /// Offset in the broker's commit log.
     pub log_offset: i64,
     /// Content, decompressed.
     pub body: Vec<u8>,
-    /// The sender's number.
+    /// The number that the sender set, which is not interpreted.
     pub flag: i32,
     /// System flag as stored.
     pub sys_flag: i32,
-    /// The sender's clock, milliseconds.
+    /// Time at which the message was sent, by the sender's clock, milliseconds since 1970.
     pub born_timestamp: i64,
-    /// The sender's address.
+    /// Address of the sender.
     pub born_host: SocketAddr,
-    /// The broker's clock, milliseconds.
+    /// Time at which the message was stored, by the broker's clock, milliseconds since 1970.
     pub store_timestamp: i64,
-    /// The broker's address.
+    /// Address of the broker.
     pub store_host: SocketAddr,
-    /// How often it was tried before.
+    /// Number of earlier deliveries that failed.
     pub reconsume_times: i32,
-    /// What its producer and the brokers noted.
+    /// Properties that the producer and the brokers set.
     pub properties: Properties,
 }
 
-/// The properties of a message that was read, as they were stored: most are never asked for, so that taking them apart for
-/// every message would cost more than going through them when one is.
+/// The properties of a received message in their stored form. Most are never read, so parsing them for every message
+/// would cost more than searching them on demand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties(String);
 
 impl Properties {
-    /// Takes stored properties; what is not UTF-8 becomes U+FFFD.
+    /// Takes the stored properties; bytes that are not UTF-8 become U+FFFD.
     pub(crate) fn new(stored: &[u8]) -> Self {
         Self(text(stored))
     }
@@ -118,25 +118,25 @@ impl Properties {
 }
 
 impl Received {
-    /// The value of a property.
+    /// The value of a property; `None` when the message does not have it.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.get(name)
     }
 
-    /// The tag.
+    /// The tag; `None` when the message has none.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.property(key::TAGS)
     }
 
-    /// The id its producer gave it, or the broker's when there is none.
+    /// The unique key that the producer set; without one, the id of [`Self::offset_id`].
     #[must_use]
     pub fn message_id(&self) -> String {
         self.property(key::UNIQ_KEY).map_or_else(|| self.offset_id(), str::to_owned)
     }
 
-    /// The broker's id: its address and the position in its log.
+    /// The broker's message id: its address and the offset in its commit log.
     #[must_use]
     pub fn offset_id(&self) -> String {
         let log_offset = wire::units::LogOffset::from_i64(self.log_offset).unwrap_or_default();
@@ -144,19 +144,19 @@ impl Received {
     }
 }
 
-/// Reads a single record, as requests of brokers carry it.
+/// Decodes a single record, as requests of brokers contain it.
 pub(crate) fn decode_one(body: &[u8], broker: &str) -> Result<Received, String> {
     let record = RecordView::parse(body).map_err(|error| error.to_string())?;
     from_record(&record, broker)
 }
 
-/// As [`decode_one`] when its bounds are known.
+/// Builds the message of a record whose bounds are known.
 pub(crate) fn from_record(record: &RecordView<'_>, broker: &str) -> Result<Received, String> {
     let queue = Arc::new(MessageQueue::new(text(record.topic()), broker, record.queue_id()));
     Ok(received(record, queue, plain_body(record)?))
 }
 
-/// Reads a reply: everything but its body stands in header fields (`ReplyMessageRequestHeader`).
+/// Decodes a reply message. Everything but its body is in header fields (`ReplyMessageRequestHeader`).
 pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
     let fields = &command.fields;
     let number = |name: &'static str| fields.need_number::<i64>(name).map_err(|error| error.to_string());
@@ -184,8 +184,9 @@ pub(crate) fn from_push(command: &Command<'_>) -> Result<Received, String> {
     })
 }
 
-/// Reads the body of the answer to a pull at `offset`. Like Java's `MessageDecoder` it ends at the first record whose bounds cannot be
-/// told. A message whose content cannot be read is passed over: everybody who comes to it would be stuck.
+/// Decodes the body of the answer to a pull at `offset`. Like `MessageDecoder` of RocketMQ's Java client it stops at
+/// the first record whose bounds cannot be determined. A message with unreadable content is skipped, because no
+/// consumer could ever pass it.
 pub(crate) fn decode(body: &[u8], queue: &MessageQueue, offset: i64) -> Vec<Received> {
     let mut messages = Vec::new();
     let shared = Arc::new(queue.clone());
@@ -207,7 +208,8 @@ pub(crate) fn decode(body: &[u8], queue: &MessageQueue, offset: i64) -> Vec<Rece
     messages
 }
 
-/// The records of an answer up to one whose bounds cannot be told. `offset`, for the log, is the first one's at least.
+/// The records of an answer up to the first one whose bounds cannot be determined. `offset` is the least possible queue
+/// offset of the first record, and is used for logging.
 pub(crate) fn records<'a>(
     body: &'a [u8],
     queue: &'a MessageQueue,
@@ -269,7 +271,8 @@ fn received(record: &RecordView<'_>, queue: Arc<MessageQueue>, body: Vec<u8>) ->
     }
 }
 
-/// Takes an inner batch apart: every entry has its own flag, body and properties, the rest is the outer record's.
+/// Unpacks an inner batch. Every entry has its own flag, body and properties; everything else comes from the outer
+/// record.
 fn unwrap(outer: Received, messages: &mut Vec<Received>) {
     for (index, entry) in (0_i64..).zip(wire::batch::entries(&outer.body)) {
         let entry = match entry {

@@ -1,4 +1,4 @@
-//! Offsets of queues and of consumer groups.
+//! Calls for offsets of queues and of consumer groups.
 
 use crate::{Client, Error};
 use std::time::Duration;
@@ -6,22 +6,23 @@ use wire::body::MessageQueue;
 use wire::codes::{request, response};
 use wire::frame::FrameWriter;
 
-/// How long an offset call may take (`MQClientAPIImpl`).
+/// Longest time for an offset call (`MQClientAPIImpl`).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// Offset of the oldest message of a queue.
+    /// Smallest offset of a queue: that of its oldest message.
     ///
     /// # Errors
-    /// The broker is unknown, does not answer or refuses.
+    /// [`Error::NoBroker`] when the queue's broker is in no route, [`Error::Connect`] or [`Error::Call`] when it does
+    /// not answer, [`Error::Refused`] when it refuses.
     pub async fn min_offset(&self, queue: &MessageQueue) -> Result<i64, Error> {
         self.offset_of(queue, request::GET_MIN_OFFSET, |frame| frame).await
     }
 
-    /// Offset the next message of a queue will get.
+    /// Largest offset of a queue: the one that the next message will get.
     ///
     /// # Errors
-    /// As [`Client::min_offset`].
+    /// As for [`Client::min_offset`].
     pub async fn max_offset(&self, queue: &MessageQueue) -> Result<i64, Error> {
         self.offset_of(queue, request::GET_MAX_OFFSET, |frame| frame).await
     }
@@ -29,7 +30,7 @@ impl Client {
     /// Offset of the first message stored at or after a time, milliseconds since 1970.
     ///
     /// # Errors
-    /// As [`Client::min_offset`].
+    /// As for [`Client::min_offset`].
     pub async fn search_offset(&self, queue: &MessageQueue, timestamp: i64) -> Result<i64, Error> {
         self.offset_of(queue, request::SEARCH_OFFSET_BY_TIMESTAMP, |frame| {
             frame.number("timestamp", timestamp).text("boundaryType", "LOWER")
@@ -37,10 +38,10 @@ impl Client {
         .await
     }
 
-    /// Where a group stands in a queue; `None` when it has no offset there.
+    /// Committed offset of a group in a queue; `None` when the group has none there.
     ///
     /// # Errors
-    /// As [`Client::min_offset`].
+    /// As for [`Client::min_offset`].
     pub async fn committed_offset(&self, group: &str, queue: &MessageQueue) -> Result<Option<i64>, Error> {
         let address = self.master_of(queue).await?;
         let write = |frame: FrameWriter<'_>| {
@@ -54,17 +55,17 @@ impl Client {
         }
     }
 
-    /// Stores where a group stands in a queue, and waits until the broker has it.
+    /// Commits the offset of a group in a queue, and waits until the broker has stored it.
     ///
     /// # Errors
-    /// As [`Client::min_offset`].
+    /// As for [`Client::min_offset`].
     pub async fn commit_offset(&self, group: &str, queue: &MessageQueue, offset: i64) -> Result<(), Error> {
         let address = self.master_of(queue).await?;
         let write = |frame: FrameWriter<'_>| commit(frame, group, queue, offset);
         self.inner.remote.call(&address, request::UPDATE_CONSUMER_OFFSET, TIMEOUT, write).await.map(|_| ())
     }
 
-    /// As [`Client::commit_offset`] without waiting for an answer.
+    /// Commits the offset of a group in a queue without waiting for an answer (a one-way request).
     pub(crate) async fn tell_offset(
         &self,
         group: &str,
@@ -76,7 +77,7 @@ impl Client {
         self.inner.remote.tell(&address, request::UPDATE_CONSUMER_OFFSET, 0, write).await
     }
 
-    /// Address of the master that has a queue.
+    /// Address of the master of a queue's broker group.
     pub(crate) async fn master_of(&self, queue: &MessageQueue) -> Result<String, Error> {
         let route = self.route(&queue.topic).await?;
         if let Some(address) = route.master(&queue.broker_name) {

@@ -1,8 +1,8 @@
-//! Pop consumption: brokers hand out messages one by one and keep track of them, so that any member of a group can consume
-//! any queue (`DefaultMQPushConsumerImpl.popMessage`, `MQClientAPIImpl.processPopResponse`).
+//! Pop consumption: brokers hand out single messages and track them, so that any member of a group can consume any
+//! queue (`DefaultMQPushConsumerImpl.popMessage`, `MQClientAPIImpl.processPopResponse`).
 //!
-//! Which queues a member pops the brokers say (`QUERY_ASSIGNMENT`), with id -1 for all queues of a broker. One request waits
-//! at each of them; what one of them brings is the application's.
+//! Brokers decide which queues a member pops (`QUERY_ASSIGNMENT`); id -1 stands for all queues of a broker. One pop
+//! request waits at each of these queues, and its messages go to the application.
 
 use crate::inbox::Door;
 use crate::message::{from_record, records};
@@ -22,34 +22,36 @@ use wire::json;
 use wire::pop::{Handle, Kind};
 use wire::properties::key;
 
-/// How long a broker holds a pop while there is nothing (`brokerSuspendMaxTimeMillis`).
+/// Longest time for which a broker suspends a pop request (long polling) while there is no message
+/// (`brokerSuspendMaxTimeMillis`).
 const HOLD: Duration = Duration::from_secs(15);
-/// How long beyond that it may take.
+/// Time that a pop request may take beyond [`HOLD`].
 const MARGIN: Duration = Duration::from_secs(15);
-/// How long other calls may take (`mqClientApiTimeout`).
+/// Longest time for other calls (`mqClientApiTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Between two questions which queues are ours.
+/// Interval between two queries for the assigned queues.
 const ASSIGNMENT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How messages are popped.
+/// Settings of a pop consumer.
 #[derive(Clone, Debug)]
 pub struct PopConfig {
     /// Consumer group.
     pub group: String,
     /// Topic.
     pub topic: String,
-    /// What is wanted of it.
+    /// Filter expression for the topic.
     pub expression: Expression,
-    /// How long nobody else sees a popped message (`popInvisibleTime`). One that is not acknowledged until then comes again.
+    /// Time for which a popped message is invisible to other members (`popInvisibleTime`). A message that is not
+    /// acknowledged in that time is delivered again.
     pub invisible: Duration,
-    /// Most messages of one request, at most 32 (`popBatchNums`).
+    /// Largest number of messages per request, at most 32 (`popBatchNums`).
     pub batch: i32,
-    /// A new group begins with the first message instead of the last one.
+    /// Whether a new group begins at the first message instead of at the end.
     pub from_first: bool,
 }
 
 impl PopConfig {
-    /// Java's defaults: a minute, 32 messages, a new group begins at the end.
+    /// The defaults of RocketMQ's Java client: one minute, 32 messages, a new group begins at the end.
     #[must_use]
     pub fn new(
         group: impl Into<String>,
@@ -67,30 +69,30 @@ impl PopConfig {
     }
 }
 
-/// A popped message, and what it is acknowledged with.
+/// A popped message with the receipt handle that acknowledges it.
 #[derive(Clone, Debug)]
 pub struct Popped {
-    /// The message; one that came again has its own topic.
+    /// The message; one that is delivered again has its original topic.
     pub message: Received,
-    /// Receipt handle of the last time it was handed out.
+    /// Receipt handle of the latest delivery.
     pub handle: String,
 }
 
-/// Before a queue whose request failed is asked again.
+/// Pause before a queue is popped again whose request failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// Between two such questions while there are none.
+/// Interval between two queries for the assigned queues while there are none.
 const NO_QUEUES_PAUSE: Duration = Duration::from_millis(200);
-/// The longest a call waits, so that its end can be told.
+/// Upper limit for the time that a call waits, so that its end can be represented.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What a request brought, and when.
+/// The messages that a request brought, with the queue and the time.
 struct Brought {
     queue: MessageQueue,
     at: Instant,
     popped: Result<Vec<Popped>, Error>,
 }
 
-/// Requests that wait, and the queues they wait at.
+/// The waiting requests, and the queues at which they wait.
 #[derive(Default)]
 struct Waiting {
     requests: JoinSet<Brought>,
@@ -99,12 +101,13 @@ struct Waiting {
     asked: Option<Instant>,
 }
 
-/// A member of a group that pops. Dropping it leaves messages under way to come again after their invisible time.
+/// A member of a group that pops messages. When it is dropped, messages in flight are delivered again after their
+/// invisible time.
 pub struct PopConsumer {
     client: Client,
     config: Arc<PopConfig>,
     waiting: Mutex<Waiting>,
-    /// Woken when the membership of the group changed.
+    /// Notified when the members of the group changed.
     members_changed: Arc<Notify>,
     ended: watch::Sender<bool>,
 }
@@ -113,7 +116,8 @@ impl PopConsumer {
     /// Joins the group.
     ///
     /// # Errors
-    /// The client already has a consumer of this group, no name server answers, or the topic does not exist.
+    /// [`Error::Illegal`] when the client already has a consumer of this group, otherwise as for
+    /// [`Client::fetch_route`].
     pub async fn start(client: &Client, config: PopConfig) -> Result<Self, Error> {
         client.refresh_route(&config.topic).await?;
         let data = ConsumerData {
@@ -146,11 +150,12 @@ impl PopConsumer {
         Ok(Self { client, config, waiting: Mutex::default(), members_changed, ended })
     }
 
-    /// The next messages of some queue; nothing when none came within `wait`. To be called again and again: a request waits
-    /// at every queue between two calls as well.
+    /// Returns the next messages of a queue, or none when no message came within `wait`. It is meant to be called
+    /// repeatedly: requests keep waiting at all queues between two calls.
     ///
     /// # Errors
-    /// A broker does not answer, refuses, or says nothing about the group's queues; or the consumer has left its group.
+    /// [`Error::Connect`] or [`Error::Call`] when a broker does not answer, [`Error::Refused`] when it refuses,
+    /// [`Error::NoQueue`] when no queues are assigned, [`Error::Illegal`] when the consumer has left its group.
     pub async fn pop(&self, wait: Duration) -> Result<Vec<Popped>, Error> {
         let mut ended = self.ended.subscribe();
         tokio::select! {
@@ -174,18 +179,19 @@ impl PopConsumer {
                     continue;
                 }
             };
-            // A request that was cancelled has nothing to say.
+            // A cancelled request brought nothing.
             let Some(Ok(Brought { queue, at, popped })) = joined else { continue };
             waiting.busy.remove(&queue);
             let popped = popped?;
-            // What lay here for too long is handed out to somebody else (`ConsumeMessagePopConcurrentlyService`).
+            // A message whose invisible time is over is delivered to another member
+            // (`ConsumeMessagePopConcurrentlyService`).
             if !popped.is_empty() && at.elapsed() < self.config.invisible {
                 return Ok(popped);
             }
         }
     }
 
-    /// Has a request wait at every queue of ours.
+    /// Sends a pop request to every assigned queue that has none waiting.
     async fn ask(&self, waiting: &mut Waiting) -> Result<(), Error> {
         if waiting.asked.is_none_or(|asked| asked.elapsed() >= ASSIGNMENT_INTERVAL) {
             waiting.asked = Some(Instant::now());
@@ -200,7 +206,7 @@ impl PopConsumer {
             }
         }
         if waiting.queues.is_empty() && waiting.busy.is_empty() {
-            // Of another member, or the group is new; it is asked for again.
+            // The queue belongs to another member, or the group is new; the assigned queues are queried again.
             waiting.asked = None;
             tokio::time::sleep(NO_QUEUES_PAUSE).await;
         }
@@ -220,7 +226,8 @@ impl PopConsumer {
         Ok(())
     }
 
-    /// The queues that are ours, as the first broker says that answers; `None` when it cannot, and we keep what we have.
+    /// The assigned queues, by the answer of the first broker that answers. `None` when that broker does not support
+    /// the query; the queues then stay as they are.
     async fn assigned(&self) -> Result<Option<Vec<MessageQueue>>, Error> {
         let topic = &self.config.topic;
         let route = self.client.route(topic).await?;
@@ -251,19 +258,20 @@ impl PopConsumer {
         Ok(queues.map(|queues| queues.into_iter().map(|assigned| assigned.message_queue).collect()))
     }
 
-    /// Says that a message is done. Late, or twice, it has no effect.
+    /// Acknowledges a message. Has no effect when the invisible time is over or the message is acknowledged already.
     ///
     /// # Errors
-    /// The broker does not answer or refuses; the message comes again.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses. The
+    /// message is delivered again.
     pub async fn ack(&self, popped: &Popped) -> Result<(), Error> {
         settle(&self.client, &self.config, popped, request::ACK_MESSAGE, None).await.map(drop)
     }
 
-    /// Lets a message come again after `invisible` from now, instead of the time it was popped for; the one returned can be
-    /// acknowledged until then, the one given cannot any more.
+    /// Changes the invisible time of a message: it is delivered again after `invisible` from now. Returns the message
+    /// with a new receipt handle; the given handle cannot acknowledge it any more (`CHANGE_MESSAGE_INVISIBLETIME`).
     ///
     /// # Errors
-    /// As [`PopConsumer::ack`].
+    /// As for [`PopConsumer::ack`].
     pub async fn keep(&self, popped: &Popped, invisible: Duration) -> Result<Popped, Error> {
         let (client, code) = (&self.client, request::CHANGE_MESSAGE_INVISIBLETIME);
         let reply = settle(client, &self.config, popped, code, Some(invisible)).await?;
@@ -283,8 +291,8 @@ impl PopConsumer {
         Ok(Popped { message: message.clone(), handle })
     }
 
-    /// Leaves the group; calls of [`PopConsumer::pop`] end. Messages that were popped and not acknowledged come again after
-    /// their invisible time.
+    /// Leaves the group and ends calls of [`PopConsumer::pop`]. Messages that were popped and not acknowledged are
+    /// delivered again after their invisible time.
     pub async fn shutdown(&self) {
         self.ended.send_replace(true);
         self.waiting.lock().await.requests.shutdown().await;
@@ -302,7 +310,7 @@ fn parse(handle: &str) -> Result<Handle<'_>, Error> {
     Handle::parse(handle).ok_or_else(|| Error::Illegal(format!("{handle:?} is not a receipt handle")))
 }
 
-/// Acknowledges a message, or changes when it comes again.
+/// Acknowledges a message, or changes its invisible time.
 async fn settle(
     client: &Client,
     config: &PopConfig,
@@ -330,7 +338,7 @@ async fn settle(
     client.inner.remote.call(&address, code, TIMEOUT, write).await
 }
 
-/// One request to one queue.
+/// Sends one pop request to one queue.
 async fn request_from(
     client: &Client,
     config: &PopConfig,
@@ -356,7 +364,7 @@ async fn request_from(
     let reply = client.inner.remote.ask(&address, request::POP_MESSAGE, HOLD + MARGIN, write).await?;
     match reply.code {
         response::SUCCESS => {
-            // Brokers compare tags by their hashes. What only looks as if it were wanted is nobody's.
+            // Brokers compare only the hashes of tags. A message whose tag differs is skipped here.
             let tags = config.expression.tags();
             let popped = read(&address, queue, &reply)?;
             let (wanted, others): (Vec<_>, Vec<_>) =
@@ -373,8 +381,8 @@ async fn request_from(
     }
 }
 
-/// The messages of an answer with their handles. One that came again carries its own; of others the answer says where the
-/// reading of their queue began.
+/// Decodes the messages of an answer with their receipt handles. A message of the retry topic carries its own handle;
+/// for others it is made from the offset in the answer at which the pop of their queue began.
 fn read(address: &str, queue: &MessageQueue, reply: &net::Reply) -> Result<Vec<Popped>, Error> {
     let malformed = |why: String| Error::Answer { address: address.to_owned(), why };
     let number = |field: &str| {
@@ -420,7 +428,7 @@ fn read(address: &str, queue: &MessageQueue, reply: &net::Reply) -> Result<Vec<P
     Ok(popped)
 }
 
-/// Where the reading of a queue began: entries are `kind queue start`, joined by `;`.
+/// The offset at which the pop of a queue began. `starts` holds entries `kind queue start`, joined by `;`.
 fn start_of(starts: &str, kind: Kind, queue_id: i32) -> Option<i64> {
     let prefix = format!("{} {queue_id} ", kind.number());
     starts.split(';').find_map(|entry| entry.strip_prefix(&prefix))?.parse().ok()

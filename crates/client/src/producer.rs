@@ -20,48 +20,48 @@ use wire::codes::request;
 use wire::header::SendHeader;
 use wire::recall::RecallHandle;
 
-/// What a request takes besides its body and properties, about.
+/// Approximate size in bytes of a request without its body and properties.
 const HEADER_BYTES: usize = 512;
 
-/// How a producer sends.
+/// Settings of a producer.
 #[derive(Clone, Debug)]
 pub struct ProducerConfig {
     /// Producer group.
     pub group: String,
-    /// Time for a send with all its attempts (`sendMsgTimeout`).
+    /// Longest time for a send including its retries (`sendMsgTimeout`).
     pub timeout: Duration,
-    /// Attempts after the first (`retryTimesWhenSendFailed`).
+    /// Number of retries after the first attempt (`retryTimesWhenSendFailed`).
     pub retries: u32,
-    /// Compresses bodies of this many bytes and more; `None` compresses nothing.
+    /// Compression for large bodies; `None` for no compression.
     pub compress: Option<Compress>,
-    /// Queues a topic created by the first send gets at most (`defaultTopicQueueNums`).
+    /// Largest number of queues of a topic that is created by the first send (`defaultTopicQueueNums`).
     pub default_topic_queues: i32,
     /// Largest body before compression (`maxMessageSize`).
     pub body_bytes_max: usize,
-    /// Topic that is told of every send (`enableMsgTrace`), such as [`crate::TRACE_TOPIC`]; `None` tells nobody.
+    /// Topic of the message traces (`enableMsgTrace`), such as [`crate::TRACE_TOPIC`]; `None` for no traces.
     pub trace: Option<String>,
 }
 
 /// How bodies are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compress {
-    /// Method.
+    /// Compression method.
     pub kind: Compression,
-    /// Level, see [`crate::compress`].
+    /// Compression level, see [`crate::compress`].
     pub level: u32,
     /// Smallest body that is compressed, bytes.
     pub over: usize,
 }
 
 impl Default for Compress {
-    /// Java's: zlib, level 5, from 4096 bytes.
+    /// The defaults of RocketMQ's Java client: zlib, level 5, from 4096 bytes.
     fn default() -> Self {
         Self { kind: Compression::Zlib, level: 5, over: 4096 }
     }
 }
 
 impl ProducerConfig {
-    /// Java's defaults: 3 s, two retries, zlib from 4096 bytes, 4 queues, 4 MiB.
+    /// The defaults of RocketMQ's Java client: 3 s, two retries, zlib from 4096 bytes, 4 queues, 4 MiB.
     #[must_use]
     pub fn new(group: impl Into<String>) -> Self {
         Self {
@@ -81,15 +81,15 @@ pub struct Producer {
     client: Client,
     config: ProducerConfig,
     keys: Keys,
-    /// Goes round the queues.
+    /// Counter for choosing queues in turn.
     turn: AtomicUsize,
     tracer: Option<Tracer>,
-    /// Topics whose brokers know this producer.
+    /// Topics whose brokers have received a heartbeat with this producer's group.
     introduced: Mutex<BTreeSet<String>>,
 }
 
 impl Producer {
-    /// Makes a producer and lets its group be told to brokers by heartbeat.
+    /// Makes a producer and adds its group to the client's heartbeats.
     #[must_use]
     pub fn new(client: &Client, config: ProducerConfig) -> Self {
         client.inner.groups.add_producer(&config.group);
@@ -100,10 +100,11 @@ impl Producer {
         Self { client: client.clone(), config, keys, turn, tracer, introduced: Mutex::default() }
     }
 
-    /// Sends a message to a queue of its topic and waits until it is stored; tries other brokers when that fails.
+    /// Sends a message to a queue of its topic and waits until it is stored. A failed attempt is retried on another
+    /// broker.
     ///
     /// # Errors
-    /// No attempt succeeded; the last failure. After [`Error::Call`] the message may be stored all the same.
+    /// The error of the last attempt. After [`Error::Call`] the message may be stored all the same.
     pub async fn send(&self, message: &Message) -> Result<SendOutcome, Error> {
         let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
         self.send_somewhere(&message.topic, &prepared, Some(message)).await
@@ -112,26 +113,28 @@ impl Producer {
     /// Sends messages of one topic in one request, stored together and in order.
     ///
     /// # Errors
-    /// As [`Producer::send`]; the messages differ in topic, or one is delayed.
+    /// As for [`Producer::send`], and [`Error::Illegal`] when the messages differ in topic, or one is delayed.
     pub async fn send_batch(&self, messages: &[Message]) -> Result<SendOutcome, Error> {
         let prepared = Prepared::batch(messages, &self.config, &self.keys, clock::now_ms())?;
         self.send_somewhere(&messages[0].topic, &prepared, None).await
     }
 
-    /// Sends a message to the queue given; there is no other attempt.
+    /// Sends a message to the given queue, without retries.
     ///
     /// # Errors
-    /// The queue's broker is unknown, does not answer or refuses.
+    /// [`Error::NoBroker`] when the queue's broker is in no route, [`Error::Connect`] or [`Error::Call`] when it does
+    /// not answer, [`Error::Refused`] when it refuses.
     pub async fn send_to(&self, queue: &MessageQueue, message: &Message) -> Result<SendOutcome, Error> {
         let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
         self.attempt(queue, &prepared, self.config.timeout, Some(message)).await
     }
 
-    /// Takes back a message for a point in time that is not due yet ([`SendOutcome::recall_handle`]) and returns its
-    /// id. The broker may have it on its way already.
+    /// Recalls a timed message that is not due yet, by its [`SendOutcome::recall_handle`], and returns its message id.
+    /// The broker may already be delivering the message.
     ///
     /// # Errors
-    /// The broker is unknown, does not answer, has `recallMessageEnable` off, or the handle is wrong or too late.
+    /// [`Error::NoBroker`], [`Error::Connect`] or [`Error::Call`] when the broker is unknown or does not answer;
+    /// [`Error::Refused`] when it has `recallMessageEnable` off, or the handle is wrong or too late.
     pub async fn recall(&self, topic: &str, handle: &str) -> Result<String, Error> {
         let broken = || Error::Illegal(format!("{handle:?} is not the handle of a message"));
         let broker = RecallHandle::decode(handle).ok_or_else(broken)?.broker_name;
@@ -149,10 +152,10 @@ impl Producer {
         id.ok_or_else(|| Error::Answer { address, why: "the answer to a recall has no msgId".to_owned() })
     }
 
-    /// Hands a message over without waiting for an answer; whether it is stored stays unknown.
+    /// Sends a message as a one-way request. Whether it is stored stays unknown.
     ///
     /// # Errors
-    /// The topic has no queue or its broker cannot be connected to.
+    /// [`Error::NoQueue`] when the topic has no queue, [`Error::Connect`] when its broker cannot be connected to.
     pub async fn send_one_way(&self, message: &Message) -> Result<(), Error> {
         let prepared = Prepared::single(message, &self.config, &self.keys, clock::now_ms())?;
         let queue = self.pick(&message.topic, None).await?;
@@ -162,16 +165,17 @@ impl Producer {
         self.client.inner.remote.tell(&address, prepared.code, size(&prepared), write).await
     }
 
-    /// Queues of a topic that can be sent to.
+    /// The queues of a topic that can be written.
     ///
     /// # Errors
-    /// No name server answers, or neither the topic nor its template exists.
+    /// As for [`Client::fetch_route`], when neither the topic nor the one that it would be created from has a route.
     pub async fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
         let route = self.client.publish_route(topic, self.config.default_topic_queues).await?;
         Ok(route.publish.clone())
     }
 
-    /// Tells brokers that the client has left the group, when no other producer of it is in the client.
+    /// Removes the producer. When it is the last one of its group in this client, brokers are told that the client left
+    /// the group.
     pub async fn shutdown(&self) {
         if let Some(tracer) = &self.tracer {
             Box::pin(tracer.finish()).await;
@@ -193,12 +197,13 @@ impl Producer {
         self.tracer.as_ref()
     }
 
-    /// An id nobody else makes.
+    /// Makes a new unique key.
     pub(crate) fn fresh_id(&self) -> String {
         self.keys.next(clock::now_ms())
     }
 
-    /// Makes sure that the brokers of a topic know this producer, so that they can ask it.
+    /// Sends a heartbeat to the brokers of a topic if they do not know this producer yet, so that they can send
+    /// requests to it.
     pub(crate) async fn introduce(&self, topic: &str) -> Result<(), Error> {
         if self.introduced.lock().expect("short section").contains(topic) {
             return Ok(());
@@ -222,7 +227,7 @@ impl Producer {
             let failed_broker = failed.as_ref().map(|(broker, _)| broker.as_str());
             let queue = match (self.pick(topic, failed_broker).await, failed) {
                 (Ok(queue), _) => queue,
-                // That there is no queue any more says less than why the attempt failed.
+                // The error of the failed attempt tells more than the error that no queue is left.
                 (Err(_), Some((_, error))) | (Err(error), None) => return Err(error),
             };
             let left = self.config.timeout.saturating_sub(begin.elapsed());
@@ -235,7 +240,7 @@ impl Producer {
             }
             tracing::debug!(%error, broker = queue.broker_name, "send failed, trying elsewhere");
             attempts_left -= 1;
-            // The route may be the reason; a failure to refresh it leaves the known one in use.
+            // An outdated route may be the reason. When it cannot be refreshed, the known one stays in use.
             if self.client.refresh_route(topic).await.is_err() {
                 tracing::debug!(topic, "the route could not be refreshed");
             }
@@ -243,13 +248,13 @@ impl Producer {
         }
     }
 
-    /// The next queue in turn, on another broker than the one that failed if there is one.
+    /// The next queue in turn. After a failure it is on another broker than the failed one, if there is one.
     async fn pick(&self, topic: &str, failed_broker: Option<&str>) -> Result<MessageQueue, Error> {
         let mut route = self.client.publish_route(topic, self.config.default_topic_queues).await?;
         if route.publish.is_empty()
             && let Ok(fresh) = self.client.refresh_route(topic).await
         {
-            // Its master is back.
+            // The refreshed route has the master again.
             route = fresh;
         }
         let turn = self.turn.fetch_add(1, Relaxed);
@@ -305,12 +310,12 @@ impl Producer {
     }
 }
 
-/// What a request takes, about.
+/// Approximate size of a request in bytes.
 fn size(prepared: &Prepared) -> usize {
     HEADER_BYTES + prepared.body.len() + prepared.properties.len()
 }
 
-/// The queue whose turn it is; with a failed broker, the next one on another broker.
+/// The queue at position `turn`; after a failure the next one on another broker.
 fn pick<'a>(
     queues: &'a [MessageQueue],
     turn: usize,

@@ -1,4 +1,4 @@
-//! Pulling from one queue.
+//! Pull requests to a single queue.
 
 use crate::message::decode;
 use crate::{Client, Error, Received};
@@ -7,36 +7,38 @@ use wire::body::MessageQueue;
 use wire::codes::{request, response};
 use wire::header::{PullHeader, pull_flag};
 
-/// How long beyond its hold a pull may take before it counts as lost.
+/// Time that a pull request may take beyond the time for which the broker suspends it.
 const MARGIN: Duration = Duration::from_secs(15);
 
-/// What to pull.
+/// Parameters of a pull request.
 #[derive(Clone, Debug)]
 pub struct PullRequest<'a> {
     /// Consumer group.
     pub group: &'a str,
-    /// Queue.
+    /// Queue to pull from.
     pub queue: &'a MessageQueue,
-    /// First message wanted.
+    /// Offset of the first message.
     pub offset: i64,
-    /// Most messages.
+    /// Largest number of messages.
     pub messages_max: i32,
-    /// How long the broker may hold the request while there is nothing; zero for not at all.
+    /// Longest time for which the broker suspends the request (long polling) while there is no message; zero for not at
+    /// all.
     pub hold: Duration,
-    /// Tag expression, `*` for everything; `None` uses what the group subscribed to by heartbeat.
+    /// Tag expression or SQL condition, `*` for all messages; `None` uses the subscription in the group's heartbeat.
     pub expression: Option<&'a str>,
-    /// `TAG` or `SQL92`.
+    /// Type of the expression: `TAG` or `SQL92`.
     pub expression_type: &'a str,
-    /// Version of the subscription.
+    /// Version of the subscription, a time in milliseconds.
     pub sub_version: i64,
-    /// Offset to store for the group on the way.
+    /// Offset to commit for the group with this request; `None` commits nothing.
     pub commit: Option<i64>,
-    /// Broker of the group to read from, 0 for the master; another one when it is not there.
+    /// Id of the broker in its group to pull from, 0 for the master. If that broker is not available, another one is
+    /// used.
     pub broker_id: i64,
 }
 
 impl<'a> PullRequest<'a> {
-    /// Up to 32 messages of any tag from `offset`, without holding.
+    /// A request for up to 32 messages with any tag from `offset`, without long polling.
     #[must_use]
     pub fn new(group: &'a str, queue: &'a MessageQueue, offset: i64) -> Self {
         Self {
@@ -54,41 +56,42 @@ impl<'a> PullRequest<'a> {
     }
 }
 
-/// How a pull ended (`PullStatus`).
+/// Result of a pull request (`PullStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullStatus {
-    /// There are messages; none of them is here when they cannot be read, and reading goes on behind them.
+    /// There are messages. The list is empty when none of them can be decoded; the next offset is behind them.
     Found,
-    /// The queue has nothing at or after the offset.
+    /// The queue has no message at or after the offset.
     NothingNew,
-    /// What was looked at does not match the expression.
+    /// None of the messages that the broker examined matches the expression.
     NothingMatched,
-    /// The offset is outside the queue.
+    /// The offset is outside of the queue.
     OffsetIllegal,
 }
 
-/// The answer to a pull.
+/// Answer to a pull request.
 #[derive(Clone, Debug)]
 pub struct Pulled {
-    /// How it ended.
+    /// Result of the request.
     pub status: PullStatus,
-    /// Where to go on.
+    /// Offset of the next pull request.
     pub next_offset: i64,
-    /// Offset of the oldest message.
+    /// Smallest offset of the queue.
     pub min_offset: i64,
-    /// Offset the next message will get.
+    /// Largest offset of the queue: the one that the next message will get.
     pub max_offset: i64,
-    /// Broker to read from next.
+    /// Id of the broker to which the next pull request should go.
     pub suggest_broker_id: i64,
-    /// Messages.
+    /// The messages.
     pub messages: Vec<Received>,
 }
 
 impl Client {
-    /// Pulls once from a queue (`MQClientAPIImpl.pullMessage`).
+    /// Sends one pull request (`MQClientAPIImpl.pullMessage`).
     ///
     /// # Errors
-    /// The broker is unknown, does not answer, or refuses the group, topic, queue or expression.
+    /// [`Error::NoBroker`] when the queue's broker is in no route, [`Error::Connect`] or [`Error::Call`] when it does
+    /// not answer, [`Error::Refused`] when it refuses the group, topic, queue or expression.
     pub async fn pull(&self, pull: &PullRequest<'_>) -> Result<Pulled, Error> {
         let address = self.reader_of(pull.queue, pull.broker_id).await?;
         let flags = [

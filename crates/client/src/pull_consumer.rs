@@ -1,4 +1,4 @@
-//! Reading queues of one's choice (`DefaultLitePullConsumer` with `assign`).
+//! A consumer that reads queues which the application chooses (`DefaultLitePullConsumer` with `assign`).
 
 use crate::{Client, Error, Expression, MessageQueue, PullRequest, PullStatus, Pulled, Received};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,48 +7,48 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-/// How long a broker holds a request; a longer wait makes several.
+/// Longest time for which a broker suspends a pull request (long polling). A longer wait needs several requests.
 const HOLD: Duration = Duration::from_secs(15);
 
-/// Before the error of a request that failed is brought, and the request made again.
+/// Pause after a failed request, before its error is returned and the request is sent again.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest a call waits, so that its end can be told.
+/// Upper limit for the time that a call waits, so that its end can be represented.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// A queue and an offset in it.
+/// A queue and an offset in it, at which reading goes on.
 type Place = (MessageQueue, i64);
 
-/// What a pull at a place brought.
+/// The result of a pull request at a queue and offset.
 type Brought = (Place, Result<Pulled, Error>);
 
-/// Requests that brokers hold, also between two calls, and the places they are for.
+/// Pull requests that wait at brokers, also between two calls of the application, with their queues and offsets.
 #[derive(Default)]
 struct Held {
     pulls: JoinSet<Brought>,
     places: BTreeSet<Place>,
 }
 
-/// What is read as whom.
+/// The group, the topic expression and the client of a consumer.
 struct Reader {
     client: Client,
     group: String,
     expression: Expression,
 }
 
-/// Reads the queues it is assigned, from where it is told or from where its group stood.
+/// Reads the assigned queues, from the committed offsets of its group or from the offsets that the application sets.
 pub struct PullConsumer {
     reader: Arc<Reader>,
-    /// Where reading goes on, by queue.
+    /// The next offset of each queue.
     positions: Mutex<BTreeMap<MessageQueue, i64>>,
-    /// Queues in turn.
+    /// Counter for taking queues in turn.
     turn: Mutex<usize>,
     held: tokio::sync::Mutex<Held>,
 }
 
 impl PullConsumer {
-    /// A consumer of messages with the tags of `expression` (`*` for all, `a || b` for two) or of an SQL condition,
-    /// with no queue yet.
+    /// Makes a consumer without queues. `expression` is a tag expression (`*` for all tags, `a || b` for two) or an SQL
+    /// condition.
     #[must_use]
     pub fn new(client: &Client, group: impl Into<String>, expression: impl Into<Expression>) -> Self {
         let (client, group, expression) = (client.clone(), group.into(), expression.into());
@@ -61,18 +61,19 @@ impl PullConsumer {
         }
     }
 
-    /// Queues of a topic that can be read.
+    /// The queues of a topic that can be read.
     ///
     /// # Errors
-    /// No name server answers, or the topic does not exist.
+    /// As for [`Client::fetch_route`].
     pub async fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
         Ok(self.reader.client.refresh_route(topic).await?.subscribe.clone())
     }
 
-    /// Reads these queues from now on and no others. A queue begins where the group stands, or at its first message.
+    /// Assigns these queues and no others. Reading begins at the committed offset of the group, or at the smallest
+    /// offset of the queue.
     ///
     /// # Errors
-    /// A broker does not answer; the queues stay as they were.
+    /// As for [`Client::min_offset`]; the assigned queues stay as they were.
     pub async fn assign(&self, queues: &[MessageQueue]) -> Result<(), Error> {
         let Reader { client, group, .. } = &*self.reader;
         let mut positions = BTreeMap::new();
@@ -91,10 +92,10 @@ impl PullConsumer {
         Ok(())
     }
 
-    /// Goes on at `offset` in a queue that is assigned.
+    /// Sets the next offset of an assigned queue.
     ///
     /// # Errors
-    /// The queue is not assigned.
+    /// [`Error::Illegal`] when the queue is not assigned.
     pub fn seek(&self, queue: &MessageQueue, offset: i64) -> Result<(), Error> {
         match self.positions().get_mut(queue) {
             Some(position) => *position = offset,
@@ -103,27 +104,28 @@ impl PullConsumer {
         Ok(())
     }
 
-    /// Goes on at the first message stored at or after a time, milliseconds since 1970.
+    /// Sets the next offset of an assigned queue to the first message stored at or after a time, milliseconds since
+    /// 1970.
     ///
     /// # Errors
-    /// The queue is not assigned, or its broker does not answer.
+    /// [`Error::Illegal`] when the queue is not assigned, otherwise as for [`Client::search_offset`].
     pub async fn seek_to_time(&self, queue: &MessageQueue, time_ms: i64) -> Result<(), Error> {
         let offset = self.reader.client.search_offset(queue, time_ms).await?;
         self.seek(queue, offset)
     }
 
-    /// Where reading goes on in a queue that is assigned.
+    /// The next offset of an assigned queue; `None` when the queue is not assigned.
     #[must_use]
     pub fn position(&self, queue: &MessageQueue) -> Option<i64> {
         self.positions().get(queue).copied()
     }
 
-    /// The next messages of one queue, the queues taking turns; waits up to `timeout` when all are at their end, and
-    /// then returns nothing. Brokers hold requests between two calls as well.
+    /// Returns the next messages of one queue; queues take turns. Waits up to `timeout` when all queues are at their
+    /// end, and then returns no messages. Pull requests keep waiting at brokers between two calls.
     ///
     /// # Errors
-    /// A broker does not answer or refuses; that is told once a second for each of its queues. What the others have
-    /// comes with later calls.
+    /// [`Error::Connect`] or [`Error::Call`] when a broker does not answer, [`Error::Refused`] when it refuses: once a
+    /// second for each of its queues. The messages of other brokers come with later calls.
     pub async fn poll(&self, timeout: Duration) -> Result<Vec<Received>, Error> {
         let end = Instant::now() + timeout.min(WAIT_MAX);
         if self.positions().is_empty() {
@@ -153,10 +155,10 @@ impl PullConsumer {
         }
     }
 
-    /// Stores the positions of all queues as the group's, and waits until the brokers have them.
+    /// Commits the next offsets of all queues for the group, and waits until the brokers have stored them.
     ///
     /// # Errors
-    /// A broker does not answer or refuses.
+    /// As for [`Client::commit_offset`].
     pub async fn commit(&self) -> Result<(), Error> {
         let positions = self.positions().clone();
         for (queue, position) in positions {
@@ -165,7 +167,7 @@ impl PullConsumer {
         Ok(())
     }
 
-    /// What is there already.
+    /// Returns messages that have arrived already.
     async fn look(&self) -> Result<Vec<Received>, Error> {
         let mut places: Vec<Place> = self.positions().clone().into_iter().collect();
         {
@@ -189,7 +191,7 @@ impl PullConsumer {
         failed.map_or(Ok(Vec::new()), Err)
     }
 
-    /// Has a request held wherever reading goes on.
+    /// Sends a pull request to every queue that has none waiting.
     fn ask(&self, held: &mut Held) {
         let places = self.positions().clone();
         for place in places {
@@ -206,10 +208,11 @@ impl PullConsumer {
         }
     }
 
-    /// The messages of a request that was held.
+    /// The messages of a finished pull request.
     fn take(&self, held: &mut Held, joined: Result<Brought, JoinError>) -> Result<Vec<Received>, Error> {
         let Ok((place, pulled)) = joined else {
-            // Cancelled with its runtime. It does not say where it was: all are asked again.
+            // A request that was cancelled with its runtime does not say which queue it was for, so all queues are
+            // pulled again.
             held.places.clear();
             return Ok(Vec::new());
         };
@@ -217,7 +220,8 @@ impl PullConsumer {
         Ok(self.accept(&place, pulled?))
     }
 
-    /// Moves on unless the application sought elsewhere meanwhile; keeps the messages the expression asks for.
+    /// Advances the offset of the queue, unless the application changed it meanwhile. Returns the messages that match
+    /// the expression.
     fn accept(&self, (queue, position): &Place, pulled: Pulled) -> Vec<Received> {
         let mut positions = self.positions();
         let Some(current) = positions.get_mut(queue).filter(|current| **current == *position) else {

@@ -1,4 +1,4 @@
-//! Records become messages.
+//! Tests of decoding records into messages.
 
 use super::*;
 use crate::compress::{Compression, compress};

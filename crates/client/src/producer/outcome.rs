@@ -1,4 +1,4 @@
-//! What became of a send.
+//! The result of a send.
 
 use super::prepare::Prepared;
 use crate::Error;
@@ -7,35 +7,35 @@ use net::Reply;
 use wire::body::MessageQueue;
 use wire::codes::response;
 
-/// How well a message is stored (`SendStatus`).
+/// How safely a message is stored (`SendStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendStatus {
-    /// As the broker's mode promises.
+    /// Stored as the broker's flush and replication modes promise.
     Stored,
-    /// Stored, but not flushed in time.
+    /// Stored, but the flush did not finish in time.
     FlushDiskTimeout,
-    /// Stored, but not on a slave in time.
+    /// Stored, but no slave replicated it in time.
     FlushSlaveTimeout,
-    /// Stored, but there is no slave.
+    /// Stored, but no slave is available.
     SlaveNotAvailable,
 }
 
-/// A send that was stored.
+/// Result of a send whose message was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendOutcome {
-    /// How well.
+    /// How safely the message is stored.
     pub status: SendStatus,
-    /// Id the producer gave the message; ids separated by commas for a batch.
+    /// Unique key of the message; those of a batch are separated by commas.
     pub message_id: String,
-    /// Id the broker gave it: its address and position.
+    /// Id that the broker gave the message: its address and the offset in its commit log.
     pub offset_id: String,
-    /// Queue it went to.
+    /// Queue in which the message is stored.
     pub queue: MessageQueue,
-    /// Number in the queue, of the first message for a batch.
+    /// Offset in the queue; for a batch that of the first message.
     pub queue_offset: i64,
-    /// Id of its transaction, if the broker says so.
+    /// Id of the transaction, if the broker returned one.
     pub transaction_id: Option<String>,
-    /// What a message for a point in time is taken back with.
+    /// Handle for [`super::Producer::recall`]; only for timed messages.
     pub recall_handle: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Messages made ready to send: checked, given a unique key, compressed, encoded.
+//! Prepares messages for sending: validates them, gives them unique keys, compresses and encodes them.
 
 use super::ProducerConfig;
 use crate::calendar::month_ms;
@@ -12,7 +12,7 @@ use wire::id::UniqKeys;
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::sys_flag;
 
-/// Longest topic (`Validators.TOPIC_MAX_LENGTH`).
+/// Longest topic name in bytes (`Validators.TOPIC_MAX_LENGTH`).
 const TOPIC_BYTES_MAX: usize = 127;
 
 /// Makes unique keys (`MessageClientIDSetter`).
@@ -27,7 +27,7 @@ impl Keys {
         Self { keys: UniqKeys::new(ip, process, seed as u32), counter: AtomicU16::new(0) }
     }
 
-    /// The next key; unique while fewer than 65,536 are made in a millisecond.
+    /// Makes the next key. Keys are unique while fewer than 65,536 are made per millisecond.
     pub fn next(&self, now_ms: i64) -> String {
         let mut out = Vec::with_capacity(56);
         let counter = self.counter.fetch_add(1, Relaxed);
@@ -36,7 +36,7 @@ impl Keys {
     }
 }
 
-/// Everything of a send request but its queue.
+/// A send request without its queue.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub code: i32,
@@ -129,7 +129,7 @@ fn check(message: &Message, config: &ProducerConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// What messages of one batch must have in common (`MessageBatch.generateFromList`).
+/// Checks what the messages of one batch must have in common (`MessageBatch.generateFromList`).
 fn check_member(message: &Message, first: &Message) -> Result<(), Error> {
     let illegal = |text: &str| Err(Error::Illegal(text.to_owned()));
     if message.topic != first.topic {
@@ -178,7 +178,7 @@ fn properties_of(message: &Message, keys: &Keys, now_ms: i64) -> Result<(String,
     Ok((id, out))
 }
 
-/// True for a name that would be cut where it is read.
+/// Whether a property name contains a separator of the stored properties, so that readers would split it.
 fn is_split(name: &str) -> bool {
     name.contains(['\u{1}', '\u{2}'])
 }

@@ -1,4 +1,4 @@
-//! What is refused, what is added, and which queue comes next.
+//! Tests of validation, of added properties, and of the order of queues.
 
 use super::prepare::{Keys, Prepared};
 use super::*;
