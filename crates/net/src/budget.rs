@@ -1,16 +1,16 @@
-//! One bound for the memory of all connections of a process.
+//! The memory budget: one bound for the memory of all connections of a process.
 //!
-//! A connection holds the frame that is not complete, the answers that were not taken, the requests that are not answered
-//! and the buffers of TLS. It counts them in whole pages when its task has run, so a connection whose frames are complete
-//! and whose answers leave costs one comparison.
+//! A connection uses memory for an incomplete frame, for answers that the socket did not take, for requests that are not
+//! answered, and for the buffers of TLS. This is counted in whole pages each time the connection's task has run, so a
+//! connection whose frames are complete and whose answers were sent costs one comparison. What happens by the sum of all
+//! connections:
 //!
-//! | the sum is | what happens |
-//! |---|---|
-//! | up to seven eighths of the bound | nothing |
-//! | above | who holds more than a fair share, the bound divided by the connections that hold something, is not read; when that does not help, the largest that no byte came from or went to for a second is closed |
-//! | above the bound | the largest is closed at once, an idle one before others |
+//! - Up to seven eighths of the bound: nothing.
+//! - Above that: connections with more than a fair share (the bound divided by the number of connections that hold more than
+//!   64 KiB) are not read. When this does not help, the largest connection that moved no byte for a second is closed.
+//! - Above the bound: the largest connection is closed at once, an idle one before others.
 //!
-//! Whoever holds less than a fair share is read all the time.
+//! A connection below its fair share is always read.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,48 +21,49 @@ use tokio::sync::Notify;
 
 use crate::{Peer, memory};
 
-/// Steps in which memory is counted.
+/// Unit in which memory is counted, in bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// A connection that holds no more is not counted among those that share the bound, and not closed while others hold more.
+/// A connection with at most so many bytes is not counted for the fair share, and not closed while others hold more.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// The bound of a process that is not given one: a sixteenth of the memory it may use, within these.
+/// Least and most bytes of the default bound, which is a sixteenth of the memory that the process may use.
 const DEFAULT_BYTES: (usize, usize) = (64 << 20, 512 << 20);
 
-/// How long a connection moves no byte until it counts as idle.
+/// A connection that moved no byte for this time counts as idle.
 const IDLE: Duration = if cfg!(test) { Duration::from_nanos(1) } else { Duration::from_secs(1) };
 
-/// The memory of all connections that share it.
+/// The memory budget of a set of connections.
 #[derive(Debug)]
 pub struct Budget {
     bytes_max: usize,
-    /// Of all connections.
+    /// Bytes that all connections hold.
     held: AtomicUsize,
-    /// Connections that hold more than [`SMALL_BYTES`].
+    /// Number of connections that hold more than [`SMALL_BYTES`].
     holders: AtomicUsize,
-    /// Some connection is not read. Set before it looks at the sum once more, read after the sum was lowered.
+    /// Whether some connection is not read. A connection sets it before it checks the sum again; it is read after the sum was
+    /// lowered.
     waiting: AtomicBool,
     connections: Mutex<HashMap<u64, Weak<Peer>>>,
-    /// The sum rose above the mark from which connections are not read.
+    /// Notified when the sum rises above the mark from which connections are not read.
     pressed: Notify,
     closed: AtomicUsize,
 }
 
-/// What one connection holds.
+/// Memory that one connection holds.
 #[derive(Debug)]
 pub(crate) struct Holding {
     budget: Arc<Budget>,
-    /// As it counts in the sum; requests that are not answered are in its account.
+    /// Bytes counted in the budget's sum; memory charges of unanswered requests are in the connection's account.
     bytes: AtomicUsize,
-    /// When a byte came or went last, microseconds after the connection was opened.
+    /// When the connection last moved a byte, in microseconds after it was opened.
     moved_us: AtomicU64,
-    /// It is not read because of what it holds.
+    /// Whether the connection is not read because of the memory that it holds.
     waits: AtomicBool,
 }
 
 impl Budget {
-    /// A bound of so many bytes; of a sixteenth of the memory, at most 512 MiB, when it is 0.
+    /// A budget of `bytes_max` bytes; 0 means a sixteenth of the memory, at least 64 MiB and at most 512 MiB.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         let (least, most) = DEFAULT_BYTES;
         let bytes_max = match bytes_max {
@@ -80,7 +81,7 @@ impl Budget {
         })
     }
 
-    /// No bound, for those who open connections themselves.
+    /// A budget without a bound, for programs that only open connections themselves.
     pub fn unbounded() -> Arc<Self> {
         Self::new(usize::MAX)
     }
@@ -90,17 +91,17 @@ impl Budget {
         self.bytes_max
     }
 
-    /// Bytes all connections hold.
+    /// Bytes that all connections hold.
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Connections that were closed for others to go on.
+    /// Number of connections that were closed to free memory.
     pub fn closed(&self) -> usize {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// The sum from which connections with more than their share are not read.
+    /// The sum in bytes from which connections with more than their share are not read.
     fn mark(&self) -> usize {
         self.bytes_max - self.bytes_max / 8
     }
@@ -117,13 +118,13 @@ impl Budget {
         self.connections().insert(peer.id(), Arc::downgrade(peer));
     }
 
-    /// The connection ended and its memory is given back.
+    /// Removes a connection that has ended and freed its memory.
     pub(crate) fn leave(&self, peer: &Peer) {
         self.connections().remove(&peer.id());
         peer.holding.count(0);
     }
 
-    /// Counts memory that somebody took.
+    /// Counts memory that was taken.
     pub(crate) fn take(&self, bytes: usize) {
         let held = self.held.fetch_add(bytes, Ordering::SeqCst) + bytes;
         if held > self.mark() {
@@ -131,7 +132,7 @@ impl Budget {
         }
     }
 
-    /// Counts memory that was given back, and lets connections go on that wait for it.
+    /// Counts memory that was freed, and wakes connections that wait for it.
     pub(crate) fn give_back(&self, bytes: usize) {
         self.held.fetch_sub(bytes, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) && !self.is_pressed() {
@@ -143,7 +144,7 @@ impl Budget {
         self.waiting.store(false, Ordering::SeqCst);
         for peer in self.peers() {
             if peer.holding.waits.swap(false, Ordering::SeqCst) {
-                // It stood still because it was not read.
+                // The connection moved no bytes only because it was not read: it does not count as idle.
                 peer.holding.moved(peer.opened().elapsed());
                 peer.wake();
             }
@@ -160,8 +161,8 @@ impl Budget {
         }
     }
 
-    /// Closes idle connections, the largest first, when others wait for memory. One that waits itself is closed only when
-    /// there is no other.
+    /// Closes idle connections, the largest first, while others wait for memory. An idle connection that waits itself is
+    /// closed only when there is no other.
     fn close_idle(&self) {
         if !self.waiting.load(Ordering::SeqCst) || !self.is_pressed() {
             return;
@@ -194,7 +195,7 @@ impl Budget {
         victim.abort();
     }
 
-    /// Looks after connections that wait, for ever.
+    /// Body of the task that closes idle connections while others wait for memory; never ends.
     pub(crate) async fn watch(self: Arc<Self>) {
         loop {
             self.pressed.notified().await;
@@ -214,7 +215,7 @@ impl Budget {
     }
 }
 
-/// The connection that holds most, of those that still hold something.
+/// The connection that holds most memory, among those that hold some and that `admits` accepts.
 fn largest(peers: &[Arc<Peer>], admits: impl Fn(&Peer) -> bool) -> Option<&Arc<Peer>> {
     let held = |peer: &&Arc<Peer>| peer.holding.bytes.load(Ordering::Relaxed);
     peers.iter().filter(|peer| held(peer) > 0 && admits(peer)).max_by_key(held)
@@ -242,12 +243,12 @@ impl Holding {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Microseconds after the connection was opened.
+    /// When the connection last moved a byte, in microseconds after it was opened.
     pub(crate) fn moved_us(&self) -> u64 {
         self.moved_us.load(Ordering::Relaxed)
     }
 
-    /// Notes what the connection holds now, and when a byte came or went last.
+    /// Records the memory that the connection holds, and when it last moved a byte.
     pub(crate) fn note(&self, bytes: usize, since_opened: Duration) {
         if bytes > SMALL_BYTES {
             self.moved(since_opened);
@@ -280,31 +281,31 @@ impl Holding {
             self.budget.give_back(before - bytes);
         }
         if is_holder_less && self.budget.waiting.load(Ordering::SeqCst) {
-            // The share of the others grew; who is still above it waits again.
+            // The share of the others has grown; those still above it will wait again.
             self.budget.resume();
         }
     }
 }
 
 impl Peer {
-    /// Bytes the connection holds.
+    /// Bytes that the connection holds, memory charges included.
     pub(crate) fn held(&self) -> usize {
         self.holding.bytes() + self.account.bytes()
     }
 
-    /// For how long no byte came or went.
+    /// Time since the connection last moved a byte.
     fn idle(&self) -> Duration {
         self.opened().elapsed().saturating_sub(Duration::from_micros(self.holding.moved_us()))
     }
 
-    /// Whether the connection holds memory worth having and no byte came or went for [`IDLE`], and not because requests of it
-    /// wait for the broker.
+    /// Whether the connection is idle and holds memory worth freeing, and most of that is not for requests that wait for the
+    /// broker.
     fn is_idle_holder(&self) -> bool {
         self.held() > SMALL_BYTES && self.account.bytes() <= self.holding.bytes() && self.idle() >= IDLE
     }
 
-    /// Whether the connection is not read for now: memory is short and it holds more than its share. When it is true the
-    /// connection is woken once there is memory.
+    /// Whether the connection must not be read now, because memory is short and it holds more than its share. When true, the
+    /// connection is woken once memory is free.
     pub(crate) fn waits_for_memory(&self) -> bool {
         let budget = self.holding.budget();
         let is_over = || budget.is_pressed() && self.held() > budget.share();
@@ -313,7 +314,7 @@ impl Peer {
         }
         self.holding.waits.store(true, Ordering::SeqCst);
         budget.waiting.store(true, Ordering::SeqCst);
-        // What was given back in between did not see the marks.
+        // Memory freed before the flags were set woke nobody: check again.
         is_over()
     }
 }

@@ -1,18 +1,19 @@
-//! Panics of long-lived tasks: a runtime drops a task that panics, and nobody hears of it.
+//! Catches panics of long-lived tasks: a runtime drops a task that panics, and nothing reports it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// A future panicked; the message is in the log.
+/// Error: a future panicked. The panic's message is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the task panicked")]
 pub struct Panicked;
 
-/// Runs a future; a panic of it becomes an error. What it shares with others must be whole at each of its steps.
+/// Runs a future and turns its panic into an error. Data that the future shares with others must be consistent at each of its
+/// steps.
 ///
 /// # Errors
-/// [`Panicked`].
+/// [`Panicked`] when the future panicked.
 pub async fn caught<F: Future>(future: F) -> Result<F::Output, Panicked> {
     let mut future = pin!(future);
     let poll = |context: &mut std::task::Context<'_>| match catch_unwind(AssertUnwindSafe(|| {

@@ -1,22 +1,22 @@
-//! What requests cost in memory while they are not answered.
+//! Memory charges: the memory of requests that are not answered yet.
 //!
-//! A request that waits, for the disk or for somebody else's work, is charged to its connection. A connection whose
-//! charges reach its bound is not read until some are given back, so a client that sends more than can be done waits in
-//! its own socket and nothing is refused. The same holds once all connections together reach theirs, for those that have
-//! charges: one that has none is still read, so each goes on whatever the others do, and at most one turn of each comes on
-//! top of the bound.
+//! A request that waits, for the disk or for other work, is charged to its connection. A connection whose charges reach its
+//! limit is not read until some are released, so a client that sends more than the broker can do waits in its own socket, and
+//! no request is refused. The same holds, for all connections with charges, once the charges of all connections together
+//! reach their limit. A connection without charges is always read, so each makes progress whatever the others do, and at most
+//! one read batch of each exceeds the limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::{Limits, Peer};
 
-/// The charges of one connection.
+/// The memory charges of one connection.
 pub(crate) struct Account {
     bytes: AtomicUsize,
-    /// Of all connections.
+    /// Charges in bytes of all connections.
     total: Arc<AtomicUsize>,
-    /// The connection is not read and wants to be woken.
+    /// Whether the connection is not read and has to be woken when a charge is released.
     paused: AtomicBool,
     bytes_high: usize,
     total_high: usize,
@@ -37,25 +37,25 @@ impl Account {
         self.bytes.load(Ordering::SeqCst)
     }
 
-    /// Whether nothing more shall be read now.
+    /// Whether the connection must not be read now.
     pub(crate) fn is_full(&self) -> bool {
         let bytes = self.bytes();
         bytes > 0 && (bytes >= self.bytes_high || self.total.load(Ordering::SeqCst) >= self.total_high)
     }
 
-    /// The same; when it is true the next charge that is given back wakes the connection.
+    /// Like [`Self::is_full`]; when true, the next released charge wakes the connection.
     pub(crate) fn pauses(&self) -> bool {
         if !self.is_full() {
             return false;
         }
         self.paused.store(true, Ordering::SeqCst);
-        // What was given back in between did not see the mark.
+        // A charge released before the flag was set woke nobody: check again.
         self.is_full()
     }
 }
 
-/// Bytes a request takes while it is not answered; given back when dropped. It must not be dropped inside
-/// [`Peer::push`], which holds the lock that waking the connection takes.
+/// The memory charge of an unanswered request; released when dropped. It must not be dropped inside [`Peer::push`], which
+/// holds the lock that is needed to wake the connection.
 #[must_use = "the charge ends when it is dropped"]
 pub struct Charge {
     peer: Arc<Peer>,

@@ -1,8 +1,8 @@
 //! The task of one connection.
 //!
-//! Bytes are read into a buffer shared by all connections of the worker, decoded there and answered into another
-//! shared buffer that leaves in one write. A connection owns memory only for what could not be finished: a frame
-//! that is not complete, or answers the socket did not take. So ten thousand idle connections cost next to nothing.
+//! Bytes are read into a buffer shared by all connections of the worker, decoded in place, and answered into another shared
+//! buffer that is sent with one write. A connection owns memory only for an incomplete frame, or for answers that the socket
+//! did not take. So ten thousand idle connections cost next to nothing.
 
 use std::cell::RefCell;
 use std::io;
@@ -21,28 +21,28 @@ use crate::fair_queue::{FairQueue, wake_later};
 use crate::stream::Stream;
 use crate::{Limits, Peer, Service};
 
-/// Bytes of the shared read buffer; larger frames are collected in the connection's own memory.
+/// Size in bytes of the shared read buffer; larger frames are collected in the connection's own memory.
 const SCRATCH_BYTES: usize = 512 << 10;
 
-/// Capacity above which an answer buffer is given back to the allocator.
+/// Capacity in bytes above which an answer buffer is freed.
 const OUTPUT_BYTES_KEPT: usize = 2 << 20;
 
-/// Reads of one poll before other connections of the worker get their turn.
+/// Reads in one poll before other connections of the worker are served.
 const READS_PER_POLL: usize = 4;
 
-/// Bytes read and answered in one poll from which on a connection is queued for its next one ([`FairQueue`]).
+/// Bytes read and answered in one poll from which the connection's next poll is queued ([`FairQueue`]).
 const POLL_BYTES: usize = 256 << 10;
 
-/// Bytes of a large frame that are read at once.
+/// Bytes of a large frame read at once.
 const LARGE_READ_BYTES: usize = 128 << 10;
 
-/// Buffers all connections of a worker share.
+/// Buffers that all connections of a worker share.
 pub(crate) struct Scratch {
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Ranges of the fields of the command being served.
+    /// Positions of the header fields of the command being served.
     pairs: Pairs,
-    /// Connections that wait because they move much at a time.
+    /// Queue of the connections that move many bytes per poll.
     pub heavy: FairQueue,
 }
 
@@ -57,7 +57,7 @@ impl Scratch {
     }
 }
 
-/// Why a connection ended.
+/// Why a connection has ended.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("the other side closed it")]
@@ -83,23 +83,23 @@ pub(crate) struct Connection<S: Service> {
     pub limits: Limits,
 }
 
-/// What a connection keeps between wake-ups.
+/// State of a connection between wake-ups.
 struct State<S: Service> {
     link: Connection<S>,
-    /// Start of a frame that is not complete, or frames held back while answers pile up.
+    /// The start of an incomplete frame, or whole frames held back while answers are not sent.
     partial: Vec<u8>,
-    /// Answers the socket did not take yet.
+    /// Answers that the socket did not take yet.
     unsent: Vec<u8>,
     sent: usize,
     /// Bytes read and answered in this poll.
     handled: usize,
-    /// The last poll handled so much that the next one waits for its turn.
+    /// Whether the last poll moved so many bytes that the next one is queued.
     is_heavy: bool,
-    /// It is in the worker's queue of such connections.
+    /// Whether the connection is in the worker's [`FairQueue`].
     is_queued: bool,
-    /// Commands were served whose answers the socket was not given yet.
+    /// Whether commands were served whose answers were not passed to the socket yet.
     served: bool,
-    /// A malformed frame arrived: the connection ends once the answers before it are written.
+    /// Error of a malformed frame: the connection ends once the answers before it are written.
     broken: Option<FrameError>,
     idle: Pin<Box<Sleep>>,
     last_traffic: Instant,
@@ -126,7 +126,7 @@ impl<S: Service> Connection<S> {
         let end = std::future::poll_fn(|cx| state.poll(cx)).await;
         let peer = &state.link.peer;
         match end {
-            // A peer that ends TLS without saying so, as Java's and Go's clients do, has ended the connection all the same.
+            // Java and Go clients end TLS connections without a close message, which is a normal end.
             End::Socket(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 tracing::debug!(remote = %peer.remote(), "connection ended");
             }
@@ -153,14 +153,14 @@ impl<S: Service> State<S> {
         }
     }
 
-    /// Tells the budget what the connection holds.
+    /// Reports the memory that the connection holds to the budget.
     fn note_held(&self) {
         let Connection { stream, peer, .. } = &self.link;
         let bytes = self.partial.capacity() + self.unsent.capacity() + stream.held(!self.unsent.is_empty());
         peer.holding.note(bytes, self.last_traffic.duration_since(peer.opened()));
     }
 
-    /// Whether others of the worker go first, because this connection moved much when it was woken last.
+    /// Whether other connections of the worker must be served first, because this one moved many bytes in its last poll.
     fn must_queue(&mut self, cx: &Context<'_>) -> bool {
         if !self.is_heavy {
             return false;
@@ -187,7 +187,7 @@ impl<S: Service> State<S> {
                 written => written,
             };
             if written.is_ready() {
-                // Given back before anything asks whether there is memory, or counts what is held.
+                // Free the buffer before memory is checked or counted.
                 self.compact();
             }
             let closing = closing || self.broken.is_some();
@@ -225,18 +225,18 @@ impl<S: Service> State<S> {
         Poll::Pending
     }
 
-    /// Drops what was sent, so that pushed frames can follow it.
+    /// Removes the bytes that were sent, so that pushed frames can be appended.
     fn compact(&mut self) {
         if self.sent == self.unsent.len() {
             self.unsent.clear();
             self.sent = 0;
         } else if self.sent > self.unsent.len() / 2 {
-            // Not at every write: a long queue of large frames would be moved over and over.
+            // Not after every write: that would move a long queue of large frames over and over.
             self.unsent.drain(..self.sent);
             self.sent = 0;
         }
         if self.unsent.is_empty() && self.unsent.capacity() > 0 {
-            // The memory goes back to the worker, so that an idle connection holds none.
+            // The buffer goes back to the worker, so that an idle connection holds none.
             let output = &mut self.link.scratch.borrow_mut().output;
             if output.capacity() < self.unsent.capacity() {
                 std::mem::swap(output, &mut self.unsent);
@@ -248,7 +248,7 @@ impl<S: Service> State<S> {
         }
     }
 
-    /// Writes what is unsent; pending while the socket takes no more.
+    /// Writes the unsent bytes; pending while the socket takes no more.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.unsent.len() {
             let stream = Pin::new(&mut self.link.stream);
@@ -265,7 +265,7 @@ impl<S: Service> State<S> {
         Pin::new(&mut self.link.stream).poll_flush(cx)
     }
 
-    /// Does what was put back, as far as the turn's bound admits; true when there was something.
+    /// Does queued work ([`Peer::put_back`]) until the output limit of a read batch is reached; true when there was any.
     fn poll_work(&mut self, output: &mut Vec<u8>) -> bool {
         let peer = &self.link.peer;
         let Some(mut work) = peer.take_work() else { return false };
@@ -284,8 +284,9 @@ impl<S: Service> State<S> {
         true
     }
 
-    /// One turn and its answers. When a handler panics, what it and the frames before it staged is forgotten at once: the
-    /// memory of a turn belongs to all connections of the worker, and the next one must not find another's answers there.
+    /// Serves one read batch and answers it. When a handler panics, everything staged by it and by the frames before it is
+    /// dropped at once: the service's state of a read batch is shared by all connections of the worker, and the next one must
+    /// not find another's answers.
     fn poll_contained_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let turn = AssertUnwindSafe(|| {
             let polled = self.poll_turn(cx);
@@ -306,16 +307,18 @@ impl<S: Service> State<S> {
         }
     }
 
-    /// Gives the answers of a turn to the socket, and only then lets the service do what nobody of the turn waits for.
+    /// Passes the answers of a read batch to the socket, and only then lets the service do work that no client of the batch
+    /// waits for.
     fn answer_first(&mut self, cx: &mut Context<'_>) {
         if std::mem::take(&mut self.served) {
-            // An error comes again with the next write.
+            // The next write reports the same error.
             let _ = self.poll_write(cx);
             self.link.service.answered(&mut self.link.turn.borrow_mut());
         }
     }
 
-    /// What was put back, else frames held back, else one read and the frames it completes.
+    /// Does queued work if there is any; otherwise serves frames held back; otherwise reads once and serves the frames that
+    /// are complete.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let scratch = self.link.scratch.clone();
         let mut scratch = scratch.borrow_mut();
@@ -327,7 +330,7 @@ impl<S: Service> State<S> {
             return Poll::Pending;
         }
         let is_complete = complete(&self.partial);
-        // What is whole is served all the same once nothing is unsent: it frees memory.
+        // Whole frames are served even without memory when nothing is unsent: serving them frees memory.
         if !(is_complete && self.unsent.is_empty()) && self.link.peer.waits_for_memory() {
             return Poll::Pending;
         }
@@ -387,7 +390,7 @@ impl<S: Service> State<S> {
         self.received(count);
         let needed = kept + count;
         if self.partial.capacity() < needed {
-            // By half at a time and not beyond the frame.
+            // Grow by half at a time, but not beyond the frame.
             let capacity = (self.partial.capacity() / 2 * 3).clamp(needed, frame.max(needed));
             self.partial.reserve_exact(capacity - kept);
         }
@@ -401,8 +404,8 @@ impl<S: Service> State<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Gives the complete frames of `bytes` to the service and takes their answers. Returns the bytes used: fewer
-    /// than are complete when the answers reached the turn's bound, or requests that wait that of the connection.
+    /// Passes the complete frames of `bytes` to the service and takes the answers. Returns the number of bytes used. Some
+    /// complete frames remain when the answers reach the output limit, or the connection's memory charges their limit.
     fn serve(&mut self, bytes: &mut [u8], output: &mut Vec<u8>, pairs: &mut Pairs) -> usize {
         let Connection { peer, service, turn, limits, .. } = &self.link;
         let turn = &mut *turn.borrow_mut();
@@ -438,7 +441,8 @@ impl<S: Service> State<S> {
         let limit = self.link.limits.idle;
         while self.idle.as_mut().poll(cx).is_ready() {
             if self.link.peer.account.is_full() && self.sent == self.unsent.len() && self.broken.is_none() {
-                // It waits for us. One that does not take its answers waits for nobody.
+                // A client whose requests are unanswered waits for the broker and is not idle. One that does not take its
+                // answers is.
                 self.last_traffic = Instant::now();
             }
             if self.last_traffic.elapsed() >= limit {
@@ -451,7 +455,7 @@ impl<S: Service> State<S> {
     }
 }
 
-/// Puts the answers of a turn behind those that are unsent.
+/// Appends the answers of a read batch to the unsent bytes.
 fn take_answers(unsent: &mut Vec<u8>, output: &mut Vec<u8>) {
     if unsent.is_empty() {
         std::mem::swap(unsent, output);
@@ -460,7 +464,7 @@ fn take_answers(unsent: &mut Vec<u8>, output: &mut Vec<u8>) {
     }
 }
 
-/// True when `bytes` starts with a whole frame, or with one that is refused.
+/// Whether `bytes` starts with a complete frame, or with a malformed one.
 fn complete(bytes: &[u8]) -> bool {
     match frame_length(bytes) {
         Ok(Some(length)) => length <= bytes.len(),

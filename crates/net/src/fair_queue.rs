@@ -1,7 +1,7 @@
-//! Round robin among the connections of a worker that move much at a time.
+//! Round robin among the connections of a worker that move many bytes per poll.
 //!
-//! A connection whose last wake-up handled many bytes is queued for the next one, and between two of them the sockets of
-//! the worker are looked at. So whoever sends or fetches little waits for one large piece at most, however many connections
+//! A connection that moved many bytes in its last poll is queued for its next one, and between two queued polls the worker
+//! serves its other sockets. So a connection that moves little waits for one large poll at most, however many connections
 //! have large ones.
 
 use std::collections::VecDeque;
@@ -12,24 +12,24 @@ use std::task::{Context, Waker};
 /// The queue of one worker.
 #[derive(Default)]
 pub(crate) struct FairQueue {
-    /// The connection that may go on: it was woken for that, or is being polled.
+    /// The connection that may run: it was woken for this, or is being polled.
     current: Option<u64>,
-    /// Invariant: empty while nobody is current.
+    /// Waiting connections. Invariant: empty while `current` is `None`.
     waiting: VecDeque<(u64, Waker)>,
 }
 
 impl FairQueue {
-    /// Whether connection `id`, which is not in the queue, may go on.
+    /// Whether connection `id`, which is not in the queue, may run.
     pub(crate) fn admits(&mut self, id: u64) -> bool {
         self.current.get_or_insert(id) == &id
     }
 
-    /// Puts connection `id`, which was not admitted, at the end.
+    /// Appends connection `id`, which was not admitted.
     pub(crate) fn push(&mut self, id: u64, waker: &Waker) {
         self.waiting.push_back((id, waker.clone()));
     }
 
-    /// Lets the next connection go on after `id`; false when `id` is not the current one.
+    /// Admits the next connection after `id`; false when `id` is not the current one.
     pub(crate) fn advance(&mut self, id: u64) -> bool {
         if self.current != Some(id) {
             return false;
@@ -42,16 +42,16 @@ impl FairQueue {
         true
     }
 
-    /// Forgets connection `id`, which ended.
+    /// Removes connection `id`, which has ended.
     pub(crate) fn remove(&mut self, id: u64) {
         self.waiting.retain(|(waiting, _)| *waiting != id);
         self.advance(id);
     }
 }
 
-/// Wakes a task after the sockets of the worker were looked at.
+/// Wakes a task after the worker has polled its sockets.
 pub(crate) fn wake_later(waker: &Waker) {
-    // A task that yields is woken so.
+    // Tokio wakes a task that yields in this way.
     let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(waker));
 }
 

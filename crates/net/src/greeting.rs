@@ -1,8 +1,8 @@
-//! What a new connection says before its first frame: who it is (PROXY protocol), and whether it is encrypted.
+//! The bytes before a connection's first frame: its origin (PROXY protocol), and whether it is encrypted (TLS).
 //!
-//! The first byte decides. A frame begins with its length, at most 16 MiB, so 0 or 1; `P` or a carriage return begins
-//! a PROXY preamble of version 1 or 2, 0x16 a TLS hello (`NettyRemotingServer.HandshakeHandler`). A plain connection
-//! costs one look at its first byte. A preamble is believed from trusted proxies only (RocketMQ: from everybody).
+//! The first byte decides. A frame begins with its length, at most 16 MiB, so with 0 or 1; a PROXY preamble of version 1 or 2
+//! begins with `P` or a carriage return, a TLS hello with 0x16 (`NettyRemotingServer.HandshakeHandler`). A plain connection
+//! costs one peek. A preamble is accepted only from trusted proxies (RocketMQ accepts it from everybody).
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,20 +16,21 @@ use crate::proxies::SETTING;
 use crate::stream::Stream;
 use crate::tls::Security;
 
-/// Longest preamble of version 1, its line end included.
+/// Longest preamble of version 1 in bytes, with its line end.
 const TEXT_BYTES_MAX: usize = 107;
 
-/// Signature, command, family and length of a preamble of version 2.
+/// Bytes of signature, command, family and length in a preamble of version 2.
 const BINARY_HEAD_BYTES: usize = 16;
 
-/// Bytes of addresses and further fields a preamble of version 2 may have.
+/// Most bytes of addresses and further fields in a preamble of version 2.
 const BINARY_BYTES_MAX: usize = 4096;
 
-/// Waits for the first bytes and takes what precedes the frames. Returns the bytes and the address that counts as the
-/// other side's.
+/// Waits for the first bytes and reads everything before the first frame. Returns the stream and the address that counts as
+/// the client's.
 ///
 /// # Errors
-/// The connection ended, the preamble is malformed or of nobody trusted, the TLS handshake failed, or encryption is required or refused.
+/// The connection ended, the preamble is malformed or from an untrusted address, the TLS handshake failed, or the connection
+/// is plain where TLS is required or encrypted where it is disabled.
 pub(crate) async fn greet(mut stream: TcpStream, security: &Security) -> io::Result<(Stream, SocketAddr)> {
     let mut remote = stream.peer_addr()?;
     let mut first = first_byte(&stream).await?;
@@ -62,7 +63,7 @@ async fn first_byte(stream: &TcpStream) -> io::Result<u8> {
     }
 }
 
-/// Takes a line such as `PROXY TCP4 10.0.0.1 10.0.0.2 56324 10911`; `UNKNOWN` says nothing.
+/// Reads a preamble such as `PROXY TCP4 10.0.0.1 10.0.0.2 56324 10911`; `None` for `UNKNOWN`, which names no address.
 async fn text(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
     let mut line = Vec::with_capacity(TEXT_BYTES_MAX);
     while !line.ends_with(b"\r\n") {
@@ -79,7 +80,7 @@ async fn text(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
     })
 }
 
-/// Takes a preamble of version 2; a local one (a health check of the proxy itself) says nothing.
+/// Reads a preamble of version 2; `None` for a local one (a health check by the proxy itself).
 async fn binary(stream: &mut TcpStream) -> io::Result<Option<SocketAddr>> {
     let mut bytes = vec![0; BINARY_HEAD_BYTES];
     stream.read_exact(&mut bytes).await?;

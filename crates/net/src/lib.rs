@@ -1,7 +1,7 @@
 //! Connections that carry remoting commands: framing, batching, back-pressure, correlation, shutdown.
 //!
 //! - [`Workers`]: threads with a single-threaded runtime each; a connection stays on its worker.
-//! - [`Service`]: what one side does with the commands of a wake-up.
+//! - [`Service`]: what a server or client does with the commands of a read batch.
 //! - [`tls`]: which connections are encrypted.
 //! - [`Peer`]: the handle of one connection, usable from any thread.
 

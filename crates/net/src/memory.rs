@@ -1,8 +1,8 @@
-//! How much memory this process may use.
+//! The memory limit of this process.
 
 use std::path::Path;
 
-/// Bytes of the machine, or of the smallest control group around the process that has a limit.
+/// The machine's memory in bytes, or the smallest limit of the process's control groups.
 pub fn limit() -> Option<usize> {
     let machine = machine(&std::fs::read_to_string("/proc/meminfo").ok()?);
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -14,8 +14,8 @@ fn machine(text: &str) -> Option<usize> {
     Some(total.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? << 10)
 }
 
-/// The smallest limit of the groups a process is in, as `/proc/self/cgroup` names them (cgroups(7)): of version 2 in
-/// `0::PATH`, of version 1 in a line of the controller `memory`. A container sees its own group as the root.
+/// The smallest limit of the control groups in `/proc/self/cgroup` (cgroups(7)): of version 2 in the line `0::PATH`, of
+/// version 1 in the line of the controller `memory`. A container sees its own group as the root.
 fn of_groups(text: &str, mount: &Path) -> Option<usize> {
     let limits = text.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');

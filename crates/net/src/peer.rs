@@ -1,4 +1,4 @@
-//! The handle of one connection: push frames, make calls, close.
+//! The handle of one connection: pushes frames, makes calls, closes the connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -16,34 +16,34 @@ use crate::Limits;
 use crate::budget::{Budget, Holding};
 use crate::charge::{Account, Charge};
 
-/// The connection ended; nothing was sent.
+/// Error: the connection has ended, and nothing was sent.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the connection to {0} is closed")]
 pub struct Gone(pub SocketAddr);
 
-/// Why a call has no answer. Whether the other side performed it is unknown.
+/// Why a call has no answer. It is unknown whether the other side performed the request.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CallError {
     /// The connection ended before the answer came.
     #[error("the connection to {0} was closed before the answer came")]
     Closed(SocketAddr),
-    /// No answer within the time given.
+    /// No answer came within the given time.
     #[error("no answer from {0} within {1:?}")]
     TimedOut(SocketAddr, Duration),
 }
 
-/// An answer, detached from the receive buffer.
+/// An answer, copied out of the receive buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
-    /// Response code.
+    /// Response code (`ResponseCode`).
     pub code: i32,
-    /// Version ordinal of the other side.
+    /// Version ordinal of the other side (`MQVersion`).
     pub version: i32,
-    /// Text for humans.
+    /// The `remark`, a text for humans.
     pub remark: Option<String>,
-    /// Header fields.
+    /// Header fields (`extFields`), in order.
     pub fields: Vec<(String, String)>,
-    /// Body; empty when there is none.
+    /// The body; empty when there is none.
     pub body: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ impl Reply {
     }
 }
 
-/// Something that is done on the connection's own thread; it appends frames to the connection's answers.
+/// Work to do on the connection's own thread; it appends frames to the connection's answers.
 pub type Work = Box<dyn FnOnce(&Arc<Peer>, &mut Vec<u8>) + Send>;
 
 #[derive(Default)]
@@ -76,7 +76,7 @@ struct Outbox {
     closing: bool,
 }
 
-/// One connection. Frames pushed from any thread are written by the connection's own task, coalesced.
+/// The handle of one connection. Frames may be pushed from any thread; the connection's task writes them, several at once.
 pub struct Peer {
     id: u64,
     remote: SocketAddr,
@@ -87,18 +87,18 @@ pub struct Peer {
     outbox: Mutex<Outbox>,
     closed: AtomicBool,
     opened: Instant,
-    /// When bytes came last, microseconds after `opened`.
+    /// When bytes were last received, in microseconds after `opened`.
     received_us: AtomicU64,
-    /// Whether there is work in the outbox, so that the hot path does not lock.
+    /// Whether there is queued work, so that the hot path need not lock.
     has_work: AtomicBool,
     next_opaque: AtomicI32,
     calls: Mutex<HashMap<i32, oneshot::Sender<Reply>>>,
-    /// Number of entries of `calls`, so that the hot path does not lock.
+    /// Number of entries in `calls`, so that the hot path need not lock.
     waiting: AtomicUsize,
 }
 
 impl Peer {
-    /// `unanswered` counts the charges of all connections.
+    /// Creates the handle; `unanswered` counts the memory charges of all connections.
     pub(crate) fn new(
         id: u64,
         (remote, local): (SocketAddr, SocketAddr),
@@ -124,13 +124,13 @@ impl Peer {
         }
     }
 
-    /// A handle without a connection: what is pushed stays for [`Peer::pushed`]. For tests and simulations.
+    /// A handle without a connection, for tests and simulations: pushed frames are kept for [`Peer::pushed`].
     pub fn detached(id: u64, remote: SocketAddr) -> Self {
         let limits = Limits { unsent_bytes_max: usize::MAX, ..Limits::default() };
         Self::new(id, (remote, remote), &limits, Arc::default(), Budget::unbounded())
     }
 
-    /// Does what was put back and takes the bytes that were pushed and that this wrote, as the connection's task would.
+    /// Does the queued work and returns the bytes that were pushed, and that the work wrote, as the connection's task would.
     pub fn pushed(self: &Arc<Self>) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.outbox().bytes);
         while let Some(work) = self.take_work() {
@@ -139,12 +139,12 @@ impl Peer {
         bytes
     }
 
-    /// True once [`Peer::close`] was called or the connection ended.
+    /// Whether [`Peer::close`] was called or the connection has ended.
     pub fn is_closing(&self) -> bool {
         self.outbox().closing
     }
 
-    /// Number of the connection, unique in this process.
+    /// Id of the connection, unique in this process.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -154,12 +154,12 @@ impl Peer {
         self.remote
     }
 
-    /// Our address on this connection.
+    /// Local address of the connection.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// For how long no bytes have come.
+    /// Time since bytes were last received.
     pub fn silence(&self) -> Duration {
         let received = Duration::from_micros(self.received_us.load(Ordering::Relaxed));
         self.opened.elapsed().saturating_sub(received)
@@ -170,23 +170,23 @@ impl Peer {
         self.opened
     }
 
-    /// Notes that bytes came.
+    /// Records that bytes were received.
     pub(crate) fn received(&self, now: Instant) {
         let micros = now.duration_since(self.opened).as_micros();
         self.received_us.store(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// True once the connection ended.
+    /// Whether the connection has ended.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Id for a request we make on this connection.
+    /// The id (`opaque`) for the next request sent on this connection.
     pub fn next_opaque(&self) -> i32 {
         self.next_opaque.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Queues whole frames; the connection's task writes them. A peer that reads too slowly is disconnected.
+    /// Queues whole frames, which the connection's task writes. A client that takes them too slowly is disconnected.
     pub fn push(&self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Gone> {
         let waker = {
             let mut outbox = self.outbox();
@@ -206,18 +206,18 @@ impl Peer {
         Ok(())
     }
 
-    /// Charges the connection with `bytes` of a request that is not answered yet. While that is much it is not read.
+    /// Charges the connection with `bytes` bytes of an unanswered request. It is not read while its charges are at the limit.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
         Charge::new(self.clone(), bytes)
     }
 
-    /// Bytes of the requests of the connection that are not answered yet.
+    /// Bytes charged for unanswered requests of the connection.
     pub fn unanswered(&self) -> usize {
         self.account.bytes()
     }
 
-    /// Has something done in turn with the frames that arrive: on the connection's thread, and not while answers pile up.
-    /// The caller bounds how much waits. Nothing happens when the connection ends before.
+    /// Queues work between arriving frames: it runs on the connection's thread, and not while too many answers are unsent.
+    /// The caller bounds how much is queued. The work is dropped when the connection ends first.
     pub fn put_back(&self, work: Work) -> Result<(), Gone> {
         let waker = {
             let mut outbox = self.outbox();
@@ -234,7 +234,7 @@ impl Peer {
         Ok(())
     }
 
-    /// The next thing put back. The connection's task takes it; also tests of handles without a connection.
+    /// Takes the next queued work. For the connection's task, and for tests of handles without a connection.
     pub fn take_work(&self) -> Option<Work> {
         if !self.has_work.load(Ordering::Acquire) {
             return None;
@@ -248,18 +248,18 @@ impl Peer {
         work
     }
 
-    /// Asks the connection's task to end once what was pushed before is written.
+    /// Asks the connection's task to end once everything pushed before is written.
     pub fn close(&self) {
         self.outbox().closing = true;
         self.wake();
     }
 
-    /// Ends the connection at once: what is unsent is not written, what was put back is not done, and calls fail.
+    /// Ends the connection at once: unsent bytes are not written, queued work is not done, and pending calls fail.
     pub fn abort(&self) {
         self.mark_closed();
     }
 
-    /// Lets the connection's task look at what there is to do.
+    /// Wakes the connection's task to check what there is to do.
     pub(crate) fn wake(&self) {
         let waker = self.outbox().waker.take();
         if let Some(waker) = waker {
@@ -267,7 +267,7 @@ impl Peer {
         }
     }
 
-    /// Sends a request and waits for its answer. `write` adds fields and finishes the frame. Needs a tokio runtime
+    /// Sends a request and waits for its answer. `write` adds header fields and finishes the frame. Needs a tokio runtime
     /// with a timer; any runtime of the process will do.
     pub fn call<'p, W: FnOnce(FrameWriter<'_>)>(
         &'p self,
@@ -293,13 +293,13 @@ impl Peer {
         }
     }
 
-    /// Gives an answer to the call that waits for it; false when nobody does.
+    /// Passes an answer to the call that waits for it; false when none does.
     pub(crate) fn answer(&self, command: &Command<'_>) -> bool {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return false;
         }
         let Some(sender) = self.forget(command.opaque) else { return false };
-        // A caller that stopped waiting drops its receiver; its answer is not an error.
+        // A caller that stopped waiting has dropped its receiver; that is no error.
         let _ = sender.send(Reply::detach(command));
         true
     }
@@ -312,11 +312,11 @@ impl Peer {
         sender
     }
 
-    /// Moves what was pushed into `unsent` and remembers who to wake for more; true when the connection shall end.
+    /// Moves pushed bytes to `unsent` and stores the waker for later ones; true when the connection must end.
     pub(crate) fn take_pushed(&self, unsent: &mut Vec<u8>, waker: &Waker) -> bool {
         let mut outbox = self.outbox();
         if outbox.bytes.is_empty() {
-            // An idle connection keeps no memory for answers it once had.
+            // Free the buffer: an idle connection keeps no memory for earlier answers.
             outbox.bytes = Vec::new();
         } else if unsent.is_empty() {
             std::mem::swap(unsent, &mut outbox.bytes);
@@ -333,7 +333,7 @@ impl Peer {
         self.closed.store(true, Ordering::Release);
         let mut left = std::mem::replace(&mut *self.outbox(), Outbox { closing: true, ..Outbox::default() });
         let waker = left.waker.take();
-        // Without the lock: work that is not done any more gives its charges back.
+        // Dropped without the lock: work that is not done releases its memory charges.
         drop(left);
         self.calls().clear();
         self.waiting.store(0, Ordering::Release);
@@ -343,7 +343,7 @@ impl Peer {
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        // A panic while frames are pushed leaves whole frames or a torn one at the end; the connection ends then.
+        // A panic while frames are pushed can leave a torn frame at the end, so the connection ends.
         self.outbox.lock().unwrap_or_else(|poisoned| {
             let mut outbox = poisoned.into_inner();
             outbox.closing = true;
@@ -362,7 +362,7 @@ impl std::fmt::Debug for Peer {
     }
 }
 
-/// Forgets a call whose caller stops waiting.
+/// Removes a call when its caller stops waiting.
 struct Pending<'a> {
     peer: &'a Peer,
     opaque: i32,

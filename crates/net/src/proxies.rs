@@ -1,33 +1,33 @@
-//! Whose PROXY preambles are believed. A preamble says whose connection a proxy passes on; from anybody else it would be a
-//! way to appear under any address in records, lists of clients and logs.
+//! The proxies whose PROXY preambles are accepted. A preamble tells the address of the client that a proxy forwards; from
+//! anyone else it would be a way to appear with any address in records, client lists and logs.
 
 use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The setting that names them.
+/// The property that names these proxies.
 pub(crate) const SETTING: &str = "proxyProtocolTrustedAddresses";
 
-/// Addresses that begin with the same bits.
+/// A range of addresses with the same leading bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
-    /// Leading bits that count.
+    /// Number of leading bits that count.
     prefix: u32,
 }
 
-/// The addresses whose PROXY preambles are believed, those of this machine unless it says otherwise.
+/// Addresses whose PROXY preambles are accepted; by default those of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedProxies(Arc<[Network]>);
 
-/// A text that is no list of networks.
+/// Error: a text that is no list of addresses or networks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected addresses or networks separated by ;, as 10.0.0.7;192.168.0.0/16;fd00::/8, found {0:?}")]
 pub struct NoNetwork(String);
 
 impl TrustedProxies {
-    /// Whether what `remote` says about others is believed.
+    /// Whether preambles from `remote` are accepted.
     pub fn contains(&self, remote: IpAddr) -> bool {
         let remote = remote.to_canonical();
         self.0.iter().any(|network| network.contains(remote))
@@ -69,7 +69,7 @@ impl Display for TrustedProxies {
 impl Network {
     fn contains(&self, remote: IpAddr) -> bool {
         let ((own, width), (other, others)) = (bits(self.address), bits(remote));
-        // A prefix of 0 would shift everything out, which no shift does.
+        // A prefix of 0 shifts by the full width, which `checked_shr` refuses.
         width == others && (own ^ other).checked_shr(width - self.prefix).unwrap_or(0) == 0
     }
 }
@@ -93,7 +93,7 @@ impl FromStr for Network {
     }
 }
 
-/// An address as a number, and how many bits it has.
+/// An address as a number, with its width in bits.
 fn bits(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (address.to_bits().into(), 32),
@@ -134,7 +134,7 @@ mod tests {
             ("fd00::/8", "fe80::9", false),
             ("2001:db8::/33", "2001:db8:7fff::1", true),
             ("2001:db8::/33", "2001:db8:8000::1", false),
-            // A socket for both families gives addresses of IPv4 in this form.
+            // A socket for both families shows IPv4 addresses in this form.
             ("10.0.0.7", "::ffff:10.0.0.7", true),
             ("", "127.0.0.1", false),
         ] {

@@ -1,4 +1,4 @@
-//! The border between a connection and the meaning of its commands.
+//! The interface between a connection and the code that performs its commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,49 +7,49 @@ use wire::frame::Command;
 
 use crate::Peer;
 
-/// What one side does with the commands of its connections.
+/// Performs the commands of connections.
 ///
-/// All calls for one connection come from its worker thread and never overlap. Answers are appended to `out`, which
-/// goes to the socket in one write after [`Service::end`]; an answer that must wait is pushed to the [`Peer`] later.
+/// All calls for one connection come from its worker thread and never overlap. Answers are appended to `out`, which is
+/// written to the socket once, after [`Service::end`]; an answer that has to wait is pushed to the [`Peer`] later.
 pub trait Service: Send + Sync + 'static {
-    /// Scratch of one wake-up, such as a reusable batch: one per listener and worker, one per dialed connection.
+    /// State of one read batch, such as a reusable store batch: one per listener and worker, and one per dialed connection.
     type Turn: 'static;
 
-    /// Makes the scratch.
+    /// Creates the state of a read batch.
     fn turn(&self) -> Self::Turn;
 
-    /// One command: a request, or an answer that no [`Peer::call`] waits for.
+    /// Handles one command: a request, or an answer that no [`Peer::call`] waits for.
     fn frame(&self, turn: &mut Self::Turn, peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>);
 
-    /// The commands of this wake-up, or as many as the output bound admits, were given.
+    /// Called after all commands of a read batch, or after as many as the output limit permits.
     fn end(&self, _turn: &mut Self::Turn, _peer: &Arc<Peer>, _out: &mut Vec<u8>) {}
 
-    /// The answers of this wake-up were given to the socket, which may not have taken all of them. What others wait for,
-    /// and whoever asked does not, is done here.
+    /// Called after the answers of a read batch were passed to the socket, which may not have taken all of them. For work
+    /// that other clients wait for, such as waking pulls.
     fn answered(&self, _turn: &mut Self::Turn) {}
 
-    /// The connection stands; bytes put into `out` are its first.
+    /// Called when the connection is established; bytes appended to `out` are its first.
     fn opened(&self, _peer: &Arc<Peer>, _out: &mut Vec<u8>) {}
 
-    /// The connection ended, for whatever reason.
+    /// Called when the connection has ended, for whatever reason.
     fn closed(&self, _peer: &Arc<Peer>) {}
 }
 
-/// Bounds of one connection.
+/// Limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A connection without any byte in either direction for this long is closed (Java: 120 s).
+    /// A connection without any byte in either direction for this long is closed (RocketMQ: 120 s).
     pub idle: Duration,
-    /// Reading stops while more than this many bytes wait to be written.
+    /// Reading stops while more than so many bytes are unsent.
     pub unsent_bytes_high: usize,
-    /// A peer that lets more than this many bytes pile up is disconnected: bytes pushed and not yet taken by the
-    /// connection, or taken and not yet written, each.
+    /// A connection with more than so many unsent bytes is closed. Bytes that were pushed and bytes that the socket did not
+    /// take are counted separately.
     pub unsent_bytes_max: usize,
-    /// Reading stops while requests of the connection that are not answered take this many bytes ([`Peer::charge`]).
+    /// Reading stops while the connection's unanswered requests take so many bytes ([`Peer::charge`]).
     pub unanswered_bytes_high: usize,
-    /// The same for all connections of the workers together; one without such requests is still read.
+    /// The same limit for all connections of the workers together; a connection without unanswered requests is still read.
     pub unanswered_bytes_total: usize,
-    /// Commands of one wake-up are cut off when their answers reach this many bytes.
+    /// A read batch ends early when its answers reach so many bytes.
     pub turn_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A connection's bytes, plain or through TLS.
+//! The byte stream of a connection, plain or TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -8,20 +8,20 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
-/// One of the two; nearly all connections are plain, so the other is boxed.
+/// A plain stream, as nearly all are, or a boxed TLS one.
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What a TLS session keeps, keys and the record being read among it.
+/// Memory of a TLS session in bytes, with its keys and the record being read.
 const SESSION_BYTES: usize = 32 << 10;
 
-/// What it keeps besides while the socket takes nothing (`rustls` stops there).
+/// Further memory in bytes while the socket takes nothing (the limit of `rustls`).
 const SESSION_UNSENT_BYTES: usize = 64 << 10;
 
 impl Stream {
-    /// Memory the connection takes below its frames.
+    /// Memory in bytes that the connection uses below its frames.
     pub(crate) fn held(&self, has_unsent: bool) -> usize {
         match self {
             Self::Plain(_) => 0,
@@ -52,7 +52,7 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// TLS may have taken bytes that the socket did not; they leave here.
+    /// Flushes bytes that the TLS session took and the socket did not.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(_) => Poll::Ready(Ok(())),

@@ -1,5 +1,5 @@
-//! TLS with the settings of RocketMQ (`TlsSystemConfig`, `TlsHelper`): which connections are encrypted, by whose
-//! certificate, and whom to trust.
+//! TLS with RocketMQ's settings (`TlsSystemConfig`, `TlsHelper`): which connections are encrypted, with which certificate,
+//! and which certificates are trusted.
 
 mod files;
 mod settings;
@@ -20,20 +20,20 @@ use crate::stream::Stream;
 
 pub use settings::{ClientAuth, Identity, TlsError, TlsMode, TlsSettings};
 
-/// How long a handshake may take.
+/// Longest duration of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Certificates are looked at again when a connection arrives this long after the last look.
+/// Least time between two checks of the certificate files; a new connection triggers a check.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the connections of a process need; absent parts are not encrypted.
+/// Security settings of a process's connections. Without a part, the connections it is for are not encrypted.
 #[derive(Clone, Default)]
 pub struct Security {
-    /// For connections that arrive; absent: a TLS hello ends the connection.
+    /// TLS of accepted connections. Without it a TLS hello ends the connection.
     pub server: Option<Arc<ServerTls>>,
-    /// For connections we open; absent: they are plain.
+    /// TLS of dialed connections. Without it they are plain.
     pub client: Option<Arc<ClientTls>>,
-    /// Who may say on whose behalf a connection is made.
+    /// Proxies whose PROXY preambles are accepted.
     pub proxies: TrustedProxies,
 }
 
@@ -49,10 +49,11 @@ impl std::fmt::Debug for Security {
 }
 
 impl Security {
-    /// Reads the certificates the settings name.
+    /// Loads the certificates that the settings name.
     ///
     /// # Errors
-    /// A file cannot be read or holds something else, or a name of a cipher or protocol is not known.
+    /// [`TlsError::File`] when a file cannot be read or has other content; [`TlsError::Setting`] when a cipher or protocol is
+    /// unknown; [`TlsError::Rustls`] when certificate and key cannot be used.
     pub fn new(settings: &TlsSettings) -> Result<Self, TlsError> {
         let server = match settings.mode {
             TlsMode::Disabled => None,
@@ -64,7 +65,7 @@ impl Security {
     }
 }
 
-/// The serving side. Certificates are read again when their files change.
+/// The server side of TLS. Certificates are loaded again when their files change.
 pub struct ServerTls {
     settings: TlsSettings,
     loaded: Mutex<Loaded>,
@@ -72,7 +73,7 @@ pub struct ServerTls {
 
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// Times of change of the files it came from.
+    /// Modification times of the certificate files when they were loaded.
     stamps: Vec<Option<SystemTime>>,
     looked: Instant,
 }
@@ -85,19 +86,19 @@ impl ServerTls {
         Ok(Self { settings: settings.clone(), loaded })
     }
 
-    /// Whether plain connections are closed.
+    /// Whether plain connections are refused.
     pub(crate) fn is_required(&self) -> bool {
         self.settings.mode == TlsMode::Enforcing
     }
 
-    /// Performs the handshake.
+    /// Performs the handshake of an accepted connection.
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
         let handshake = TlsAcceptor::from(self.current()).accept(stream);
         let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.map_err(|_| late())??;
         Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
     }
 
-    /// The configuration, read again when a file changed. What cannot be read leaves the old one in force.
+    /// The configuration, loaded again when a file has changed. When loading fails the old one stays in use.
     fn current(&self) -> Arc<ServerConfig> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if loaded.looked.elapsed() >= RELOAD_INTERVAL {
@@ -120,7 +121,7 @@ impl ServerTls {
     }
 }
 
-/// The calling side.
+/// The client side of TLS.
 pub struct ClientTls {
     config: Arc<ClientConfig>,
 }
@@ -130,7 +131,7 @@ impl ClientTls {
         Ok(Self { config: files::client_config(settings)? })
     }
 
-    /// Performs the handshake.
+    /// Performs the handshake of a dialed connection.
     pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<Stream> {
         let name = stream.peer_addr()?.ip().into();
         let handshake = TlsConnector::from(self.config.clone()).connect(name, stream);

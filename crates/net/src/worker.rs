@@ -1,4 +1,4 @@
-//! Worker threads: each runs a single-threaded runtime, and a connection lives on one of them for good.
+//! Worker threads: each runs a single-threaded runtime, and a connection stays on its thread for life.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,23 +21,23 @@ use crate::stream::Stream;
 use crate::tls::Security;
 use crate::{Budget, Limits, Peer, Service};
 
-/// How long a connection attempt may take (Java client: 3 s).
+/// Longest duration of a connection attempt (RocketMQ's client: 3 s).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long connections may take to write what is queued at shutdown.
+/// How long connections may take at shutdown to write queued frames.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 
 type Job = Box<dyn FnOnce(&Rc<Context>) + Send>;
 
-/// What the tasks of one worker share.
+/// State that the tasks of one worker share.
 struct Context {
     scratch: Rc<RefCell<Scratch>>,
     peers: RefCell<HashMap<u64, Arc<Peer>>>,
     connections: Arc<AtomicUsize>,
     limits: Limits,
-    /// Bytes of requests that are not answered yet, of all workers.
+    /// Bytes of unanswered requests, of all workers.
     unanswered: Arc<AtomicUsize>,
     security: Security,
     budget: Arc<Budget>,
@@ -49,7 +49,7 @@ struct Worker {
     connections: Arc<AtomicUsize>,
 }
 
-/// The threads that carry connections. Cheap to clone; [`Workers::shutdown`] ends all of them.
+/// The threads that serve connections. Cheap to clone; [`Workers::shutdown`] ends all of them.
 #[derive(Clone)]
 pub struct Workers {
     workers: Arc<[Worker]>,
@@ -65,12 +65,12 @@ impl Workers {
         Self::start_secured(name, count, limits, Security::default())
     }
 
-    /// The same, for connections as `security` has them.
+    /// Like [`Workers::start`], with the given security settings.
     pub fn start_secured(name: &str, count: usize, limits: Limits, security: Security) -> io::Result<Self> {
         Self::start_within(name, count, limits, security, Budget::unbounded())
     }
 
-    /// The same, for connections that hold what `budget` admits, together with all others of it.
+    /// Like [`Workers::start_secured`], with a memory budget, which other workers may share.
     pub fn start_within(
         name: &str,
         count: usize,
@@ -79,7 +79,7 @@ impl Workers {
         budget: Arc<Budget>,
     ) -> io::Result<Self> {
         assert!(count > 0, "at least one worker");
-        // Requests that wait for the disk must not by themselves reach the bound at which connections are closed.
+        // Requests that wait must not reach by themselves the bound at which connections are closed.
         let unanswered_bytes_total = limits.unanswered_bytes_total.min(budget.bytes_max() / 4);
         let limits = Limits { unanswered_bytes_total, ..limits };
         let (stop, stopped) = watch::channel(false);
@@ -115,12 +115,12 @@ impl Workers {
         Ok(workers)
     }
 
-    /// What the connections hold together.
+    /// The memory budget of the connections.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// How connections are secured.
+    /// The security settings of the connections.
     pub fn security(&self) -> &Security {
         &self.security
     }
@@ -130,7 +130,7 @@ impl Workers {
         self.workers.len()
     }
 
-    /// Listens on `address` (port 0: any free port) and returns the address bound.
+    /// Listens on `address` (port 0: any free port) and returns the bound address.
     pub fn listen<S: Service>(&self, address: SocketAddr, service: Arc<S>) -> io::Result<SocketAddr> {
         let listener = bind(address)?;
         let local = SocketAddr::new(address.ip(), listener.local_addr()?.port());
@@ -156,18 +156,18 @@ impl Workers {
         self.dial_on(index, address, service).await
     }
 
-    /// Connects to the first address of `host:port` that answers.
+    /// Connects to the first address of `host:port` that accepts the connection.
     ///
     /// # Errors
-    /// The name does not resolve within three seconds, or why the last of its addresses cannot be reached.
+    /// The name does not resolve within three seconds; otherwise the error of the last address tried.
     pub async fn dial_name<S: Service>(&self, name: &str, service: Arc<S>) -> io::Result<Arc<Peer>> {
         self.dial_first(&resolve(name).await?, service).await
     }
 
-    /// Connects to the first of these addresses that answers.
+    /// Connects to the first of these addresses that accepts the connection.
     ///
     /// # Errors
-    /// There is none, or why the last one cannot be reached.
+    /// There are no addresses; otherwise the error of the last one tried.
     pub async fn dial_first<S: Service>(
         &self,
         addresses: &[SocketAddr],
@@ -215,7 +215,7 @@ impl Workers {
         })
     }
 
-    /// Stops accepting, lets connections write what is queued, closes them and joins the threads.
+    /// Stops accepting, lets connections write queued frames, closes them and joins the threads.
     pub fn shutdown(&self) {
         self.stop.send_replace(true);
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|p| p.into_inner()));
@@ -231,10 +231,10 @@ impl Workers {
     }
 }
 
-/// The addresses of `host:port`, those of IPv4 first, as the JDK has them.
+/// The addresses of `host:port`, IPv4 first, as in the JDK.
 ///
 /// # Errors
-/// The name does not resolve, or not within three seconds.
+/// The name does not resolve within three seconds.
 pub async fn resolve(name: &str) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = name.parse() {
         return Ok(vec![address]);
@@ -249,7 +249,7 @@ fn stopping() -> io::Error {
     io::Error::other("the connection workers have stopped")
 }
 
-/// The main task of a worker: starts jobs until the stop signal, then drains.
+/// Main task of a worker: starts jobs until the stop signal, then lets connections finish.
 async fn work(context: Rc<Context>, mut queue: mpsc::UnboundedReceiver<Job>) {
     let mut stop = context.stop.clone();
     loop {
@@ -274,8 +274,8 @@ async fn work(context: Rc<Context>, mut queue: mpsc::UnboundedReceiver<Job>) {
     }
 }
 
-/// Listens on an address; on every address of both families when it is 0.0.0.0, as Java does, or of IPv4 alone where
-/// the system has no IPv6.
+/// Listens on an address. For 0.0.0.0 it listens on all addresses of both families, as Java does, or only IPv4 where the
+/// system has no IPv6.
 fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     if address.ip() == Ipv4Addr::UNSPECIFIED {
         match bind_one(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port())) {
@@ -300,7 +300,7 @@ fn bind_one(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(std::net::TcpListener::from(socket))
 }
 
-/// Accepts connections and hands each to the worker that has the fewest.
+/// Accepts connections and hands each to the worker with the fewest.
 async fn accept(
     listener: std::net::TcpListener,
     targets: Vec<(mpsc::UnboundedSender<std::net::TcpStream>, Arc<AtomicUsize>)>,
@@ -333,7 +333,7 @@ async fn accept(
     }
 }
 
-/// Serves the connections one listener assigned to this worker.
+/// Serves the connections that one listener assigned to this worker.
 async fn adopt<S: Service>(
     context: Rc<Context>,
     service: Arc<S>,
@@ -345,7 +345,7 @@ async fn adopt<S: Service>(
     }
 }
 
-/// Serves one connection once it has said what it is.
+/// Serves one connection, after its PROXY preamble and TLS handshake.
 async fn welcome<S: Service>(
     context: Rc<Context>,
     stream: std::net::TcpStream,
@@ -404,7 +404,7 @@ async fn dial<S: Service>(
         Ok((stream, peer)) => {
             context.connections.fetch_add(1, Ordering::Relaxed);
             let turn = Rc::new(RefCell::new(service.turn()));
-            // Whoever dialed may have given up; then the connection simply idles out.
+            // The caller may have stopped waiting; the connection then ends by its idle timeout.
             let _ = sender.send(Ok(peer.clone()));
             serve(context, stream, peer, service, turn).await;
         }
@@ -414,10 +414,10 @@ async fn dial<S: Service>(
     }
 }
 
-/// The handle of a connection that is about to be served.
+/// Creates the handle of a connection that is about to be served.
 fn open(context: &Context, remote: SocketAddr, local: SocketAddr) -> Arc<Peer> {
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
-    // A socket for both families gives IPv4 peers as ::ffff:a.b.c.d; everybody else knows them as a.b.c.d.
+    // A socket for both families shows IPv4 addresses as ::ffff:a.b.c.d; convert them to a.b.c.d.
     let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let ends = (plain(remote), plain(local));
     let (unanswered, budget) = (context.unanswered.clone(), context.budget.clone());

@@ -1,4 +1,4 @@
-//! Who is not read and who is closed, on connections without sockets.
+//! Tests which connections are not read and which are closed, without sockets.
 
 use super::*;
 use crate::Limits;
@@ -11,7 +11,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// So many connections that hold nothing, in a bound of 16 MiB.
+    /// Creates `count` connections that hold nothing, in a budget of 16 MiB.
     fn new(count: u64) -> Self {
         let budget = Budget::new(16 * MIB);
         let open = |id| {
@@ -30,12 +30,12 @@ impl Connections {
         Self { budget, peers }
     }
 
-    /// A byte came just now.
+    /// The connection holds `bytes` bytes and just moved one.
     fn busy(&self, index: usize, bytes: usize) {
         self.peers[index].holding.note(bytes, Duration::from_secs(3600));
     }
 
-    /// No byte came for long.
+    /// The connection holds `bytes` bytes and moved none for long.
     fn idle(&self, index: usize, bytes: usize) {
         self.peers[index].holding.note(bytes, Duration::ZERO);
     }
@@ -72,7 +72,7 @@ fn whoever_holds_more_than_a_fair_share_waits_while_memory_is_short() {
     all.busy(1, 6 * MIB);
     assert_eq!(all.waiting(), [false; 4], "seven eighths");
     all.busy(2, 100 << 10);
-    // A third of the bound is the share.
+    // The share is a third of the bound.
     assert_eq!(all.waiting(), [true, true, false, false]);
     assert!(all.closed().is_empty());
     all.busy(1, MIB);

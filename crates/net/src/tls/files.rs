@@ -1,4 +1,4 @@
-//! From settings and files to the configurations of rustls.
+//! Builds the rustls configurations from settings and files.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::{ClientAuth, Identity, TlsError, TlsSettings, trust};
 
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// What `TlsHelper.buildSslContext(false)` makes of the settings.
+/// The server configuration, like `TlsHelper.buildSslContext(false)`.
 pub(super) fn server_config(settings: &TlsSettings) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = provider(settings)?;
     let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -35,7 +35,7 @@ pub(super) fn server_config(settings: &TlsSettings) -> Result<Arc<ServerConfig>,
     Ok(Arc::new(builder.with_single_cert(pair.0, pair.1)?))
 }
 
-/// What `TlsHelper.buildSslContext(true)` makes of the settings.
+/// The client configuration, like `TlsHelper.buildSslContext(true)`.
 pub(super) fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = provider(settings)?;
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -54,13 +54,13 @@ pub(super) fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>,
     }))
 }
 
-/// The cryptography, with the ciphers that are allowed.
+/// The crypto provider, restricted to the allowed ciphers.
 fn provider(settings: &TlsSettings) -> Result<Arc<CryptoProvider>, TlsError> {
     let mut provider = ring::default_provider();
     if settings.ciphers.is_empty() {
         return Ok(Arc::new(provider));
     }
-    // Java writes the suites of 1.3 without the version.
+    // Java names the suites of TLS 1.3 without the version.
     let name =
         |suite: &rustls::SupportedCipherSuite| format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
     for wanted in &settings.ciphers {
@@ -85,7 +85,7 @@ fn protocols(settings: &TlsSettings) -> Result<Vec<&'static SupportedProtocolVer
     settings.protocols.iter().map(known).collect()
 }
 
-/// A certificate for nobody in particular; those who accept it check nothing.
+/// A self-signed certificate without a real name, for clients that verify nothing.
 fn self_signed() -> Result<Pair, TlsError> {
     let made = rcgen::generate_simple_self_signed(vec!["vostok".to_owned()])
         .map_err(|error| rustls::Error::General(error.to_string()))?;
@@ -106,7 +106,7 @@ fn read(identity: &Identity) -> Result<Pair, TlsError> {
     Ok((chain, key))
 }
 
-/// The bytes of a key in `ENCRYPTED PRIVATE KEY`.
+/// The bytes of an `ENCRYPTED PRIVATE KEY`.
 fn encrypted(text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     let start = text.find("-----BEGIN ENCRYPTED PRIVATE KEY-----")?;

@@ -1,4 +1,4 @@
-//! The settings and their names (`TlsSystemConfig`, `TlsHelper.extractTlsConfigFromFile`).
+//! The TLS settings and their names (`TlsSystemConfig`, `TlsHelper.extractTlsConfigFromFile`).
 
 use std::io;
 use std::path::PathBuf;
@@ -9,95 +9,95 @@ use std::time::SystemTime;
 pub enum TlsMode {
     /// A TLS hello ends the connection.
     Disabled,
-    /// Both are served.
+    /// Plain and TLS connections are served.
     #[default]
     Permissive,
-    /// A plain connection is ended.
+    /// A plain connection is closed.
     Enforcing,
 }
 
-/// `tls.server.need.client.auth`: whether callers show a certificate.
+/// `tls.server.need.client.auth`: whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// They are not asked.
+    /// Clients are not asked for a certificate.
     #[default]
     None,
-    /// They may.
+    /// Clients may present a certificate.
     Optional,
-    /// They must.
+    /// Clients must present a certificate.
     Require,
 }
 
-/// A certificate chain and its key.
+/// A certificate chain and its private key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// PEM file of the chain.
+    /// PEM file of the certificate chain.
     pub certificate: PathBuf,
-    /// PEM file of the key.
+    /// PEM file of the private key.
     pub key: PathBuf,
-    /// Password of an encrypted key.
+    /// Password of the key, if it is encrypted.
     pub password: Option<String>,
 }
 
-/// Everything TLS is told. The default serves both kinds of connections with a certificate made at start, and calls
-/// without TLS, as RocketMQ does.
+/// All TLS settings. By default, as in RocketMQ, plain and TLS connections are served, with a certificate created at start,
+/// and dialed connections are plain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// `tls.server.mode`.
+    /// `tls.server.mode`: what happens to plain and TLS connections.
     pub mode: TlsMode,
-    /// `tls.test.mode.enable`: a certificate made at start, and everybody is trusted. Unless it is set, it holds
-    /// while no certificate is named: RocketMQ would quietly ignore a named one.
+    /// `tls.test.mode.enable`: use a certificate created at start, and trust everybody. When not set, it is on while no
+    /// certificate is named; RocketMQ would silently ignore a named certificate.
     pub test: Option<bool>,
-    /// `tls.server.certPath`, `tls.server.keyPath`, `tls.server.keyPassword`.
+    /// `tls.server.certPath`, `tls.server.keyPath`, `tls.server.keyPassword`: the server's certificate.
     pub server: Option<Identity>,
-    /// `tls.server.need.client.auth`.
+    /// `tls.server.need.client.auth`: whether clients must present a certificate.
     pub client_auth: ClientAuth,
-    /// `tls.server.authClient`: whether a certificate shown must be trusted.
+    /// `tls.server.authClient`: whether a client's certificate must be trusted.
     pub verify_client: bool,
-    /// `tls.server.trustCertPath`: who signs callers' certificates.
+    /// `tls.server.trustCertPath`: the authorities that sign clients' certificates.
     pub server_trust: Option<PathBuf>,
-    /// `tls.enable`: whether connections we open are encrypted. Unless it is set, they are when those that arrive must be.
+    /// `tls.enable`: whether dialed connections are encrypted. When not set, they are if accepted connections must be.
     pub client_enabled: Option<bool>,
-    /// `tls.client.certPath`, `tls.client.keyPath`, `tls.client.keyPassword`.
+    /// `tls.client.certPath`, `tls.client.keyPath`, `tls.client.keyPassword`: the client's certificate.
     pub client: Option<Identity>,
     /// `tls.client.authServer`: whether a server's certificate must be trusted.
     pub verify_server: bool,
-    /// `tls.client.trustCertPath`: who signs servers' certificates.
+    /// `tls.client.trustCertPath`: the authorities that sign servers' certificates.
     pub client_trust: Option<PathBuf>,
-    /// `tls.ciphers`, separated by commas; all when empty.
+    /// `tls.ciphers`, separated by commas: allowed cipher suites; all when empty.
     pub ciphers: Vec<String>,
-    /// `tls.protocols`, e.g. `TLSv1.3`; all when empty.
+    /// `tls.protocols`, such as `TLSv1.3`: allowed versions; all when empty.
     pub protocols: Vec<String>,
 }
 
-/// Why TLS cannot be used as set.
+/// Why the TLS settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file.
+    /// A certificate, key or trust file cannot be used.
     #[error("{path}: {cause}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         cause: io::Error,
     },
-    /// A setting.
+    /// A setting has an invalid value.
     #[error("{key}={value}: {expected}")]
     Setting {
-        /// Its name.
+        /// Name of the setting.
         key: String,
-        /// Its value.
+        /// The invalid value.
         value: String,
         /// What was expected.
         expected: String,
     },
-    /// The certificate and the key do not fit, or cannot be used.
+    /// Certificate and key do not belong together, or cannot be used.
     #[error("TLS: {0}")]
     Rustls(#[from] rustls::Error),
 }
 
 impl TlsSettings {
-    /// The names [`TlsSettings::set`] knows.
+    /// The names that [`TlsSettings::set`] accepts.
     pub const NAMES: [&'static str; 17] = [
         "tls.server.mode",
         "tls.test.mode.enable",
@@ -118,10 +118,10 @@ impl TlsSettings {
         "tls.protocols",
     ];
 
-    /// Takes a setting; false when the name is none of TLS's.
+    /// Sets a property; returns false when the name is not a TLS setting.
     ///
     /// # Errors
-    /// The value is none of those expected.
+    /// [`TlsError::Setting`] when the value is invalid.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool, TlsError> {
         let yes = || value.eq_ignore_ascii_case("true");
         let path = || (!value.is_empty()).then(|| PathBuf::from(value));
@@ -147,17 +147,17 @@ impl TlsSettings {
         Ok(true)
     }
 
-    /// The server's certificate, unless one is made at start.
+    /// The server's certificate files; `None` when a certificate is created at start.
     pub(super) fn server_identity(&self) -> Option<&Identity> {
         named(self.server.as_ref()).filter(|_| self.test != Some(true))
     }
 
-    /// The caller's certificate, when it has one.
+    /// The client's certificate files, if it has any.
     pub(super) fn client_identity(&self) -> Option<&Identity> {
         named(self.client.as_ref()).filter(|_| self.test != Some(true))
     }
 
-    /// Times of change of the server's files.
+    /// Modification times of the server's files.
     pub(super) fn stamps(&self) -> Vec<Option<SystemTime>> {
         let identity = self.server_identity();
         let files = identity.into_iter().flat_map(|identity| [&identity.certificate, &identity.key]);
@@ -166,7 +166,7 @@ impl TlsSettings {
     }
 }
 
-/// An identity that names both files.
+/// The identity, if it names both files.
 fn named(identity: Option<&Identity>) -> Option<&Identity> {
     identity.filter(|identity| {
         !identity.certificate.as_os_str().is_empty() && !identity.key.as_os_str().is_empty()

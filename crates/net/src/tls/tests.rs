@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-//! Handshakes over a real socket, both sides ours. `golden/` holds a certificate of `ca.pem`, its key, and the key
-//! encrypted with `1234`, made by OpenSSL.
+//! Handshakes over a real socket, with this crate on both sides. `golden/` holds a certificate signed by `ca.pem`, its key,
+//! and the key encrypted with the password `1234`, all made by OpenSSL.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use wire::frame::{Command, Encoding, FrameWriter, Head};
 use super::{ClientAuth, Identity, Security, TlsMode, TlsSettings};
 use crate::{CallError, Limits, Peer, Service, Workers};
 
-/// Answers with the body and the address that counts as the caller's.
+/// Answers with the request's body and the client's address.
 struct Echo;
 
 impl Service for Echo {
@@ -47,7 +47,7 @@ fn serve(settings: &TlsSettings) -> (Workers, SocketAddr) {
     (workers, address)
 }
 
-/// Whether a caller with these settings gets its echo, of a body larger than what TLS takes at once.
+/// Whether a client with these settings gets its echo, with a body larger than TLS takes at once.
 fn reaches(address: SocketAddr, settings: &TlsSettings) -> bool {
     let workers = started(settings);
     let body = vec![7_u8; 1 << 20];
@@ -179,13 +179,13 @@ fn changed_certificates_are_read_again() {
     age(&server);
     let after = server.current();
     assert!(!Arc::ptr_eq(&before, &after));
-    // A certificate that does not belong to the key is not taken.
+    // A certificate that does not belong to the key is not loaded.
     put("ca.pem");
     age(&server);
     assert!(Arc::ptr_eq(&after, &server.current()));
 }
 
-/// The address the server saw, or nothing when it closed the connection.
+/// The client's address as the server saw it; nothing when the server closed the connection.
 fn seen(address: SocketAddr, preamble: &[u8]) -> Option<String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -236,7 +236,7 @@ fn wire_12_a_proxy_says_who_calls() {
 
 #[test]
 fn a_preamble_is_believed_from_trusted_addresses_alone() {
-    // By both families: a listener for both sees callers of IPv4 as ::ffff:127.0.0.1.
+    // A listener for both families sees IPv4 clients as ::ffff:127.0.0.1.
     for (trusted, believed) in [
         ("127.0.0.0/8;::1", [true, true]),
         ("127.0.0.1", [true, false]),
@@ -272,7 +272,7 @@ fn what_tls_keeps_is_counted() {
         let peer = callers.dial(address, Arc::new(Echo)).await.unwrap();
         peer.call(Encoding::Binary, 1, Duration::from_secs(60), |writer| writer.finish(b"")).await.unwrap();
     });
-    // The connection counts what it holds when it waits for more.
+    // The connection counts its memory before it waits for more bytes.
     while server.budget().held() == 0 {
         std::thread::yield_now();
     }

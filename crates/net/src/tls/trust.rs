@@ -1,5 +1,5 @@
-//! Whom to trust. RocketMQ compares no host names, and unless told otherwise it trusts everybody
-//! (`InsecureTrustManagerFactory` in `TlsHelper`); encryption then keeps out listeners, not impostors.
+//! Trust in certificates. RocketMQ compares no host names, and by default trusts everybody (`InsecureTrustManagerFactory` in
+//! `TlsHelper`): encryption then protects from eavesdropping, not from impostors.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 
-/// Callers whose certificates `roots` signed.
+/// Verifies that clients' certificates are signed by `roots`.
 pub(super) fn signed_callers(
     roots: Arc<RootCertStore>,
     required: bool,
@@ -22,12 +22,12 @@ pub(super) fn signed_callers(
     builder.build().map_err(|error| Error::General(error.to_string()))
 }
 
-/// Callers with any certificate.
+/// Accepts clients with any certificate.
 pub(super) fn any_caller(required: bool, provider: Arc<CryptoProvider>) -> Arc<dyn ClientCertVerifier> {
     Arc::new(AnyCaller { required, provider })
 }
 
-/// Servers whose certificates `roots` signed, whatever their names; all servers without `roots`.
+/// Verifies that servers' certificates are signed by `roots`, whatever their names; accepts all servers without `roots`.
 pub(super) fn servers(
     roots: Option<Arc<RootCertStore>>,
     provider: Arc<CryptoProvider>,
