@@ -281,7 +281,6 @@ impl Queue {
     /// # Errors
     /// [`ReadError::Rebuilding`] while the healer rebuilds some of the units; [`ReadError::Io`] when a queue file cannot be
     /// read.
-    /// When a queue file cannot be read.
     pub fn units(&self, from: QueueOffset, count: usize, out: &mut Vec<Unit>) -> Result<Read, ReadError> {
         self.collect(from, count, out, true)
     }

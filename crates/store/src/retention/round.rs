@@ -136,7 +136,6 @@ impl Store {
     ///
     /// # Errors
     /// [`ReadError::Rebuilding`] while the healer rebuilds the queue; [`ReadError::Io`] when queue or log cannot be read.
-    /// When queue or log cannot be read.
     pub fn expire_queue(
         &self,
         queue: &Queue,

@@ -284,7 +284,6 @@ impl TimerFiles {
     ///
     /// # Errors
     /// The error of reading or changing the wheel.
-    /// The disk's.
     pub fn forget_future(&mut self, read_ms: i64, now_slot: i64) -> io::Result<i64> {
         if read_ms <= now_slot {
             return Ok(read_ms);
