@@ -53,7 +53,6 @@ struct Flight {
 
 #[derive(Debug)]
 enum State {
-    /// The checkpoint is in memory.
     Held(Held),
     /// The checkpoint was taken out of memory and is being appended to the log.
     Leaving {

@@ -33,7 +33,6 @@ enum Step {
     Stop,
     /// The message is not checked this time.
     Pass,
-    /// The message goes to `TRANS_CHECK_MAX_TIME_TOPIC`.
     GiveUp,
     /// A producer is asked; this is check number `times`.
     Ask {
