@@ -1,4 +1,4 @@
-//! Settings, and the one table that knows their names in `namesrv.conf`.
+//! The name server's configuration, and the one table of its property names in `namesrv.conf`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,69 +7,69 @@ use std::time::Duration;
 use net::TrustedProxies;
 use wire::body::{KeyValuesError, format_key_values, parse_key_values};
 
-/// What the name server is told at start (`NamesrvConfig`, `NettyServerConfig`).
+/// Configuration of the name server (`NamesrvConfig`, `NettyServerConfig`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Address to listen on.
     pub bind_address: String,
-    /// Whose PROXY preambles are believed.
+    /// Proxies whose PROXY preambles are accepted.
     pub trusted_proxies: TrustedProxies,
-    /// Most bytes all connections hold; 0 for a sixteenth of the memory, 512 MiB at most.
+    /// Memory budget of all connections in bytes; 0 for a sixteenth of the memory, at most 512 MiB.
     pub connection_bytes_max: usize,
     /// Port to listen on; 0 takes any free one.
     pub listen_port: u16,
-    /// File of the key-value settings.
+    /// File of the key-value settings (`kvConfig.json`).
     pub kv_config_path: PathBuf,
-    /// File that changed settings are written to.
+    /// File to which changed settings are written.
     pub config_store_path: PathBuf,
-    /// Home directory of the installation; only shown.
+    /// Home directory of the installation; only reported.
     pub rocketmq_home: String,
     /// Keys that no request may change, separated by `;`.
     pub config_black_list: String,
-    /// Milliseconds between looks for silent brokers.
+    /// Interval in ms at which silent brokers are searched.
     pub scan_interval_ms: u64,
-    /// Departures that may wait to be processed.
+    /// Most brokers that may wait to be removed from the routes.
     pub departures_max: usize,
-    /// Show the smallest slave of a group without master under id 0.
+    /// Whether the smallest slave of a broker group without master is shown with id 0.
     pub support_acting_master: bool,
-    /// Tell brokers when the smallest id of their group changes.
+    /// Whether brokers are notified when the smallest id of their group changes.
     pub notify_min_broker_id_changed: bool,
-    /// A full registration removes the topics it does not name.
+    /// Whether a full registration removes the topics that it does not contain.
     pub delete_topic_with_broker_registration: bool,
-    /// Answer `GET_ALL_TOPIC_LIST_FROM_NAMESERVER`.
+    /// Whether `GET_ALL_TOPIC_LIST_FROM_NAMESERVER` is answered.
     pub enable_all_topic_list: bool,
-    /// Answer the other topic lists.
+    /// Whether the other topic lists are answered.
     pub enable_topic_list: bool,
-    /// Give no routes until brokers had time to register.
+    /// Whether routes are refused until brokers have had time to register.
     pub need_wait_for_service: bool,
-    /// That time, seconds.
+    /// That time in seconds.
     pub wait_seconds_for_service: u64,
-    /// Answer registrations with the order configuration of topics.
+    /// Whether answers to registrations contain the order configuration of topics.
     pub return_order_topic_config_to_broker: bool,
-    /// Show the order configuration of topics in routes.
+    /// Whether routes contain the order configuration of topics.
     pub order_message_enable: bool,
     /// Seconds without traffic after which a connection is closed.
     pub idle_seconds: u64,
-    /// Look for unknown topics in another environment: not supported.
+    /// Whether unknown topics are looked up in another environment: not supported.
     pub cluster_test: bool,
     /// Name of that environment.
     pub product_env_name: String,
-    /// Run a controller in this process: not supported yet.
+    /// Whether a controller runs in this process: not supported yet.
     pub enable_controller_in_namesrv: bool,
-    /// Java's pool size for all requests but routes; no effect.
+    /// RocketMQ's thread pool size for all requests but routes; no effect.
     pub default_thread_pool_nums: u32,
-    /// Java's pool size for routes; no effect.
+    /// RocketMQ's thread pool size for routes; no effect.
     pub client_request_thread_pool_nums: u32,
-    /// Java's queue size for all requests but routes; no effect.
+    /// RocketMQ's queue size for all requests but routes; no effect.
     pub default_thread_pool_queue_capacity: u32,
-    /// Java's queue size for routes; no effect.
+    /// RocketMQ's queue size for routes; no effect.
     pub client_request_thread_pool_queue_capacity: u32,
-    /// Keys this version does not know, kept for whoever asks for the configuration.
+    /// Keys that this version does not know, kept to be reported with the configuration.
     pub unknown: BTreeMap<String, String>,
 }
 
 impl Config {
-    /// The defaults of an installation whose files lie under `home` (Java: the user's home directory).
+    /// Default configuration; `home` is the directory of the name server's files (RocketMQ: the user's home directory).
     pub fn new(home: &Path) -> Self {
         Self {
             bind_address: "0.0.0.0".to_owned(),
@@ -103,10 +103,11 @@ impl Config {
         }
     }
 
-    /// Reads a properties text over these settings; what has no effect or no meaning comes back as warnings.
+    /// Reads the text of a properties file over these settings, and returns warnings about keys and values without effect.
     ///
     /// # Errors
-    /// The text itself is malformed. A value of the wrong type is only a warning and leaves the setting as it was.
+    /// [`KeyValuesError`] when the text is malformed. A value of the wrong type is only a warning and leaves the setting as
+    /// it was.
     pub fn read(&mut self, text: &[u8]) -> Result<Vec<Warning>, KeyValuesError> {
         let mut warnings = Vec::new();
         for (key, value) in parse_key_values(text)? {
@@ -129,10 +130,10 @@ impl Config {
         Ok(warnings)
     }
 
-    /// Changes one known setting.
+    /// Changes one setting, or an unknown key that was kept; returns false for any other key.
     ///
     /// # Errors
-    /// The value is not of the setting's type.
+    /// [`ConfigError`] when the value does not have the setting's type.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool, ConfigError> {
         if let Some(kept) = self.unknown.get_mut(key) {
             value.clone_into(kept);
@@ -146,18 +147,18 @@ impl Config {
         })
     }
 
-    /// Every key with its value, unknown ones included.
+    /// All keys with their values, unknown ones included.
     pub fn entries(&self) -> BTreeMap<String, String> {
         let known = PROPERTIES.iter().map(|property| (property.name.to_owned(), (property.get)(self)));
         self.unknown.clone().into_iter().chain(known).collect()
     }
 
-    /// Every key as properties text.
+    /// All keys and values in the format of a properties file.
     pub fn text(&self) -> String {
         format_key_values(&self.entries())
     }
 
-    /// The key if no request may change it (`Configuration.blackList` and `NamesrvConfig.configBlackList`).
+    /// Whether no request may change this key (`Configuration.blackList` and `NamesrvConfig.configBlackList`).
     pub fn is_locked(&self, key: &str) -> bool {
         LOCKED.contains(&key) || self.config_black_list.split(';').any(|locked| locked.trim() == key)
     }
@@ -168,62 +169,62 @@ impl Config {
     }
 }
 
-/// Keys that are locked whatever `configBlackList` says (`DefaultRequestProcessor.initConfigBlackList`).
+/// Keys that are locked even without `configBlackList` (`DefaultRequestProcessor.initConfigBlackList`).
 const LOCKED: [&str; 4] = ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"];
 
-/// A value that is not of its setting's type.
+/// Error: a value does not have its setting's type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("setting {key} is `{value}`, expected {expected}")]
 pub struct ConfigError {
     /// Name of the setting.
     pub key: String,
-    /// What was found.
+    /// The value that was found.
     pub value: String,
-    /// What it must hold.
+    /// Description of the values that are accepted.
     pub expected: &'static str,
 }
 
-/// Something in a configuration file the operator should know about.
+/// A problem in a configuration file that the operator should know of.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// No setting has this name.
     #[error("unknown setting {0}: it has no effect")]
     Unknown(String),
-    /// The value does not fit; the default stays.
+    /// The value is invalid; the setting keeps its default.
     #[error("{0}; the default stays")]
     Invalid(ConfigError),
-    /// RocketMQ has this setting, we do not.
+    /// RocketMQ has this setting, Vostok does not.
     #[error("setting {0} has no effect here")]
     Unsupported(String),
 }
 
-/// When a changed setting acts.
+/// When a changed setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// At once.
+    /// Immediately.
     Live,
     /// After a restart.
     Restart,
-    /// Never: Java's threads and queues have no counterpart here.
+    /// Never: RocketMQ's threads and queues have no counterpart here.
     None,
-    /// Never, and an operator who sets it should be told.
+    /// Never, and an operator who sets it is warned.
     Unsupported,
 }
 
-/// One setting as files and requests know it.
+/// A setting, as configuration files and requests name it.
 pub struct Property {
-    /// Key.
+    /// Key of the setting.
     pub name: &'static str,
-    /// What it does.
+    /// Description of the setting.
     pub doc: &'static str,
-    /// When a change acts.
+    /// When a change takes effect.
     pub effect: Effect,
     get: fn(&Config) -> String,
     set: fn(&mut Config, &str) -> Result<(), &'static str>,
 }
 
 impl Property {
-    /// Its value in `config`.
+    /// The setting's value in `config`.
     pub fn value(&self, config: &Config) -> String {
         (self.get)(config)
     }
@@ -237,7 +238,7 @@ fn property(key: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == key)
 }
 
-/// A type a setting may have.
+/// A value type of settings.
 trait Setting: Sized {
     fn parse(text: &str) -> Result<Self, &'static str>;
     fn show(&self) -> String;
@@ -304,7 +305,7 @@ numbers! {
 
 macro_rules! properties {
     ($($name:literal, $effect:ident, $field:ident, $doc:literal;)*) => {
-        /// Every setting of `namesrv.conf`.
+        /// All settings of `namesrv.conf`.
         pub const PROPERTIES: &[Property] = &[$(Property {
             name: $name,
             doc: $doc,

@@ -1,5 +1,5 @@
-//! Answers requests from the tables; knows codes, headers and remarks, but no sockets (`DefaultRequestProcessor`,
-//! `ClientRequestProcessor`).
+//! The request handler: answers requests from the route tables and settings. Knows codes, headers and remarks, but no sockets
+//! (`DefaultRequestProcessor`, `ClientRequestProcessor`).
 
 mod brokers;
 mod settings;
@@ -16,19 +16,19 @@ use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
 
 use crate::{Config, Departure, KvStore, MinBrokerNotice, Routes};
 
-/// Notices that may wait to be sent; more are dropped, brokers also poll for what they say.
+/// Most notices that may wait to be sent. Beyond it the oldest are dropped, as brokers also poll for this information.
 const NOTICES_MAX: usize = 10_000;
 
-/// The tables and settings, and the answers they give. Shared by all connections.
+/// The request handler with its tables and settings. Shared by all connections.
 #[derive(Debug)]
 pub struct Desk {
     config: RwLock<Config>,
-    /// The file changed settings are written to; the setting itself needs a restart to change.
+    /// File to which changed settings are written; a new path takes effect only after a restart.
     config_path: PathBuf,
     routes: RwLock<Routes>,
     kv: Mutex<KvStore>,
     started: Instant,
-    /// Departures and notices that wait for [`Desk::settle`].
+    /// Departures and notices for the next [`Desk::settle`].
     waiting: Mutex<Waiting>,
 }
 
@@ -38,7 +38,7 @@ struct Waiting {
     notices: VecDeque<MinBrokerNotice>,
 }
 
-/// A request that cannot be done: code and remark of the answer.
+/// A refused request: code and remark of the answer.
 #[derive(Debug)]
 struct Refusal {
     code: i32,
@@ -61,7 +61,7 @@ impl From<FieldError> for Refusal {
     }
 }
 
-/// A request and where its answer goes.
+/// A request in work, and the buffer for its answer.
 struct Errand<'a, 'b> {
     command: &'a Command<'a>,
     connection: u64,
@@ -83,7 +83,7 @@ impl Errand<'_, '_> {
 }
 
 impl Desk {
-    /// An empty desk that opens at `now`.
+    /// A handler with empty route tables, started at `now`.
     pub fn new(config: Config, kv: KvStore, now: Instant) -> Self {
         Self {
             config_path: config.config_store_path.clone(),
@@ -95,7 +95,7 @@ impl Desk {
         }
     }
 
-    /// Appends the answer to a request of `connection` to `out`; nothing to a one-way request.
+    /// Appends the answer to a request from `connection` to `out`; appends nothing for a one-way request.
     pub fn answer(&self, now: Instant, connection: u64, command: &Command<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         if let Err(Refusal { code, remark }) = self.dispatch(Errand { command, connection, now, out }) {
@@ -106,7 +106,7 @@ impl Desk {
         }
         let found = out.len() - start;
         if found > FRAME_BYTES_MAX {
-            // A larger frame makes clients close the connection.
+            // Clients close the connection when a frame is larger.
             out.truncate(start);
             let remark = format!(
                 "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for the topics of one cluster, or a broker for its topics in pages"
@@ -150,13 +150,15 @@ impl Desk {
         }
     }
 
-    /// A connection ended: the broker that registered on it leaves with the next [`Desk::settle`]. True if there is one.
+    /// Reports that a connection has ended: the broker that registered on it is removed by the next [`Desk::settle`]. Returns
+    /// whether there is one.
     pub fn disconnected(&self, connection: u64) -> bool {
         let lost = self.routes().owner(connection);
         lost.is_some_and(|lost| self.depart([lost], usize::MAX))
     }
 
-    /// Lets silent brokers leave with the next [`Desk::settle`]; returns their connections, which shall be closed.
+    /// Marks silent brokers for removal by the next [`Desk::settle`], and returns their connections, which the caller must
+    /// close.
     pub fn expire(&self, now: Instant) -> Vec<u64> {
         let silent = self.routes().silent(now);
         let connections = silent.iter().filter_map(|departure| departure.connection).collect();
@@ -171,7 +173,7 @@ impl Desk {
         connections
     }
 
-    /// Removes the brokers that leave, all at once; returns the notices to send since the last call.
+    /// Removes all departing brokers at once. Returns the notices that became due since the last call.
     pub fn settle(&self) -> Vec<MinBrokerNotice> {
         let departures = std::mem::take(&mut self.waiting().departures);
         if !departures.is_empty() {
@@ -181,13 +183,13 @@ impl Desk {
         std::mem::take(&mut self.waiting().notices).into()
     }
 
-    /// True if [`Desk::settle`] has something to do.
+    /// Whether [`Desk::settle`] has something to do.
     pub fn is_unsettled(&self) -> bool {
         let waiting = self.waiting();
         !waiting.departures.is_empty() || !waiting.notices.is_empty()
     }
 
-    /// Queues departures; false if more than `max` would wait.
+    /// Adds departures; returns false, and adds none, if `max` or more wait already.
     fn depart(&self, departures: impl IntoIterator<Item = Departure>, max: usize) -> bool {
         let mut waiting = self.waiting();
         if waiting.departures.len() >= max {
@@ -207,7 +209,7 @@ impl Desk {
         waiting.notices.drain(..excess);
     }
 
-    // A panic under one of these locks is a bug in a request's handler; the tables stay readable for all others.
+    // A panic under one of these locks is a bug in one request's handler; the tables stay usable for all others.
 
     fn config(&self) -> RwLockReadGuard<'_, Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! Key-value settings by namespace, kept in `kvConfig.json` (`KVConfigManager`).
+//! Key-value settings by namespace, stored in `kvConfig.json` (`KVConfigManager`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,35 +13,35 @@ pub(crate) const ORDER_TOPIC_CONFIG: &str = "ORDER_TOPIC_CONFIG";
 
 type Table = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The form of the file (`KVConfigSerializeWrapper`).
+/// Content of the file (`KVConfigSerializeWrapper`).
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Stored {
     config_table: Table,
 }
 
-/// Why the settings cannot be read or written.
+/// Why the key-value settings cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KvError {
-    /// The file system refused.
+    /// A file operation failed.
     #[error("cannot access {path}: {error}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operation.
         error: io::Error,
     },
-    /// The file is no JSON of the expected form.
+    /// The file is not JSON, or not of the expected structure.
     #[error("cannot read {path}: {error}")]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where it is wrong.
+        /// What is wrong, and where.
         error: JsonError,
     },
 }
 
-/// The settings and their file. A change is on disk before it is visible.
+/// The key-value settings and their file. A change is on disk before it is visible.
 #[derive(Debug)]
 pub struct KvStore {
     table: Table,
@@ -49,10 +49,10 @@ pub struct KvStore {
 }
 
 impl KvStore {
-    /// Reads the file; an absent or empty one holds nothing.
+    /// Loads the file; a missing or empty file holds no settings.
     ///
     /// # Errors
-    /// The file exists and cannot be read.
+    /// [`KvError::File`] when the file exists and cannot be read; [`KvError::Malformed`] when its content is invalid.
     pub fn open(path: &Path) -> Result<Self, KvError> {
         let text = match fs::read(path) {
             Ok(text) => text,
@@ -67,12 +67,12 @@ impl KvStore {
         Ok(Self { table: stored.config_table, path: path.to_owned() })
     }
 
-    /// The value of a key.
+    /// The value of a key, if it is set.
     pub fn get(&self, namespace: &str, key: &str) -> Option<&str> {
         self.namespace(namespace)?.get(key).map(String::as_str)
     }
 
-    /// All keys of a namespace.
+    /// All keys and values of a namespace.
     pub fn namespace(&self, namespace: &str) -> Option<&BTreeMap<String, String>> {
         self.table.get(namespace)
     }
@@ -80,17 +80,17 @@ impl KvStore {
     /// Sets a key.
     ///
     /// # Errors
-    /// The file cannot be written; nothing changed.
+    /// [`KvError::File`] when the file cannot be written; the setting is then unchanged.
     pub fn put(&mut self, namespace: &str, key: &str, value: &str) -> Result<(), KvError> {
         let mut table = self.table.clone();
         table.entry(namespace.to_owned()).or_default().insert(key.to_owned(), value.to_owned());
         self.replace(table)
     }
 
-    /// Removes a key; its namespace stays, as in Java.
+    /// Removes a key; its namespace stays, as in RocketMQ.
     ///
     /// # Errors
-    /// The file cannot be written; nothing changed.
+    /// [`KvError::File`] when the file cannot be written; the setting is then unchanged.
     pub fn delete(&mut self, namespace: &str, key: &str) -> Result<(), KvError> {
         if self.get(namespace, key).is_none() {
             return Ok(());

@@ -1,10 +1,10 @@
-//! The name server: which brokers there are and which queues of which topics they have.
+//! The name server: knows all brokers, and the queues of all topics on them.
 //!
-//! - [`Config`]: its settings, and [`PROPERTIES`], the table of their names in `namesrv.conf`.
-//! - [`Routes`]: the tables, as plain synchronous functions of the time.
-//! - [`KvStore`]: the key-value settings, the only thing that is kept on disk.
-//! - [`Desk`]: answers one request from the tables.
-//! - [`NameServer`]: the listening shell around all of it.
+//! - [`Config`]: its configuration, and [`PROPERTIES`], the table of property names in `namesrv.conf`.
+//! - [`Routes`]: the route tables, changed by plain synchronous functions with the time as argument.
+//! - [`KvStore`]: the key-value settings, the only data on disk.
+//! - [`Desk`]: the request handler, which answers one request from the tables.
+//! - [`NameServer`]: the server around all of these.
 
 mod config;
 mod desk;

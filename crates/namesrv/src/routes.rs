@@ -1,16 +1,16 @@
-//! The tables: which brokers there are, and which queues of which topics they have (`RouteInfoManager`).
+//! The route tables: all brokers, and the queues of all topics on them (`RouteInfoManager`).
 //!
 //! | table | key | value |
 //! |---|---|---|
 //! | topics | topic | queues by broker name, sorted |
 //! | groups | broker name | cluster, address by broker id |
 //! | clusters | cluster | broker names |
-//! | live | cluster, address | last sign of life, data version, connection |
+//! | live | cluster, address | last heartbeat, data version, connection |
 //! | filters | cluster, address | legacy filter servers |
 //! | mappings | topic | static-topic mapping by broker name |
 //!
-//! A broker registers into all of them at once and leaves all of them at once; between two calls they agree:
-//! every name in `clusters` is in `groups` and the reverse, no group is without address, no topic without queues.
+//! A broker is added to all tables at once and removed from all at once; between two calls they agree: every broker name in
+//! `clusters` is in `groups` and vice versa, no group is without address, no topic without queues.
 
 mod change;
 mod leave;
@@ -29,21 +29,21 @@ pub use lists::{ClusterView, MemberView, SystemTopics, Units};
 pub use register::{Content, Master, Registered, Registration};
 pub use view::{BrokerView, Lens, QueueView, RouteView};
 
-/// The id of a master.
+/// The broker id of a master.
 const MASTER: i64 = 0;
 
-/// The queues of a topic on one broker group.
+/// The queues of a topic in one broker group (`TopicConfig`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicQueues {
-    /// Permission bits.
+    /// Permission bits (`PermName`).
     pub perm: i32,
-    /// Queues consumers read.
+    /// Number of queues that consumers read.
     pub read_queue_nums: i32,
     /// Bit 0: unit topic, bit 1: unit subscription.
     #[serde(alias = "topicSynFlag")]
     pub topic_sys_flag: i32,
-    /// Queues producers write.
+    /// Number of queues that producers write.
     pub write_queue_nums: i32,
 }
 
@@ -53,7 +53,7 @@ impl Default for TopicQueues {
     }
 }
 
-/// The queues of a topic by broker name, sorted: few entries, looked up by scanning.
+/// The queues of a topic by broker name, sorted: a short list that is searched directly.
 type Placement = Vec<(Box<str>, TopicQueues)>;
 
 fn place(placement: &mut Placement, broker: &str, queues: TopicQueues) {
@@ -68,7 +68,7 @@ fn placed<'a>(placement: &'a Placement, broker: &str) -> Option<&'a TopicQueues>
     Some(&placement[at].1)
 }
 
-/// A replica group. Invariant: `addresses` is not empty.
+/// A broker group: a master and its slaves. Invariant: `addresses` is not empty.
 #[derive(Debug, Clone, Default)]
 struct Group {
     cluster: String,
@@ -83,7 +83,7 @@ impl Group {
     }
 }
 
-/// A broker process: cluster and address.
+/// Key of a broker process: cluster and address.
 type Member = (String, String);
 
 fn member(cluster: &str, address: &str) -> Member {
@@ -93,30 +93,30 @@ fn member(cluster: &str, address: &str) -> Member {
 /// A registered broker process.
 #[derive(Debug, Clone)]
 pub struct Live {
-    /// Last registration or sign of life.
+    /// Time of the last registration or heartbeat.
     pub seen: Instant,
-    /// Silence after which it counts as lost.
+    /// Time without heartbeat after which the broker counts as lost.
     pub timeout: Duration,
-    /// Version of the topics it registered.
+    /// Data version of the topics that the broker registered.
     pub version: DataVersion,
-    /// The connection it registered on.
+    /// Id of the connection on which the broker registered.
     pub connection: u64,
-    /// Where slaves fetch the log.
+    /// Address from which slaves replicate the commit log.
     pub ha_address: String,
 }
 
-/// Whom to tell that the smallest broker id of a group changed (`NOTIFY_MIN_BROKER_ID_CHANGE`).
+/// A notice that the smallest broker id of a group changed (`NOTIFY_MIN_BROKER_ID_CHANGE`), and its recipients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinBrokerNotice {
-    /// The smallest id now.
+    /// The smallest broker id now.
     pub id: i64,
-    /// Its address.
+    /// Address of the broker with this id.
     pub address: String,
-    /// The address that left, if one did.
+    /// Address of the broker that left, if one did.
     pub offline_address: Option<String>,
-    /// Where to fetch the log from, if a broker came.
+    /// Address from which to replicate the commit log, if a broker was added.
     pub ha_address: Option<String>,
-    /// Addresses of the brokers to tell.
+    /// Addresses of the brokers to notify.
     pub recipients: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ impl MinBrokerNotice {
     }
 }
 
-/// All tables.
+/// The route tables.
 #[derive(Debug, Default)]
 pub struct Routes {
     topics: HashMap<Box<str>, Placement>,
@@ -152,12 +152,12 @@ impl Routes {
         Self::default()
     }
 
-    /// What is known about a broker process.
+    /// The registration of a broker process.
     pub fn live(&self, cluster: &str, address: &str) -> Option<&Live> {
         self.live.get(&member(cluster, address))
     }
 
-    /// Takes a sign of life; a broker that is not registered stays unknown (`updateBrokerInfoUpdateTimestamp`).
+    /// Records a heartbeat; a broker that is not registered stays unknown (`updateBrokerInfoUpdateTimestamp`).
     pub fn touch(&mut self, now: Instant, cluster: &str, address: &str) {
         if let Some(live) = self.live.get_mut(&member(cluster, address)) {
             live.seen = now;

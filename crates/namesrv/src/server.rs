@@ -1,4 +1,4 @@
-//! The shell: listens, gives requests to the [`Desk`], removes brokers that are gone, sends notices.
+//! The server: listens, passes requests to the request handler ([`Desk`]), removes lost brokers, sends notices.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,24 +14,24 @@ use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use crate::{Config, Desk, KvError, KvStore, MinBrokerNotice};
 
-/// Threads: a large registration is read on one while the other answers routes.
+/// Number of worker threads: one may parse a large registration while the other answers routes.
 const WORKERS: usize = 2;
 
-/// How long a broker has to accept the connection a notice is sent on (`notifyMinBrokerIdChanged`).
+/// Time limit for connecting to a broker to send it a notice (`notifyMinBrokerIdChanged`).
 const NOTICE_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Why the name server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address to listen on is none.
+    /// `bindAddress` is not an IP address.
     #[error("bindAddress is `{0}`, expected an ip address")]
     Address(String),
-    /// The address cannot be used.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// The address.
+        /// The address to listen on.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A thread cannot be started.
@@ -50,7 +50,7 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// Reads the key-value settings, listens, and serves on threads of its own.
+    /// Loads the key-value settings, listens, and serves on its own threads.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -58,7 +58,7 @@ impl NameServer {
         Self::start_secured(config, Security::default())
     }
 
-    /// The same, encrypted as `security` has it.
+    /// Like [`NameServer::start`], with the given security settings.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -90,17 +90,17 @@ impl NameServer {
         }
     }
 
-    /// The address clients reach it at; its port is the one taken if the configuration said 0.
+    /// The address on which the server listens, with the port that it got if the configuration said 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// What its connections hold together, for roles of the same process to share.
+    /// The memory budget of the server's connections, to be shared with other roles in the process.
     pub fn budget(&self) -> &Arc<Budget> {
         self.workers.budget()
     }
 
-    /// The tables, for callers in the same process.
+    /// The request handler, for callers in the same process.
     pub fn desk(&self) -> &Desk {
         &self.desk
     }
@@ -111,12 +111,12 @@ impl NameServer {
     }
 }
 
-/// What connections talk to.
+/// Receives the commands of all connections.
 struct Front {
     desk: Arc<Desk>,
-    /// Connections that brokers registered on, to close those of silent brokers.
+    /// Handles of the connections on which brokers registered, to close those of silent brokers.
     brokers: Mutex<HashMap<u64, Arc<Peer>>>,
-    /// Wakes [`keep`] when the desk is unsettled.
+    /// Wakes [`keep`] when [`Desk::settle`] has something to do.
     unsettled: Notify,
 }
 
@@ -154,16 +154,16 @@ impl Service for Front {
     }
 }
 
-/// Does what [`keep`] does, also after a panic: without it brokers that are gone would stay in the routes.
+/// Runs [`keep`] and restarts it after a panic: without it lost brokers would stay in the routes.
 async fn keep_on(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
     while net::caught(keep(workers.clone(), front.clone(), scan_interval)).await.is_err() {
         tracing::error!("the task that removes silent brokers panicked and begins anew");
-        // A panic at each beginning must not keep the thread from its connections.
+        // Wait, so that a panic at every start does not occupy the thread.
         tokio::time::sleep(scan_interval).await;
     }
 }
 
-/// Removes brokers that left, looks for silent ones, sends notices.
+/// Removes departing brokers, searches silent ones, and sends notices.
 async fn keep(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
     let mut scan = tokio::time::interval(scan_interval);
     scan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -191,7 +191,7 @@ async fn keep(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
     }
 }
 
-/// Sends one notice on a connection of its own; a broker that cannot be reached asks by itself later.
+/// Sends a notice on a new connection; a broker that cannot be reached will ask by itself later.
 async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>) {
     let sent = tokio::time::timeout(NOTICE_TIMEOUT, async {
         let peer = workers.dial_name(&recipient, Arc::new(Deaf)).await?;
@@ -216,7 +216,7 @@ async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>)
     tracing::warn!(recipient, failure, "a broker was not told that the smallest id of its group changed");
 }
 
-/// The other end of a notice: nothing is expected back.
+/// The client side of a notice, which expects no answer.
 struct Deaf;
 
 impl Service for Deaf {

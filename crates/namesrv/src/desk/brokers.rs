@@ -1,4 +1,4 @@
-//! Requests of brokers about themselves.
+//! Requests that brokers send about themselves.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -15,13 +15,14 @@ use super::{Desk, Errand, Refusal};
 use crate::kv::ORDER_TOPIC_CONFIG;
 use crate::{Content, Departure, Registered, Registration, TopicQueues};
 
-/// Silence after which a broker is lost unless it says otherwise (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
+/// Time without heartbeat after which a broker counts as lost, unless it registered another one
+/// (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Bytes a compressed registration may inflate to: four times the largest frame.
+/// Most bytes to which a compressed registration may inflate: four times the largest frame.
 pub(super) const INFLATED_BYTES_MAX: u64 = 64 << 20;
 
-/// The members of `RegisterBrokerBody` that matter here; the others are not even allocated.
+/// The members of `RegisterBrokerBody` that are used; the others are not even allocated.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Body {
@@ -29,7 +30,7 @@ struct Body {
     topic_config_serialize_wrapper: Topics,
 }
 
-/// The members of `TopicConfigAndMappingSerializeWrapper` that matter here.
+/// The members of `TopicConfigAndMappingSerializeWrapper` that are used.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Topics {
@@ -72,9 +73,9 @@ impl From<RegisterBrokerBody> for Content {
     }
 }
 
-/// Reads the body of a registration in whichever layout it has.
+/// Parses the body of a registration in any of its formats.
 ///
-/// Current 5.x brokers compress by their configuration but always say `compressed=false`, so the first byte decides.
+/// RocketMQ 5.x brokers compress by their configuration but always send `compressed=false`, so the first byte decides.
 fn content(body: &[u8], version: i32) -> Result<Content, Refusal> {
     let undecodable = |error: String| Refusal::error(format!("Failed to decode RegisterBrokerBody, {error}"));
     if body.is_empty() {
@@ -101,13 +102,13 @@ fn content(body: &[u8], version: i32) -> Result<Content, Refusal> {
     Ok(body.into())
 }
 
-/// An optional number field.
+/// Parses an optional number in a header field.
 fn maybe_number<T: TryFrom<i64>>(fields: &Fields<'_>, key: &'static str) -> Result<Option<T>, Refusal> {
     if fields.bytes(key).is_none() { Ok(None) } else { Ok(Some(fields.need_number(key)?)) }
 }
 
 impl Desk {
-    /// `REGISTER_BROKER`.
+    /// Answers `REGISTER_BROKER`.
     pub(super) fn register(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let command = errand.command;
         let fields = &command.fields;
@@ -151,7 +152,7 @@ impl Desk {
         Ok(())
     }
 
-    /// `UNREGISTER_BROKER`: answered at once, done with the next [`Desk::settle`].
+    /// Answers `UNREGISTER_BROKER` at once; the broker is removed by the next [`Desk::settle`].
     pub(super) fn unregister(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let departure = Departure {
@@ -168,7 +169,7 @@ impl Desk {
         errand.finish(&[])
     }
 
-    /// `QUERY_DATA_VERSION`: a sign of life that asks whether a full registration is necessary.
+    /// Answers `QUERY_DATA_VERSION`: a heartbeat that asks whether a full registration is needed.
     pub(super) fn query_data_version(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (cluster, address) = (fields.need("clusterName")?, fields.need("brokerAddr")?);
@@ -185,7 +186,7 @@ impl Desk {
         Ok(())
     }
 
-    /// `BROKER_HEARTBEAT`: an unknown broker is no error and stays unknown.
+    /// Answers `BROKER_HEARTBEAT`: an unregistered broker is no error and stays unregistered.
     pub(super) fn heartbeat(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (cluster, address) = (fields.need("clusterName")?, fields.need("brokerAddr")?);

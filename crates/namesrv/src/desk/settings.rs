@@ -19,7 +19,7 @@ impl From<KvError> for Refusal {
 }
 
 impl Desk {
-    /// `PUT_KV_CONFIG`.
+    /// Answers `PUT_KV_CONFIG`.
     pub(super) fn put_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (Some(namespace), Some(key)) = (fields.text("namespace"), fields.text("key")) else {
@@ -29,7 +29,7 @@ impl Desk {
         errand.finish(&[])
     }
 
-    /// `GET_KV_CONFIG`.
+    /// Answers `GET_KV_CONFIG`.
     pub(super) fn get_kv(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (namespace, key) = (fields.need("namespace")?, fields.need("key")?);
@@ -41,14 +41,14 @@ impl Desk {
         Ok(())
     }
 
-    /// `DELETE_KV_CONFIG`.
+    /// Answers `DELETE_KV_CONFIG`.
     pub(super) fn delete_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         self.kv().delete(fields.need("namespace")?, fields.need("key")?)?;
         errand.finish(&[])
     }
 
-    /// `GET_KVLIST_BY_NAMESPACE`.
+    /// Answers `GET_KVLIST_BY_NAMESPACE`.
     pub(super) fn list_kv(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let namespace = errand.command.fields.need("namespace")?;
         let Some(table) = self.kv().namespace(namespace).cloned() else {
@@ -58,7 +58,7 @@ impl Desk {
         errand.finish(&json::to_vec(&KvTable { table }))
     }
 
-    /// `UPDATE_NAMESRV_CONFIG`: all of the changes or none, in the file first.
+    /// Answers `UPDATE_NAMESRV_CONFIG`: makes all changes or none, and writes the file first.
     pub(super) fn update_config(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let changes = parse_key_values(errand.command.body);
         let changes = changes.map_err(|_| Refusal::error("string2Properties error"))?;
@@ -83,7 +83,7 @@ impl Desk {
         errand.finish(&[])
     }
 
-    /// Writes changed settings into the configuration file, keeping the rest of it.
+    /// Writes changed settings to the configuration file and keeps the rest of the file.
     fn persist(&self, changes: &BTreeMap<String, String>) -> io::Result<()> {
         let text = match std::fs::read(&self.config_path) {
             Ok(text) => text,
@@ -94,7 +94,7 @@ impl Desk {
         write_atomically(&self.config_path, text.as_bytes())
     }
 
-    /// `GET_NAMESRV_CONFIG`.
+    /// Answers `GET_NAMESRV_CONFIG`.
     pub(super) fn get_config(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let text = self.config().text();
         errand.finish(text.as_bytes())

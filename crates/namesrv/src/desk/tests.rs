@@ -1,4 +1,4 @@
-//! The numbers are the lines of the name server's conformance checklist.
+//! Tests of the request handler. Numbers are lines of the name server's conformance checklist.
 
 mod brokers;
 mod settings;
@@ -18,7 +18,7 @@ use crate::{Config, KvStore};
 const V4_4_0: i32 = 293;
 const V5_3_3: i32 = 479;
 
-/// A desk with a clock, and a home for its files.
+/// A request handler with a clock, and a directory for its files.
 struct Office {
     desk: Desk,
     now: Instant,
@@ -59,7 +59,7 @@ impl Office {
         self.now += Duration::from_secs(seconds);
     }
 
-    /// Sends a request on connection 1 from a 5.3.3 peer.
+    /// Sends a request on connection 1 as a 5.3.3 client.
     fn ask(&self, code: i32, fields: Value, body: &str) -> Answer {
         self.ask_as(1, V5_3_3, code, fields, body.as_bytes())
     }
@@ -69,7 +69,7 @@ impl Office {
         self.exchange(connection, header, body).expect("a request gets one answer")
     }
 
-    /// Sends a request with any header; gives the answer if there is one.
+    /// Sends a request with any header; returns the answer if there is one.
     fn exchange(&self, connection: u64, mut header: Value, body: &[u8]) -> Option<Answer> {
         header["opaque"] = json!(7);
         header["language"] = json!("JAVA");
@@ -131,7 +131,7 @@ fn framed(header: &[u8], body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A broker as the tests register it: id 0 of `broker-a` with topics T1 and T2 unless changed.
+/// A broker as the tests register it: by default id 0 of `broker-a` with the topics T1 and T2.
 #[derive(Clone)]
 struct Broker {
     name: &'static str,

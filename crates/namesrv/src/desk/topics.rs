@@ -1,4 +1,4 @@
-//! Requests about topics and where they are.
+//! Requests about topics and their routes.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::{Desk, Errand, Refusal};
 use crate::kv::ORDER_TOPIC_CONFIG;
 use crate::{Lens, Units};
 
-/// A list of names; the shape of `wire::body::TopicList`.
+/// A list of topic names; serializes like `wire::body::TopicList`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Names<'a> {
     topic_list: Vec<&'a str>,
 }
 
-/// The answer to `GET_BROKER_MEMBER_GROUP`.
+/// Body of the answer to `GET_BROKER_MEMBER_GROUP`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Members<'a> {
@@ -26,7 +26,7 @@ struct Members<'a> {
 }
 
 impl Desk {
-    /// `GET_ROUTEINFO_BY_TOPIC`.
+    /// Answers `GET_ROUTEINFO_BY_TOPIC`.
     pub(super) fn route(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let command = errand.command;
         let fields = &command.fields;
@@ -41,7 +41,7 @@ impl Desk {
         };
         let zone = fields.text("__ZONE_NAME").filter(|zone| !zone.trim().is_empty());
         let zone = zone.filter(|_| fields.flag_or("__ZONE_MODE", false));
-        // The zone filter re-encodes the body without looking at who asks.
+        // RocketMQ's zone filter re-encodes the body whatever the client's version is.
         let wants_standard =
             command.version >= VERSION_4_9_4 || fields.flag_or("acceptStandardJsonOnly", false);
         let dialect = if wants_standard && zone.is_none() { Dialect::Standard } else { Dialect::Plain };
@@ -64,13 +64,13 @@ impl Desk {
         }
     }
 
-    /// `GET_BROKER_CLUSTER_INFO`.
+    /// Answers `GET_BROKER_CLUSTER_INFO`.
     pub(super) fn clusters(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let body = json::to_vec(&self.routes().clusters());
         errand.finish(&body)
     }
 
-    /// `GET_BROKER_MEMBER_GROUP`.
+    /// Answers `GET_BROKER_MEMBER_GROUP`.
     pub(super) fn members(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let (cluster, broker) = (fields.need("clusterName")?, fields.need("brokerName")?);
@@ -78,7 +78,7 @@ impl Desk {
         errand.finish(&body)
     }
 
-    /// `GET_ALL_TOPIC_LIST_FROM_NAMESERVER`.
+    /// Answers `GET_ALL_TOPIC_LIST_FROM_NAMESERVER`.
     pub(super) fn all_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         if !self.config().enable_all_topic_list {
             return Err(Refusal::error("disable"));
@@ -87,13 +87,13 @@ impl Desk {
         errand.finish(&body)
     }
 
-    /// `GET_SYSTEM_TOPIC_LIST_FROM_NS`, which no setting forbids.
+    /// Answers `GET_SYSTEM_TOPIC_LIST_FROM_NS`, which no setting turns off.
     pub(super) fn system_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let body = json::to_vec(&self.routes().system_topics());
         errand.finish(&body)
     }
 
-    /// The lists of some topics.
+    /// Answers the requests for lists of some topics, by cluster or unit flags.
     pub(super) fn some_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         if !self.config().enable_topic_list {
             return Err(Refusal::error("disable"));
@@ -109,21 +109,21 @@ impl Desk {
         errand.finish(&body)
     }
 
-    /// `WIPE_WRITE_PERM_OF_BROKER`.
+    /// Answers `WIPE_WRITE_PERM_OF_BROKER`.
     pub(super) fn wipe_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let count = self.routes_mut().wipe_write_perm(errand.command.fields.need("brokerName")?);
         errand.reply().number("wipeTopicCount", count).finish(&[]);
         Ok(())
     }
 
-    /// `ADD_WRITE_PERM_OF_BROKER`.
+    /// Answers `ADD_WRITE_PERM_OF_BROKER`.
     pub(super) fn add_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let count = self.routes_mut().add_write_perm(errand.command.fields.need("brokerName")?);
         errand.reply().number("addTopicCount", count).finish(&[]);
         Ok(())
     }
 
-    /// `DELETE_TOPIC_IN_NAMESRV`.
+    /// Answers `DELETE_TOPIC_IN_NAMESRV`.
     pub(super) fn delete_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let fields = &errand.command.fields;
         let cluster = fields.text("clusterName").filter(|cluster| !cluster.is_empty());
@@ -131,7 +131,7 @@ impl Desk {
         errand.finish(&[])
     }
 
-    /// `REGISTER_TOPIC_IN_NAMESRV`.
+    /// Answers `REGISTER_TOPIC_IN_NAMESRV`.
     pub(super) fn add_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
         let topic = errand.command.fields.need("topic")?;
         if !errand.command.body.is_empty() {

@@ -1,17 +1,17 @@
-//! Changes operators make to the tables.
+//! Changes that operators make to the route tables.
 
 use wire::body::{PERM_READ, PERM_WRITE, QueueData};
 
 use super::{Routes, TopicQueues, place};
 
 impl Routes {
-    /// Takes the write permission from every topic of a broker; returns how many (`wipeWritePermOfBrokerByLock`).
-    /// The broker's next changed registration gives it back.
+    /// Removes the write permission of a broker's topics; returns the number of topics (`wipeWritePermOfBrokerByLock`). The
+    /// broker's next registration with a new data version restores the permission.
     pub fn wipe_write_perm(&mut self, broker: &str) -> usize {
         self.change_perm(broker, |perm| perm & !PERM_WRITE)
     }
 
-    /// Lets every topic of a broker be read and written; returns how many (`addWritePermOfBrokerByLock`).
+    /// Gives a broker's topics read and write permission; returns the number of topics (`addWritePermOfBrokerByLock`).
     pub fn add_write_perm(&mut self, broker: &str) -> usize {
         self.change_perm(broker, |_| PERM_READ | PERM_WRITE)
     }
@@ -21,7 +21,7 @@ impl Routes {
         placed.map(|(_, queues)| queues.perm = change(queues.perm)).count()
     }
 
-    /// Removes a topic, from one cluster or from all.
+    /// Removes a topic from one cluster, or from all.
     pub fn delete_topic(&mut self, topic: &str, cluster: Option<&str>) {
         let Some(cluster) = cluster else {
             self.topics.remove(topic);
@@ -39,8 +39,8 @@ impl Routes {
         }
     }
 
-    /// Places a topic by hand (`registerTopic`): queues up to the first unknown broker; a new topic is created only
-    /// if all brokers are known.
+    /// Registers a topic by request (`registerTopic`): adds the queues up to the first unknown broker; a new topic is added
+    /// only if all brokers are known.
     pub fn add_topic(&mut self, topic: &str, queues: &[QueueData]) {
         let is_known = |data: &&QueueData| self.groups.contains_key(&data.broker_name);
         let known = queues.iter().take_while(is_known).count();

@@ -1,4 +1,4 @@
-//! Departure of brokers: by request, with their connection, or by silence.
+//! Removal of brokers: by their request, when their connection ends, or after missing heartbeats.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -7,29 +7,30 @@ use wire::body::PERM_WRITE;
 
 use super::{MASTER, Member, MinBrokerNotice, Placement, Routes, member};
 
-/// A broker that is to leave the tables.
+/// A broker to be removed from the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departure {
-    /// Its cluster.
+    /// The broker's cluster.
     pub cluster: String,
-    /// Name of its group.
+    /// Name of the broker's group.
     pub broker: String,
-    /// Its address.
+    /// The broker's address.
     pub address: String,
-    /// Its id in the group.
+    /// The broker's id in the group.
     pub id: i64,
-    /// Set if it is lost rather than unregistered: it stays if it has registered on another connection since.
+    /// The ended connection of a lost broker; it stays if it has registered on another one since. `None` for a broker that
+    /// unregistered.
     pub connection: Option<u64>,
 }
 
 impl Routes {
-    /// The broker that registered on a connection (`onChannelDestroy`); the first if several did.
+    /// The broker that registered on a connection (`onChannelDestroy`); the first one if there are several.
     pub fn owner(&self, connection: u64) -> Option<Departure> {
         let (key, _) = self.live.iter().find(|(_, live)| live.connection == connection)?;
         Some(self.lost(key, connection))
     }
 
-    /// Brokers that were silent for longer than they may be (`scanNotActiveBroker`).
+    /// Brokers without heartbeat for longer than their timeout (`scanNotActiveBroker`).
     pub fn silent(&self, now: Instant) -> Vec<Departure> {
         let silent =
             self.live.iter().filter(|(_, live)| now.saturating_duration_since(live.seen) > live.timeout);
@@ -52,8 +53,8 @@ impl Routes {
         }
     }
 
-    /// Removes brokers, and the queues of groups that have no broker left (`unRegisterBroker`). Groups whose
-    /// smallest broker left and that want an acting master are to be told so.
+    /// Removes brokers, and the queues of groups without any broker left (`unRegisterBroker`). Returns notices for groups
+    /// with acting master whose smallest broker left.
     pub fn unregister(&mut self, departures: &[Departure]) -> Vec<MinBrokerNotice> {
         let mut removed = BTreeSet::new();
         let mut reduced = BTreeSet::new();
@@ -92,14 +93,14 @@ impl Routes {
 
     fn remove_group(&mut self, broker: &str) {
         self.groups.remove(broker);
-        // A group that changed its cluster is in both.
+        // A group that changed its cluster is listed under both clusters.
         self.clusters.retain(|_, brokers| {
             brokers.remove(broker);
             !brokers.is_empty()
         });
     }
 
-    /// Drops the queues of removed groups; where an acting master stands in, its queues can only be read.
+    /// Removes the queues of removed groups, and the write permission where an acting master takes over.
     fn withdraw_queues(&mut self, removed: &BTreeSet<&str>, reduced: &BTreeSet<&str>) {
         let has_no_writer = |broker: &&&str| {
             let group = self.groups.get(**broker);
@@ -119,7 +120,7 @@ impl Routes {
         });
     }
 
-    /// Changes the placement of every topic; topics left without queues disappear with their mappings.
+    /// Applies `change` to the placement of every topic; topics left without queues are removed with their mappings.
     pub(super) fn retain_topics(&mut self, mut change: impl FnMut(&str, &mut Placement)) {
         let mappings = &mut self.mappings;
         self.topics.retain(|topic, placement| {

@@ -1,4 +1,4 @@
-//! Lists of what the tables hold.
+//! Lists of brokers and topics in the route tables.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,35 +12,35 @@ const UNIT: i32 = 1;
 /// Bit of `topicSysFlag`: unit subscription.
 const UNIT_SUB: i32 = 2;
 
-/// All groups and clusters; the shape of `wire::body::ClusterInfo`.
+/// All broker groups and clusters; serializes like `wire::body::ClusterInfo`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterView<'a> {
-    /// Groups by name.
+    /// Broker groups by name.
     pub broker_addr_table: BTreeMap<&'a str, BrokerView<'a>>,
-    /// Names of the groups by cluster.
+    /// Names of the broker groups by cluster.
     pub cluster_addr_table: &'a BTreeMap<String, BTreeSet<String>>,
 }
 
-/// One group; the shape of `wire::body::BrokerMemberGroup`.
+/// One broker group; serializes like `wire::body::BrokerMemberGroup`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberView<'a> {
-    /// Address by id.
+    /// Address by broker id.
     pub broker_addrs: Cow<'a, BTreeMap<i64, String>>,
     /// Name of the group.
     pub broker_name: &'a str,
-    /// The cluster that was asked for.
+    /// The cluster in the request.
     pub cluster: &'a str,
 }
 
-/// Names that are topics of every broker, and a broker to ask; the shape of `wire::body::TopicList`.
+/// Names that are topics of every broker, and the address of a broker; serializes like `wire::body::TopicList`.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct SystemTopics<'a> {
-    /// Address of some broker.
+    /// Address of any broker.
     pub broker_addr: Option<&'a str>,
-    /// Clusters and groups by name.
+    /// Names of all clusters and broker groups.
     pub topic_list: BTreeSet<&'a str>,
 }
 
@@ -67,7 +67,7 @@ impl Routes {
         }
     }
 
-    /// One group by name; without addresses if it is unknown.
+    /// One broker group by name; without addresses if it is unknown.
     pub fn members<'a>(&'a self, cluster: &'a str, broker: &'a str) -> MemberView<'a> {
         let addresses = self.groups.get(broker).map(|group| Cow::Borrowed(&group.addresses));
         MemberView { broker_addrs: addresses.unwrap_or_default(), broker_name: broker, cluster }
@@ -86,7 +86,7 @@ impl Routes {
         sorted(self.topics.iter().filter(|(_, placement)| is_there(placement)).map(|(topic, _)| &**topic))
     }
 
-    /// The topics whose queues on their first broker have the unit flags asked for, sorted.
+    /// The topics with these unit flags, sorted. The flags are those of the topic's queues on its first broker.
     pub fn unit_topics(&self, units: Units) -> Vec<&str> {
         let has = |flags: i32| match units {
             Units::Unit => flags & UNIT != 0,
@@ -99,7 +99,7 @@ impl Routes {
         sorted(self.topics.iter().filter(|(_, placement)| first(placement)).map(|(topic, _)| &**topic))
     }
 
-    /// The names of clusters and groups, which are topics of every broker.
+    /// The names of clusters and broker groups, which are topics of every broker.
     pub fn system_topics(&self) -> SystemTopics<'_> {
         let brokers = self.clusters.values().flatten();
         SystemTopics {

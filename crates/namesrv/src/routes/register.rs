@@ -7,37 +7,37 @@ use wire::body::{DataVersion, PERM_WRITE, TopicQueueMapping};
 
 use super::{Group, Live, MASTER, MinBrokerNotice, Routes, TopicQueues, member, place, placed};
 
-/// What a broker says about itself.
+/// A broker's registration.
 #[derive(Debug)]
 pub struct Registration<'a> {
-    /// Its cluster.
+    /// The broker's cluster.
     pub cluster: &'a str,
-    /// Name of its group.
+    /// Name of the broker's group.
     pub broker: &'a str,
-    /// Its address, `ip:port`.
+    /// The broker's address, `ip:port`.
     pub address: &'a str,
-    /// Its id in the group; 0 is the master.
+    /// The broker's id in the group; 0 is the master.
     pub id: i64,
-    /// Where slaves fetch the log.
+    /// Address from which slaves replicate the commit log.
     pub ha_address: &'a str,
-    /// Its zone.
+    /// The broker's zone.
     pub zone: Option<&'a str>,
-    /// A slave may stand in for a lost master; absent from brokers before 5.0.
+    /// Whether a slave may act for a lost master; `None` from brokers before 5.0.
     pub acting_master: Option<bool>,
-    /// Silence after which it counts as lost.
+    /// Time without heartbeat after which the broker counts as lost.
     pub timeout: Duration,
-    /// The connection it registers on.
+    /// Id of the connection on which the broker registers.
     pub connection: u64,
-    /// The body.
+    /// The body of the request.
     pub content: Content,
 }
 
 /// The body of a registration: topics by name and their version.
 #[derive(Debug, Default)]
 pub struct Content {
-    /// Legacy filter servers; absent leaves the stored list alone.
+    /// Legacy filter servers; `None` leaves the stored list unchanged.
     pub filter_servers: Option<Vec<String>>,
-    /// Version of the topics.
+    /// Data version of the topics.
     pub version: DataVersion,
     /// Queues by topic.
     pub topics: HashMap<String, TopicQueues>,
@@ -48,30 +48,30 @@ pub struct Content {
 /// The master a slave follows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Master {
-    /// Its address.
+    /// The master's address.
     pub address: String,
-    /// Where to fetch the log.
+    /// Address from which to replicate the commit log.
     pub ha_address: String,
 }
 
-/// What became of a registration.
+/// Result of a registration.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Registered {
-    /// It is in the tables.
+    /// The broker is in the tables.
     Accepted {
-        /// For a slave: its master, while that is live.
+        /// For a slave: its master, if that is live.
         master: Option<Master>,
-        /// The newcomer has the smallest id of its group and did not have it before.
+        /// A notice, when the broker is the new smallest one of its group.
         notice: Option<MinBrokerNotice>,
     },
-    /// A master of a later epoch holds the id: nothing changed but that the newcomer is not live.
+    /// A master of a later epoch has this id. Nothing changed, except that this broker does not count as live.
     Fenced,
-    /// A single topic is only accepted from a broker that is registered already: nothing changed.
+    /// The registration has a single topic, which only a registered broker may send. Nothing changed.
     Incomplete,
 }
 
 impl Routes {
-    /// Puts a broker and its topics into the tables. With `prune`, topics it does not name are removed.
+    /// Adds a broker and its topics to the tables. With `prune`, topics that the registration does not contain are removed.
     pub fn register(&mut self, now: Instant, registration: &Registration<'_>, prune: bool) -> Registered {
         let Registration { cluster, broker, address, id, content, .. } = registration;
         let known = self.groups.get(*broker);
@@ -121,7 +121,7 @@ impl Routes {
         Registered::Accepted { master, notice }
     }
 
-    /// Stores queues where they changed or are missing, without the permission bits of `strip`.
+    /// Stores queues that changed or are missing, without the permission bits in `strip`.
     fn store_topics(&mut self, broker: &str, content: &Content, strip: i32, is_changed: bool, prune: bool) {
         if prune && content.mappings.is_empty() {
             self.retain_topics(|topic, placement| {

@@ -5,7 +5,7 @@ use wire::body::{DataVersion, QueueData};
 
 use super::*;
 
-/// One step of a random history over two clusters, three groups and four addresses.
+/// A step of a random history over two clusters, three broker groups and four addresses.
 #[derive(Debug, Clone)]
 enum Step {
     Register {

@@ -1,4 +1,4 @@
-//! The route of one topic, borrowed from the tables and written as it is.
+//! The route of one topic, borrowed from the tables and serialized without a copy.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,33 +8,33 @@ use wire::body::{PERM_WRITE, TopicQueueMapping};
 
 use super::{Group, MASTER, Routes, TopicQueues, member};
 
-/// Topics whose routes are never rewritten: brokers read the members of their group from them.
+/// Prefix of topics whose routes are never rewritten: brokers find the members of their group in them.
 const SYNC_MEMBER_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
 
-/// How the asking client wants to see a route.
+/// How a client wants to see a route.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Lens<'a> {
-    /// Show the smallest slave of a group without master as its master.
+    /// Whether the smallest slave of a group without master is shown as master.
     pub acting_master: bool,
-    /// Show only groups of this zone, and groups without master.
+    /// Restricts the route to groups of this zone and groups without master.
     pub zone: Option<&'a str>,
-    /// Order configuration of the topic.
+    /// Order configuration of the topic, to include in the route.
     pub order: Option<&'a str>,
 }
 
-/// The addresses of a group; the shape of `wire::body::BrokerData`.
+/// The addresses of a broker group; serializes like `wire::body::BrokerData`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BrokerView<'a> {
-    /// Address by id.
+    /// Address by broker id.
     pub broker_addrs: Cow<'a, BTreeMap<i64, String>>,
     /// Name of the group.
     pub broker_name: &'a str,
-    /// Its cluster.
+    /// The group's cluster.
     pub cluster: &'a str,
-    /// A slave may stand in for a lost master.
+    /// Whether a slave may act for a lost master.
     pub enable_acting_master: bool,
-    /// Its zone.
+    /// The group's zone.
     pub zone_name: Option<&'a str>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> BrokerView<'a> {
         }
     }
 
-    /// Moves the smallest id to 0.
+    /// Gives the broker with the smallest id the id 0.
     fn promote(&mut self) {
         if let Some(address) = self.broker_addrs.to_mut().pop_first() {
             self.broker_addrs.to_mut().insert(MASTER, address.1);
@@ -57,19 +57,19 @@ impl<'a> BrokerView<'a> {
     }
 }
 
-/// The queues of a topic on a group; the shape of `wire::body::QueueData`.
+/// The queues of a topic on a broker group; serializes like `wire::body::QueueData`.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueView<'a> {
     /// Name of the group.
     pub broker_name: &'a str,
-    /// Permission bits.
+    /// Permission bits (`PermName`).
     pub perm: i32,
-    /// Queues consumers read.
+    /// Number of queues that consumers read.
     pub read_queue_nums: i32,
-    /// Unit flags.
+    /// Unit flags of the topic.
     pub topic_sys_flag: i32,
-    /// Queues producers write.
+    /// Number of queues that producers write.
     pub write_queue_nums: i32,
 }
 
@@ -80,19 +80,19 @@ impl<'a> QueueView<'a> {
     }
 }
 
-/// Where the queues of a topic are; the shape of `wire::body::TopicRouteData`.
+/// The route of a topic; serializes like `wire::body::TopicRouteData`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteView<'a> {
-    /// The groups.
+    /// The broker groups with queues of the topic.
     pub broker_datas: Vec<BrokerView<'a>>,
     /// Legacy filter servers by broker address.
     pub filter_server_table: BTreeMap<&'a str, &'a [String]>,
-    /// Order configuration.
+    /// Order configuration of the topic.
     pub order_topic_conf: Option<&'a str>,
-    /// The queues.
+    /// The topic's queues by broker group.
     pub queue_datas: Vec<QueueView<'a>>,
-    /// Static-topic mappings by group.
+    /// Static-topic mappings by broker group.
     pub topic_queue_mapping_by_broker: Option<&'a BTreeMap<String, TopicQueueMapping>>,
 }
 
@@ -138,7 +138,7 @@ impl Routes {
 }
 
 impl RouteView<'_> {
-    /// Groups whose master is lost and whose queues can only be read get their smallest slave as master.
+    /// Shows the smallest slave as master in groups that lost their master and whose queues are read-only.
     fn show_acting_masters(&mut self) {
         for broker in &mut self.broker_datas {
             if broker.broker_addrs.contains_key(&MASTER) || !broker.enable_acting_master {
@@ -151,7 +151,7 @@ impl RouteView<'_> {
         }
     }
 
-    /// Drops groups of other zones that have a master (`ZoneRouteRPCHook.filterByZoneName`).
+    /// Removes groups of other zones that have a master (`ZoneRouteRPCHook.filterByZoneName`).
     fn keep_zone(&mut self, zone: &str) {
         let is_near = |broker: &BrokerView<'_>| {
             let is_same = broker.zone_name.is_some_and(|name| name.to_lowercase() == zone.to_lowercase());
