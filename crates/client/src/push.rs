@@ -1,21 +1,21 @@
-//! Push consumption: messages come to a listener (`DefaultMQPushConsumerImpl`).
+//! Push consumption: messages are passed to a listener (`DefaultMQPushConsumerImpl`).
 //!
-//! Every assigned queue has a loop that keeps one pull waiting at the broker. What arrives goes to the listener's
-//! threads in groups of up to [`PushConfig::batch`]. A [`window::Window`] per queue knows which messages are out, so
-//! that the offset stored never passes one that is not done. Every 20 seconds, and whenever the broker says that the
-//! members of the group changed, queues are allocated anew over all members.
+//! Every assigned queue has a task that keeps one pull request waiting at the broker (long polling). The messages go to
+//! the listener's threads in groups of up to [`PushConfig::batch`]. A [`window::Window`] per queue holds the messages
+//! that are not done, so that the committed offset never passes one of them. Every 20 seconds, and whenever a broker
+//! reports that the members of the group changed, the queues are allocated again among all members.
 //!
 //! | what | where |
 //! |---|---|
-//! | which queues are ours | [`allocation`] (pure) |
-//! | which offset may be stored | [`window`] (pure) |
-//! | start, background work and end | `consumer` |
+//! | allocation of queues to members | [`allocation`] (pure) |
+//! | offset that may be committed | [`window`] (pure) |
+//! | start, background work and shutdown | `consumer` |
 //! | taking queues, giving them up, offsets | `rebalance` |
-//! | one queue's loop | `queue` |
-//! | listener threads | `crew` |
-//! | messages in any order, sent back on failure | `listener` |
-//! | messages in the order of their queues | `orderly` |
-//! | what brokers ask | `answers`, `figures` |
+//! | pull task of one queue | `queue` |
+//! | listener threads (consume pool) | `crew` |
+//! | concurrent consumption, send-back of failed messages | `listener` |
+//! | orderly consumption | `orderly` |
+//! | answers to requests of brokers | `answers`, `figures` |
 
 mod allocation;
 mod answers;
@@ -39,10 +39,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 pub use wire::body::MessageModel;
 
-/// Where a group begins in a queue in which it has no offset (`ConsumeFromWhere`).
+/// Where a group begins in a queue in which it has no committed offset (`ConsumeFromWhere`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum From {
-    /// At the end; messages sent before are not seen.
+    /// At the end of the queue; earlier messages are not consumed.
     #[default]
     Last,
     /// At the first message.
@@ -51,40 +51,40 @@ pub enum From {
     Time(i64),
 }
 
-/// How a push consumer works.
+/// Settings of a push consumer.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
     /// Consumer group.
     pub group: String,
-    /// What is wanted by topic.
+    /// Filter expressions by topic.
     pub subscriptions: BTreeMap<String, Expression>,
-    /// One member of the group gets a message, or every member.
+    /// Clustering (one member of the group gets a message) or broadcasting (every member gets it).
     pub model: MessageModel,
-    /// Where to begin.
+    /// Where to begin in a queue without a committed offset.
     pub from: From,
-    /// How queues are shared out among the members.
+    /// How queues are allocated to the members of the group.
     pub allocation: Allocation,
-    /// Listener threads (`consumeThreadMin`).
+    /// Number of listener threads (`consumeThreadMin`).
     pub threads: usize,
     /// Most messages per call of the listener (`consumeMessageBatchMaxSize`).
     pub batch: usize,
     /// Most messages per pull (`pullBatchSize`).
     pub pull_messages: i32,
-    /// A queue with this many messages not done is not pulled from (`pullThresholdForQueue`).
+    /// Number of messages that are not done from which on a queue is not pulled (`pullThresholdForQueue`).
     pub pending_messages_max: usize,
-    /// The same in bytes of bodies (`pullThresholdSizeForQueue`).
+    /// Bytes of bodies that are not done from which on a queue is not pulled (`pullThresholdSizeForQueue`).
     pub pending_bytes_max: usize,
-    /// Retries before a message goes to the dead letter topic (`maxReconsumeTimes`). `None` is 16; in order it is
-    /// never, and nothing behind a message that keeps failing is consumed.
+    /// Number of retries before a message goes to the dead letter topic (`maxReconsumeTimes`). `None` means 16; in
+    /// orderly consumption it means never, so a message that keeps failing blocks its queue.
     pub retries: Option<i32>,
-    /// File that keeps the offsets of a broadcasting consumer; without it every start begins at `from`.
+    /// File for the offsets of a broadcasting consumer; without one, every start begins at `from`.
     pub broadcast_offsets: Option<PathBuf>,
-    /// Topic that is told of every consumption (`enableMsgTrace`), such as [`crate::TRACE_TOPIC`].
+    /// Topic of the message traces (`enableMsgTrace`), such as [`crate::TRACE_TOPIC`]; `None` for no traces.
     pub trace: Option<String>,
 }
 
 impl PushConfig {
-    /// Java's defaults for a group with one subscription.
+    /// The defaults of RocketMQ's Java client, for a group with one subscription.
     #[must_use]
     pub fn new(
         group: impl Into<String>,
@@ -109,30 +109,30 @@ impl PushConfig {
     }
 }
 
-/// Between two allocations of queues (`RebalanceService`).
+/// Interval of rebalancing (`RebalanceService`).
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The same while queues of ours are still with other members.
+/// Interval of rebalancing while other members still hold the locks of assigned queues.
 const REBALANCE_SOON: Duration = Duration::from_millis(200);
 
-/// Between two stores of offsets (`persistConsumerOffsetInterval`).
+/// Interval of committing offsets (`persistConsumerOffsetInterval`).
 const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long the broker holds a pull (`brokerSuspendMaxTimeMillis`).
+/// Longest time for which a broker suspends a pull request (`brokerSuspendMaxTimeMillis`).
 const HOLD: Duration = Duration::from_secs(15);
 
-/// Pause after a pull that failed (`pullTimeDelayMillsWhenException`).
+/// Pause after a failed pull request (`pullTimeDelayMillsWhenException`).
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// Pause before a message that could not be sent back is tried again (`submitConsumeRequestLater`).
+/// Pause before a message whose send-back failed is passed to the listener again (`submitConsumeRequestLater`).
 const RETRY_LATER: Duration = Duration::from_secs(5);
 
-/// Name of a group's retry topic (`MixAll.getRetryTopic`).
+/// Name of the retry topic of a group (`MixAll.getRetryTopic`).
 fn retry_topic(group: &str) -> String {
     format!("%RETRY%{group}")
 }
 
-/// A queue in logs.
+/// Name of a queue for logs.
 fn name_of(queue: &MessageQueue) -> String {
     format!("{}@{}@{}", queue.topic, queue.broker_name, queue.queue_id)
 }

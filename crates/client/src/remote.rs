@@ -1,4 +1,4 @@
-//! Connections to name servers and brokers, made on first use, and calls over them.
+//! Connections to name servers and brokers, which are made on first use, and calls over them.
 
 use crate::client::Config;
 use crate::inbox::Inbox;
@@ -13,27 +13,28 @@ use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use wire::codes::response;
 use wire::frame::{Encoding, FrameWriter, Head};
 
-/// How long connecting may take, with all addresses of a name and encryption.
+/// Longest time for connecting, including all addresses of a host name and the TLS handshake.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After an attempt that failed nobody makes another one for this long: calls that come one after the other shall not
-/// wait for one each.
+/// Pause after a failed attempt to connect, in which calls fail at once. Otherwise each of several calls in a row would
+/// wait for an attempt of its own.
 const DIAL_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a request nobody answers may wait until it can be sent.
+/// Longest time that a one-way request may wait until it can be sent.
 const TELL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A call that waited for less says nothing about its connection: brokers have pauses.
+/// Shortest wait of a call after which a missing answer counts against the connection. Brokers may pause for less.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 
-/// Bytes of sends under way to one address; others wait.
+/// Most bytes of sends in flight to one address; further sends wait.
 const ROOM_BYTES: usize = 32 << 20;
 
-/// The connection to one address.
+/// The connection to one address, with its latest attempt.
 struct Link {
-    /// How the last attempt to connect ended. Locked while one is under way: whoever wants the connection waits for it.
+    /// Result of the last attempt to connect. The lock is held during an attempt, so whoever needs the connection waits
+    /// for it.
     attempt: Arc<tokio::sync::Mutex<Option<Attempt>>>,
-    /// Bytes that sends may still take.
+    /// Bytes that further sends may take.
     room: Arc<Semaphore>,
 }
 
@@ -48,11 +49,11 @@ impl Default for Link {
     }
 }
 
-/// Addresses connected to since somebody looked.
+/// Addresses to which connections were made since the last call of [`Self::take`].
 #[derive(Default)]
 pub(crate) struct Dialed {
     addresses: Mutex<BTreeSet<String>>,
-    /// Told when there is one more: brokers must learn who we are, also after they were restarted.
+    /// Notified for every new connection, because brokers must learn this client's groups, also after a restart.
     pub changed: Notify,
 }
 
@@ -67,7 +68,7 @@ impl Dialed {
     }
 }
 
-/// Connections by address. Bounded by the addresses that configuration and routes name.
+/// Connections by address. Their number is bounded by the addresses in configuration and routes.
 pub(crate) struct Remote {
     pub workers: Workers,
     pub inbox: Arc<Inbox>,
@@ -75,9 +76,10 @@ pub(crate) struct Remote {
     pub credentials: Option<Credentials>,
     links: Mutex<HashMap<String, Arc<Link>>>,
     name_servers: Vec<String>,
-    /// Whom we greet.
+    /// New connections, over which a heartbeat must be sent.
     pub dialed: Arc<Dialed>,
-    /// The name server in use; it changes when it fails (`NettyRemotingClient.getAndCreateNameserverChannel`).
+    /// Index of the name server in use; it changes when that one fails
+    /// (`NettyRemotingClient.getAndCreateNameserverChannel`).
     chosen: AtomicUsize,
 }
 
@@ -88,8 +90,8 @@ impl Remote {
             return Err(Error::NoNameServer);
         }
         let chosen = AtomicUsize::new((seed % name_servers.len() as u64) as usize);
-        // What is under way is bounded before it gets to the connection, which is read all the same: a broker that
-        // waits until we take its answers reads nothing.
+        // Requests in flight are bounded before they reach the connection. The connection is read in any case, because
+        // a broker that waits until its answers are taken reads nothing.
         let limits = Limits {
             unsent_bytes_high: 2 * ROOM_BYTES,
             unsent_bytes_max: 8 * ROOM_BYTES,
@@ -116,14 +118,14 @@ impl Remote {
         self.links.lock().expect("short section").entry(address.to_owned()).or_default().clone()
     }
 
-    /// The connection to `address`, made if there is none.
+    /// Returns the connection to `address`, and makes one if there is none.
     async fn peer(&self, address: &str, link: &Link) -> Result<Arc<Peer>, Error> {
         let failed = |source| Error::Connect { address: address.to_owned(), source };
         let begin = Instant::now();
         loop {
             let attempt = link.attempt.clone().lock_owned().await;
             match &*attempt {
-                // One that ended at once is not made again for those who waited for it.
+                // When the connection ended at once, those that waited for the attempt do not make another one.
                 Some(Attempt { ended, outcome: Ok(peer) }) if *ended >= begin || !peer.is_closing() => {
                     return Ok(peer.clone());
                 }
@@ -136,7 +138,7 @@ impl Remote {
         }
     }
 
-    /// Makes an attempt, which goes on when the caller that needed it stops waiting.
+    /// Starts an attempt to connect, which goes on when the caller stops waiting.
     fn dial(&self, address: &str, mut attempt: OwnedMutexGuard<Option<Attempt>>) -> io::Result<()> {
         let (workers, inbox, dialed) = (self.workers.clone(), self.inbox.clone(), self.dialed.clone());
         let address = address.to_owned();
@@ -173,7 +175,7 @@ impl Remote {
         Ok((peer, room))
     }
 
-    /// Sends a request and returns its answer, whatever the code. `write` adds fields and finishes the frame.
+    /// Sends a request and returns its answer with any response code. `write` adds fields and finishes the frame.
     pub async fn ask(
         &self,
         address: &str,
@@ -184,7 +186,7 @@ impl Remote {
         self.ask_large(address, code, timeout, 0, write).await
     }
 
-    /// As [`Remote::ask`] for a send of about `bytes`, which waits while too much is under way.
+    /// Like [`Remote::ask`], for a send of about `bytes`, which waits while too many bytes are in flight.
     pub async fn ask_large(
         &self,
         address: &str,
@@ -230,7 +232,8 @@ impl Remote {
         accept(address, self.ask(address, code, timeout, write).await?)
     }
 
-    /// Sends a request of about `bytes` nobody answers. While too much is under way it waits; with no bytes it does not.
+    /// Sends a one-way request of about `bytes`. It waits while too many bytes are in flight; with 0 bytes it does not
+    /// wait.
     pub async fn tell(
         &self,
         address: &str,
@@ -243,13 +246,13 @@ impl Remote {
         let (peer, room) = self.ready(address, &link, bytes, TELL_TIMEOUT).await?;
         tell(&peer, self.credentials.as_ref(), code, write).map_err(gone)?;
         if bytes > 0 {
-            // It is done when the connection has taken the request and not too much is unsent, or has ended.
+            // The closure runs when the connection has taken the request and has few unsent bytes, or has ended.
             let _ = peer.put_back(Box::new(move |_, _| drop(room)));
         }
         Ok(())
     }
 
-    /// Asks the chosen name server, and the others in turn when it does not answer.
+    /// Sends a request to the name server in use, and to the others in turn when it does not answer.
     pub async fn ask_name_server(
         &self,
         code: i32,
@@ -266,14 +269,14 @@ impl Remote {
                     failure = error;
                 }
             }
-            // Only one of several callers moves on from the same failed server.
+            // Of several callers only one moves on from the same failed server.
             let _ = self.chosen.compare_exchange(chosen, chosen + 1, Relaxed, Relaxed);
         }
         Err(failure)
     }
 }
 
-/// Begins a one-way request on a connection.
+/// Starts the frame of a one-way request on a connection.
 pub(crate) fn tell(
     peer: &Peer,
     credentials: Option<&Credentials>,
@@ -290,7 +293,7 @@ pub(crate) fn tell(
     })
 }
 
-/// Turns every code but success into an error.
+/// Turns every answer with another code than success into an [`Error::Refused`].
 pub(crate) fn accept(address: &str, reply: Reply) -> Result<Reply, Error> {
     if reply.code == response::SUCCESS {
         return Ok(reply);

@@ -4,14 +4,14 @@ use crate::{Error, Message, Producer, Received, SendOutcome};
 use std::time::Duration;
 use wire::properties::key;
 
-/// What `MSG_TYPE` says of a reply (`MixAll.REPLY_MESSAGE_FLAG`).
+/// Value of `MSG_TYPE` in a reply message (`MixAll.REPLY_MESSAGE_FLAG`).
 pub(crate) const REPLY: &str = "reply";
 
 impl Producer {
-    /// Sends a message and waits for the reply of whoever consumes it.
+    /// Sends a request message and waits for the reply of its consumer.
     ///
     /// # Errors
-    /// As [`Producer::send`]; [`Error::NoReply`] when nobody answers within `patience`.
+    /// As for [`Producer::send`], and [`Error::NoReply`] when no consumer replies within `patience`.
     pub async fn request(&self, message: &Message, patience: Duration) -> Result<Received, Error> {
         let begin = tokio::time::Instant::now();
         let correlation = self.fresh_id();
@@ -24,25 +24,27 @@ impl Producer {
             .property(key::REPLY_TO_CLIENT, self.client().id())
             .property(key::TTL, patience.as_millis().to_string());
         let asked = async {
-            // The reply comes over any broker of the cluster, and only to a client that broker knows.
+            // The reply comes through any broker of the cluster, but only to a client which that broker knows by
+            // heartbeat.
             self.introduce(&message.topic).await?;
             self.send(&message).await?;
-            // The sender lives in the inbox until the reply came or this future ends.
+            // The sender is kept until the reply arrives or this future ends.
             reply.await.map_err(|_| Error::NoReply(patience))
         };
         tokio::time::timeout_at(begin + patience, asked).await.unwrap_or(Err(Error::NoReply(patience)))
     }
 
-    /// Answers a request.
+    /// Sends the reply to a request message.
     ///
     /// # Errors
-    /// The message is no request; as [`Producer::send`], also when the requester is gone.
+    /// [`Error::Illegal`] when the message is not a request message, otherwise as for [`Producer::send`], also when the
+    /// requester is gone.
     pub async fn reply(&self, request: &Received, body: impl Into<Vec<u8>>) -> Result<SendOutcome, Error> {
         self.send(&request.reply(body)?).await
     }
 }
 
-/// Forgets a request however waiting for it ends.
+/// Forgets an expected reply when dropped, whether it arrived or not.
 struct Expected<'a> {
     producer: &'a Producer,
     correlation: &'a str,
@@ -55,10 +57,11 @@ impl Drop for Expected<'_> {
 }
 
 impl Received {
-    /// The reply to this message, to be sent by any producer.
+    /// Makes the reply to this message, which any producer may send.
     ///
     /// # Errors
-    /// The message is no request: it lacks what says who waits for the reply.
+    /// [`Error::Illegal`] when the message is not a request message: it lacks the properties that identify the
+    /// requester.
     pub fn reply(&self, body: impl Into<Vec<u8>>) -> Result<Message, Error> {
         let need = |name: &str| {
             self.property(name).ok_or_else(|| {

@@ -4,28 +4,28 @@
 use std::collections::BTreeMap;
 use wire::body::{MessageQueue, PERM_READ, PERM_WRITE, TopicRouteData};
 
-/// The id of a broker group's master.
+/// Broker id of a master.
 pub(crate) const MASTER: i64 = 0;
 
 /// The queues of a topic and the addresses of their brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// Queues to send to: writable, on a broker group with a master; round the brokers, then the queues.
+    /// Queues to send to: writable ones on a broker group with a master, ordered so that brokers alternate.
     pub publish: Vec<MessageQueue>,
-    /// Queues to read from, in the order queues are allocated.
+    /// Queues to read from, in the order in which they are allocated to members.
     pub subscribe: Vec<MessageQueue>,
-    /// Addresses by broker id by broker name.
+    /// Broker addresses by broker name and broker id.
     pub brokers: BTreeMap<String, BTreeMap<i64, String>>,
 }
 
 impl Route {
-    /// Reads a name server's answer for `topic`.
+    /// Makes the route from a name server's answer for `topic`.
     #[must_use]
     pub fn new(topic: &str, data: &TopicRouteData) -> Self {
         Self::limited(topic, data, i32::MAX)
     }
 
-    /// As [`Route::new`] for a topic that does not exist yet, from the route of the topic it will be created from:
+    /// Makes the route of a topic that does not exist yet from the route of the topic from which it will be created,
     /// with at most `queues_max` queues per broker.
     #[must_use]
     pub fn limited(topic: &str, data: &TopicRouteData, queues_max: i32) -> Self {
@@ -49,7 +49,8 @@ impl Route {
                 subscribe.extend(of(queues.read_queue_nums));
             }
         }
-        // Neighbours lie on different brokers, so that a retry on the next queue leaves the broker that failed.
+        // Neighbouring queues are on different brokers, so that a retry on the next queue avoids the broker that
+        // failed.
         publish.sort_by(|one, other| {
             (one.queue_id, &one.broker_name).cmp(&(other.queue_id, &other.broker_name))
         });
@@ -57,13 +58,13 @@ impl Route {
         Self { publish, subscribe, brokers }
     }
 
-    /// Address of a broker group's master.
+    /// Address of the master of a broker group.
     #[must_use]
     pub fn master(&self, broker: &str) -> Option<&str> {
         self.brokers.get(broker)?.get(&MASTER).map(String::as_str)
     }
 
-    /// Address to read from: the broker with this id, else the master, else any.
+    /// Address to read from: the broker with this id, otherwise the master, otherwise any broker of the group.
     #[must_use]
     pub fn reader(&self, broker: &str, id: i64) -> Option<&str> {
         let addresses = self.brokers.get(broker)?;

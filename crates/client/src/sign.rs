@@ -1,5 +1,6 @@
-//! Requests that say who makes them (`AclClientRPCHook`): a user's key, and a signature made with the user's secret over the
-//! values of all fields in the order of their names, and then the body (`AclUtils.combineRequestContent`).
+//! Signed requests (`AclClientRPCHook`). A signed request has the user's access key and a signature, which is made with
+//! the user's secret key over the values of all fields in the order of their names, followed by the body
+//! (`AclUtils.combineRequestContent`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,15 +8,15 @@ use ring::hmac;
 use wire::fields::Fields;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
-/// Characters of every signature: twenty bytes in Base64.
+/// Length of a signature in characters: twenty bytes in Base64.
 pub const SIGNATURE_BYTES: usize = 28;
 
-/// The fields of a signed request.
+/// Name of the field with the access key.
 pub const ACCESS_KEY: &str = "AccessKey";
-/// See [`ACCESS_KEY`].
+/// Name of the field with the signature.
 pub const SIGNATURE: &str = "Signature";
 
-/// A user and a secret (`SessionCredentials`).
+/// Access key and secret key of a user (`SessionCredentials`).
 #[derive(Clone)]
 pub struct Credentials {
     access_key: String,
@@ -29,20 +30,20 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// The credentials of a user.
+    /// Makes credentials of an access key and a secret key.
     #[must_use]
     pub fn new(access_key: &str, secret_key: &str) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret_key.as_bytes());
         Self { access_key: access_key.to_owned(), key }
     }
 
-    /// The user's key.
+    /// The access key.
     #[must_use]
     pub fn access_key(&self) -> &str {
         &self.access_key
     }
 
-    /// Signs what parts say one after the other: values, then the body.
+    /// Signs the concatenation of the parts: the values, then the body.
     #[must_use]
     pub fn sign<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; SIGNATURE_BYTES] {
         let mut context = hmac::Context::with_key(&self.key);
@@ -54,7 +55,7 @@ impl Credentials {
     }
 }
 
-/// The fields that are signed, in the order of their names.
+/// The fields of a request that are signed, in the order of their names.
 #[must_use]
 pub fn signed_fields<'a>(fields: &Fields<'a>) -> Vec<(&'a [u8], &'a [u8])> {
     let mut signed: Vec<_> = fields.iter().filter(|(name, _)| *name != SIGNATURE.as_bytes()).collect();
@@ -62,7 +63,7 @@ pub fn signed_fields<'a>(fields: &Fields<'a>) -> Vec<(&'a [u8], &'a [u8])> {
     signed
 }
 
-/// A request that was written once to see what is to be signed.
+/// A request that was encoded once to compute its signature.
 #[derive(Debug)]
 pub struct Signed {
     frame: Vec<u8>,
@@ -70,7 +71,7 @@ pub struct Signed {
 }
 
 impl Signed {
-    /// Signs what `write` writes.
+    /// Signs the request that `write` encodes.
     pub fn new(credentials: &Credentials, write: impl FnOnce(FrameWriter<'_>)) -> Self {
         let mut frame = Vec::new();
         let writer = FrameWriter::begin(&mut frame, Head::request(Encoding::Binary, 0, 0));
@@ -83,7 +84,7 @@ impl Signed {
         Self { frame, signature }
     }
 
-    /// Writes it with its signature.
+    /// Writes the request with its signature.
     pub fn write(mut self, writer: FrameWriter<'_>) {
         let command = decode(&mut self.frame);
         let name = |name| str::from_utf8(name).expect("names are ours");
@@ -101,7 +102,7 @@ fn decode(frame: &mut [u8]) -> Command<'_> {
 mod tests {
     use super::*;
 
-    /// The signature of a request by Java's client, made with its own default key and secret.
+    /// Compares with the signature that RocketMQ's Java client makes with its own default key and secret.
     fn check(write: impl FnOnce(FrameWriter<'_>), body: &[u8], expected: &str) {
         let signed = Signed::new(&Credentials::new("rocketmq2", "12345678"), write);
         let mut frame = Vec::new();

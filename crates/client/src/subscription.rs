@@ -1,28 +1,28 @@
-//! What a consumer wants of a topic (`MessageSelector`, `FilterAPI.buildSubscriptionData`).
+//! Filter expressions of consumers (`MessageSelector`, `FilterAPI.buildSubscriptionData`).
 
 use std::collections::BTreeSet;
 use wire::body::SubscriptionData;
 use wire::hash::java_hash;
 
-/// Which messages of a topic a consumer gets.
+/// The filter expression of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
-    /// Those with one of the tags of `a || b`; all for `*`.
+    /// Messages with one of the tags of `a || b`; all messages for `*`.
     Tags(String),
-    /// Those whose properties satisfy a condition like `a > 3 AND region = 'north'`, where the broker allows it
+    /// Messages whose properties satisfy an SQL condition such as `a > 3 AND region = 'north'`, if the broker allows it
     /// (`enablePropertyFilter`).
     Sql(String),
 }
 
 impl Expression {
-    /// The expression as brokers read it.
+    /// The expression in the form that brokers parse.
     #[must_use]
     pub fn text(&self) -> &str {
         let (Self::Tags(text) | Self::Sql(text)) = self;
         text
     }
 
-    /// `TAG` or `SQL92` (`ExpressionType`).
+    /// Type of the expression: `TAG` or `SQL92` (`ExpressionType`).
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -31,7 +31,8 @@ impl Expression {
         }
     }
 
-    /// The tags a reader must look for; brokers evaluate conditions in full.
+    /// The tags that the consumer itself must check. An SQL condition needs no check, because brokers evaluate it
+    /// completely.
     pub(crate) fn tags(&self) -> Tags {
         match self {
             Self::Tags(text) => Tags::parse(text),
@@ -58,14 +59,14 @@ impl From<String> for Expression {
     }
 }
 
-/// The tags an expression asks for; none means all.
+/// The tags of an expression; an empty set means all messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tags {
     tags: BTreeSet<String>,
 }
 
 impl Tags {
-    /// Reads `a || b`; an empty expression and `*` ask for everything.
+    /// Parses `a || b`. An empty expression and `*` mean all messages.
     pub fn parse(expression: &str) -> Self {
         if matches!(expression.trim(), "" | "*") {
             return Self::default();
@@ -74,13 +75,13 @@ impl Tags {
         Self { tags: tags.map(str::to_owned).collect() }
     }
 
-    /// Brokers compare hashes only; whoever reads compares the text.
+    /// Whether a message with this tag matches. Brokers compare only hashes of tags, so consumers compare the text.
     pub fn admit(&self, tag: Option<&str>) -> bool {
         self.tags.is_empty() || tag.is_some_and(|tag| self.tags.contains(tag))
     }
 }
 
-/// A subscription as heartbeats carry it. `version` is the clock in milliseconds: a newer one replaces an older.
+/// A subscription as heartbeats contain it. `version` is a time in milliseconds; a newer version replaces an older one.
 pub(crate) fn data(topic: &str, expression: &Expression, version: i64) -> SubscriptionData {
     let tags = expression.tags().tags;
     let sub_string = match expression {

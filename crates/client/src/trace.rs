@@ -1,9 +1,8 @@
-//! What becomes of messages, written down for the tools that follow them (`AsyncTraceDispatcher`,
-//! `TraceDataEncoder`).
+//! Message traces, for the tools that follow messages (`AsyncTraceDispatcher`, `TraceDataEncoder`).
 //!
-//! Records are collected for a moment and sent as an ordinary message to the trace topic, its keys the ids and keys of
-//! what is recorded. Fields end with U+0001, records with U+0002. A producer or consumer never waits for its trace: what
-//! does not fit into the queue is dropped and counted in the log.
+//! Records are collected for a short time and sent as an ordinary message to the trace topic; the keys of that message
+//! are the ids and keys of the traced messages. Fields end with U+0001, records with U+0002. A producer or consumer
+//! never waits for its traces: records that do not fit into the queue are dropped, and their number is logged.
 
 mod record;
 #[cfg(test)]
@@ -19,32 +18,32 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Where traces go unless told otherwise (`TopicValidator.RMQ_SYS_TRACE_TOPIC`).
+/// Default topic of message traces (`TopicValidator.RMQ_SYS_TRACE_TOPIC`).
 pub const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";
 
-/// Records that may wait.
+/// Most records that may wait to be sent.
 const WAITING_MAX: usize = 2048;
 
-/// Records of one message (`AsyncTraceDispatcher.batchNum`).
+/// Most records in one trace message (`AsyncTraceDispatcher.batchNum`).
 const RECORDS_MAX: usize = 100;
 
-/// Bytes of one message (`AsyncTraceDispatcher.maxMsgSize`).
+/// Most bytes in one trace message (`AsyncTraceDispatcher.maxMsgSize`).
 const BYTES_MAX: usize = 128_000;
 
-/// How long records are collected.
+/// Time for which records are collected before they are sent.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Writes traces of one producer or consumer. Cheap to clone.
+/// Sends the traces of one producer or consumer. It is cheap to clone.
 #[derive(Clone)]
 pub struct Tracer {
     group: Arc<str>,
     records: mpsc::Sender<Record>,
-    /// Ends collecting; tells when everything was sent.
+    /// Ends the collecting task; the inner sender is notified when everything was sent.
     end: Arc<Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>>,
 }
 
 impl Tracer {
-    /// Begins to send traces of a group to `topic`; `None` when the client's threads have ended.
+    /// Starts sending the traces of a group to `topic`; `None` when the client's threads have ended.
     #[must_use]
     pub fn start(client: &Client, group: &str, topic: &str) -> Option<Self> {
         let (records, waiting) = mpsc::channel(WAITING_MAX);
@@ -61,34 +60,34 @@ impl Tracer {
         started.then(|| Self { group: group.into(), records, end })
     }
 
-    /// Sends what was recorded so far and ends.
+    /// Sends the records so far and ends.
     pub async fn finish(&self) {
         let Some(end) = self.end.lock().expect("short section").take() else { return };
         let (sender, sent) = oneshot::channel();
         if end.send(sender).is_ok() {
-            // It is dropped when the client's threads end first.
+            // Fails only when the client's threads end first.
             let _ = sent.await;
         }
     }
 
-    /// A send was answered, or failed.
+    /// Records a send that was answered or failed.
     pub fn published(&self, published: &Published<'_>) {
         self.put(published.record(&self.group, clock::now_ms()));
     }
 
-    /// A transaction was decided.
+    /// Records the end of a transaction.
     pub(crate) fn ended(&self, ending: &Ending<'_>) {
         self.put(ending.record(&self.group, clock::now_ms()));
     }
 
-    /// Messages are given to the listener; the returned value tells how it went.
+    /// Records that messages are passed to the listener. The result is needed for [`Tracer::consumed`].
     pub(crate) fn consuming(&self, messages: &[Received]) -> Consumed {
         let consumed = Consumed::new(messages, clock::now_ms());
         self.put(consumed.before(&self.group, messages));
         consumed
     }
 
-    /// The listener is done with messages.
+    /// Records that the listener returned.
     pub(crate) fn consumed(&self, consumed: &Consumed, messages: &[Received], is_done: bool) {
         self.put(consumed.after(&self.group, messages, (clock::now_ms(), is_done)));
     }
@@ -111,7 +110,7 @@ async fn send_all(
         let first = tokio::select! {
             biased;
             first = waiting.recv() => first,
-            // A tracer that is dropped without an end gets none.
+            // A tracer that was dropped without [`Tracer::finish`] has nobody to notify.
             asked = &mut ended, if done.is_none() => { done = asked.ok(); None }
         };
         let Some(first) = first else { break };

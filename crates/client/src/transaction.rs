@@ -1,7 +1,8 @@
-//! Messages whose producer decides later what becomes of them (`TransactionMQProducer`).
+//! Transaction messages (`TransactionMQProducer`).
 //!
-//! A message is stored as a *half* one that nobody sees. What becomes of it is told when the application knows; when
-//! that word gets lost, or the producer with it, the broker asks any producer of the group.
+//! A message is stored as a *half message* that no consumer sees. The application then commits it or rolls it back.
+//! When that request is lost, or the producer is gone, the broker sends a transaction check to any producer of the
+//! group.
 
 use crate::message::decode_one;
 use crate::remote::tell;
@@ -21,14 +22,14 @@ use wire::header::EndTransaction;
 use wire::id::OffsetId;
 use wire::properties::key;
 
-/// Check-backs that may wait for the application; the broker repeats those beyond
+/// Most transaction checks that may wait for the application; the broker repeats dropped ones
 /// (`TransactionMQProducer.checkRequestHoldMax`).
 const CHECKS_MAX: usize = 2000;
 
-/// Properties that the trace of a decision tells of.
+/// Properties that the trace of a transaction's end contains.
 const TRACED: [&str; 3] = [key::MSG_REGION, key::TAGS, key::KEYS];
 
-/// A broker's question what became of a half message.
+/// A transaction check: the broker asks for the decision on a half message.
 pub(crate) struct Check {
     pub message: Received,
     peer: Arc<Peer>,
@@ -39,7 +40,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Reads request 39.
+    /// Decodes a `CHECK_TRANSACTION_STATE` request (39).
     pub fn read(peer: &Arc<Peer>, command: &Command<'_>) -> Result<Self, String> {
         let number = |name| command.fields.need_number(name).map_err(|error| error.to_string());
         let message = decode_one(command.body, command.fields.text("bname").unwrap_or_default())?;
@@ -56,7 +57,7 @@ impl Check {
     }
 }
 
-/// Sends half messages and answers the brokers' questions about them.
+/// A producer of half messages that answers the transaction checks of brokers.
 pub struct TransactionProducer {
     client: Client,
     producer: Producer,
@@ -64,11 +65,12 @@ pub struct TransactionProducer {
 }
 
 impl TransactionProducer {
-    /// Makes a producer whose group answers check-backs with `check`, on a thread of its own. A check that panics
+    /// Makes a producer whose group answers transaction checks with `check`, on its own thread. A check that panics
     /// leaves the message undecided.
     ///
     /// # Errors
-    /// The client already has a producer of transactions in this group, or the thread cannot be started.
+    /// [`Error::Illegal`] when the client already has a transaction producer in this group, [`Error::System`] when the
+    /// thread cannot be started.
     pub fn new(
         client: &Client,
         config: ProducerConfig,
@@ -89,22 +91,22 @@ impl TransactionProducer {
         Ok(Self { client: client.clone(), producer, checks: Mutex::new(Some(checks)) })
     }
 
-    /// Stores a message that nobody sees yet. A delay of it counts from its commit.
+    /// Stores a half message, which no consumer sees. Its delay, if any, counts from its commit.
     ///
     /// # Errors
-    /// As [`Producer::send`].
+    /// As for [`Producer::send`].
     pub async fn begin(&self, message: &Message) -> Result<Half<'_>, Error> {
         let half = message
             .clone()
             .property(key::TRANSACTION_PREPARED, "true")
             .property(key::PRODUCER_GROUP, self.producer.group());
-        // Brokers ask only producers they know.
+        // Brokers send checks only to producers that they know by heartbeat.
         self.producer.introduce(&message.topic).await?;
         let outcome = self.producer.send(&half).await?;
         Ok(Half { producer: self, message: half, outcome })
     }
 
-    /// Stops answering and tells brokers that the group has one producer less.
+    /// Stops answering checks, and removes the producer from its group.
     pub async fn shutdown(&self) {
         self.client.inner.remote.inbox.close_producer(self.producer.group());
         let thread = self.checks.lock().expect("short section").take();
@@ -116,7 +118,7 @@ impl TransactionProducer {
     }
 }
 
-/// A stored message whose fate is open. Dropped without a word, the broker asks about it.
+/// A stored half message without a decision. When it is dropped without one, the broker sends a transaction check.
 pub struct Half<'p> {
     producer: &'p TransactionProducer,
     message: Message,
@@ -124,38 +126,40 @@ pub struct Half<'p> {
 }
 
 impl Half<'_> {
-    /// How and where it was stored. One that is not stored as promised should be rolled back, as Java's producer does.
+    /// The result of the send. A half message that is not stored safely should be rolled back, as RocketMQ's Java
+    /// producer does.
     #[must_use]
     pub fn outcome(&self) -> &SendOutcome {
         &self.outcome
     }
 
-    /// True when it is stored as the broker's mode promises.
+    /// Whether the message is stored as the broker's flush and replication modes promise.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         self.outcome.status == SendStatus::Stored
     }
 
-    /// Lets consumers see it.
+    /// Commits the message, so that consumers see it.
     ///
     /// # Errors
-    /// As [`Half::end`].
+    /// As for [`Half::end`].
     pub async fn commit(self) -> Result<SendOutcome, Error> {
         self.end(Decision::Commit).await
     }
 
-    /// Lets nobody ever see it.
+    /// Rolls the message back, so that no consumer ever sees it.
     ///
     /// # Errors
-    /// As [`Half::end`].
+    /// As for [`Half::end`].
     pub async fn rollback(self) -> Result<SendOutcome, Error> {
         self.end(Decision::Rollback).await
     }
 
-    /// Tells the broker what becomes of it. Nothing is answered: when the word gets lost, the broker asks.
+    /// Ends the transaction with a decision. It is a one-way request (`END_TRANSACTION`); when it is lost, the broker
+    /// sends a check.
     ///
     /// # Errors
-    /// The broker cannot be connected to; it will ask.
+    /// [`Error::Connect`] when the broker cannot be connected to. The broker will then send a check.
     pub async fn end(self, decision: Decision) -> Result<SendOutcome, Error> {
         let Self { producer, message, outcome } = self;
         if decision == Decision::Unknown {
@@ -188,7 +192,7 @@ impl Half<'_> {
     }
 }
 
-/// Answers check-backs until the inbox lets go of the other end.
+/// Answers transaction checks until the sender of the channel is dropped.
 fn answer(
     (group, credentials): (&str, Option<&Credentials>),
     checks: &Receiver<Check>,
@@ -214,7 +218,7 @@ fn answer(
             message_id: &asked.message_id,
             transaction_id: &asked.transaction_id,
         };
-        // A broker that went away asks again.
+        // If the connection of the broker has ended, the broker repeats the check.
         let write = |frame: FrameWriter<'_>| end.write(frame).finish(b"");
         let told = tell(&asked.peer, credentials, request::END_TRANSACTION, write);
         if let (Ok(()), Some(tracer)) = (told, tracer) {

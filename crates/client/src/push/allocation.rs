@@ -1,31 +1,31 @@
-//! Which queues a member of a group reads (`AllocateMessageQueueStrategy` and its classes).
+//! Allocation of queues to the members of a group (`AllocateMessageQueueStrategy` and its classes).
 
 use crate::MessageQueue;
 use std::collections::BTreeSet;
 
-/// What the topic of messages that are consumed again begins with.
+/// Prefix of retry topics (`MixAll.RETRY_GROUP_TOPIC_PREFIX`).
 const RETRY: &str = "%RETRY%";
 
-/// How the queues of a topic are shared out among the members of a group. All members need the same.
+/// Strategy that allocates the queues of a topic to the members of a group. All members need the same strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Allocation {
-    /// Blocks of neighbouring queues; the first members get one more when it does not divide evenly
+    /// Blocks of neighbouring queues. When they do not divide evenly, the first members get one more
     /// (`AllocateMessageQueueAveragely`).
     #[default]
     Average,
-    /// One queue for each member in turn (`AllocateMessageQueueAveragelyByCircle`).
+    /// One queue to each member in turn (`AllocateMessageQueueAveragelyByCircle`).
     Circle,
-    /// These queues, whoever else is in the group (`AllocateMessageQueueByConfig`). Those of retry topics, which a
-    /// RocketMQ client would leave to nobody, are always shared in blocks.
+    /// The given queues, whatever other members there are (`AllocateMessageQueueByConfig`). Queues of retry topics,
+    /// which a client of RocketMQ would leave unread, are always allocated in blocks.
     Config(BTreeSet<MessageQueue>),
-    /// Queues of brokers named `room@broker` with one of these rooms: blocks, and the queues that are left go one each to
-    /// the first members (`AllocateMessageQueueByMachineRoom`).
+    /// Queues of brokers named `room@broker` with one of these rooms: blocks, and the remaining queues one each to the
+    /// first members (`AllocateMessageQueueByMachineRoom`).
     MachineRoom(BTreeSet<String>),
 }
 
 impl Allocation {
-    /// The queues of one topic for member `me`; nothing when `me` is no member. Every member must pass both lists in the
-    /// same order.
+    /// The queues of one topic for member `me`; none when `me` is not among the members. Every member must pass both
+    /// lists in the same order.
     pub(super) fn share(&self, queues: &[MessageQueue], members: &[String], me: &str) -> Vec<MessageQueue> {
         let Some(index) = members.iter().position(|member| member == me) else { return Vec::new() };
         match self {

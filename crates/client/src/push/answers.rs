@@ -1,5 +1,6 @@
-//! What brokers ask consumers on behalf of operators: go on elsewhere, where are you, how are you, consume this
-//! (`ClientRemotingProcessor`, `DefaultMQPushConsumerImpl.consumerRunningInfo`, `MQClientInstance.resetOffset`).
+//! Answers to requests that brokers send for operators: reset offsets, report offsets, report the running state,
+//! consume a message now (`ClientRemotingProcessor`, `DefaultMQPushConsumerImpl.consumerRunningInfo`,
+//! `MQClientInstance.resetOffset`).
 
 use super::consumer::State;
 use super::crew::Job;
@@ -32,7 +33,7 @@ impl State {
         }
     }
 
-    /// Goes on elsewhere in the queues we read.
+    /// Continues at other offsets in the queues that this consumer reads.
     async fn reset(self: &Arc<Self>, offsets: &BTreeMap<MessageQueue, i64>) {
         let Shared { client, config, .. } = &*self.shared;
         for (queue, offset) in offsets {
@@ -46,7 +47,7 @@ impl State {
                 tracing::warn!(%error, queue = state.name(), "the offset could not be stored");
             }
         }
-        // Taken again, they begin at the offsets just stored.
+        // Rebalancing takes the queues again, from the offsets that were just committed.
         self.rebalance().await;
     }
 
@@ -73,7 +74,7 @@ impl State {
                 "cachedMsgSizeInMiB": bytes >> 20,
                 "transactionMsgCount": in_hand, "transactionMsgMinOffset": first, "transactionMsgMaxOffset": last,
                 "locked": *is_orderly && state.is_owned(now),
-                // A queue is unlocked once, when the listener is out of it.
+                // A queue is unlocked only once, when the listener has returned.
                 "tryUnlockTimes": 0, "lastLockTimestamp": when(&state.locked_ms),
                 "droped": state.is_dropped(),
                 "lastPullTimestamp": when(&state.pulled_ms), "lastConsumeTimestamp": when(&state.consumed_ms),
@@ -94,7 +95,7 @@ impl State {
         }
     }
 
-    /// Gives a message to the listener now; its offset stays as it is (`consumeMessageDirectly`).
+    /// Passes a message to the listener now, without changing the offset (`consumeMessageDirectly`).
     fn consume_now(&self, mut message: Received, to: Asker) {
         let shared = self.shared.clone();
         restore_topic(&mut message, &shared.config.group);

@@ -1,4 +1,4 @@
-//! Offsets of a broadcasting consumer, kept in a file of its own (`LocalFileOffsetStore`).
+//! Offsets of a broadcasting consumer, kept in a local file (`LocalFileOffsetStore`).
 
 use crate::MessageQueue;
 use std::collections::BTreeMap;
@@ -7,18 +7,18 @@ use std::path::Path;
 use wire::body::ResetOffsetBody;
 use wire::json;
 
-/// Reads the offsets; none when there is no file yet.
+/// Reads the offsets; empty when the file does not exist.
 pub(super) fn load(path: &Path) -> io::Result<BTreeMap<MessageQueue, i64>> {
     let text = match std::fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         text => text?,
     };
-    // Java's file has the same shape: a table of offsets by queue.
+    // The file has the same structure as that of RocketMQ's Java client: a table of offsets by queue.
     let table: ResetOffsetBody = json::from_slice(&text).map_err(io::Error::other)?;
     Ok(table.offset_table)
 }
 
-/// Replaces the file; a crash leaves the old or the new one.
+/// Replaces the file atomically: after a crash it has either the old or the new content.
 pub(super) fn store(path: &Path, offsets: BTreeMap<MessageQueue, i64>) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;

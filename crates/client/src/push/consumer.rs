@@ -1,4 +1,4 @@
-//! Start, background work and end of a push consumer.
+//! Start, background work and shutdown of a push consumer.
 
 use super::crew::Crew;
 use super::figures::Tally;
@@ -19,7 +19,7 @@ use wire::body::{CheckClientBody, ConsumeFromWhere, ConsumeType, ConsumerData, M
 use wire::codes::request;
 use wire::json;
 
-/// A consumer that gives messages to a listener, on threads of its own.
+/// A consumer that passes messages to a listener on its own threads.
 pub struct PushConsumer {
     state: Arc<State>,
 }
@@ -27,30 +27,32 @@ pub struct PushConsumer {
 pub(super) struct State {
     pub shared: Arc<Shared>,
     pub assigned: Mutex<BTreeMap<MessageQueue, Arc<Assigned>>>,
-    /// Queues consumed in order that go to other members: they are neither ours nor free yet.
+    /// Queues of orderly consumption that go to other members, while the listener has not returned yet. They cannot be
+    /// taken again.
     pub leaving: Mutex<BTreeSet<MessageQueue>>,
-    /// Told when one of them is free; awaited only by the end of the consumer.
+    /// Notified when one of the `leaving` queues is released; only the shutdown waits for it.
     pub left: Notify,
-    /// Offsets of a broadcasting consumer, also in queues it had before.
+    /// Offsets of a broadcasting consumer, including those of queues that it no longer reads.
     pub local: Mutex<BTreeMap<MessageQueue, i64>>,
-    /// Wakes rebalancing.
+    /// Wakes the rebalancing task.
     pub members_changed: Arc<Notify>,
     /// Ends the background task.
     ended: Notify,
-    /// Allows one rebalancing at a time.
+    /// Serialises rebalancing.
     pub rebalancing: tokio::sync::Mutex<()>,
-    /// No queues are taken any more.
+    /// Whether the shutdown has begun, after which no queues are taken.
     pub is_over: AtomicBool,
-    /// Held by the background task while it lives.
+    /// Locked by the background task while it runs.
     background: tokio::sync::Mutex<()>,
 }
 
 impl PushConsumer {
-    /// Joins the group, takes its share of the queues and begins to call `listener`, on several threads at once.
+    /// Joins the group, takes its share of the queues and calls `listener` on several threads concurrently.
     ///
     /// # Errors
-    /// The client already has a consumer of this group, no name server answers, a subscribed topic does not exist,
-    /// a broker refuses an SQL condition, or threads cannot be started.
+    /// [`Error::Illegal`] when the client already has a consumer of this group, [`Error::Connect`] or [`Error::Call`]
+    /// when no name server answers, [`Error::Refused`] when a subscribed topic does not exist or a broker refuses an
+    /// SQL condition, [`Error::System`] when threads cannot be started.
     pub async fn start(
         client: &Client,
         config: PushConfig,
@@ -59,15 +61,16 @@ impl PushConsumer {
         Self::begin(client, config, Arc::new(listener), false).await
     }
 
-    /// As [`PushConsumer::start`], but each queue's messages come one call after the other in their order, to one
-    /// member of the group at a time. What the listener answers with [`Verdict::Later`] comes again after a second and
-    /// nothing behind it before; after [`PushConfig::retries`] times, if that is set, it goes to the dead letters.
+    /// Like [`PushConsumer::start`], but with orderly consumption: the messages of a queue are passed to the listener
+    /// one call after the other, and to one member of the group at a time. After [`Verdict::Later`] the same messages
+    /// are passed again after a second, before any that follow them; after [`PushConfig::retries`] retries, if that is
+    /// set, they go to the dead letter topic.
     ///
-    /// A member that dies without [`PushConsumer::shutdown`] keeps its queues until its locks expire, a minute after
+    /// A member that ends without [`PushConsumer::shutdown`] blocks its queues until its locks expire, a minute after
     /// their last renewal.
     ///
     /// # Errors
-    /// As [`PushConsumer::start`].
+    /// As for [`PushConsumer::start`].
     pub async fn start_orderly(
         client: &Client,
         config: PushConfig,
@@ -114,32 +117,34 @@ impl PushConsumer {
         let back = (client.clone(), config.group.clone(), shared.back());
         workers.spawn(0, move || send_back_all(back.0, back.1, back.2, returned))?;
         client.heartbeat().await;
-        // The first heartbeat creates the retry topic; without its route a message sent back would not be seen.
+        // The first heartbeat creates the retry topic. Without its route, messages that were sent back would not be
+        // read.
         let again = state.rebalance().await;
         let background = state.clone();
         workers.spawn(0, move || background.run(questions, again))?;
         Ok(Self { state })
     }
 
-    /// Queues this consumer reads now.
+    /// The queues that this consumer reads now.
     #[must_use]
     pub fn queues(&self) -> Vec<MessageQueue> {
         self.state.assigned().keys().cloned().collect()
     }
 
-    /// Lets the listener finish what it has begun, stores the offsets and leaves the group.
+    /// Waits for the running calls of the listener, commits the offsets and leaves the group.
     pub async fn shutdown(&self) {
         let state = self.state.clone();
         state.is_over.store(true, Ordering::Release);
         state.ended.notify_one();
         let Shared { client, config, tracer, .. } = &*state.shared;
         client.inner.remote.inbox.close(&config.group);
-        // What it has begun is finished: a renewal that came after the queues are unlocked would lock them again.
+        // The background task must have ended: if it renewed locks after they are released, it would take them again.
         let _idle = state.background.lock().await;
         let _still = state.rebalancing.lock().await;
         let assigned = std::mem::take(&mut *state.assigned());
         let shared = state.shared.clone();
-        // What the listener has not begun stays with the broker; what it has begun is finished and counted.
+        // Messages that the listener has not begun stay at the broker; calls that it has begun are finished and
+        // counted.
         assigned.values().for_each(|queue| queue.drop_queue());
         let crew = move || shared.crew.finish();
         if tokio::task::spawn_blocking(crew).await.is_err() {
@@ -148,7 +153,7 @@ impl PushConsumer {
         state.shared.listener.lock().expect("short section").take();
         state.commit(&assigned, true).await;
         if state.shared.needs_locks() {
-            // Only now: whoever locks them next begins at the offsets just stored.
+            // Locks are released only now, so that the next owner begins at the offsets just committed.
             let queues: Vec<_> = assigned.keys().cloned().collect();
             client.unlock(&config.group, &queues).await;
             while !state.leaving.lock().expect("short section").is_empty() {
@@ -163,7 +168,7 @@ impl PushConsumer {
     }
 }
 
-/// What heartbeats say about the group.
+/// The group as heartbeats describe it.
 pub(super) fn registration(config: &PushConfig, version: i64) -> ConsumerData {
     let mut subscriptions: Vec<_> = config
         .subscriptions
@@ -187,7 +192,7 @@ pub(super) fn registration(config: &PushConfig, version: i64) -> ConsumerData {
     }
 }
 
-/// Has brokers look at SQL conditions (`MQClientInstance.checkClientInBroker`).
+/// Asks brokers to validate SQL conditions (`MQClientInstance.checkClientInBroker`).
 async fn check(client: &Client, group: &str, data: &ConsumerData) -> Result<(), Error> {
     for subscription in data.subscription_data_set.iter().filter(|data| data.expression_type == "SQL92") {
         let route = client.route(&subscription.topic).await?;
@@ -203,7 +208,7 @@ async fn check(client: &Client, group: &str, data: &ConsumerData) -> Result<(), 
             let write = |frame: wire::frame::FrameWriter<'_>| frame.finish(&body);
             checked = client.inner.remote.call(address, code, timeout, write).await.map(drop);
             if !matches!(checked, Err(Error::Connect { .. } | Error::Call(_))) {
-                // It has answered.
+                // This broker has answered, which is enough.
                 break;
             }
         }
@@ -228,13 +233,13 @@ impl State {
         }
     }
 
-    /// Rebalances, stores offsets, renews locks and answers brokers until the consumer ends.
+    /// Rebalances, commits offsets, renews locks and answers brokers until the consumer ends.
     async fn run(self: Arc<Self>, mut questions: mpsc::Receiver<Asked>, first: Again) {
         let _alive = self.background.lock().await;
         let mut rebalance_at = after(first);
         let mut commit = interval(COMMIT_INTERVAL);
         commit.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // It waits for brokers that cannot be reached, and nothing else waits for it.
+        // Commits wait for brokers that cannot be reached, so they run as separate tasks.
         let mut told = JoinSet::new();
         let mut renewal = interval(orderly::RENEWAL);
         renewal.reset();

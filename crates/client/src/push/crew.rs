@@ -1,22 +1,24 @@
-//! The threads that call the listener.
+//! The consume pool: the threads that call the listener.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// Something to do on one of the threads.
+/// Work for one of the threads.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// The listener's threads. Jobs are bounded by the windows of the queues.
+/// The consume pool: the listener's threads with their queue of jobs. The windows of the queues bound the number of
+/// jobs.
 pub(super) struct Crew {
     line: Arc<Line>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Where jobs wait for a thread, and threads for a job.
+/// Jobs that wait for a thread, and threads that wait for a job.
 ///
-/// Invariant: while jobs wait and threads sleep, one of the threads has been called and has not come yet. Who comes takes a
-/// job and calls the next one, so that short jobs do not wake everybody and long ones do not wait for each other.
+/// Invariant: while jobs wait and threads sleep, at least one thread has been woken and is not running yet. A thread
+/// that wakes takes a job and wakes the next thread. So short jobs do not wake all threads, and long jobs do not wait
+/// for each other.
 #[derive(Default)]
 struct Line {
     state: Mutex<State>,
@@ -26,9 +28,9 @@ struct Line {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Threads that sleep and have not been called.
+    /// Number of threads that sleep and have not been woken.
     sleeping: usize,
-    /// Threads that have been called and still sleep.
+    /// Number of threads that have been woken and are not running yet.
     called: usize,
     has_ended: bool,
 }
@@ -45,7 +47,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Hands jobs over; after the end they are dropped: their messages will be pulled again by whoever has the queue then.
+    /// Adds jobs. After the end of the pool they are dropped; the next owner of the queue pulls their messages again.
     pub fn submit(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut jobs: VecDeque<Job> = jobs.into_iter().collect();
         let mut state = self.line.state();
@@ -55,7 +57,7 @@ impl Crew {
         }
     }
 
-    /// Lets what was handed over be finished and ends the threads.
+    /// Waits for the jobs that were added, and ends the threads.
     pub fn finish(&self) {
         self.line.end();
         let threads = std::mem::take(&mut *self.threads.lock().expect("short section"));
@@ -74,7 +76,7 @@ impl Drop for Crew {
 }
 
 impl Line {
-    /// Has the threads end when nothing is left to do.
+    /// Lets the threads end when no job is left.
     fn end(&self) {
         self.state().has_ended = true;
         self.called.notify_all();
@@ -84,7 +86,7 @@ impl Line {
         self.state.lock().expect("short section")
     }
 
-    /// Calls a thread when there is something left for it.
+    /// Wakes a thread when there is a job for it.
     fn call_one(&self, mut state: MutexGuard<'_, State>) {
         if state.jobs.is_empty() || state.sleeping == 0 {
             return;
@@ -95,7 +97,7 @@ impl Line {
         self.called.notify_one();
     }
 
-    /// Does jobs until there are none and will be none.
+    /// Runs jobs until the pool has ended and no job is left.
     fn work(&self) {
         loop {
             let mut state = self.state();
@@ -136,7 +138,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Long enough for any thread to come, and a failure instead of a test that hangs.
+    /// Time limit after which a hanging test fails.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a consumer has done since it was started, by topic (`ConsumerStatsManager.consumeStatus`, which tells the same of
-//! the last minute).
+//! What a consumer has done since its start, by topic. `ConsumerStatsManager.consumeStatus` reports the same for the
+//! last minute.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Default)]
 struct Figures {
-    /// Pulls that found something, how long they took, and what they brought.
+    /// Number of pull requests that found messages; their time and the number of messages follow.
     pulls: u64,
     pull_time: Duration,
     pulled: u64,
-    /// Calls of the listener and how long they took.
+    /// Number of calls of the listener; their time and results follow.
     calls: u64,
     call_time: Duration,
     done: u64,
@@ -24,7 +24,7 @@ struct Figures {
 pub(super) struct Tally(Mutex<BTreeMap<String, Figures>>);
 
 impl Tally {
-    /// Counts a pull that found messages.
+    /// Counts a pull request that found messages.
     pub fn pulled(&self, topic: &str, messages: usize, time: Duration) {
         self.change(topic, |figures| {
             figures.pulls += 1;
@@ -42,7 +42,7 @@ impl Tally {
         });
     }
 
-    /// `ConsumeStatus` of a topic: per second and on average since the start, `seconds` ago.
+    /// `ConsumeStatus` of a topic: rates and means over the `seconds` since the start.
     pub fn status(&self, topic: &str, seconds: f64) -> Value {
         let figures = self.table().get(topic).copied().unwrap_or_default();
         let per_second = |count: u64| count as f64 / seconds.max(0.001);

@@ -1,4 +1,4 @@
-//! Calling the listener, and consumption of messages in any order: what happens to those it does not finish
+//! Calls the listener, and consumes messages concurrently, including the send-back of messages that failed
 //! (`ConsumeMessageConcurrentlyService`).
 
 use super::crew::Job;
@@ -14,20 +14,21 @@ use wire::body::MessageModel;
 use wire::codes::request;
 use wire::properties::key;
 
-/// How long sending back may take.
+/// Longest time for sending a message back.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a listener says about the messages it was given (`ConsumeConcurrentlyStatus`, `ConsumeOrderlyStatus`).
+/// The listener's result for the messages it was given (`ConsumeConcurrentlyStatus`, `ConsumeOrderlyStatus`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They are done.
+    /// The messages are consumed.
     Done,
-    /// They shall come again later, in order: the same messages after a second and nothing of their queue before;
-    /// otherwise: through the retry topic, with a delay that grows; while broadcasting they are given up.
+    /// Deliver the messages again. In orderly consumption they come again after a second, before any other message of
+    /// their queue. In concurrent consumption they come through the retry topic, with a growing delay. In broadcasting
+    /// they are dropped.
     Later,
 }
 
-/// What the application does with messages.
+/// The application's function that consumes messages.
 pub(super) type Listener = dyn Fn(&[Received]) -> Verdict + Send + Sync;
 
 /// Messages on their way to the listener, or back to the broker.
@@ -37,7 +38,7 @@ pub(super) struct Delivery {
 }
 
 impl Shared {
-    /// Calls the listener and traces that; a panic counts as [`Verdict::Later`].
+    /// Calls the listener with traces; a panic counts as [`Verdict::Later`].
     pub fn call(&self, messages: &[Received]) -> Verdict {
         let traced = self.tracer.as_ref().map(|tracer| (tracer, tracer.consuming(messages)));
         let Some(listener) = self.listener.lock().expect("short section").clone() else {
@@ -59,7 +60,7 @@ impl Shared {
         verdict
     }
 
-    /// Gives messages to the listener on its threads.
+    /// Passes messages to the listener on the threads of the consume pool.
     pub fn deliver(self: &Arc<Self>, deliveries: impl Iterator<Item = Delivery>) {
         self.crew.submit(deliveries.map(|delivery| {
             let shared = self.clone();
@@ -73,7 +74,7 @@ impl Shared {
         }
         match (self.call(&delivery.messages), self.config.model) {
             (Verdict::Later, MessageModel::Clustering) => {
-                // The task that sends back lives as long as this consumer.
+                // The task that sends messages back lives as long as this consumer, so the channel is open.
                 let _ = self.returns.send(delivery);
             }
             (Verdict::Later, _) => {
@@ -86,8 +87,8 @@ impl Shared {
     }
 }
 
-/// Sends messages back to their brokers until all senders are gone, one at a time to each broker. Deliveries are
-/// bounded by the windows of the queues.
+/// Sends messages back to their brokers until all senders are dropped, one message at a time to each broker. The
+/// windows of the queues bound the number of deliveries.
 pub(super) async fn send_back_all(
     client: Client,
     group: String,
@@ -103,8 +104,8 @@ pub(super) async fn send_back_all(
     }
 }
 
-/// Sends the messages of a delivery back. One that cannot be sent back stays pending, so that its offset is not passed,
-/// and is tried again after a pause in which others have their turn.
+/// Sends the messages of a delivery back. A message whose send-back failed stays pending, so that its offset is not
+/// committed, and is passed to the listener again after a pause.
 async fn send_back_each(
     client: Client,
     group: String,
@@ -118,7 +119,7 @@ async fn send_back_each(
         for message in messages {
             match client.send_back(&group, &message, delay_level, retries).await {
                 Ok(()) => queue.done(std::slice::from_ref(&message)),
-                // It stays pending, so that the next owner of the queue gets it.
+                // The message stays pending, so the next owner of the queue gets it.
                 Err(_) if queue.is_dropped() => return,
                 Err(error) => {
                     tracing::warn!(%error, group, "a message could not be sent back yet");
@@ -136,12 +137,13 @@ async fn send_back_each(
 }
 
 impl Client {
-    /// Asks the broker to deliver a message to a group again: after the delay of a level counted from 1, after one
-    /// that grows with every attempt for 0, or never for -1: then it goes to the group's dead letters, as it does
-    /// after `retries` attempts.
+    /// Sends a message back, so that the broker delivers it to the group again (`CONSUMER_SEND_MSG_BACK`).
+    /// `delay_level` counts from 1; 0 stands for a delay that grows with every retry, and -1 for the dead letter topic.
+    /// After `retries` retries the message goes to the dead letter topic in any case.
     ///
     /// # Errors
-    /// The broker does not answer or refuses, or no longer has the message.
+    /// [`Error::Connect`] or [`Error::Call`] when the broker does not answer, [`Error::Refused`] when it refuses or no
+    /// longer has the message.
     pub async fn send_back(
         &self,
         group: &str,
@@ -166,7 +168,7 @@ impl Client {
     }
 }
 
-/// Gives a retried message its own topic again (`DefaultMQPushConsumerImpl.resetRetryAndNamespace`).
+/// Restores the original topic of a message from the retry topic (`DefaultMQPushConsumerImpl.resetRetryAndNamespace`).
 pub(super) fn restore_topic(message: &mut Received, group: &str) {
     if message.topic == retry_topic(group)
         && let Some(topic) = message.property(key::RETRY_TOPIC)

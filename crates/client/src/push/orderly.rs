@@ -1,10 +1,10 @@
-//! Consumption in the order of each queue (`ConsumeMessageOrderlyService`).
+//! Orderly consumption: each queue's messages in order (`ConsumeMessageOrderlyService`).
 //!
-//! A queue is consumed by one thread at a time and by the one member of the group that holds the broker's lock on it.
-//! The member renews its locks every 20 s, trusts them for 30 s, and brokers keep them for 60 s: nobody else can begin
-//! before this one has stopped to call the listener; only a call that began before and lasts longer than the difference
-//! is not waited for. When a queue goes to another member, this one waits until the listener is out of it, stores
-//! the offset, and only then unlocks, so that the other begins exactly behind.
+//! A queue is consumed by one thread at a time, on the one member of the group that holds the broker's lock on the
+//! queue. The member renews its locks every 20 s and relies on them for 30 s; brokers keep them for 60 s. So no other
+//! member can begin before this one has stopped calling the listener, except while a call that began before lasts
+//! longer than the difference. When a queue goes to another member, this one waits until the listener has returned,
+//! commits the offset, and only then releases the lock, so that the other one begins exactly behind.
 
 use super::crew::Job;
 use super::listener::Verdict;
@@ -15,43 +15,43 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a lock counts without being renewed (`ProcessQueue.REBALANCE_LOCK_MAX_LIVE_TIME`).
+/// Time for which a lock counts without being renewed (`ProcessQueue.REBALANCE_LOCK_MAX_LIVE_TIME`).
 pub(super) const TRUST: Duration = Duration::from_secs(30);
 
-/// Between two renewals (`ProcessQueue.REBALANCE_LOCK_INTERVAL`).
+/// Interval of renewing locks (`ProcessQueue.REBALANCE_LOCK_INTERVAL`).
 pub(super) const RENEWAL: Duration = Duration::from_secs(20);
 
-/// Before messages the listener did not finish come again (`suspendCurrentQueueTimeMillis`).
+/// Pause before messages that the listener did not finish are passed to it again (`suspendCurrentQueueTimeMillis`).
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Messages of a queue in one go, before other queues get a thread.
+/// Most messages of a queue that a thread consumes before other queues get it.
 const TURN_MESSAGES: usize = 1000;
 
 /// Messages of one queue that wait for the listener.
 #[derive(Default)]
 pub(super) struct Line {
     waiting: VecDeque<Received>,
-    /// A job of this queue is with the threads, or a pause of it is under way.
+    /// Whether a job of this queue is in the consume pool, or a pause before one is running.
     is_called: bool,
-    /// The lock counts until then.
+    /// Time until which the lock counts; `None` when it is lost.
     owned_until: Option<Instant>,
-    /// First and last offset and number of the messages the listener has.
+    /// First and last offset, and number, of the messages that the listener is consuming.
     in_hand: Option<(i64, i64, usize)>,
 }
 
 impl Assigned {
-    /// Notes that the lock was renewed.
+    /// Records that the lock was renewed.
     pub fn renew(&self, now: Instant) {
         self.line().owned_until = Some(now + TRUST);
         self.locked_ms.store(crate::clock::now_ms(), Ordering::Relaxed);
     }
 
-    /// Notes that the lock is lost.
+    /// Records that the lock was lost.
     pub fn disown(&self) {
         self.line().owned_until = None;
     }
 
-    /// True while the lock counts.
+    /// Whether the lock counts at `now`.
     pub fn is_owned(&self, now: Instant) -> bool {
         self.line().owned_until.is_some_and(|until| now < until)
     }
@@ -68,7 +68,7 @@ impl Assigned {
         taken
     }
 
-    /// What the listener has of a queue consumed in order: first and last offset and number.
+    /// First and last offset, and number, of the messages of this queue that the listener is consuming.
     pub fn in_hand(&self) -> Option<(i64, i64, usize)> {
         self.line().in_hand
     }
@@ -81,7 +81,7 @@ impl Assigned {
 }
 
 impl Shared {
-    /// Lines messages up and calls a thread unless one is there already.
+    /// Adds messages to those that wait, and submits a job unless the queue has one already.
     pub fn line_up(self: &Arc<Self>, queue: &Arc<Assigned>, messages: Vec<Received>) {
         let mut line = queue.line();
         line.waiting.extend(messages);
@@ -96,9 +96,9 @@ impl Shared {
         self.crew.submit([Box::new(move || shared.take_turn(&queue)) as Job]);
     }
 
-    /// Consumes what waits, in order, until there is nothing, it is others' turn, or the queue is given up.
+    /// Consumes waiting messages in order, until none is left, other queues get the thread, or the queue is given up.
     fn take_turn(self: &Arc<Self>, queue: &Arc<Assigned>) {
-        // Held while the listener runs: giving the queue up waits for it.
+        // Locked while the listener runs, so that giving up the queue waits for it.
         let _consuming = queue.consuming.blocking_lock();
         let mut left = TURN_MESSAGES;
         while left > 0 {
@@ -106,7 +106,7 @@ impl Shared {
                 return;
             }
             if self.needs_locks() && !queue.is_owned(Instant::now()) {
-                // It is renewed, or the queue is given up.
+                // The lock will be renewed, or the queue will be given up.
                 return self.pause(queue.clone());
             }
             let mut messages = queue.take(self.config.batch.max(1));
@@ -130,7 +130,7 @@ impl Shared {
         self.call_for(queue.clone());
     }
 
-    /// Messages that failed too often leave the queue by way of the broker, so that the rest can go on.
+    /// Sends messages that failed too often back to the broker, so that the queue can go on.
     fn give_up(&self, queue: &Arc<Assigned>, messages: Vec<Received>) {
         if !messages.is_empty() {
             let _ = self.returns.send(super::listener::Delivery { queue: queue.clone(), messages });
@@ -148,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// True when queues are consumed in order and shared with other members.
+    /// Whether queues need locks: in orderly consumption, unless broadcasting.
     pub fn needs_locks(&self) -> bool {
         self.is_orderly && self.config.model == super::MessageModel::Clustering
     }
@@ -157,7 +157,8 @@ impl Shared {
         self.config.retries.unwrap_or(if self.is_orderly { i32::MAX } else { 16 })
     }
 
-    /// With which delay level and after how many retries messages are sent back. In order they have had their retries.
+    /// Delay level and number of retries for sending messages back. In orderly consumption the retries are used up by
+    /// then.
     pub fn back(&self) -> (i32, i32) {
         (if self.is_orderly { -1 } else { 0 }, self.retries_max())
     }

@@ -1,4 +1,4 @@
-//! One assigned queue: its window, and the loop that pulls.
+//! One assigned queue: its window, and the task that pulls from it.
 
 use super::crew::Crew;
 use super::figures::Tally;
@@ -15,20 +15,21 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use wire::codes::response;
 
-/// A queue this consumer reads.
+/// A queue that this consumer reads.
 pub(super) struct Assigned {
     pub queue: MessageQueue,
     window: Mutex<Window>,
-    /// Set once, by rebalancing or the end of the consumer; read by the loop and the listener's threads.
+    /// Whether the queue was given up. Set once, by rebalancing or shutdown; read by the pull task and the listener's
+    /// threads.
     dropped: AtomicBool,
-    /// Wakes the loop: dropped, or messages were done while it waited for that.
+    /// Wakes the pull task: the queue was given up, or messages were done while the window was full.
     changed: Notify,
     is_waiting: AtomicBool,
     line: Mutex<Line>,
-    /// Held while the listener has messages of a queue that is consumed in order.
+    /// Locked while the listener consumes messages of this queue, in orderly consumption.
     pub consuming: tokio::sync::Mutex<()>,
-    /// When it was pulled from, consumed and locked last, milliseconds since 1970; at first when it was taken
-    /// (`ProcessQueue`).
+    /// Times of the last pull, consumption and lock, milliseconds since 1970; at first the time at which the queue was
+    /// taken (`ProcessQueue`).
     pub pulled_ms: AtomicI64,
     pub consumed_ms: AtomicI64,
     pub locked_ms: AtomicI64,
@@ -59,13 +60,13 @@ impl Assigned {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// Ends the loop and stops deliveries.
+    /// Ends the pull task and stops deliveries.
     pub fn drop_queue(&self) {
         self.dropped.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Marks messages as done.
+    /// Marks messages as consumed.
     pub fn done(&self, messages: &[Received]) {
         self.window().done(messages.iter().map(|message| message.queue_offset));
         self.consumed_ms.store(clock::now_ms(), Ordering::Relaxed);
@@ -74,12 +75,12 @@ impl Assigned {
         }
     }
 
-    /// The offset that may be stored.
+    /// The offset that may be committed.
     pub fn committable(&self) -> i64 {
         self.window().committable()
     }
 
-    /// Messages and bytes not done, and where pulling goes on.
+    /// Number and bytes of the messages that are not done, and the offset of the next pull.
     pub fn load(&self) -> ((usize, usize), i64) {
         let window = self.window();
         (window.load(), window.next())
@@ -94,21 +95,21 @@ impl Assigned {
     }
 }
 
-/// What all loops of a consumer share.
+/// The state that all tasks of a consumer share.
 pub(super) struct Shared {
     pub client: Client,
     pub config: PushConfig,
     pub crew: Crew,
-    /// Gone after the end, so that what it holds is free.
+    /// The application's listener; `None` after the end, so that what it holds is freed.
     pub listener: Mutex<Option<Arc<Listener>>>,
-    /// Messages come in the order of their queues.
+    /// Whether the consumer is orderly.
     pub is_orderly: bool,
-    /// Messages on their way back to the broker.
+    /// Deliveries whose messages are sent back to the broker.
     pub returns: UnboundedSender<Delivery>,
     pub tracer: Option<Tracer>,
-    /// Version of the subscriptions: the time of the start.
+    /// Version of the subscriptions: the start time of the consumer in milliseconds.
     pub version: i64,
-    /// What was pulled and consumed.
+    /// Counts of pull requests and of calls of the listener.
     pub tally: Tally,
 }
 
@@ -123,14 +124,14 @@ impl Shared {
     }
 }
 
-/// Pulls until the queue is dropped.
+/// Pulls messages until the queue is given up.
 pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
     let mut broker_id = 0;
     let expression = shared.expression(&assigned.queue.topic);
     while !assigned.is_dropped() {
         if shared.is_full(&assigned) {
             assigned.is_waiting.store(true, Ordering::SeqCst);
-            // Messages may have been done before anybody knew of the wait.
+            // Messages may have been done before this task began to wait.
             if shared.is_full(&assigned) {
                 assigned.changed.notified().await;
             }
@@ -140,8 +141,8 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
         let offset = assigned.window().next();
         let request = PullRequest {
             hold: HOLD,
-            // Brokers know the subscription from the heartbeat; it is sent along so that a broker that was
-            // restarted meanwhile can answer.
+            // Brokers know the subscription from the heartbeat. It is sent along for a broker that was restarted
+            // meanwhile.
             expression: Some(expression.text()),
             expression_type: expression.kind(),
             messages_max: shared.config.pull_messages,
@@ -170,7 +171,8 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
             }
             Err(error) => {
                 if error.code() == Some(response::TOPIC_NOT_EXIST) || error.code().is_none() {
-                    // A failure to refresh leaves the known route; the next attempt tells.
+                    // If the route cannot be refreshed, the known one stays in use; the next attempt shows whether it
+                    // works.
                     let _ = shared.client.refresh_route(&assigned.queue.topic).await;
                 }
                 if !assigned.is_dropped() {
@@ -182,7 +184,7 @@ pub(super) async fn pull(shared: Arc<Shared>, assigned: Arc<Assigned>) {
     }
 }
 
-/// Takes the answer of a pull: messages go to the listener, a refused offset is corrected.
+/// Handles the answer to a pull request: passes messages to the listener, or corrects an offset out of range.
 fn take(shared: &Arc<Shared>, assigned: &Arc<Assigned>, pulled: Pulled) {
     if assigned.is_dropped() {
         return;

@@ -1,5 +1,4 @@
-//! Which queues this member reads: taking them, giving them up, and how far they are consumed (`RebalanceImpl`,
-//! `RebalancePushImpl`).
+//! Rebalancing: taking and giving up queues, and committing their offsets (`RebalanceImpl`, `RebalancePushImpl`).
 
 use super::consumer::State;
 use super::queue::{Assigned, Shared, pull};
@@ -13,19 +12,19 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 use wire::body::MessageModel;
 
-/// When to look at the queues again.
+/// When to rebalance again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
-    /// At the next interval.
+    /// At the next regular interval.
     Sometime,
-    /// Some queues of ours are still locked by others.
+    /// Shortly, because other members still hold the locks of some queues.
     Soon,
 }
 
 type Queues = BTreeMap<MessageQueue, Arc<Assigned>>;
 
 impl State {
-    /// Takes the queues that are ours now and gives up those that are not.
+    /// Takes the queues that are allocated to this member now, and gives up those that are not.
     pub async fn rebalance(self: &Arc<Self>) -> Again {
         let _alone = self.rebalancing.lock().await;
         if self.is_over.load(Ordering::Acquire) {
@@ -44,7 +43,7 @@ impl State {
                         again = Again::Soon;
                     }
                 }
-                // The retry topic exists once a broker has seen our heartbeat.
+                // The retry topic exists only after a broker has received the group's heartbeat.
                 Err(error) if topic.starts_with("%RETRY%") => tracing::debug!(%error, topic, "no share"),
                 Err(error) => tracing::warn!(%error, topic, "queues stay as they are"),
             }
@@ -52,7 +51,7 @@ impl State {
         again
     }
 
-    /// The queues of a topic that are ours.
+    /// The queues of a topic that are allocated to this member.
     async fn share(&self, topic: &str) -> Result<Vec<MessageQueue>, Error> {
         let Shared { client, config, .. } = &*self.shared;
         let route = client.route(topic).await?;
@@ -105,7 +104,7 @@ impl State {
         again
     }
 
-    /// Begins to read a queue whose lock, if it needs one, was given at `locked`.
+    /// Starts to read a queue. If the queue needs a lock, it was granted at `locked`.
     async fn take(&self, queue: MessageQueue, locked: Instant) {
         let window = match self.begin(&queue).await {
             Ok(window) => window,
@@ -121,7 +120,7 @@ impl State {
         }
     }
 
-    /// Lets go of queues that go to other members.
+    /// Gives up queues that go to other members.
     async fn give_up(self: &Arc<Self>, lost: Queues) {
         lost.values().for_each(|queue| queue.drop_queue());
         if !self.shared.needs_locks() {
@@ -134,22 +133,23 @@ impl State {
                 state.leave(&assigned).await;
                 state.leaving.lock().expect("short section").remove(&assigned.queue);
                 state.left.notify_one();
-                // It may be ours again.
+                // The queue may have been allocated to this member again.
                 state.members_changed.notify_one();
             };
             if self.shared.client.inner.remote.workers.spawn(0, leave).is_err() {
-                // The client has ended; the lock expires.
+                // The client has ended; the lock expires by itself.
                 self.leaving.lock().expect("short section").remove(&queue);
             }
         }
     }
 
-    /// Waits until the listener is out of a queue, stores its offset and unlocks it if it is ours.
+    /// Waits until the listener has returned from a queue, commits its offset and releases its lock if this member
+    /// holds it.
     async fn leave(&self, assigned: &Arc<Assigned>) {
         let Shared { client, config, .. } = &*self.shared;
         let _listener_is_out = assigned.consuming.lock().await;
         if !assigned.is_owned(Instant::now()) {
-            // Somebody else may have it, and be further.
+            // Another member may hold the lock and have committed a larger offset.
             return;
         }
         let stored = client.commit_offset(&config.group, &assigned.queue, assigned.committable()).await;
@@ -159,7 +159,7 @@ impl State {
         client.unlock(&config.group, std::slice::from_ref(&assigned.queue)).await;
     }
 
-    /// Renews the locks; a queue whose lock is lost is given up and taken again when it can be had.
+    /// Renews the locks. A queue whose lock is lost is given up, and taken again when it can be locked.
     pub async fn renew(self: &Arc<Self>) {
         let assigned = self.assigned().clone();
         let queues: Vec<_> = assigned.keys().cloned().collect();
@@ -168,20 +168,20 @@ impl State {
         for (queue, state) in assigned {
             match held.get(&queue) {
                 Some(true) => state.renew(now),
-                // Its broker does not answer; until it does nobody else gets it.
+                // The broker of the queue does not answer; until it does, no other member gets the lock.
                 None if state.is_owned(Instant::now()) => {}
                 _ => {
                     tracing::warn!(queue = state.name(), "the lock of a queue is lost");
                     state.disown();
                     self.assigned().remove(&queue);
-                    // It is taken again when the listener is out of it.
+                    // The queue is taken again when the listener has returned.
                     self.give_up([(queue, state)].into()).await;
                 }
             }
         }
     }
 
-    /// Where to begin in a queue (`RebalancePushImpl.computePullFromWhere`).
+    /// The offset at which to begin in a queue (`RebalancePushImpl.computePullFromWhere`).
     async fn begin(&self, queue: &MessageQueue) -> Result<Window, Error> {
         let Shared { client, config, .. } = &*self.shared;
         let stored = match config.model {
@@ -200,14 +200,15 @@ impl State {
         Ok(Window::new(offset))
     }
 
-    /// Stores the offsets of queues; with `sure` brokers say that they have them.
+    /// Commits the offsets of queues; with `sure` it waits for the brokers' answers.
     pub async fn commit(&self, assigned: &Queues, sure: bool) {
         let mut calls = self.begin_commit(assigned, sure);
         while calls.join_next().await.is_some() {}
     }
 
-    /// Begins to tell brokers all offsets, also those that did not move: what nobody answers may be lost on its way
-    /// (`RemoteBrokerOffsetStore.persistAll`). A task for each broker: one that cannot be reached holds up no other.
+    /// Starts to commit the offsets of all queues, including unchanged ones, because a one-way request may be lost
+    /// (`RemoteBrokerOffsetStore.persistAll`). Each broker has its own task, so an unreachable one does not delay the
+    /// others.
     pub fn begin_commit(&self, assigned: &Queues, sure: bool) -> JoinSet<()> {
         let mut calls = JoinSet::new();
         if self.shared.config.model == MessageModel::Broadcasting {
@@ -238,19 +239,20 @@ impl State {
         }
     }
 
-    /// How far a broadcasting consumer is.
+    /// The offsets of a broadcasting consumer.
     pub fn local(&self) -> MutexGuard<'_, BTreeMap<MessageQueue, i64>> {
         self.local.lock().expect("short section")
     }
 }
 
-/// Stores the offsets of queues of one broker, each with whether it was given up before.
+/// Commits the offsets of the queues of one broker; the flag of each says whether it had been given up before.
 async fn commit_at(shared: Arc<Shared>, queues: Vec<(Arc<Assigned>, bool)>, sure: bool) {
     let Shared { client, config, .. } = &*shared;
     for (state, was_dropped) in queues {
         let is_lost = shared.needs_locks() && !state.is_owned(Instant::now());
         if is_lost || state.is_dropped() != was_dropped {
-            // Somebody else may have it, and be further; whoever gave it up meanwhile has stored its offset.
+            // Another member may have the queue and have committed a larger offset. Whoever gave the queue up has
+            // committed its offset.
             continue;
         }
         let stored = if sure {
@@ -261,7 +263,7 @@ async fn commit_at(shared: Arc<Shared>, queues: Vec<(Arc<Assigned>, bool)>, sure
         if let Err(error) = stored {
             tracing::warn!(%error, queue = state.name(), "the offset could not be stored");
             if matches!(error, Error::Connect { .. } | Error::Call(_)) {
-                // The broker's other queues would not fare better.
+                // The broker does not answer, so its other queues are not tried.
                 return;
             }
         }

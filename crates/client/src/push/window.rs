@@ -1,31 +1,31 @@
-//! Messages of one queue that are out with the listener (`ProcessQueue`).
+//! The messages of one queue that were pulled and are not done (`ProcessQueue`).
 
 use std::collections::BTreeMap;
 
-/// Offsets pulled and not done, and where pulling goes on.
+/// The offsets of messages that were pulled and are not done, and the offset of the next pull.
 ///
 /// Invariant: every message below [`Window::committable`] that was pulled since the start is done, was filtered out or
-/// cannot be read; but [`Window::restart`] forgets those that are out.
+/// cannot be decoded. [`Window::restart`] is the exception: it forgets the messages that are not done.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    /// Body bytes by offset.
+    /// Bytes of the body by offset, for messages that are not done.
     pending: BTreeMap<i64, usize>,
     bytes: usize,
     next: i64,
 }
 
 impl Window {
-    /// Begins at `offset`.
+    /// Makes an empty window whose first pull begins at `offset`.
     pub fn new(offset: i64) -> Self {
         Self { next: offset, ..Self::default() }
     }
 
-    /// Where the next pull begins.
+    /// The offset at which the next pull begins.
     pub fn next(&self) -> i64 {
         self.next
     }
 
-    /// Takes what a pull brought: offsets with body sizes, and where to go on.
+    /// Adds the messages of a pull (offset and body bytes), and sets the offset of the next pull.
     pub fn extend(&mut self, messages: impl IntoIterator<Item = (i64, usize)>, next: i64) {
         for (offset, bytes) in messages {
             self.bytes += bytes;
@@ -41,17 +41,17 @@ impl Window {
         }
     }
 
-    /// Messages and bytes not done.
+    /// Number and bytes of the messages that are not done.
     pub fn load(&self) -> (usize, usize) {
         (self.pending.len(), self.bytes)
     }
 
-    /// The offset the group may store.
+    /// The offset that the group may commit.
     pub fn committable(&self) -> i64 {
         self.pending.first_key_value().map_or(self.next, |(offset, _)| *offset)
     }
 
-    /// Begins anew at `offset` after the broker refused the one before.
+    /// Starts again at `offset`, because the broker refused the previous offset.
     pub fn restart(&mut self, offset: i64) {
         self.pending.clear();
         self.bytes = 0;

@@ -1,4 +1,4 @@
-//! The texts of traces (`TraceDataEncoder.encoderFromContextBean`).
+//! The encoded form of trace records (`TraceDataEncoder.encoderFromContextBean`).
 
 use crate::Received;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fmt::Display;
 use wire::header::{Decision, EndTransaction};
 use wire::properties::key;
 
-/// A record and what it is found by.
+/// An encoded record with the keys by which it can be queried.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub text: String,
@@ -27,27 +27,27 @@ impl Record {
     }
 }
 
-/// What Java writes for a value that is not there.
+/// What RocketMQ's Java client writes for a missing value.
 const ABSENT: &str = "null";
 
-/// An answered or failed send.
+/// A send that was answered or failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Published<'a> {
-    /// Topic.
+    /// Topic of the message.
     pub topic: &'a str,
-    /// Of the message: those that traces tell of.
+    /// Properties of the message, at least those that traces contain.
     pub properties: &'a BTreeMap<String, String>,
-    /// As the broker said, `null` when it did not.
+    /// Region that the broker returned, `null` when it returned none.
     pub region: &'a str,
-    /// Unique key.
+    /// Unique key of the message.
     pub message_id: &'a str,
-    /// Empty when it failed.
+    /// Id that the broker gave the message; empty when the send failed.
     pub offset_id: &'a str,
     /// Address of the broker.
     pub store_host: &'a str,
-    /// Bytes of the body as sent.
+    /// Bytes of the body as sent, after compression.
     pub body_bytes: usize,
-    /// From sending to the answer, milliseconds.
+    /// Time from sending to the answer, milliseconds.
     pub cost_ms: i64,
 }
 
@@ -55,7 +55,7 @@ impl Published<'_> {
     pub(super) fn record(&self, group: &str, now_ms: i64) -> Record {
         let mut record = Record::default();
         let has = |name: &str| self.properties.contains_key(name);
-        // Normal, half and delayed of `MessageType`, by their places in it.
+        // Ordinals of normal, half and delayed messages in `MessageType`.
         let kind = if has(key::TRANSACTION_PREPARED) {
             1
         } else if [key::DELAY, key::TIMER_DELAY_SEC, key::TIMER_DELAY_MS, key::TIMER_DELIVER_MS]
@@ -88,11 +88,11 @@ impl Published<'_> {
     }
 }
 
-/// A decided transaction.
+/// The end of a transaction.
 pub(crate) struct Ending<'a> {
     pub end: &'a EndTransaction<'a>,
     pub store_host: &'a str,
-    /// Properties of the message: region, tags and keys.
+    /// Property of the message with its region; `tags` and `keys` likewise.
     pub region: Option<&'a str>,
     pub tags: Option<&'a str>,
     pub keys: Option<&'a str>,
@@ -117,7 +117,7 @@ impl Ending<'_> {
             &tags.unwrap_or(ABSENT),
             &keys.unwrap_or(ABSENT),
             store_host,
-            // A committed transaction's place in `MessageType`.
+            // Ordinal of a transaction commit in `MessageType`.
             &2,
             &end.transaction_id,
             &state,
@@ -134,14 +134,14 @@ pub(crate) struct Consumed {
     begin_ms: i64,
 }
 
-/// Brokers with `traceOn=false` mark their messages.
+/// Whether a message is traced: brokers with `traceOn=false` mark their messages.
 fn is_traced(message: &&Received) -> bool {
     message.property(key::TRACE_SWITCH) != Some("false")
 }
 
 impl Consumed {
     pub(super) fn new(messages: &[Received], now_ms: i64) -> Self {
-        // The first message's id and the time make it unique among the calls of a listener.
+        // The id of the first message and the time make the request id unique among the calls of a listener.
         let first = messages.first().map(Received::message_id).unwrap_or_default();
         Self { request_id: format!("{first}-{now_ms}"), begin_ms: now_ms }
     }
@@ -170,7 +170,7 @@ impl Consumed {
         let (now_ms, is_done) = outcome;
         let mut record = Record::default();
         let cost_ms = (now_ms - self.begin_ms) / i64::try_from(messages.len().max(1)).unwrap_or(1);
-        // Success and failure by their places in `ConsumeReturnType`.
+        // Ordinals of success and failure in `ConsumeReturnType`.
         let code = if is_done { 0 } else { 4 };
         for message in messages.iter().filter(is_traced) {
             let (id, keys) = (message.message_id(), message.property(key::KEYS));

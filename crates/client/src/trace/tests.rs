@@ -1,4 +1,4 @@
-//! The texts are those Java's `TraceDataEncoder` writes and reads.
+//! Tests against the texts that `TraceDataEncoder` of RocketMQ's Java client writes and reads.
 
 use super::record::{Consumed, Ending, Published};
 use crate::{Properties, Received};

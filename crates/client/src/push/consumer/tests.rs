@@ -1,4 +1,4 @@
-//! Members that consume in order, against the cluster of the integration tests.
+//! Tests of orderly consumption, against the cluster of the integration tests.
 
 use super::*;
 use crate::Config;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc::unbounded_channel;
 #[allow(dead_code, reason = "the integration tests use the rest")]
 mod cluster;
 
-/// Waits for what must come.
+/// Waits until a condition holds that must become true.
 async fn until(holds: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
@@ -50,7 +50,7 @@ async fn consume_with_a_refused_lock(cluster: &Cluster) {
         "the listener has its message"
     );
     drop(open);
-    // It comes again: whether somebody else has consumed it meanwhile is unknown.
+    // The message is delivered again, because it is unknown whether another member has consumed it meanwhile.
     assert_eq!(called.recv().await, Some(0));
     assert_eq!(of_topic(), QUEUES as usize);
     consumer.shutdown().await;
