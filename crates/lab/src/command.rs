@@ -1,4 +1,4 @@
-//! `vostok lab TOOL …`: which tool, with which flags.
+//! `vostok lab TOOL …`: the command line of the lab.
 
 mod argv;
 mod fill;
@@ -31,7 +31,8 @@ use crate::{
 };
 use clap::Parser;
 
-/// Arguments of `vostok lab`, taken as they are: the scripts' flags need a step before clap.
+/// Arguments of `vostok lab`. They are taken unparsed, because the flags of RocketMQ's scripts must be rewritten before
+/// clap sees them.
 #[derive(clap::Args, Debug, Clone)]
 #[command(disable_help_flag = true)]
 pub struct Lab {
@@ -40,7 +41,7 @@ pub struct Lab {
     arguments: Vec<String>,
 }
 
-/// The tools.
+/// The tools of the lab.
 #[derive(Parser, Debug)]
 #[command(name = "vostok lab", about = "Load generation and measurement against any RocketMQ cluster")]
 enum Tool {
@@ -83,7 +84,7 @@ enum Tool {
 }
 
 impl Lab {
-    /// Takes arguments from elsewhere than clap, e.g. from an example program.
+    /// Takes arguments from a source other than clap, such as an example program.
     pub fn new(arguments: impl IntoIterator<Item = String>) -> Self {
         Self { arguments: arguments.into_iter().collect() }
     }
@@ -97,8 +98,9 @@ impl Lab {
 /// Runs a tool to its end. Help and version texts count as a successful run.
 ///
 /// # Errors
-/// The flags are wrong, or the tool cannot work: a file, a socket, or no answer from the cluster at the start.
-/// Failed sends are counted; it is an error when all of them failed.
+/// [`Error::Usage`] or [`Error::Flag`] when the flags are wrong; [`Error::File`], [`Error::System`] or
+/// [`Error::Cluster`] when a file, a socket or the cluster fails at the start. Failed sends are counted; it is an error
+/// when all of them failed.
 pub fn run(lab: Lab) -> Result<(), Error> {
     perform(lab.tool()).and(output::check())
 }

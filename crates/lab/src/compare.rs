@@ -1,4 +1,4 @@
-//! `vostok lab compare A B`: two runs beside each other, cell by cell, in text and as a page.
+//! `vostok lab compare A B`: compares two runs cell by cell, as text and as a page.
 
 mod cost;
 mod page;
@@ -18,7 +18,7 @@ use crate::output::say;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Share of its safe rate at which a system is run, for its price.
+/// Share of its safe rate at which a system is assumed to run when its price per message is computed.
 const PLANNED: f64 = 0.7;
 
 /// Flags of `vostok lab compare`.
@@ -45,26 +45,26 @@ pub struct CompareFlags {
     lang: Language,
 }
 
-/// Two runs beside each other, with what they are called and cost.
+/// The comparison of two runs, with their names and costs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Name of the first.
+    /// Name of the first run.
     pub first: String,
-    /// Name of the second.
+    /// Name of the second run.
     pub second: String,
-    /// Cell by cell, and over all.
+    /// The comparison cell by cell, and its totals.
     pub versus: Versus,
-    /// Price per million messages, where one was given.
+    /// Price per million messages of the runs for which a cost was given.
     pub prices: Vec<Text>,
-    /// What more masters bring, where one run had more.
+    /// What more masters bring; `None` when both runs have the same number of masters.
     #[serde(default)]
     pub scale_out: Option<ScaleOut>,
 }
 
-/// Compares and writes.
+/// Compares two runs, prints the result and writes the page.
 ///
 /// # Errors
-/// A run cannot be read, or the page cannot be written.
+/// [`Error::File`] when a run cannot be read or the page cannot be written.
 pub fn run(flags: &CompareFlags) -> Result<(), Error> {
     let read = |run: &Path| Record::read(run).map(without_beaten);
     let (first, second) = (read(&flags.first)?, read(&flags.second)?);
@@ -89,8 +89,8 @@ pub fn run(flags: &CompareFlags) -> Result<(), Error> {
     Ok(())
 }
 
-/// The way from one directory to another as links have it: empty, or ending in a slash. Where one of them cannot be
-/// found, the other as it was named.
+/// The relative link from one directory to another: empty, or ending in a slash. If one of the directories cannot be
+/// resolved, the other one as it was named.
 fn way(from: &Path, to: &Path) -> String {
     let from = if from.as_os_str().is_empty() { Path::new(".") } else { from };
     let (Ok(from), Ok(to)) = (from.canonicalize(), to.canonicalize()) else {
@@ -103,7 +103,7 @@ fn way(from: &Path, to: &Path) -> String {
 }
 
 impl Comparison {
-    /// Compares two concluded runs.
+    /// Compares two runs that are judged already.
     #[must_use]
     pub fn new((first, second): (&Conclusion<'_>, &Conclusion<'_>), costs: &[Cost]) -> Self {
         let versus = versus::versus(&judged(first), &judged(second), first.record.file.seed);
@@ -126,7 +126,7 @@ impl Comparison {
         }
     }
 
-    /// The whole comparison, a line each.
+    /// The whole comparison, one line each.
     #[must_use]
     pub fn lines(&self) -> Vec<Text> {
         let (first, second) = (&self.first, &self.second);
@@ -140,7 +140,7 @@ impl Comparison {
         lines
     }
 
-    /// What is said over all cells.
+    /// The lines about all cells together.
     #[must_use]
     pub fn summary(&self) -> Vec<Text> {
         let mut lines = Vec::new();
@@ -201,7 +201,7 @@ impl Comparison {
 }
 
 fn judged<'a>(run: &Conclusion<'a>) -> Vec<Judged<'a>> {
-    // A search tries other rates on every cluster.
+    // Probes are left out, because a search tries other rates on every cluster.
     run.cells.iter().filter(|case| !case.is_probe()).map(|case| case.judged.clone()).collect()
 }
 
@@ -223,7 +223,7 @@ fn price(cost: &Cost, run: &Conclusion<'_>) -> Option<Text> {
     ))
 }
 
-/// Factors in short: `60 threads, 1k, 8 queues`.
+/// The factors of a cell in short: `60 threads, 1k, 8 queues`.
 #[must_use]
 pub fn cell_name(factors: &crate::archive::Factors) -> String {
     let load = factors.rate.map_or_else(|| format!("w{}", factors.threads), numbers::rate);
@@ -239,7 +239,7 @@ pub fn cell_name(factors: &crate::archive::Factors) -> String {
     name
 }
 
-/// What is compared in a cell.
+/// The name of the figure that is compared in a cell.
 #[must_use]
 pub fn aspect_name(pairing: &Pairing) -> Text {
     let (threads, rate) = (pairing.factors.threads, pairing.factors.rate.map(numbers::rate));
@@ -252,7 +252,7 @@ pub fn aspect_name(pairing: &Pairing) -> Text {
     }
 }
 
-/// A cell's figure in its unit.
+/// Writes a figure of a cell with its unit.
 #[must_use]
 pub fn figure(aspect: Aspect, value: f64) -> String {
     match aspect {

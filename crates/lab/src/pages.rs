@@ -1,10 +1,11 @@
-//! The report of a run: one self-contained HTML page, Markdown, the table of seed 003 as CSV, and JSON.
+//! The report of a run: a self-contained HTML page, Markdown, the table of seed 003 as CSV, and JSON.
 //!
-//! - [`html`]: the page and its chapters, [`answer`] first; charts are SVG inside it, nothing is fetched.
-//! - [`markdown`], [`table`], [`json`]: the same for other readers.
+//! - [`html`]: the page and its chapters, with [`answer`] first. Charts are SVG inside the page, and nothing is
+//!   fetched.
+//! - [`markdown`], [`table`], [`json`]: the same content in other formats.
 //! - [`write`]: `vostok lab report RUN`.
 //!
-//! Every figure names the data file it comes from; the page lies beside them in the run's directory.
+//! Every figure names its data file. The page is in the same directory as these files.
 
 pub(crate) mod answer;
 mod backlog;

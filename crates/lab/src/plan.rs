@@ -19,10 +19,11 @@ use crate::judge::guards::Limits;
 use crate::judge::selftest::without_beaten;
 use crate::output::say;
 
-/// Plans, prints the arithmetic and writes the files.
+/// Computes a plan, prints the arithmetic and writes the files.
 ///
 /// # Errors
-/// The run cannot be read or has no safe rate, or the files cannot be written.
+/// [`Error::File`] when the run cannot be read or the files cannot be written; an error as well when the run has no
+/// safe rate.
 pub fn run(flags: &PlanFlags) -> Result<(), Error> {
     let basis = basis(flags)?;
     let plan = plan(&flags.target, &basis);
@@ -45,7 +46,7 @@ pub fn run(flags: &PlanFlags) -> Result<(), Error> {
     write_whole(&out.join("plan.html"), &page::page(&plan, flags.lang))
 }
 
-/// What the plan rests on: a run's safe rate, or the one the user names.
+/// The rate on which the plan is based: the safe rate of a run, or one that the user gives.
 fn basis(flags: &PlanFlags) -> Result<Basis, Error> {
     let refuse = |why: &str| Error::Flag { flag: "--run", why: why.to_owned() };
     if let Some(tps) = flags.safe_tps {

@@ -1,10 +1,10 @@
-//! The flags of the benchmark scripts come from Apache Commons CLI, which allows several letters after one dash
+//! The flags of RocketMQ's benchmark scripts come from Apache Commons CLI, which allows several letters after one dash
 //! (`-ak rocketmq2`). They are turned into long options before clap sees them.
 
-/// Flags of several letters over all scripts.
+/// Flags of more than one letter in all scripts.
 const LETTERS: [&str; 10] = ["ak", "sk", "ct", "cl", "ch", "ri", "sr", "su", "cr", "cu"];
 
-/// `-ak value` becomes `--ak value`, `-ak=value` becomes `--ak=value`; everything else stays.
+/// Turns `-ak value` into `--ak value` and `-ak=value` into `--ak=value`; all other arguments stay.
 pub fn long_options(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     arguments.into_iter().map(long_option).collect()
 }
@@ -15,10 +15,10 @@ fn long_option(argument: String) -> String {
     if LETTERS.contains(&letters) { format!("-{argument}") } else { argument }
 }
 
-/// What stands for a secret key that is not kept.
+/// Placeholder for a secret key, which runs do not keep.
 pub const SECRET: &str = "SECRET";
 
-/// A command line as runs keep it: with [`SECRET`] for the secret key, so that nobody takes what is there for a key.
+/// A command line as runs keep it, with [`SECRET`] in place of the secret key, so that it cannot be mistaken for a key.
 pub fn without_secrets(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut is_value = false;
     let hide = |argument: String| {
@@ -35,7 +35,7 @@ pub fn without_secrets(arguments: impl IntoIterator<Item = String>) -> Vec<Strin
     arguments.into_iter().map(hide).collect()
 }
 
-/// Whether a setting of a broker holds what only its operators may know.
+/// Whether a broker setting holds a secret of its operators.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_lowercase();
     let words =

@@ -1,14 +1,14 @@
-//! How much piles up before it is drained: `--fill 200g`, `--fill 18h`.
+//! The size of a backlog: `--fill 200g`, `--fill 18h`.
 
 use crate::scenario::bytes;
 use std::str::FromStr;
 
-/// Bytes of bodies, or a time.
+/// Size of a backlog: bytes of bodies, or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// Until so many bytes of bodies were sent.
+    /// Fill until this many bytes of bodies were sent.
     Bytes(u64),
-    /// For so many seconds.
+    /// Fill for this many seconds.
     Seconds(u32),
 }
 

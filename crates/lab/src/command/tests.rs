@@ -1,4 +1,4 @@
-//! The scripts' command lines are understood.
+//! Tests that the command lines of RocketMQ's scripts are understood.
 
 use super::*;
 
@@ -35,13 +35,13 @@ fn every_flag_of_the_script() {
     assert_eq!((flags.run.access_key.as_str(), flags.run.report_interval), ("A", 500));
 }
 
-/// What a tool understands, for comparing lines.
+/// What a tool understands of a command line, as text to compare.
 fn understood(line: &str) -> String {
     let tool = Lab::new(line.split_whitespace().map(str::to_owned)).tool();
     format!("{:?}", tool.unwrap_or_else(|error| panic!("{line}: {error}")))
 }
 
-/// Letters and long names mean the same.
+/// Checks that a line with letters and a line with long names mean the same.
 fn same(letters: &str, names: &str) {
     assert_eq!(understood(letters), understood(names));
     assert_ne!(understood(letters), understood(letters.split(' ').next().unwrap()), "it says nothing");
@@ -90,7 +90,7 @@ fn long_names_of_tproducer_sh() {
 #[test]
 fn runs_as_people_write_them() {
     assert!(understood("backlog --fill 18h --then drain --keep-producing").contains("Seconds(64800)"));
-    // The tests run in the directory of the crate.
+    // Tests run in the directory of the crate.
     let golden = "tests/golden/matrix";
     for (by_file, by_directory) in [
         (format!("compare {golden}/run.json {golden}/run.json"), format!("compare {golden} {golden}")),

@@ -1,4 +1,4 @@
-//! Flags of a scene that differ between the cells of a matrix: `--vary groups=0,1,3`.
+//! Flags of a scenario that differ between the cells of a matrix: `--vary groups=0,1,3`.
 
 use super::argv::is_secret;
 use super::scene::Scene;
@@ -6,7 +6,7 @@ use crate::archive::SETTING;
 use clap::ValueEnum;
 use std::str::FromStr;
 
-/// One flag and its values.
+/// A flag with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vary(Vec<Setting>);
 
@@ -32,7 +32,7 @@ impl FromStr for Vary {
 }
 
 impl Vary {
-    /// The scene with each of the values.
+    /// The scenario arguments with each of the values.
     #[must_use]
     pub fn over(&self, scene: &Scene) -> Vec<Scene> {
         let with = |setting: &Setting| {

@@ -1,15 +1,15 @@
-//! What a run's system costs: `A=6900cny/mo`.
+//! The cost of the system of a run: `A=6900cny/mo`.
 
 use std::str::FromStr;
 
-/// The price of one of two runs.
+/// The cost of the system of one of two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// Whether it is the first run's.
+    /// Whether it is the cost of the first run's system.
     pub first: bool,
-    /// For thirty days.
+    /// Cost of thirty days.
     pub per_month: f64,
-    /// As it was typed.
+    /// Currency as it was typed.
     pub currency: String,
 }
 

@@ -11,8 +11,8 @@ use crate::pages::figure::Figure;
 use crate::pages::{environment, says, words};
 use maud::{Markup, html};
 
-/// The comparison alone, whose figures are in the file `data` beside the page; `places` lead from the page to the
-/// directories of the runs, each empty or ending in a slash.
+/// The page with only the comparison. Its figures are also in the file `data` beside the page. `places` are the
+/// relative links from the page to the directories of the runs, each empty or ending in a slash.
 #[must_use]
 pub fn page(
     comparison: &Comparison,
@@ -38,7 +38,7 @@ pub fn page(
     crate::pages::page(&format!("{} · {}", comparison.second, comparison.first), language, &chapters)
 }
 
-/// The comparison as a chapter.
+/// The comparison as a chapter of a report.
 #[must_use]
 pub fn chapter(comparison: &Comparison) -> Markup {
     let versus = &comparison.versus;
@@ -63,7 +63,7 @@ pub fn chapter(comparison: &Comparison) -> Markup {
     }
 }
 
-/// What is asked first: is it faster, does it answer sooner, and in how many cells.
+/// The tiles at the top: which run has the higher rate, which the lower latency, and in how many cells.
 fn tiles(comparison: &Comparison) -> [Tile; 3] {
     let versus = &comparison.versus;
     let ratio =
@@ -114,13 +114,13 @@ fn tiles(comparison: &Comparison) -> [Tile; 3] {
     ]
 }
 
-/// The largest factor, up or down, that an interval of the table reaches; at least a quarter more.
+/// The largest factor, up or down, that an interval of the table reaches, but at least 1.25.
 fn widest(comparison: &Comparison) -> f64 {
     let ends = comparison.versus.pairings.iter().flat_map(|pairing| [pairing.ratio.low, pairing.ratio.high]);
     ends.filter(|end| *end > 0.0).map(|end| end.max(1.0 / end)).fold(1.25, f64::max)
 }
 
-/// Where a ratio and its interval lie around 1, the same distance for as much more as for as much less.
+/// Draws a ratio with its interval on a logarithmic scale around 1.
 fn interval(ratio: &Estimate, widest: f64, class: &str) -> Markup {
     let x = |value: f64| {
         format!("{:.1}", 80.0 + 74.0 * (value.max(1.0 / widest).ln() / widest.ln()).clamp(-1.0, 1.0))

@@ -1,4 +1,4 @@
-//! The first screen: the answer in three big figures, what limits it, and the curve that it was read from.
+//! The top of the page: the answer in three big figures, what limits it, and the curve from which it was read.
 
 use super::chart::{Chart, Line, Mark, Scale};
 use super::figure::Figure;
@@ -11,22 +11,22 @@ use crate::judge::figures::Figures;
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
 
-/// Share of a ceiling from which on a step has reached it: there the curve has its knee.
+/// Share of a ceiling from which on a step has reached the ceiling; the first such step is the knee of the curve.
 const REACHED: f64 = 0.9;
 
-/// Size of the charts of the first screen, two in a row.
+/// Width and height in pixels of the charts at the top, two in a row.
 const HALF: (f64, f64) = (545.0, 270.0);
 
-/// A big figure.
+/// A big figure with its name.
 pub(crate) struct Tile {
     pub name: Text,
     pub value: String,
     pub unit: &'static str,
-    /// What is to be known about it.
+    /// Notes about the figure.
     pub notes: Vec<Text>,
 }
 
-/// The first chapter.
+/// The first chapter of the page.
 #[must_use]
 pub fn answer(run: &Conclusion<'_>) -> Markup {
     let alone = run.main_ladder().is_none();
@@ -44,7 +44,7 @@ pub fn answer(run: &Conclusion<'_>) -> Markup {
     }
 }
 
-/// Big figures beside each other.
+/// A row of big figures.
 #[must_use]
 pub(crate) fn row(tiles: &[Tile]) -> Markup {
     html! { div.tiles { @for tile in tiles { (tile.markup()) } } }
@@ -67,7 +67,7 @@ fn tiles(run: &Conclusion<'_>) -> [Tile; 3] {
     [safe(run), highest(run, top), latency(run, top)]
 }
 
-/// A figure that nobody has.
+/// A tile without a figure, with the reason.
 fn none(name: Text, why: Text) -> Tile {
     Tile { name, value: "–".to_owned(), unit: "", notes: vec![why] }
 }
@@ -130,7 +130,7 @@ fn latency(run: &Conclusion<'_>, top: Option<&Case<'_>>) -> Tile {
     Tile { name, value: value.to_owned(), unit, notes }
 }
 
-/// A time without its unit, and the unit.
+/// Splits a time into its number and its unit.
 fn parted(text: &str) -> (&str, &'static str) {
     let (value, unit) = text.split_once(' ').unwrap_or((text, ""));
     (value, ["µs", "ms", "s"].into_iter().find(|known| *known == unit).unwrap_or(""))
@@ -141,7 +141,7 @@ fn cell_note(case: &Case<'_>) -> Text {
     both!("cell {name}", "用例 {name}")
 }
 
-/// Of a backlog: what it costs producers, and how fast it is gone.
+/// The tiles of a backlog: what it costs producers, and how fast it is drained.
 fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     let before = backlog.stages.iter().find(|stage| stage.name == "before");
     let rate = before.map(|stage| &stage.send_tps).filter(|tps| tps.mean > 0.0);
@@ -183,14 +183,14 @@ fn backlog_tiles(backlog: &Backlog) -> [Tile; 3] {
     [before, cost, Tile { name, value: numbers::count(backlog.drain_tps), unit: "msg/s", notes }]
 }
 
-/// The step of a ladder from which on more load gives next to nothing; none where its ceiling is not known.
+/// The first step of a ladder from which on more load gives almost no more; `None` when its ceiling is unknown.
 fn knee(run: &Conclusion<'_>, ladder: &Ladder) -> Option<usize> {
     let Ceiling::Found { tps, .. } = &ladder.ceiling else { return None };
     let rate = |cell: &usize| run.cells[*cell].judged.figures().map_or(0.0, |figures| figures.tps.mean);
     ladder.cells.iter().copied().find(|cell| rate(cell) >= tps * REACHED)
 }
 
-/// Rate and latency over the load of the main ladder, with the knee, the ceiling and the safe rate.
+/// The chart of rate and latency over the load of the main ladder, with the knee, the ceiling and the safe rate.
 fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
     let points = |value: fn(&Figures) -> f64, shown: fn(f64) -> String| {
         let steps = ladder.cells.iter().filter_map(|cell| {
@@ -209,7 +209,7 @@ fn curve(run: &Conclusion<'_>, ladder: &Ladder) -> Markup {
         let rate = numbers::count(*tps);
         limits.push(Mark { at: *tps, name: both!("ceiling {rate}", "上限 {rate}") });
     }
-    // The rate of another size says nothing on this axis.
+    // The rate of cells with another message size does not belong on this axis.
     if let Some(safe) = run.safe.as_ref().filter(|safe| verdict::sends_the_same(run, ladder, safe.cell)) {
         let rate = numbers::count(safe.tps.mean);
         limits.push(Mark { at: safe.tps.mean, name: both!("highest safe {rate}", "最高安全 {rate}") });
@@ -258,7 +258,7 @@ fn knee_says(at: f64) -> Text {
     )
 }
 
-/// Where there is no ladder: the rate over time of the cell that the answer is about.
+/// The chart of a run without a ladder: the rate over time of the cell that the answer is about.
 fn over_time(run: &Conclusion<'_>) -> Markup {
     let case =
         run.top.map(|top| &run.cells[top]).or_else(|| run.cells.iter().find(|case| case.backlog.is_some()));
@@ -267,7 +267,7 @@ fn over_time(run: &Conclusion<'_>) -> Markup {
     figures(&steps, |step| step.essentials().into_iter().take(2).collect())
 }
 
-/// How full each resource was.
+/// Bars of the use of each resource.
 fn uses(run: &Conclusion<'_>) -> Markup {
     let Some(limit) = &run.bottleneck else { return html! {} };
     html! {

@@ -1,4 +1,4 @@
-//! A backlog as it went: its phases one after the other, and every trend below them.
+//! The chapter about backlogs: their phases in order, and the trends of each backlog.
 
 use super::timeline::{Timeline, figures};
 use super::{says, words};
@@ -7,7 +7,7 @@ use crate::judge::conclusion::{Case, Conclusion};
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
 
-/// The backlogs of a run; nothing where it has none.
+/// The chapter about the backlogs of a run; `None` when it has none.
 #[must_use]
 pub fn backlogs(run: &Conclusion<'_>) -> Option<Markup> {
     let with: Vec<_> = run.cells.iter().filter_map(|case| Some((case, case.backlog.as_ref()?))).collect();
@@ -39,7 +39,7 @@ fn one(run: &Conclusion<'_>, case: &Case<'_>, backlog: &Backlog) -> Markup {
     }
 }
 
-/// One phase: how long it took, and what became of producers and consumers in it.
+/// One phase: how long it took, and the figures of producers and consumers in it.
 fn phase(backlog: &Backlog, stage: &Stage) -> Markup {
     let rate = |value: f64| if value > 0.0 { numbers::count(value) } else { "–".to_owned() };
     html! {
@@ -65,7 +65,7 @@ fn phase(backlog: &Backlog, stage: &Stage) -> Markup {
     }
 }
 
-/// How draining ended.
+/// How the drain ended; `None` for other phases.
 fn outcome(backlog: &Backlog, stage: &Stage) -> Option<Text> {
     (stage.name == "drain").then(|| {
         let cold = backlog.cold_ratio.map(|ratio| numbers::percent(ratio.min(1.0)));

@@ -1,5 +1,5 @@
-//! The table of all cases in the page: the columns of seeds 003 and 000, and what is needed to read them. A note has a row
-//! of its own below its case, which leaves the figures their room.
+//! The table of all cells in the page: the columns of seeds 003 and 000, and further ones needed to read them. A note
+//! has its own row below its cell, to leave room for figures.
 
 use super::table::{self, columns};
 use super::words::{says, words};
@@ -11,13 +11,13 @@ use maud::{Markup, html};
 struct Column {
     /// Its name in `cells.csv`.
     name: &'static str,
-    /// What stands above it.
+    /// Heading of the column.
     title: Text,
-    /// Whether it is there even where nothing was measured, as the seeds' tables have it.
+    /// Whether the column is shown even when nothing was measured, as in the tables of the seeds.
     always: bool,
-    /// Whether thousands are set apart.
+    /// Whether its numbers are written with a thousands separator.
     counts: bool,
-    /// Whether it is a figure, which an invalid cell has none of.
+    /// Whether the column is a figure, which an invalid cell does not have.
     is_figure: bool,
 }
 
@@ -57,13 +57,14 @@ fn shown() -> Vec<Column> {
     ]
 }
 
-/// Names in `cells.csv` of the columns that are shown, without those that hold nothing and that no seed has; the note last.
+/// Names in `cells.csv` of the columns that are shown, the note last. Columns without values are left out, unless a
+/// seed has them.
 #[must_use]
 pub fn names(rows: &[Vec<String>]) -> Vec<&'static str> {
     shown_of(rows).into_iter().map(|column| column.name).chain(["note"]).collect()
 }
 
-/// Where a column stands in the rows.
+/// Index of a column in the rows.
 #[must_use]
 pub fn place(name: &str) -> usize {
     columns().iter().position(|known| *known == name).expect("a column of the table")
@@ -74,7 +75,7 @@ fn shown_of(rows: &[Vec<String>]) -> Vec<Column> {
     shown().into_iter().filter(|column| column.always || is_known(column)).collect()
 }
 
-/// The table; every row leads to the cell's own figures.
+/// The table of all cells; every row links to the figures of its cell.
 #[must_use]
 pub fn cases(run: &Conclusion<'_>) -> Markup {
     let rows = table::rows(run, Language::En);
@@ -111,7 +112,7 @@ fn both_of(en: &str, zh: &str) -> Text {
     Text { en: en.to_owned(), zh: zh.to_owned() }
 }
 
-/// The number of a case, which may name a phase as well.
+/// The number of a cell, which may be followed by the name of a phase.
 fn number(name: &Text) -> Markup {
     let cell = name.en.split(' ').next().unwrap_or_default();
     html! { a href={ "#cell-" (cell) } { (says(name)) } }

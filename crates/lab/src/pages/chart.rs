@@ -1,5 +1,5 @@
-//! Line charts as SVG. Colours come from the page's style sheet, so that a chart follows light and dark; lines differ in
-//! their dashes and the shapes of their points as well. Words keep clear of each other: see [`words`].
+//! Line charts as SVG. Colours come from the page's style sheet, so a chart follows the light and the dark mode. Lines
+//! also differ in their dashes and the shapes of their points. Words never overlap: see [`words`].
 
 mod axis;
 mod draw;
@@ -10,113 +10,114 @@ pub use draw::key;
 
 use crate::judge::Text;
 
-/// Colours of the style sheet that lines take in turn.
+/// Number of colours in the style sheet, which lines take in turn.
 pub const COLOURS: usize = 7;
 
-/// Most points of a line; more are joined.
+/// Most points of a line; neighbouring points beyond that are merged.
 pub const POINTS_MAX: usize = 300;
 
-/// Width and height of a chart over the whole page, pixels.
+/// Width and height in pixels of a chart across the whole page.
 pub const WIDE: (f64, f64) = (1_100.0, 210.0);
 
 /// A line of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// What it shows, for the legend.
+    /// Name of the line in the legend.
     pub name: Text,
-    /// Its points, from left to right.
+    /// Points of the line, from left to right.
     pub points: Vec<(f64, f64)>,
-    /// What is written beside each point; empty for lines of many points.
+    /// Labels of the points; empty for lines with many points.
     pub labels: Vec<Text>,
 }
 
 /// A part of the horizontal axis, such as a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Band {
-    /// Where it begins.
+    /// Begin of the part on the axis.
     pub from: f64,
-    /// Where it ends.
+    /// End of the part on the axis.
     pub to: f64,
     /// Class in the style sheet.
     pub class: &'static str,
-    /// What it is called.
+    /// Name of the part.
     pub name: Text,
 }
 
-/// A value of one of the axes with a line across the chart, and what is written at it.
+/// A value on one of the axes that is marked by a line across the chart, with a label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// The value.
+    /// The value on the axis.
     pub at: f64,
-    /// What is there.
+    /// Label of the mark.
     pub name: Text,
 }
 
-/// One chart.
+/// A chart with its axes, lines and marks.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// What the horizontal axis counts, with its unit.
+    /// Name of the horizontal axis, with its unit.
     pub across: Text,
-    /// What the vertical axis counts, with its unit.
+    /// Name of the vertical axis, with its unit.
     pub up: Text,
-    /// How the horizontal axis runs.
+    /// Scale of the horizontal axis.
     pub across_scale: Scale,
-    /// How the vertical axis runs.
+    /// Scale of the vertical axis.
     pub up_scale: Scale,
-    /// The lines.
+    /// Lines of the chart.
     pub lines: Vec<Line>,
-    /// Whether each point is shown, as of what was measured at a few levels.
+    /// Whether points are drawn, for figures measured at a few levels.
     pub dots: bool,
-    /// Ticks of the horizontal axis where it is one of few levels, such as threads, in order.
+    /// Ticks of a horizontal axis with a few levels, such as threads, in order.
     pub levels: Vec<(f64, String)>,
-    /// Parts of the horizontal axis.
+    /// Parts of the horizontal axis, such as phases.
     pub bands: Vec<Band>,
-    /// Moments or loads at which something happened.
+    /// Marked times or loads on the horizontal axis.
     pub marks: Vec<Mark>,
-    /// Values of the vertical axis to compare with.
+    /// Marked values on the vertical axis, to compare lines with.
     pub limits: Vec<Mark>,
-    /// Ends of the horizontal axis, so that charts below each other are aligned.
+    /// Ends of the horizontal axis, to align charts below each other; `None` for the range of the points.
     pub range: Option<(f64, f64)>,
-    /// Largest value of the vertical axis, so that charts beside each other can be compared.
+    /// Largest value of the vertical axis, to compare charts beside each other; `None` for the largest point.
     pub highest: Option<f64>,
-    /// Width and height, pixels; 0 as [`WIDE`].
+    /// Width and height in pixels; 0 for [`WIDE`].
     pub size: (f64, f64),
 }
 
 impl Chart {
-    /// The points that the axes have a place for.
+    /// The points of a line that both axes can show, with their indices.
     fn shown<'a>(&self, line: &'a Line) -> impl Iterator<Item = (usize, &'a (f64, f64))> + use<'a> {
         let (across, up) = (self.across_scale, self.up_scale);
         line.points.iter().enumerate().filter(move |(_, (x, y))| across.holds(*x) && up.holds(*y))
     }
 
-    /// Whether there is nothing to draw.
+    /// Whether the chart has nothing to draw.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| self.shown(line).next().is_none())
     }
 }
 
-/// A coordinate with one digit behind the point.
+/// Writes a coordinate with one decimal digit.
 fn short(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Joins neighbouring points until there are no more than [`POINTS_MAX`]: by means, or by the largest.
+/// Merges neighbouring points until there are at most [`POINTS_MAX`]. `join` is [`average`] or [`largest`], for
+/// example.
 #[must_use]
 pub fn thinned(points: &[(f64, f64)], join: impl Fn(&[(f64, f64)]) -> f64) -> Vec<(f64, f64)> {
     let each = points.len().div_ceil(POINTS_MAX).max(1);
     points.chunks(each).map(|chunk| (chunk[0].0, join(chunk))).collect()
 }
 
-/// The mean of some points.
+/// Mean of the values of some points.
 #[must_use]
 pub fn average(points: &[(f64, f64)]) -> f64 {
     points.iter().map(|point| point.1).sum::<f64>() / points.len().max(1) as f64
 }
 
-/// The largest of some points.
+/// Largest of the values of some points.
 #[must_use]
 pub fn largest(points: &[(f64, f64)]) -> f64 {
     points.iter().map(|point| point.1).fold(0.0, f64::max)

@@ -1,4 +1,4 @@
-//! What each number that was varied does: rate and bytes over threads, over size and over queues.
+//! The effect of every varied number: charts of rate and bytes over threads, size and queues.
 
 use super::chart::{Chart, Line};
 use super::figure::Figure;
@@ -10,19 +10,19 @@ use crate::judge::figures::Figures;
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
 
-/// Most lines of a chart; more go into another one.
+/// Most lines of a chart; further lines go into another chart.
 const LINES_MAX: usize = 5;
 
-/// Size of the charts, two in a row.
+/// Width and height in pixels of the charts, two in a row.
 const HALF: (f64, f64) = (545.0, 280.0);
 
-/// A factor, and the valid cells that differ in it alone.
+/// A factor, and the valid cells that differ in it only.
 struct Series<'a> {
     cells: Vec<&'a Case<'a>>,
     name: Text,
 }
 
-/// Charts of rate and of bytes over each factor that was varied.
+/// The charts of rate and of bytes over each factor that varies.
 #[must_use]
 pub fn curves(run: &Conclusion<'_>) -> Markup {
     html! {
@@ -42,7 +42,7 @@ fn series<'a>(run: &'a Conclusion<'a>, factor: &Factor) -> Vec<Series<'a>> {
         let first = valid[ladder[0]].factors();
         let levels = others.iter().map(|other| {
             let (name, level) = (other.name(), other.level(first));
-            // Without its unit.
+            // The name of the factor without its unit.
             let [en, zh] = [&name.en, &name.zh].map(|name| name.split([',', ' ']).next().unwrap_or_default());
             both!("{en} {level}", "{zh} {level}")
         });
@@ -93,7 +93,7 @@ fn line(factor: &Factor, series: &Series<'_>, (value, shown): Shown) -> Line {
     Line { name: series.name.clone(), points, labels }
 }
 
-/// What the rules say each factor does.
+/// The effects of all factors, as the rules found them.
 #[must_use]
 pub fn effects(run: &Conclusion<'_>) -> Markup {
     html! {
@@ -112,7 +112,7 @@ pub fn effects(run: &Conclusion<'_>) -> Markup {
     }
 }
 
-/// What is said where no setting that was swept does anything.
+/// The sentence for a sweep in which no setting has an effect.
 #[must_use]
 pub(super) fn insensitive() -> Text {
     both!(

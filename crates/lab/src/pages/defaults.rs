@@ -1,14 +1,15 @@
-//! Which settings of a broker are not those that RocketMQ has by itself.
+//! Finds the settings of a broker that differ from RocketMQ's defaults.
 
 use crate::archive::{BrokerFile, HostFile, RunFile};
 
-/// What 5.5.0 tells; a star depends on the machine. The defaults of our own broker are held against the same.
+/// The defaults that RocketMQ 5.5.0 reports; a star marks one that depends on the machine. Vostok's settings are
+/// compared with them as well.
 const OF_5: &str = wire::defaults::BROKER;
 
-/// The default of a pool on a machine that is not known.
+/// Default of a thread pool on a machine that is not known.
 pub(super) const UNKNOWN: &str = "*";
 
-/// Where 4.9.8 has other defaults, and settings of its own (`BrokerConfig`, `MessageStoreConfig`).
+/// Defaults of 4.9.8 that differ, and settings that only 4.9.8 has (`BrokerConfig`, `MessageStoreConfig`).
 const OF_4: [(&str, &str); 11] = [
     ("autoDeleteUnusedStats", "false"),
     ("commercialBigCount", "1"),
@@ -23,7 +24,8 @@ const OF_4: [(&str, &str); 11] = [
     ("transactionCheckInterval", "60000"),
 ];
 
-/// What that broker does not tell, others do (`AuthConfig`, tiered storage), and the few settings of Vostok's own.
+/// Defaults of settings that 5.5.0 does not report but other brokers do (`AuthConfig`, tiered storage), and of Vostok's
+/// own settings.
 const MORE: [(&str, &str); 26] = [
     ("aclCacheExpiredSecond", "600"),
     ("aclCacheMaxNum", "1000"),
@@ -53,10 +55,10 @@ const MORE: [(&str, &str); 26] = [
     ("userCacheRefreshSecond", "60"),
 ];
 
-/// A pool of threads, and its size on so many processors.
+/// Name of a thread pool, and its size by the number of processors.
 type Pool = (&'static str, fn(u32) -> u32);
 
-/// Pools whose size follows from the processors (`BrokerConfig`).
+/// Thread pools whose default size depends on the number of processors (`BrokerConfig`).
 const BY_CORES: [Pool; 9] = [
     ("clientCallbackExecutorThreads", |cores| cores),
     ("endTransactionThreadPoolNums", |cores| 8 + 2 * cores),
@@ -69,26 +71,28 @@ const BY_CORES: [Pool; 9] = [
     ("sendMessageThreadPoolNums", |cores| cores.min(4)),
 ];
 
-/// A setting that is not the default.
+/// A setting that differs from its default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Changed<'a> {
     pub key: &'a str,
     pub value: &'a str,
-    /// Absent where RocketMQ has no such setting; [`UNKNOWN`] where it depends on a machine that nobody looked at.
+    /// The default. `None` when RocketMQ has no such setting; [`UNKNOWN`] when the default depends on a machine that
+    /// was not observed.
     pub default: Option<String>,
 }
 
-/// The release whose defaults are meant.
+/// The RocketMQ release whose defaults are compared.
 pub(super) fn release(file: &RunFile) -> &'static str {
     if is_4(file) { "RocketMQ 4.9.8" } else { "RocketMQ 5.5.0" }
 }
 
-/// The settings of a broker that are not the defaults, by name. Those of the machine, as names and paths, are left out.
+/// The settings of a broker that differ from the defaults, by name. Settings of the machine, such as names and paths,
+/// are left out.
 pub(super) fn changed<'a>(file: &RunFile, broker: &'a BrokerFile) -> Vec<Changed<'a>> {
     let host = file.hosts.iter().find(|host| broker.host.as_ref() == Some(&host.name));
     let changed = |(key, value): (&'a String, &'a String)| {
         let default = match default(key, is_4(file)) {
-            // Vostok has no such pool, and tells no number of threads.
+            // Vostok does not have this thread pool and reports no size.
             Some("*") if value.is_empty() => return None,
             Some("*") if BY_CORES.iter().any(|(pool, _)| pool == key) => {
                 let size = host.and_then(|host| by_cores(key, host));
@@ -96,7 +100,7 @@ pub(super) fn changed<'a>(file: &RunFile, broker: &'a BrokerFile) -> Vec<Changed
             }
             Some("*") => return None,
             Some(default) => default.to_owned(),
-            // Java tells nothing at all of what is not set.
+            // RocketMQ reports nothing for a setting that is not set.
             None if value.is_empty() => return None,
             None => return Some(Changed { key, value, default: None }),
         };
@@ -120,7 +124,7 @@ fn default(key: &str, is_4: bool) -> Option<&'static str> {
     })
 }
 
-/// The size of a pool on a machine; absent for what else depends on it.
+/// Default size of a thread pool on a machine; `None` for other settings that depend on the machine.
 fn by_cores(key: &str, host: &HostFile) -> Option<u32> {
     let (_, size) = BY_CORES.iter().find(|(name, _)| *name == key)?;
     let allowed = host.cores_allowed.map_or(host.cores, |allowed| (allowed.ceil() as u32).min(host.cores));
@@ -159,7 +163,7 @@ mod tests {
             ("userCacheMaxNum", "1000"),
             ("brokerIP1", "10.0.0.1"),
         ];
-        // The machine of the broker has eight cores.
+        // The broker's machine has eight cores.
         let expected = [
             "authenticationEnabled=true (false)",
             "flushDiskType=SYNC_FLUSH (ASYNC_FLUSH)",

@@ -1,4 +1,4 @@
-//! Chapters 2 and 11: what was tested with what, and how to do it again.
+//! Chapters 2 and 11: what was tested on which machines, and how to repeat the run.
 
 use super::defaults::{Changed, UNKNOWN, changed, release};
 use super::words::words;
@@ -7,11 +7,12 @@ use crate::command::SECRET;
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
 
-/// Copies what stands before the button; also where a page opened from a file may not use the clipboard.
+/// Script that copies the text before the button. It works also in a page opened from a file, which may not use the
+/// clipboard API.
 const COPY: &str =
     "getSelection().selectAllChildren(this.previousElementSibling);document.execCommand('copy')";
 
-/// Chapter 2. `place` leads from the page to the run's directory: empty, or ending in a slash.
+/// Chapter 2. `place` is the relative link from the page to the run's directory: empty, or ending in a slash.
 #[must_use]
 pub fn environment(file: &RunFile, place: &str) -> Markup {
     html! {
@@ -43,7 +44,7 @@ fn machines(hosts: &[HostFile]) -> Markup {
     }
 }
 
-/// Device, file system and kind of a disk.
+/// Device, file system and kind of a host's disk.
 #[must_use]
 pub fn disk(host: &HostFile) -> String {
     let kind = match host.disk_spins() {
@@ -61,7 +62,7 @@ fn rooflines(hosts: &[HostFile]) -> Markup {
         return html! { p.none { (words("no self-test: run vostok lab selftest to see how far from the machine's limits this was",
         "没有自测数据：运行 vostok lab selftest 可得到硬件上限")) } };
     }
-    // 0 is what nobody measured.
+    // A figure of 0 means not measured.
     let known_or = |value: f64, text: String| if value > 0.0 { text } else { "–".to_owned() };
     let rate = |bytes: f64| known_or(bytes, numbers::bytes(bytes) + "/s");
     html! {
@@ -82,7 +83,7 @@ fn rooflines(hosts: &[HostFile]) -> Markup {
     }
 }
 
-/// What differs from the defaults, and everything folded.
+/// The settings of brokers that differ from the defaults, and all settings in a folded section.
 fn settings(file: &RunFile) -> Markup {
     let release = release(file);
     html! {
@@ -108,7 +109,7 @@ fn settings(file: &RunFile) -> Markup {
     }
 }
 
-/// The same for Markdown: a line for each broker that told its settings.
+/// The settings that differ from the defaults, for Markdown: a line for each broker that reported its settings.
 #[must_use]
 pub fn settings_lines(file: &RunFile) -> Vec<Text> {
     let release = release(file);
@@ -140,7 +141,7 @@ fn link(place: &str, file: &str) -> Markup {
     html! { a href={ (place) (file) } { (place) (file) } }
 }
 
-/// Chapter 11; `place` as for [`environment`].
+/// Chapter 11: the origin of the figures; `place` is as for [`environment`].
 #[must_use]
 pub fn origin(file: &RunFile, place: &str) -> Markup {
     html! {
@@ -160,7 +161,7 @@ pub fn origin(file: &RunFile, place: &str) -> Markup {
     }
 }
 
-/// What to do with the command before it is run: no run keeps a secret key.
+/// The note that the secret key must be added to the command, because no run keeps one; `None` without a secret.
 #[must_use]
 pub fn secret_left_out(file: &RunFile) -> Option<Text> {
     let is_place = |word: &String| word.rsplit('=').next() == Some(SECRET);
@@ -172,7 +173,7 @@ pub fn secret_left_out(file: &RunFile) -> Option<Text> {
     })
 }
 
-/// The command as it was typed, quoted for a shell.
+/// The command line as it was typed, quoted for a shell.
 #[must_use]
 pub fn command_line(file: &RunFile) -> String {
     let quote = |word: &String| {

@@ -1,29 +1,29 @@
-//! Charts with a title, a legend and the files their figures come from.
+//! Charts with a title, a legend and links to the files that hold their figures.
 
 use super::chart::{Chart, Line, key};
 use super::words::says;
 use crate::judge::Text;
 use maud::{Markup, html};
 
-/// One chart, or several of the same lines beside each other.
+/// A figure of one chart, or of several charts with the same lines side by side.
 #[derive(Debug)]
 pub struct Figure<'a> {
-    /// What it shows.
+    /// Title of the figure.
     pub title: Text,
-    /// Files its figures come from, relative to the run.
+    /// The files with the figure's data, relative to the run's directory.
     pub files: &'a [String],
-    /// The charts, each with what it is about where there are several.
+    /// The charts; with several charts each has a name.
     pub panels: Vec<(Text, Chart)>,
 }
 
 impl Figure<'_> {
-    /// A single chart.
+    /// Makes a figure of a single chart.
     #[must_use]
     pub fn single(title: Text, files: &[String], chart: Chart) -> Figure<'_> {
         Figure { title, files, panels: vec![(Text::default(), chart)] }
     }
 
-    /// The figure; nothing where there is nothing to draw.
+    /// The figure as HTML; empty when there is nothing to draw.
     #[must_use]
     pub fn markup(&self) -> Markup {
         let panels: Vec<&(Text, Chart)> = self.panels.iter().filter(|(_, chart)| !chart.is_empty()).collect();
@@ -41,7 +41,7 @@ impl Figure<'_> {
     }
 }
 
-/// How many of so many charts stand in a row.
+/// Number of charts per row for this number of charts.
 #[must_use]
 pub fn columns(panels: usize) -> usize {
     match panels {
@@ -51,7 +51,7 @@ pub fn columns(panels: usize) -> usize {
     }
 }
 
-/// What each line is, where there are several.
+/// The legend of the lines; empty for a single line.
 fn legend(lines: &[Line], dots: bool) -> Markup {
     html! {
         @for (index, line) in lines.iter().enumerate().filter(|_| lines.len() > 1) {
@@ -60,7 +60,7 @@ fn legend(lines: &[Line], dots: bool) -> Markup {
     }
 }
 
-/// Links to data files beside the report; what stands for many files is named alone.
+/// Links to data files beside the report. A pattern that stands for many files is text without a link.
 #[must_use]
 pub fn sources(files: &[String]) -> Markup {
     html! {

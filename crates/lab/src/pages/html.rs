@@ -1,4 +1,4 @@
-//! The page: its frame, and its chapters in the order in which they are read. A chapter without content is left out.
+//! The HTML page: its frame, and its chapters in reading order. A chapter without content is left out.
 
 use super::timeline::{Timeline, figures};
 use super::{answer, backlog, cases, curves, environment, latency, matrix, says, words};
@@ -10,19 +10,19 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 
-/// Most steps whose trends are beside each other.
+/// Most steps whose trends are shown side by side.
 const STEPS_MAX: usize = 8;
 
-/// Chapters that come from elsewhere than the run: a comparison, a plan.
+/// Chapters that do not come from the run itself: a comparison and a plan.
 #[derive(Debug, Default)]
 pub struct Additions {
-    /// How it compares with another run.
+    /// The comparison with another run.
     pub comparison: Option<Markup>,
-    /// What a cluster needs that carries more.
+    /// The plan of a cluster.
     pub plan: Option<Markup>,
 }
 
-/// The report of a run; it opens in `language` and can be switched.
+/// The report of a run as a page. It opens in `language` and can be switched.
 #[must_use]
 pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) -> String {
     let file = &run.record.file;
@@ -55,7 +55,7 @@ pub fn report(run: &Conclusion<'_>, additions: Additions, language: Language) ->
     page(&title, language, &chapters)
 }
 
-/// A page of chapters: (anchor, title, content). Those without content are left out.
+/// A page of chapters, each given by anchor, title and content. Chapters without content are left out.
 #[must_use]
 pub fn page(title: &str, language: Language, chapters: &[(&str, Markup, Markup)]) -> String {
     let chapters: Vec<_> = chapters.iter().filter(|(_, _, content)| !content.0.is_empty()).collect();
@@ -69,7 +69,7 @@ pub fn page(title: &str, language: Language, chapters: &[(&str, Markup, Markup)]
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // Without one the browser asks its directory for a favicon.
+                // Without an icon, the browser asks for a favicon in the page's directory.
                 link rel="icon" href="data:,";
                 title { (title) }
                 meta name="color-scheme" content="light dark";
@@ -89,18 +89,18 @@ pub fn page(title: &str, language: Language, chapters: &[(&str, Markup, Markup)]
     page.into_string()
 }
 
-/// The trends of the steps of the main ladder beside each other, of other runs those of the valid cells. Where no cell is
-/// valid, those of all: they may show why.
+/// The trends of the steps of the main ladder side by side; in a run without a ladder those of the valid cells. When no
+/// cell is valid, those of all cells, because they may show why.
 fn trends(run: &Conclusion<'_>) -> Markup {
     let is_valid = |case: &&Case<'_>| case.judged.figures().is_some() && !case.is_probe();
     let of_ladder =
         run.main_ladder().map(|ladder| ladder.cells.iter().map(|cell| &run.cells[*cell]).collect());
     let valid: Vec<&Case<'_>> = of_ladder.unwrap_or_else(|| run.cells.iter().filter(is_valid).collect());
     let all: Vec<&Case<'_>> = if valid.is_empty() { run.cells.iter().collect() } else { valid };
-    // A backlog's are in its own chapter.
+    // The trends of a backlog are in its own chapter.
     let all: Vec<&Case<'_>> = all.into_iter().filter(|case| case.backlog.is_none()).collect();
     let each = all.len().div_ceil(STEPS_MAX).max(1);
-    // The last step is the one that matters most.
+    // The last step is the most important one and is always shown.
     let shown = all.iter().rev().step_by(each).rev();
     let steps: Vec<(Text, Timeline<'_>)> = shown.map(|case| step(run, case)).collect();
     if steps.is_empty() {
@@ -115,7 +115,7 @@ fn trends(run: &Conclusion<'_>) -> Markup {
     }
 }
 
-/// A step with its name, and why it is invalid where it is.
+/// A step with its name and, when it is invalid, the reason.
 fn step<'a>(run: &Conclusion<'a>, case: &Case<'a>) -> (Text, Timeline<'a>) {
     let cell = &case.judged.cell.cell.name;
     let name = match case.judged.outcome.as_ref().err().and_then(|reasons| Text::joined(reasons)) {
@@ -127,7 +127,7 @@ fn step<'a>(run: &Conclusion<'a>, case: &Case<'a>) -> (Text, Timeline<'a>) {
 
 fn balance(run: &Conclusion<'_>) -> Markup {
     let with: Vec<_> = run.cells.iter().filter(|case| !case.balance.is_empty()).collect();
-    // Of another cell another machine may be the busiest, whose disk nobody looked at.
+    // In another cell another machine may be the busiest one, whose disk was not observed.
     let Some(head) = with.iter().map(|case| &case.balance).max_by_key(|terms| terms.len()) else {
         return html! {};
     };

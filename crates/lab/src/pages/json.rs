@@ -1,4 +1,4 @@
-//! `report.json`: every verdict and figure for programs.
+//! `report.json`: every verdict and figure, for programs.
 
 use super::verdict;
 use crate::judge::conclusion::{Case, Conclusion};
@@ -39,13 +39,13 @@ pub fn json(run: &Conclusion<'_>) -> Value {
 fn case(case: &Case<'_>) -> Value {
     let (figures, invalid) = match &case.judged.outcome {
         Ok(figures) => {
-            // The seconds are in load.csv; twice is once too often.
+            // The figures of single seconds are left out, because they are in load.csv.
             let mut figures = figures.clone();
             figures.tps_seconds.clear();
             figures.p99_seconds.clear();
             let has_latency = figures.latency.max_us > 0.0;
             let mut figures = json!(figures);
-            // What is sent one way has no latency, not one of zero.
+            // One-way sends have no latency, rather than one of 0.
             if !has_latency {
                 figures["latency"] = Value::Null;
             }

@@ -1,4 +1,4 @@
-//! Rate against latency, percentiles, and latency over time.
+//! Charts of latency: latency against rate, percentiles, and latency over time.
 
 use super::chart::{Chart, Line, Scale, WIDE};
 use super::figure::{Figure, sources};
@@ -9,16 +9,16 @@ use crate::judge::{Text, both, numbers, omission};
 use hdrhistogram::Histogram;
 use maud::{Markup, html};
 
-/// Lines of the percentile plot.
+/// Most lines of the percentile plot.
 const LINES_MAX: usize = 6;
 
-/// Where the latencies of every repeat are.
+/// Pattern for the files with the latencies of every repeat.
 const HISTOGRAMS: &str = "cells/*/*/latency.hlog";
 
-/// Columns and rows of latency over time.
+/// Columns and rows of the chart of latency over time.
 const GRID: (usize, usize) = (72, 28);
 
-/// What each step of the main ladder reached: latency against rate, the load beside each point.
+/// The chart of latency against rate for each step of the main ladder, with the load at each point.
 #[must_use]
 pub fn curve(run: &Conclusion<'_>) -> Markup {
     let Some(ladder) = run.main_ladder() else { return html! {} };
@@ -51,12 +51,12 @@ pub fn curve(run: &Conclusion<'_>) -> Markup {
     Figure::single(title, &[HISTOGRAMS.to_owned()], chart).markup()
 }
 
-/// Percentiles of the main ladder's steps.
+/// The chart of percentiles for the steps of the main ladder.
 #[must_use]
 pub fn percentiles(run: &Conclusion<'_>) -> Markup {
     let all: Vec<usize> =
         run.main_ladder().map_or_else(|| run.top.into_iter().collect(), |ladder| ladder.cells.clone());
-    // The last steps: the load that matters.
+    // The last steps are shown, because the highest loads matter most.
     let shown: Vec<usize> = all.into_iter().rev().take(LINES_MAX).rev().collect();
     let line = |cell: &usize| {
         let judged = &run.cells[*cell].judged;
@@ -80,7 +80,8 @@ pub fn percentiles(run: &Conclusion<'_>) -> Markup {
     }
 }
 
-/// What closed loops hide: for every one its high percentiles as measured, and had it gone on sending while it waited.
+/// The effect of coordinated omission: for every closed loop its high percentiles as measured, and as they would have
+/// been if it had gone on sending while it waited.
 #[must_use]
 pub fn omission(run: &Conclusion<'_>) -> Vec<Text> {
     let cells = run.cells.iter().filter_map(|case| {
@@ -97,7 +98,7 @@ pub fn omission(run: &Conclusion<'_>) -> Vec<Text> {
     cells.collect()
 }
 
-/// What [`omission`] lists.
+/// The introduction to the list that [`omission`] returns.
 #[must_use]
 pub fn omission_says() -> Text {
     both!(
@@ -114,7 +115,7 @@ fn quantiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     places.map(|share| (share, histogram.value_at_quantile(share) as f64 / 1_000.0)).collect()
 }
 
-/// How latency was distributed over time, at the highest rate.
+/// The distribution of latency over time, in the cell with the highest rate.
 #[must_use]
 pub fn over_time(run: &Conclusion<'_>) -> Markup {
     let Some(case) = run.top.map(|top| &run.cells[top]) else { return html! {} };

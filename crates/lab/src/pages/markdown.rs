@@ -1,4 +1,4 @@
-//! `report.md`: the verdict, the table and where to look further, for chats and repositories.
+//! `report.md`: the verdict, the table and links, for chats and repositories.
 
 use super::{cases, curves, environment, latency, matrix, table, verdict};
 use crate::judge::conclusion::Conclusion;
@@ -67,7 +67,7 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     let _ = writeln!(
         text,
         "```\n{}\n```\n\nvostok {}, seed {}, [run.json](run.json), [cells.csv](cells.csv), [report.html](report.html)",
-        // A fence of its own would end the block.
+        // Backquotes in the command would end the code block.
         environment::command_line(file).replace("```", "` ` `"),
         file.lab_version,
         file.seed
@@ -78,7 +78,7 @@ pub fn markdown(run: &Conclusion<'_>, language: Language) -> String {
     text
 }
 
-/// A name from elsewhere without what Markdown and HTML would make of it.
+/// Escapes what Markdown and HTML would interpret in a name.
 fn plain(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for letter in name.chars() {

@@ -1,4 +1,4 @@
-//! The matrix as heat maps, and a drill-down for every cell.
+//! Heat maps of the matrix, and details of every cell.
 
 use super::timeline::{Timeline, figures};
 use super::words::{says, words};
@@ -9,7 +9,7 @@ use crate::judge::figures::Figures;
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
 
-/// A figure that is shown for every cell.
+/// A figure that a heat map shows for every cell.
 struct Layer {
     title: Text,
     more_is_better: bool,
@@ -46,13 +46,13 @@ fn layers() -> [Layer; 4] {
     ]
 }
 
-/// Most columns of a heat map: more do not fit a page.
+/// Most columns of a heat map that fit a page.
 const COLUMNS_MAX: usize = 12;
 
-/// Columns from which on a map has the whole width of the page.
+/// Number of columns from which on a heat map takes the whole width of the page.
 const COLUMNS_BESIDE: usize = 5;
 
-/// The heat maps of what was measured, and why cells have no figures; nothing where there is nothing to compare.
+/// The heat maps of the measured figures, and the reasons why cells have none; empty when there is nothing to compare.
 #[must_use]
 pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
     let factors: Vec<_> = run.cells.iter().map(Case::factors).collect();
@@ -85,7 +85,7 @@ pub fn heat_maps(run: &Conclusion<'_>) -> Markup {
     html! { div class=(class) { @for layer in layers() { (grid.map(&layer)) } } (reasons(run)) }
 }
 
-/// Why cells have no figures, by the number that stands in the maps.
+/// The reasons why cells have no figures, by the number in the heat maps.
 fn reasons(run: &Conclusion<'_>) -> Markup {
     let without = run.cells.iter().filter_map(|case| Some((case, case.judged.outcome.as_ref().err()?)));
     let without: Vec<_> = without.collect();
@@ -100,7 +100,7 @@ fn reasons(run: &Conclusion<'_>) -> Markup {
     }
 }
 
-/// What a cell without figures is called, and why it has none.
+/// The name and the reasons of a cell without figures.
 fn why(case: &Case<'_>, reasons: &[Text]) -> Markup {
     let all = Text::joined(reasons).unwrap_or_default();
     html! { span.bad { (no_figures(case)) } ": " (says(&all)) }
@@ -110,13 +110,13 @@ fn link(case: &Case<'_>) -> String {
     format!("#cell-{}", case.judged.cell.cell.number)
 }
 
-/// Which cells were not run, and why.
+/// The cells that were not run, and why.
 #[must_use]
 pub fn left_out(run: &RunFile) -> Markup {
     html! { @if let Some(says_so) = left_out_says(run) { p { (says(&says_so)) } } }
 }
 
-/// The same as text; nothing where all were run.
+/// The cells that were not run, as text; `None` when all were run.
 #[must_use]
 pub(super) fn left_out_says(run: &RunFile) -> Option<Text> {
     let (left, all) = (run.left_out.len(), run.cells.len());
@@ -187,18 +187,18 @@ fn square(case: Option<&Case<'_>>, layer: &Layer, ends: (f64, f64)) -> Markup {
     }
 }
 
-/// What a cell without figures is called.
+/// The name of a cell without figures.
 fn no_figures(case: &Case<'_>) -> Markup {
     if case.is_probe() { words("probe", "试探") } else { words("invalid", "无效") }
 }
 
-/// How strong the colour of a value is, percent, on a logarithmic scale.
+/// Strength of the colour for a value in percent, on a logarithmic scale.
 fn shade(value: f64, (low, high): (f64, f64)) -> String {
     let place = if high > low && low > 0.0 { (value / low).ln() / (high / low).ln() } else { 0.0 };
     format!("{:.0}", place.clamp(0.0, 1.0) * 100.0)
 }
 
-/// A page's worth about every cell, folded.
+/// The details of every cell, folded.
 #[must_use]
 pub fn drill_downs(run: &Conclusion<'_>) -> Markup {
     html! { @for case in &run.cells { (drill_down(run, case)) } }
@@ -234,7 +234,7 @@ fn drill_down(run: &Conclusion<'_>, case: &Case<'_>) -> Markup {
     }
 }
 
-/// What is said of a cell whose only repeat was ended early.
+/// The note on a cell whose only repeat was ended early.
 #[must_use]
 pub(super) fn ended_early() -> Text {
     both!("ended early", "提前结束")
@@ -262,7 +262,7 @@ fn guard_lines(case: &Case<'_>) -> Markup {
 
 fn figures_table(figures: &Figures) -> Markup {
     let latency = &figures.latency;
-    // What is sent one way has no latency.
+    // One-way sends have no latency.
     let shown = |us: f64| if latency.max_us > 0.0 { numbers::micros(us) } else { "–".to_owned() };
     let [mean, p50, p99, p999, p9999, max] =
         [latency.mean_us, latency.p50_us, latency.p99_us, latency.p999_us, latency.p9999_us, latency.max_us]

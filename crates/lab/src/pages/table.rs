@@ -1,7 +1,7 @@
-//! `cells.csv`: the columns of seed 003 first, so that old reports can be laid beside new ones, then the rest.
+//! `cells.csv`: first the columns of seed 003, so that old and new reports can be compared, then all others.
 //!
-//! Sizes are bytes, times milliseconds, network megabytes per second, iowait percent. An invalid cell has its reasons
-//! in `note` and no figures.
+//! Units: sizes in bytes, times in milliseconds, network in megabytes per second, iowait in percent. An invalid cell
+//! has no figures; its reasons are in `note`.
 
 use super::{environment, matrix};
 use crate::judge::backlog::{Stage, phase_name};
@@ -28,7 +28,7 @@ pub const SEED_COLUMNS: [&str; 14] = [
     "note",
 ];
 
-/// What seed 003 did not have.
+/// The columns that seed 003 did not have.
 const MORE_COLUMNS: [&str; 19] = [
     "cell",
     "valid",
@@ -51,19 +51,19 @@ const MORE_COLUMNS: [&str; 19] = [
     "disk MB/s",
 ];
 
-/// All columns.
+/// The names of all columns.
 #[must_use]
 pub fn columns() -> Vec<&'static str> {
     SEED_COLUMNS.into_iter().chain(MORE_COLUMNS).collect()
 }
 
-/// One row for each cell, and for each phase of a backlog; what was not measured is empty.
+/// One row for each cell, and for each phase of a backlog. A field that was not measured is empty.
 #[must_use]
 pub fn rows(run: &Conclusion<'_>, language: Language) -> Vec<Vec<String>> {
     run.cells.iter().flat_map(|case| case_rows(run, case, language)).collect()
 }
 
-/// The table as CSV, which is for programs and English in every language.
+/// The table as CSV. It is for programs, so it is in English whatever the language of the report is.
 ///
 /// # Panics
 /// Never: writing into memory does not fail.
@@ -160,14 +160,14 @@ fn stage_figures(stage: &Stage) -> SeedFigures {
     [send_ms, plain(stage.send_tps.mean, 0), plain(stage.consume_tps, 0), load, iowait, net_in, net_out]
 }
 
-/// As [`more_figures`] begins.
+/// The first columns of [`more_figures`], for a phase of a backlog.
 fn more_stage_figures(stage: &Stage) -> [String; 6] {
     let none = String::new;
     let [p99, p999] = [stage.send_p99_ms, stage.send_p999_ms].map(|ms| known_ms(ms * 1_000.0));
     [plain(stage.send_tps.low, 0), plain(stage.send_tps.high, 0), none(), none(), p99, p999]
 }
 
-/// Microseconds as milliseconds; what has no latency, as what is sent one way, has none of zero either.
+/// Microseconds as milliseconds; empty for 0, because one-way sends have no latency.
 fn known_ms(micros: f64) -> String {
     if micros > 0.0 { plain(micros / 1_000.0, 3) } else { String::new() }
 }
@@ -202,12 +202,12 @@ fn more_figures(figures: &Figures) -> [String; 13] {
     ]
 }
 
-/// What stands between reasons.
+/// The separator between reasons.
 fn between(language: Language) -> &'static str {
     if language == Language::Zh { "；" } else { "; " }
 }
 
-/// What is worth a remark: that it was ended early, lost messages, fluctuation, and guards that broke.
+/// The note of a cell: that it was ended early, lost messages, fluctuation, and guards that broke.
 fn note(case: &Case<'_>, language: Language) -> String {
     let unsteady = case
         .stability

@@ -15,7 +15,7 @@ fn record() -> Record {
         (60, 10_240, 4_100.0),
     ];
     let mut record = fixture::record(&cells.map(|(threads, size, tps)| cell(threads, size, tps)));
-    // The last cell is invalid.
+    // The last cell is invalid because its generator is too busy.
     for second in record.cells[5].repeats.iter_mut().flat_map(|repeat| &mut repeat.load) {
         second.lab_cores = 7.9;
         second.sent = 4_242;
@@ -33,14 +33,14 @@ fn report_of(record: &Record) -> String {
     super::html::report(&run, Additions::default(), Language::En)
 }
 
-/// One chapter of a page.
+/// The content of one chapter of a page.
 fn chapter<'a>(page: &'a str, anchor: &str) -> &'a str {
     let begin =
         page.find(&format!("<section id=\"{anchor}\">")).unwrap_or_else(|| panic!("no chapter {anchor}"));
     page[begin..].split("</section>").next().expect("a chapter ends")
 }
 
-/// Adds a phase `drain` to the first cell, as long as the steady one.
+/// Adds to the first cell a phase `drain` that is as long as the steady one.
 fn drained() -> Record {
     let mut record = fixture::record(&[(fixture::factors(60), 20_000.0)]);
     let phases = &mut record.cells[0].cell.phases;
@@ -262,7 +262,7 @@ fn rate_and_bytes_are_drawn_over_threads_and_over_size() {
     for words in ["size 1k", "size 10k", ">threads</text>", ">1</text>", ">10</text>", ">60</text>"] {
         assert!(threads.contains(words), "{words}");
     }
-    // Each point says what it is, at the least to whoever points at it.
+    // Each point has a label, at least as a tooltip.
     let record = record();
     let run = Conclusion::new(&record, &Limits::default());
     for case in run.cells.iter().filter_map(|case| case.judged.figures()) {
@@ -292,7 +292,7 @@ fn maps_of_many_columns_have_the_width_of_the_page() {
     let page = report_of(&fixture::record(&cells));
     let maps = chapter(&page, "matrix");
     assert!(maps.contains("class=\"maps full\""));
-    // The factor is named once above its levels, which leaves room for figures.
+    // The factor is named once above its levels, to leave room for figures.
     let head = maps.split("</thead>").next().expect("a head");
     assert_eq!((head.matches("threads").count(), head.matches("class=\"level\"").count()), (1, 8), "{head}");
     assert!(html(Language::En).contains("class=\"maps\""));
@@ -321,7 +321,7 @@ fn colours_follow_the_reader_and_no_chart_has_its_own() {
 fn the_page_fetches_nothing() {
     let page = html(Language::En);
     let foreign = page.match_indices("http").map(|(at, _)| &page[at..at + 26]);
-    // The name of SVG's language is a name, not an address.
+    // The XML namespace of SVG is a name and not an address.
     assert_eq!(
         foreign.filter(|address| *address != "http://www.w3.org/2000/svg").collect::<Vec<_>>(),
         Vec::<&str>::new()
@@ -554,7 +554,7 @@ fn a_ceiling_is_not_held_against_the_rate_of_another_load() {
     ];
     let cell = |(threads, size, tps)| (Factors { size, ..fixture::factors(threads) }, tps);
     let mut record = fixture::record(&cells.map(cell));
-    // Of the small messages one cell is valid, which is no ladder.
+    // Only one cell of the small messages is valid, which is no ladder.
     let invalid = record.cells[1].repeats.iter_mut().flat_map(|repeat| &mut repeat.load);
     invalid.for_each(|second| second.lab_cores = 7.9);
     let run = Conclusion::new(&record, &Limits::default());

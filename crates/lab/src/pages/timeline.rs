@@ -1,5 +1,5 @@
-//! What was measured second by second of a step: its repeats one after the other on an axis of time, with its phases as
-//! bands and what happened as marks.
+//! The measurements of a step over time: its repeats in order on one time axis, with phases as bands and events as
+//! marks.
 
 mod marks;
 mod trends;
@@ -19,38 +19,38 @@ use crate::judge::{Text, both};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// Steps shorter than this are shown in seconds.
+/// Steps shorter than this are shown in seconds; milliseconds.
 const SHORT_MS: u64 = 180_000;
 
-/// A repeat on the axis.
+/// A repeat on the time axis.
 struct Part<'a> {
     repeat: &'a Repeat,
-    /// When it began, and how much of the axis lies before it, milliseconds.
+    /// Begin of the repeat, milliseconds since 1970, and milliseconds of the axis before it.
     start_ms: u64,
     before_ms: u64,
-    /// How long it is.
+    /// Length of the repeat in milliseconds.
     long_ms: u64,
 }
 
-/// One step of a run.
+/// A step of a run on a time axis.
 pub struct Timeline<'a> {
     record: &'a Record,
     parts: Vec<Part<'a>>,
-    /// Milliseconds of the axis' unit, and what it is called.
+    /// Milliseconds of the unit of the axis, and the name of the unit.
     unit: (f64, &'static str),
     range: (f64, f64),
     bands: Vec<Band>,
     marks: Vec<Mark>,
-    /// How often what happened.
+    /// Number of events by kind.
     happened: BTreeMap<String, usize>,
     files: Vec<String>,
-    /// Machines with brokers, and brokers, of the whole run.
+    /// Names of the machines with brokers, and of the brokers, of the whole run.
     hosts: Vec<String>,
     brokers: Vec<String>,
 }
 
 impl<'a> Timeline<'a> {
-    /// The repeats of a cell.
+    /// The timeline of the repeats of a cell.
     #[must_use]
     pub fn of_cell(record: &'a Record, cell: &'a RecordedCell) -> Self {
         let mut parts: Vec<Part<'a>> = Vec::new();
@@ -111,7 +111,7 @@ impl<'a> Timeline<'a> {
         self.marks = marks(events, self.range.1);
     }
 
-    /// What happened, and how often; nothing where nothing did.
+    /// The kinds of events with their numbers; `None` when there were none.
     #[must_use]
     pub fn happened(&self) -> Option<Text> {
         let parts: Vec<Text> = self
@@ -157,7 +157,7 @@ impl<'a> Timeline<'a> {
         )
     }
 
-    /// Cores that the processes on a machine may use.
+    /// Number of cores that the processes on a machine may use; `None` when unknown.
     fn cores_of(&self, host: &str) -> Option<f64> {
         let host = self.record.file.hosts.iter().find(|known| known.name == host)?;
         Some(host.cores_allowed.unwrap_or(f64::from(host.cores))).filter(|cores| *cores > 0.0)
@@ -179,7 +179,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// What an event is called.
+/// Name of an event kind.
 fn event_text(kind: &str) -> Text {
     let zh = match kind {
         "agent-lost" => "agent 失联",
@@ -191,7 +191,7 @@ fn event_text(kind: &str) -> Text {
     Text { en: kind.to_owned(), zh: zh.to_owned() }
 }
 
-/// What a phase is called.
+/// Name of a phase.
 fn phase_text(name: &str) -> Text {
     match name {
         "warmup" => both!("warm-up", "预热"),
@@ -201,7 +201,7 @@ fn phase_text(name: &str) -> Text {
     }
 }
 
-/// Size of a chart that shares its row with others.
+/// Width and height in pixels of a chart in a row of `panels` charts.
 fn size_beside(panels: usize) -> (f64, f64) {
     match columns(panels) {
         0 | 1 => WIDE,
@@ -211,7 +211,7 @@ fn size_beside(panels: usize) -> (f64, f64) {
     }
 }
 
-/// A figure for each trend, with a chart for each step; what was not measured, or was 0 all the time, is left out.
+/// A figure for each trend, with a chart for each step. Trends that were not measured, or were always 0, are left out.
 #[must_use]
 pub fn figures<'a>(steps: &[(Text, Timeline<'a>)], of: fn(&Timeline<'a>) -> Vec<Trend>) -> Markup {
     let trends: Vec<Vec<Trend>> = steps.iter().map(|(_, step)| of(step)).collect();
@@ -279,7 +279,7 @@ mod tests {
             cell.cell.phases.iter().flat_map(|phase| [warmup(phase), phase.clone()]).collect();
         cell.cell.phases = all;
         let step = Timeline::of_cell(&record, &record.cells[0]);
-        // What lies between repeats takes no room: 3 minutes of load were 34 minutes apart.
+        // The time between repeats takes no room: 3 minutes of load took 34 minutes in all.
         assert_eq!(step.range, (0.0, 3.0));
         let bands: Vec<(&str, f64)> = step.bands.iter().map(|band| (band.class, band.from)).collect();
         assert_eq!(bands.len(), 6);

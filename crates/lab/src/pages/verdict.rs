@@ -1,4 +1,4 @@
-//! The sentences that matter. Markdown and JSON have all of them; the page shows some as figures and charts.
+//! The main sentences of a report. Markdown and JSON contain all of them; the page shows some as figures and charts.
 
 use crate::archive::Factors;
 use crate::judge::ceiling::Ceiling;
@@ -8,10 +8,10 @@ use crate::judge::figures::broker_host_names;
 use crate::judge::selftest::left_out;
 use crate::judge::{Text, both, numbers};
 
-/// How much more than the ceiling of closed loops an open loop carries for it to be told.
+/// Ratio of an open loop's rate to the ceiling of closed loops from which on the difference is mentioned.
 const MORE: f64 = 1.02;
 
-/// A name and what is said about it.
+/// All lines, each with a name and a sentence.
 #[must_use]
 pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let backlogs = run.cells.iter().filter_map(|case| case.backlog.as_ref());
@@ -19,20 +19,20 @@ pub fn lines(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines = vec![safe(run)];
     lines.extend(limits(run));
     lines.extend(rest(run));
-    // Before the confidence, which is about all of them.
+    // Inserted before the last line, which is about the confidence in all figures.
     let place = lines.len() - 1;
     lines.splice(place..place, backlogs);
     lines
 }
 
-/// What limits the rate.
+/// The lines about what limits the rate.
 #[must_use]
 pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines = Vec::new();
     if let Some(limit) = &run.bottleneck {
         let (name, evidence) = (limit.resource.name(), &limit.evidence);
         let (en, zh, why, why_zh) = (name.en, name.zh, &evidence.en, &evidence.zh);
-        // Most evidence begins with what it is about.
+        // Most evidence begins with the name of the resource.
         let says = if why.starts_with(&en) {
             limit.evidence.clone()
         } else {
@@ -46,7 +46,7 @@ pub fn limits(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     lines
 }
 
-/// What else is to be known, how far the figures can be trusted last.
+/// The other lines, the confidence in the figures last.
 #[must_use]
 pub fn rest(run: &Conclusion<'_>) -> Vec<(Text, Text)> {
     let mut lines: Vec<(Text, Text)> = Vec::new();
@@ -112,7 +112,7 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
                 None => {
                     both!("{rate}, {highest} in its highest step: {en}", "{rate}，最高一级 {highest}：{zh}")
                 }
-                // With more in flight than the steps of the ladder had.
+                // The safe rate needed more requests in flight than the steps of the ladder had.
                 Some(safe) => {
                     let most = numbers::rate(safe);
                     both!(
@@ -127,7 +127,7 @@ fn ceiling(run: &Conclusion<'_>) -> (Text, Text) {
     (name, text)
 }
 
-/// The safe rate where an open loop held it with what the closed loops of a ladder sent.
+/// The safe rate, if an open loop held it with the same requests as the closed loops of a ladder.
 fn held_open(run: &Conclusion<'_>, ladder: &Ladder) -> Option<f64> {
     let safe = run.safe.as_ref()?;
     let is_closed = ladder.cells.iter().all(|cell| run.cells[*cell].factors().rate.is_none());
@@ -135,7 +135,7 @@ fn held_open(run: &Conclusion<'_>, ladder: &Ladder) -> Option<f64> {
     (is_open && is_closed && sends_the_same(run, ladder, safe.cell)).then_some(safe.tps.mean)
 }
 
-/// Whether a cell sends what the steps of a ladder send, at whatever load.
+/// Whether a cell sends the same requests as the steps of a ladder, at any load.
 pub(super) fn sends_the_same(run: &Conclusion<'_>, ladder: &Ladder, cell: usize) -> bool {
     let more = ["purpose", "again"].map(|name| Factor::More(name.to_owned()));
     let load = [Factor::Threads, Factor::Rate].into_iter().chain(more).collect::<Vec<_>>();
@@ -169,7 +169,7 @@ fn next(run: &Conclusion<'_>) -> Text {
     both!("{en}{node}: {room} of the limit is left", "{zh}{node}：余量 {room}")
 }
 
-/// Why there are no figures at all: what speaks against the first cell.
+/// The reason why there are no figures at all: that of the first cell.
 fn invalid(run: &Conclusion<'_>) -> Option<Text> {
     let mut cells = run.cells.iter().filter(|_| run.top.is_none());
     cells.find_map(|case| {
@@ -179,7 +179,7 @@ fn invalid(run: &Conclusion<'_>) -> Option<Text> {
     })
 }
 
-/// What nobody could see at the safe rate, else at the highest: it is not known to hold.
+/// The guards that were not measured at the safe rate, otherwise at the highest rate.
 fn not_looked_at(run: &Conclusion<'_>) -> Option<Text> {
     let cell = run.safe.as_ref().map(|safe| safe.cell).or(run.top)?;
     let mut parts: Vec<Text> = Vec::new();
@@ -200,7 +200,7 @@ fn confidence(run: &Conclusion<'_>) -> Text {
     let shown = run.safe.as_ref().map(|safe| safe.cell).or(run.top);
     let repeats = shown.map_or(run.record.file.repeats, |cell| run.cells[cell].judged.cell.cell.repeats);
     let top = run.top.and_then(|top| run.cells[top].judged.figures());
-    // Without a valid cell there is no rate whose interval could be told.
+    // Without a valid cell there is no rate with an interval.
     let (spread, spread_zh) = top.map_or_else(Default::default, |figures| {
         let spread = numbers::percent(figures.tps.spread());
         (format!("; CI95 of the highest rate ± {spread}"), format!("；最高 TPS 的 CI95 为 ± {spread}"))

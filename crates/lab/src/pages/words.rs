@@ -1,9 +1,9 @@
-//! Both languages in one page: the switch shows one of them.
+//! Text in both languages in one page, of which the language switch shows one.
 
 use crate::judge::Text;
 use maud::{Markup, html};
 
-/// A text in both languages.
+/// Marks up a text in both languages.
 #[must_use]
 pub fn says(text: &Text) -> Markup {
     if text.en == text.zh {
@@ -12,7 +12,7 @@ pub fn says(text: &Text) -> Markup {
     words(&text.en, &text.zh)
 }
 
-/// Words in both languages.
+/// Marks up words in both languages.
 #[must_use]
 pub fn words(en: &str, zh: &str) -> Markup {
     html! { span.en lang="en" { (en) } span.zh lang="zh-CN" { (zh) } }

@@ -40,7 +40,7 @@ pub struct ReportFlags {
 }
 
 impl ReportFlags {
-    /// All four reports of a run, as the run was told to judge it.
+    /// Flags for all four reports of a run, with the limits that the run was told to keep.
     #[must_use]
     pub fn of(run: &Path) -> Self {
         let run = run.to_owned();
@@ -51,7 +51,7 @@ impl ReportFlags {
 /// Writes the reports and prints the verdict.
 ///
 /// # Errors
-/// The run cannot be read, or the reports cannot be written.
+/// [`Error::File`] when the run cannot be read or the reports cannot be written.
 pub fn run(flags: &ReportFlags) -> Result<(), Error> {
     let record = without_beaten(Record::read(&flags.run)?);
     let kept = Limits::of(&record.file);
@@ -84,7 +84,7 @@ pub fn run(flags: &ReportFlags) -> Result<(), Error> {
     Ok(())
 }
 
-/// Chapters 9 and 10, where a comparison or a plan was made from this run.
+/// Chapters 9 and 10, if a comparison or a plan was made from this run.
 fn additions(run: &Path) -> Additions {
     let read = |name: &str| std::fs::read(run.join(name)).ok();
     let comparison = read("compare.json").and_then(|text| serde_json::from_slice::<Comparison>(&text).ok());

@@ -1,10 +1,11 @@
-//! R13: how many masters, slaves, name servers and controllers, how much disk, and does the network carry it?
+//! R13: how many masters, slaves, name servers and controllers are needed, how much disk, and is the network fast
+//! enough?
 //!
-//! - A master is planned for 70 % of its highest safe rate, so that a backlog can be drained beside the live load.
-//! - One more master for every failure survived: the others carry its share. As many slaves per master keep its
-//!   messages, all of them before a send is acknowledged.
-//! - Each master sends what it gets to every slave and every group, and answers: at most 80 % of its network.
-//! - A disk is filled to three quarters: the rest is for what is being deleted, index and recovery.
+//! - A master is planned with 70 % of its highest safe rate, so that it can drain a backlog beside the live load.
+//! - There is one more master for every failure that must be survived, because the others carry its share. As many
+//!   slaves per master keep its messages, and a send is acknowledged only when all of them have it.
+//! - Each master sends every message to every slave and every group, and answers: at most 80 % of its network.
+//! - A disk is filled to three quarters. The rest is for files that wait for deletion, the index and recovery.
 
 use super::target::Target;
 use crate::judge::balance::properties;
@@ -13,61 +14,63 @@ use crate::judge::figures::{Figures, broker_host_names};
 use crate::judge::{Text, both, numbers};
 use serde::{Deserialize, Serialize};
 
-/// Share of the safe rate that is planned with.
+/// Share of the safe rate with which a master is planned.
 const PLANNED: f64 = 0.7;
 
-/// Share of the network that is planned with.
+/// Share of the network that a plan may use.
 const NETWORK: f64 = 0.8;
 
-/// Share of a disk that is filled.
+/// Share of a disk that a plan fills.
 const FILLED: f64 = 0.75;
 
-/// Bytes stored beside a body, where no run says it: record, properties, queue entry and index.
+/// Bytes stored per message beside its body (record, properties, queue entry and index), when no run gives a figure.
 const STORED_BESIDE: f64 = 180.0;
 
-/// Bytes on the wire beside a body.
+/// Bytes on the wire per message beside its body.
 const WIRE_BESIDE: f64 = 250.0;
 
-/// Share of a rate lost for every tenfold size, where the run had smaller messages: none; bytes are what limit then.
+/// Share of the rate that a tenfold message size may cost in a run without counting as a loss. Beyond it, bytes are
+/// taken to be the limit.
 const SAME_SIZE: f64 = 0.05;
 
-/// What one master can do.
+/// The figures of one master on which a plan is based.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Basis {
-    /// Safe messages per second of one master, at the size that is wanted.
+    /// Safe messages per second of one master, at the planned message size.
     pub safe_tps: f64,
-    /// Bytes stored for each message beside its body.
+    /// Bytes stored per message beside its body.
     pub stored_beside: f64,
-    /// Groups that read along and slaves of each master while it was measured; absent for a rate that was named.
+    /// Number of consumer groups, and of slaves per master, in the run that measured the rate; `None` for a rate that
+    /// the user gave.
     pub beside: Option<(u32, u32)>,
-    /// Where it comes from.
+    /// Source of the rate.
     pub source: Text,
-    /// What speaks against relying on it.
+    /// Reservations about the rate.
     #[serde(default)]
     pub careful: Vec<Text>,
 }
 
-/// A topology with its arithmetic.
+/// A topology with the arithmetic behind it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Masters, spares included.
+    /// Number of masters, spares included.
     pub masters: u32,
-    /// Slaves of each master.
+    /// Number of slaves per master.
     pub slaves: u32,
-    /// Name servers.
+    /// Number of name servers.
     pub name_servers: u32,
-    /// Controllers, if slaves are to take over by themselves; the files that are written do without.
+    /// Number of controllers for automatic failover of slaves; the generated files work without.
     pub controllers: u32,
-    /// Bytes of disk for each broker.
+    /// Bytes of disk per broker.
     pub disk_bytes: f64,
-    /// Bytes per second each master sends when as many as are survived have failed.
+    /// Bytes per second that each master sends after as many failures as must be survived.
     pub send_bytes: f64,
-    /// Every step, to be read and checked.
+    /// Every step of the arithmetic, for people to check.
     pub steps: Vec<Text>,
 }
 
 impl Basis {
-    /// A rate the user vouches for.
+    /// The basis for a rate that the user gives.
     #[must_use]
     pub fn named(safe_tps: f64, size: f64) -> Self {
         let (rate, size) = (numbers::rate(safe_tps), numbers::count(size));
@@ -78,14 +81,15 @@ impl Basis {
         Self { safe_tps, stored_beside: STORED_BESIDE, beside: None, source, careful: Vec::new() }
     }
 
-    /// The best safe cell of a run; larger messages than measured are planned by their bytes.
+    /// The basis by the best safe cell of a run; `None` without one. Messages larger than in the run are planned by
+    /// their bytes.
     #[must_use]
     pub fn measured(run: &Conclusion<'_>, size: f64) -> Option<Self> {
         let masters =
             run.record.file.target.brokers.iter().filter(|broker| broker.id == 0).count().max(1) as f64;
         let (case, figures) = best(run, size)?;
         let measured = case.factors().size as f64;
-        // The lower end of the interval: a plan must hold.
+        // The lower end of the interval is used, because the plan must hold.
         let tps = figures.tps.low / masters;
         let scaled = if size > measured * (1.0 + SAME_SIZE) { tps * measured / size } else { tps };
         let disk = case.balance.iter().find(|term| term.name.en == "disk written").map(|term| term.beside);
@@ -110,7 +114,7 @@ impl Basis {
     }
 }
 
-/// The safe cell to plan with: the nearest size, then one that was held long enough, then the highest rate.
+/// The safe cell for a plan: the one of the nearest size, then one that was held long enough, then the highest rate.
 fn best<'a>(run: &'a Conclusion<'_>, size: f64) -> Option<(&'a Case<'a>, &'a Figures)> {
     let safe = run.cells.iter().filter(|case| case.is_safe());
     let safe = safe.filter_map(|case| Some((case, case.judged.figures()?)));
@@ -122,7 +126,7 @@ fn best<'a>(run: &'a Conclusion<'_>, size: f64) -> Option<(&'a Case<'a>, &'a Fig
     })
 }
 
-/// What speaks against relying on the rate of a safe cell: it was held too shortly, or not all of it was looked at.
+/// Reservations about the rate of a safe cell: it was held too briefly, or not every guard was measured.
 fn careful(run: &Conclusion<'_>, case: &Case<'_>) -> Vec<Text> {
     let mut steps = Vec::new();
     if case.seconds() < SUSTAINED_SECONDS {
@@ -145,7 +149,7 @@ fn careful(run: &Conclusion<'_>, case: &Case<'_>) -> Vec<Text> {
     steps
 }
 
-/// The topology.
+/// Computes the topology.
 #[must_use]
 pub fn plan(target: &Target, basis: &Basis) -> Plan {
     let mut steps = vec![basis.source.clone()];
@@ -178,7 +182,8 @@ pub fn plan(target: &Target, basis: &Basis) -> Plan {
     Plan { masters, slaves, name_servers, controllers, disk_bytes, send_bytes, steps }
 }
 
-/// What the measured master did not do beside, so that its rate is too high for the plan.
+/// The reservation that the measured master had fewer groups or slaves than planned, so its rate is too high for the
+/// plan.
 fn less_than_wanted(target: &Target, basis: &Basis) -> Option<Text> {
     let (groups, slaves) = basis.beside?;
     let (wanted, copies) = (target.groups, target.survive);
@@ -228,7 +233,7 @@ fn network_step(
     )
 }
 
-/// Disk of each broker: when others have failed, fewer masters keep everything.
+/// Bytes of disk per broker. After failures, fewer masters keep all messages.
 fn disk(target: &Target, basis: &Basis, (carrying, steps): (f64, &mut Vec<Text>)) -> f64 {
     let rate = target.mean.unwrap_or(target.peak).0 * (1.0 + target.growth);
     let stored = target.size.0 + basis.stored_beside;

@@ -1,9 +1,9 @@
-//! Settings for every node of a plan, for `vostok serve -c FILE` and for RocketMQ's own scripts.
+//! Configuration files for every node of a plan, for `vostok serve -c FILE` and for RocketMQ's scripts.
 
 use super::arithmetic::Plan;
 use super::target::Target;
 
-/// Names and contents. Hosts are named `ns1`, `broker1`, … and are to be replaced.
+/// Names and contents of the files. Hosts are named `ns1`, `broker1`, … and are to be replaced.
 #[must_use]
 pub fn files(target: &Target, plan: &Plan) -> Vec<(String, String)> {
     let mut files = vec![("namesrv.conf".to_owned(), namesrv())];
@@ -16,7 +16,7 @@ pub fn files(target: &Target, plan: &Plan) -> Vec<(String, String)> {
     files
 }
 
-/// `broker-a`, …, `broker-z`, `broker-27`, …
+/// Broker names in order: `broker-a`, …, `broker-z`, `broker-27`, …
 fn broker_name(index: u32) -> String {
     match u8::try_from(index) {
         Ok(letter) if letter < 26 => format!("broker-{}", char::from(b'a' + letter)),
@@ -33,7 +33,7 @@ fn broker(target: &Target, plan: &Plan, (master, id): (u32, u32)) -> String {
     let servers: Vec<String> = (1..=plan.name_servers).map(|number| format!("ns{number}:9876")).collect();
     let hours = target.retain.0.ceil();
     let mut lines = vec![
-        // Masters that are to be copied, too, are RocketMQ's as long as Vostok does not replicate.
+        // Masters with slaves are RocketMQ's as long as Vostok does not replicate.
         if plan.slaves > 0 {
             format!("# mqbroker -c {name}-{id}.conf")
         } else {
@@ -50,13 +50,13 @@ fn broker(target: &Target, plan: &Plan, (master, id): (u32, u32)) -> String {
         "diskMaxUsedSpaceRatio=75".to_owned(),
     ];
     if plan.slaves > 0 {
-        // Without it RocketMQ 5 does not wait for slaves whatever the role says; the master counts itself.
+        // Without this setting RocketMQ 5 does not wait for slaves, whatever the role says. The master counts as one.
         lines.push(format!("inSyncReplicas={}", 1 + plan.slaves));
     }
     lines.join("\n") + "\n"
 }
 
-/// What is acknowledged must survive the loss of its master, so a master with slaves waits for them.
+/// Role of a broker. Acknowledged messages must survive the loss of a master, so a master with slaves waits for them.
 fn role(plan: &Plan, id: u32) -> &'static str {
     match (id, plan.slaves) {
         (0, 0) => "ASYNC_MASTER",

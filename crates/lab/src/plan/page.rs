@@ -5,14 +5,14 @@ use crate::judge::{Language, numbers};
 use crate::pages::{says, words};
 use maud::{Markup, html};
 
-/// The plan alone.
+/// The page with only the plan.
 #[must_use]
 pub fn page(plan: &Plan, language: Language) -> String {
     let chapters = [("plan", words("Plan", "规划"), chapter(plan))];
     crate::pages::page("vostok lab plan", language, &chapters)
 }
 
-/// The plan as a chapter.
+/// The plan as a chapter of a report.
 #[must_use]
 pub fn chapter(plan: &Plan) -> Markup {
     html! {

@@ -1,4 +1,4 @@
-//! What is wanted, as it is typed.
+//! The target of a plan, as flags give it.
 
 use crate::archive::run_directory;
 use crate::judge::Language;
@@ -25,7 +25,7 @@ pub struct PlanFlags {
     pub lang: Language,
 }
 
-/// What is wanted.
+/// The target of a plan.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Target {
     /// Most messages per second, e.g. 50k/s.
@@ -54,15 +54,15 @@ pub struct Target {
     pub nic: f64,
 }
 
-/// Messages per second: `50k/s`, `1200`, `2.5m/s`.
+/// A rate in messages per second: `50k/s`, `1200`, `2.5m/s`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate(pub f64);
 
-/// Bytes: `500`, `2k`, `1m`.
+/// A number of bytes: `500`, `2k`, `1m`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size(pub f64);
 
-/// Hours: `72h`, `3d`.
+/// A time in hours: `72h`, `3d`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hours(pub f64);
 

@@ -12,11 +12,11 @@ fn target(peak: f64, nic: f64) -> Target {
 
 #[test]
 fn seed_002_is_planned() {
-    // 70,000 a second was the safe rate of one master with two slaves on 1 Gb/s; 100,000 were wanted.
+    // One master with two slaves on 1 Gb/s has a safe rate of 70,000 messages per second; 100,000 are needed.
     let plan = plan(&target(100_000.0, 10_000.0), &Basis::named(70_000.0, 500.0));
-    // ⌈100,000 / 49,000⌉ = 3, and two for two failures.
+    // ⌈100,000 / 49,000⌉ = 3 masters, and two more to survive two failures.
     assert_eq!((plan.masters, plan.slaves, plan.name_servers, plan.controllers), (5, 2, 3, 5));
-    // 100,000 × 680 bytes × 259,200 s / 3 / 0.75.
+    // 100,000 messages per second × 680 bytes × 259,200 s / 3 / 0.75.
     assert!((plan.disk_bytes / 7.83e12 - 1.0).abs() < 0.01, "{}", plan.disk_bytes);
 }
 
@@ -36,7 +36,7 @@ fn a_run_is_the_basis() {
     let run = Conclusion::new(&record, &Limits::default());
     let basis = Basis::measured(&run, 1_024.0).expect("both cells are safe");
     assert!((29_000.0..30_000.0).contains(&basis.safe_tps), "{basis:?}");
-    // Twice the bytes, half the messages; fewer bytes, no more messages.
+    // Twice the bytes halve the messages; fewer bytes give no more messages.
     let larger = Basis::measured(&run, 2_048.0).expect("both cells are safe");
     assert!((larger.safe_tps * 2.0 - basis.safe_tps).abs() < 1e-6);
     assert_eq!(Basis::measured(&run, 100.0).expect("both cells are safe").safe_tps, basis.safe_tps);
@@ -59,12 +59,12 @@ fn a_rate_without_the_readers_that_are_wanted_is_called_too_high() {
     assert!(named.steps[1].en.starts_with("by rate"), "nobody knows");
 }
 
-/// Cells with a group that reads, of so many threads, bytes, messages per second and minutes.
+/// A run of cells with one consumer group, each given by threads, bytes, messages per second and minutes.
 fn held(cells: &[(u32, u64, f64, u32)]) -> Record {
     let factors = |threads, size| Factors { groups: 1, size, ..fixture::factors(threads) };
     let made = cells.iter().map(|(threads, size, tps, _)| (factors(*threads, *size), *tps));
     let mut record = fixture::record(&made.collect::<Vec<_>>());
-    // Of Java's collector nobody would know.
+    // For RocketMQ, the figures of garbage collection would be missing.
     record.file.target.kind = TargetKind::Vostok;
     for (cell, (.., minutes)) in record.cells.iter_mut().zip(cells) {
         for phase in &mut cell.cell.phases {
@@ -75,7 +75,7 @@ fn held(cells: &[(u32, u64, f64, u32)]) -> Record {
     record
 }
 
-/// The same minute several times.
+/// Repeats the minute of a repeat `minutes` times.
 fn prolong(repeat: &mut Repeat, minutes: u32) {
     let later = |at_ms: u64, minute: u32| at_ms + u64::from(minute) * 60_000;
     let load = repeat.load.clone();
@@ -103,7 +103,7 @@ fn a_rate_that_was_held_is_planned_with_before_a_higher_one() {
     let found = basis(&record, 1_024.0);
     assert!((11_500.0..12_100.0).contains(&found.safe_tps), "{found:?}");
     assert_eq!(found.careful, [], "all of it was looked at for long enough");
-    // Of those that were held the nearest size.
+    // Among the cells that were held long enough, the one of the nearest size.
     let larger = basis(&record, 10_240.0);
     assert!(larger.source.en.contains("at 10,240 bytes (run"), "{larger:?}");
 }

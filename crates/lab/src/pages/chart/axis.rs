@@ -1,21 +1,21 @@
-//! An axis of a chart: where its ends are, where a value lies between them, and what is written along it.
+//! An axis of a chart: its ends, the position of a value between them, and the labels of its ticks.
 
 use crate::judge::numbers;
 
-/// How an axis runs.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Scale {
-    /// Evenly, from 0 unless its ends are given.
+    /// Linear, from 0 unless the ends are given.
     #[default]
     Linear,
-    /// By powers of ten.
+    /// Logarithmic, by powers of ten.
     Log,
-    /// Shares close to 1: 0, 90 %, 99 %, 99.9 %.
+    /// For shares close to 1: 0, 90 %, 99 %, 99.9 %.
     Nines,
 }
 
 impl Scale {
-    /// The coordinate of a value, in which the axis is even.
+    /// Maps a value to a coordinate in which the axis is linear.
     fn coordinate(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
@@ -24,24 +24,24 @@ impl Scale {
         }
     }
 
-    /// Whether the axis has a place for a value.
+    /// Whether the scale can show a value.
     pub fn holds(self, value: f64) -> bool {
         value.is_finite() && (self != Self::Log || value > 0.0)
     }
 }
 
-/// One axis.
+/// An axis of a chart.
 #[derive(Clone, Debug)]
 pub struct Axis {
     scale: Scale,
     first: f64,
     last: f64,
-    /// Coordinates of the ticks, and what is written there.
+    /// Coordinates and labels of the ticks.
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An axis that holds the values; `range` gives its ends instead, as values.
+    /// Makes an axis for the values; `range` gives its ends as values instead.
     #[must_use]
     pub fn new(scale: Scale, values: impl Iterator<Item = f64>, range: Option<(f64, f64)>) -> Self {
         let (low, high) = values
@@ -59,7 +59,7 @@ impl Axis {
         Self { scale, first, last, ticks }
     }
 
-    /// An axis whose ticks are the levels that were measured, with room on both sides.
+    /// Makes an axis whose ticks are the given levels, with room on both sides.
     #[must_use]
     pub fn of_levels(levels: &[(f64, String)]) -> Self {
         let values = || levels.iter().map(|level| level.0);
@@ -72,13 +72,13 @@ impl Axis {
         Self { scale, first: low - room, last: high + room, ticks }
     }
 
-    /// Where a value lies: 0 at the first end, 1 at the last.
+    /// Position of a value: 0 at the first end of the axis, 1 at the last.
     #[must_use]
     pub fn share(&self, value: f64) -> f64 {
         ((self.scale.coordinate(value) - self.first) / (self.last - self.first)).clamp(0.0, 1.0)
     }
 
-    /// Ticks: where they lie as [`Axis::share`] says, and what is written there.
+    /// Position (as by [`Axis::share`]) and label of each tick.
     pub fn ticks(&self) -> impl Iterator<Item = (f64, String)> + '_ {
         let place =
             |(tick, label): &(f64, String)| ((tick - self.first) / (self.last - self.first), label.clone());
@@ -86,7 +86,7 @@ impl Axis {
     }
 }
 
-/// What is written at a tick.
+/// Label of a tick.
 fn label(scale: Scale, tick: f64) -> String {
     match scale {
         Scale::Linear if tick.abs() < 1e-9 => "0".to_owned(),
@@ -96,7 +96,7 @@ fn label(scale: Scale, tick: f64) -> String {
     }
 }
 
-/// The ends of a logarithmic axis: powers of ten, or closer where the values span less than one.
+/// The ends of a logarithmic axis: powers of ten, or closer ones when the values span less than one power.
 fn log_ends(low: f64, high: f64) -> (f64, f64) {
     let steps = [0.0, 2.0_f64.log10(), 5.0_f64.log10(), 1.0];
     let below =
@@ -105,7 +105,7 @@ fn log_ends(low: f64, high: f64) -> (f64, f64) {
     (below(low - 0.02), above(high + 0.08))
 }
 
-/// A number as short as it can be told from its neighbours on an axis.
+/// Writes a number with as few digits as distinguish it from its neighbours on an axis.
 fn trimmed(value: f64) -> String {
     if value.abs() >= 1_000.0 {
         return numbers::count(value);

@@ -1,43 +1,43 @@
-//! Draws a chart: bands, mesh, lines, and then words wherever they cover nothing.
+//! Draws a chart: bands, grid, lines, and then words where they cover nothing.
 
 use super::words::{Anchor, Area, FONT, Word, Words};
 use super::{Axis, COLOURS, Chart, Line, WIDE, short};
 use crate::judge::Text;
 use maud::{Markup, PreEscaped, html};
 
-/// Room left of the plot, for the labels of the vertical axis, and right of it.
+/// Pixels left of the plot, for the labels of the vertical axis, and right of it.
 const SIDES: (f64, f64) = (66.0, 12.0);
 
-/// Room below the plot: the labels of the horizontal axis and its name.
+/// Pixels below the plot, for the labels and the name of the horizontal axis.
 const BELOW: f64 = 34.0;
 
-/// Height of a row of words above the plot.
+/// Height in pixels of a row of words above the plot.
 const ROW: f64 = 15.0;
 
-/// Most rows of words for marks: one in charts narrower than [`NARROW`].
+/// Most rows of words for marks above the plot; one row in charts narrower than [`NARROW`].
 const ROWS_MAX: usize = 3;
 
-/// Width below which a chart has little room for words.
+/// Width in pixels below which a chart has little room for words.
 const NARROW: f64 = 400.0;
 
-/// Half the width of a point's shape.
+/// Half the width in pixels of a point's shape.
 const DOT: f64 = 4.0;
 
-/// A chart whose places are known.
+/// A chart whose coordinates are computed.
 struct Layout<'a> {
     chart: &'a Chart,
     across: Axis,
     up: Axis,
     size: (f64, f64),
-    /// The plot itself.
+    /// Area of the plot itself.
     plot: Area,
-    /// The whole chart.
+    /// Area of the whole chart.
     whole: Area,
     words: Words,
 }
 
 impl Chart {
-    /// The chart as SVG; nothing where there is nothing to draw.
+    /// The chart as SVG; empty when there is nothing to draw.
     #[must_use]
     pub fn svg(&self) -> Markup {
         if self.is_empty() {
@@ -46,7 +46,7 @@ impl Chart {
         Layout::new(self).markup()
     }
 
-    /// What is written in the chart and where, for tests.
+    /// The words of the chart with their positions, for tests.
     #[cfg(test)]
     pub fn written(&self) -> Vec<Word> {
         Layout::new(self).words.written().to_vec()
@@ -68,7 +68,7 @@ impl<'a> Layout<'a> {
         let up = Axis::new(chart.up_scale, heights, None);
         let (wide, tall) = if chart.size.0 > 0.0 { chart.size } else { WIDE };
         let rows = usize::from(!chart.bands.is_empty()) + chart.marks.len().min(rows_max(wide));
-        // Words above the plot take no room from it.
+        // Rows of words above the plot make the chart taller, so that the plot keeps its size.
         let size = (wide, tall + ROW * rows as f64);
         let whole = Area { left: 0.0, top: 0.0, right: size.0, bottom: size.1 };
         let plot = Area {
@@ -159,7 +159,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Places every word: axes first, what is told about a place next, then the points' own.
+    /// Places every word: first those of the axes, then names of bands, marks and limits, then labels of points.
     fn write(&mut self) {
         self.write_axes();
         self.write_bands();
@@ -197,7 +197,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Names of bands stand in the row above the plot, where they are wide enough.
+    /// Writes the names of bands in the row above the plot, where the bands are wide enough.
     fn write_bands(&mut self) {
         for band in self.chart.bands.clone() {
             let (from, to) = (self.x(band.from), self.x(band.to));
@@ -208,7 +208,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Names of marks stand in the rows above those of bands; a name that finds no room is left to its line's tooltip.
+    /// Writes the names of marks in the rows above those of bands. A name without room is only in the tooltip of its
+    /// line.
     fn write_marks(&mut self) {
         let first = usize::from(!self.chart.bands.is_empty());
         for mark in self.chart.marks.clone() {
@@ -224,7 +225,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Names of limits stand at their lines, that of the highest above it and others below, at the end that is free.
+    /// Writes the names of limits at their lines, at the end that is free: above the line for the highest limit, below
+    /// it for others.
     fn write_limits(&mut self) {
         self.keep_dots();
         let mut limits = self.chart.limits.clone();
@@ -253,7 +255,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// What is written beside points: above, below or beside them. What finds no room is left to the point's tooltip.
+    /// Writes the labels of points above, below or beside them. A label without room is only in the tooltip of its
+    /// point.
     fn write_points(&mut self) {
         let chart = self.chart;
         for (index, line) in chart.lines.iter().enumerate() {
@@ -281,21 +284,21 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Rows of words for marks in a chart so wide.
+/// Number of rows of words for marks in a chart of this width.
 fn rows_max(wide: f64) -> usize {
     if wide < NARROW { 1 } else { ROWS_MAX }
 }
 
-/// Classes of what is written beside points, which has the colour of its line.
+/// Classes of the labels of points, which have the colour of their line.
 const LABELS: [&str; COLOURS] =
     ["label c0", "label c1", "label c2", "label c3", "label c4", "label c5", "label c6"];
 
-/// Colour and dashes of a line; where there are more lines than colours, others have the dashes.
+/// Classes for the colour and dashes of a line. When there are more lines than colours, the dashes differ.
 fn class(index: usize) -> String {
     format!("c{} d{}", index % COLOURS, (index + index / COLOURS) % COLOURS)
 }
 
-/// The shape of a line's points.
+/// SVG of the shape of a line's point.
 fn dot(index: usize, (x, y): (f64, f64)) -> String {
     let (x, y) = (short(x), short(y));
     let shape = match index % COLOURS {
@@ -310,7 +313,7 @@ fn dot(index: usize, (x, y): (f64, f64)) -> String {
     format!("M{x} {y}{shape}")
 }
 
-/// The key of a line in a legend.
+/// SVG of the key of a line in a legend.
 #[must_use]
 pub fn key(index: usize, dots: bool) -> Markup {
     html! {
@@ -323,7 +326,7 @@ pub fn key(index: usize, dots: bool) -> Markup {
     }
 }
 
-/// Splits a line where nothing was measured: at steps eight times longer than the usual one.
+/// Splits a line where nothing was measured: at steps more than eight times as long as the usual one.
 pub(super) fn pieces(places: &[(f64, f64)]) -> Vec<&[(f64, f64)]> {
     let mut steps: Vec<f64> = places.windows(2).map(|pair| (pair[1].0 - pair[0].0).abs()).collect();
     steps.sort_by(f64::total_cmp);

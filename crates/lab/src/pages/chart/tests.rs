@@ -11,7 +11,7 @@ fn levels(levels: &[f64]) -> Vec<(f64, String)> {
     levels.iter().map(|level| (*level, level.to_string())).collect()
 }
 
-/// No word covers another, and none leaves the chart.
+/// Checks that no word covers another and that none leaves the chart; returns the words.
 fn check_words(chart: &Chart) -> Vec<Word> {
     let words = chart.written();
     let rows = 15.0 * (usize::from(!chart.bands.is_empty()) + chart.marks.len().min(3)) as f64;

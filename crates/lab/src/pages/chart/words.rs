@@ -1,26 +1,26 @@
-//! Words in a chart, none of which covers another: how much room they take, and where they find it.
+//! Words in a chart that do not overlap: the room that they take, and where they are placed.
 
 use crate::judge::Text;
 use maud::{Markup, html};
 
-/// Height of the letters of a chart, pixels.
+/// Font size in pixels.
 pub const FONT: f64 = 12.0;
 
-/// Room between two words of a line.
+/// Pixels between two words in a line.
 const GAP: f64 = 4.0;
 
-/// Which side of its place a text extends to.
+/// The side of its position to which a text extends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// To the right.
+    /// The text extends to the right.
     Start,
-    /// To both sides.
+    /// The text extends to both sides.
     Middle,
-    /// To the left.
+    /// The text extends to the left.
     End,
 }
 
-/// A rectangle of the chart.
+/// A rectangle of the chart, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "corners")]
 pub struct Area {
@@ -31,7 +31,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// Whether two rectangles share a point inside.
+    /// Whether two rectangles overlap.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         self.left < other.right
@@ -40,7 +40,7 @@ impl Area {
             && other.top < self.bottom
     }
 
-    /// Whether another rectangle lies in this one.
+    /// Whether this rectangle contains the other one.
     #[must_use]
     pub fn holds(&self, other: &Self) -> bool {
         self.left <= other.left
@@ -49,28 +49,28 @@ impl Area {
             && other.bottom <= self.bottom
     }
 
-    /// A square around a point.
+    /// The square around a point with sides of twice `half`.
     #[must_use]
     pub fn around((x, y): (f64, f64), half: f64) -> Self {
         Self { left: x - half, top: y - half, right: x + half, bottom: y + half }
     }
 }
 
-/// A text at its place; `y` is the line it stands on.
+/// A text with its position; `y` is its base line.
 #[derive(Clone, Debug)]
 pub struct Word {
-    /// What is written.
+    /// The text in both languages.
     pub text: Text,
-    /// Where.
+    /// Position in pixels.
     pub at: (f64, f64),
-    /// To which side.
+    /// Side of the position to which the text extends.
     pub anchor: Anchor,
     /// Class in the style sheet.
     pub class: &'static str,
 }
 
 impl Word {
-    /// The room the text takes in the wider of the two languages.
+    /// The area of the text in the wider of the two languages.
     #[must_use]
     pub fn area(&self) -> Area {
         let wide = width(&self.text.en).max(width(&self.text.zh));
@@ -103,7 +103,7 @@ impl Word {
     }
 }
 
-/// Pixels a text takes at most, by its letters: those of a sans-serif face, and full squares for Chinese.
+/// Estimated width of a text in pixels: letters of a sans-serif font, and full squares for Chinese.
 #[must_use]
 pub fn width(text: &str) -> f64 {
     let of = |letter: char| match letter {
@@ -118,7 +118,7 @@ pub fn width(text: &str) -> f64 {
     text.chars().map(of).sum::<f64>() * FONT
 }
 
-/// What is written already, and what else must not be covered.
+/// The words written so far, and other areas that must not be covered.
 #[derive(Debug, Default)]
 pub struct Words {
     taken: Vec<Area>,
@@ -126,12 +126,13 @@ pub struct Words {
 }
 
 impl Words {
-    /// Keeps a place free of words.
+    /// Keeps an area free of words.
     pub fn keep(&mut self, area: Area) {
         self.taken.push(area);
     }
 
-    /// Writes a word at the first of its places that is free and lies within the bounds. False where none is.
+    /// Writes a word at the first of its positions that is free and within the bounds; returns false when there is
+    /// none.
     pub fn write(&mut self, within: &Area, places: impl IntoIterator<Item = Word>) -> bool {
         let is_free = |word: &Word| {
             let area = word.area();
@@ -146,7 +147,7 @@ impl Words {
         true
     }
 
-    /// All that is written.
+    /// The words written so far.
     #[must_use]
     pub fn written(&self) -> &[Word] {
         &self.words

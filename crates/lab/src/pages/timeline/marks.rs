@@ -1,4 +1,4 @@
-//! What is marked on an axis of time: what happened, the kinds first that came seldom.
+//! The marks on a time axis: events, with rare kinds before frequent ones.
 
 use crate::pages::chart::Mark;
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 /// Most marks of a chart; more would hide the lines.
 const MARKS_MAX: usize = 24;
 
-/// Share of the axis within which the same kind of event is marked once.
+/// Share of the axis within which events of the same kind get one mark.
 const APART: f64 = 0.06;
 
-/// Events that every repeat has, which its phases show already.
+/// Whether a kind of event occurs in every repeat, so that the phases show it already.
 pub fn is_routine(kind: &str) -> bool {
     ["-start", "-stop", "-stopped", "-started"].iter().any(|end| kind.ends_with(end))
         || ["start", "stop", "warmup", "steady", "before", "during", "drain", "after", "rest"].contains(&kind)
 }
 
-/// The marks of an axis so wide. What came seldom would be lost among what comes all the time, and goes first.
+/// The marks of an axis of this width. Rare events are placed first, because they would be lost among frequent ones.
 pub fn marks(mut events: Vec<Mark>, width: f64) -> Vec<Mark> {
     let room = width * APART;
     events.sort_by(|one, other| one.at.total_cmp(&other.at));

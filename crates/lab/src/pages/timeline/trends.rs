@@ -1,20 +1,20 @@
-//! The trends of a step: those of seed 004, and network in both directions, end-to-end latency and pauses.
+//! The trends of a step: those of seed 004, plus network in both directions, end-to-end latency and pauses.
 
 use super::Timeline;
 use crate::archive::{BrokerSecond, HostSecond, LoadSecond};
 use crate::judge::{Text, both};
 use crate::pages::chart::{Line, Mark, average, largest};
 
-/// What is drawn over time, of one machine or broker where it is theirs.
+/// A trend that is drawn over time; some are about a single machine or broker.
 #[derive(Clone, Debug, Default)]
 pub struct Trend {
-    /// What it is called.
+    /// Title of the trend.
     pub title: Text,
     /// Unit of the vertical axis.
     pub up: Text,
-    /// Its lines; the same ones, in the same order, in every step of a run.
+    /// Lines of the trend; the same ones in the same order for every step of a run.
     pub lines: Vec<Line>,
-    /// What its values are compared with.
+    /// Limit with which the values are compared.
     pub limit: Option<Mark>,
 }
 
@@ -22,7 +22,7 @@ fn line(name: Text, points: Vec<(f64, f64)>) -> Line {
     Line { name, points, labels: Vec::new() }
 }
 
-/// A title with the machine or broker it is about, where there are several.
+/// A title with the name of the machine or broker, if there are several.
 fn titled(title: Text, name: &str, all: &[String]) -> Text {
     if all.len() < 2 {
         return title;
@@ -32,7 +32,7 @@ fn titled(title: Text, name: &str, all: &[String]) -> Text {
 }
 
 impl Timeline<'_> {
-    /// Rate, latency and processors: what a drill-down shows.
+    /// The trends of rate, latency and processors, for the details of a cell.
     #[must_use]
     pub fn essentials(&self) -> Vec<Trend> {
         let mut trends = vec![self.rate(), self.latency()];
@@ -40,7 +40,7 @@ impl Timeline<'_> {
         trends
     }
 
-    /// Every trend, those of machines and brokers for each of them.
+    /// Every trend, separately for each machine and broker.
     #[must_use]
     pub fn trends(&self) -> Vec<Trend> {
         let mut trends = vec![self.rate(), self.latency(), self.end_to_end()];
