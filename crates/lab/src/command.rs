@@ -51,33 +51,33 @@ enum Tool {
     Consumer(ConsumerFlags),
     /// Sends batches of messages (batchproducer.sh).
     Batchproducer(BatchProducerFlags),
-    /// Sends messages in transactions and answers check-backs (tproducer.sh).
+    /// Sends half messages, commits them and answers transaction checks (tproducer.sh).
     Tproducer(TransactionProducerFlags),
     /// Runs every combination of threads, sizes and queues.
     Matrix(MatrixFlags),
     /// Searches the highest rate that keeps every guard.
     SafeTps(SafeTpsFlags),
-    /// Runs the ways to flush and replicate.
+    /// Compares flush and replication modes.
     Modes(ModesFlags),
-    /// Runs numbers of queues.
+    /// Runs a matrix over numbers of queues.
     Queues(QueuesFlags),
-    /// Lets messages pile up and be read while producers go on.
+    /// Builds up a backlog and drains it while producers go on.
     Backlog(BacklogFlags),
-    /// Runs for hours and accounts for every message.
+    /// Runs for hours and checks every message.
     Soak(SoakFlags),
-    /// Runs one of the five reports this lab is made after.
+    /// Runs the cells of one of the five reports on which this lab is modelled.
     Seed(SeedFlags),
     /// Removes the topics and groups that a run could not remove itself, because it was killed or a broker was away.
     Clean(CleanFlags),
-    /// Measures what this machine alone can do.
+    /// Measures the limits of this machine.
     Selftest(SelftestFlags),
-    /// Shows this machine and the broker on it to a lab elsewhere.
+    /// Reports this machine and the broker on it to a lab on another machine.
     Agent(AgentFlags),
-    /// Answers sends without doing anything: what the network alone allows.
+    /// Answers sends without storing anything: the limit of the network.
     Echo(EchoFlags),
     /// Judges a run and writes its report: HTML, Markdown, CSV and JSON.
     Report(ReportFlags),
-    /// Lays two runs side by side: better, equal or worse in every cell.
+    /// Compares two runs: better, equal or worse in every cell.
     Compare(CompareFlags),
     /// Plans a cluster from a run's safe rate and a target.
     Plan(Box<PlanFlags>),

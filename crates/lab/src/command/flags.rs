@@ -1,12 +1,12 @@
-//! Flags of the tools. Letters, their long names, meanings and defaults are those of the benchmark scripts of RocketMQ 5;
-//! the long names without a letter are ours.
+//! Flags of the tools. Their letters, long names, meanings and defaults are those of the benchmark scripts of RocketMQ
+//! 5; long names without a letter are Vostok's own.
 
 use crate::scenario::bytes;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A boolean given as a value, read as Java does: `true` in any case, anything else is false.
+/// A boolean that is given as a value and read as Java does: `true` in any case, anything else is false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bool(pub bool);
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for Bool {
     }
 }
 
-/// How bodies are compressed (`CompressionType`).
+/// Compression of bodies (`CompressionType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "UPPER")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -34,7 +34,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// Shape of the periodic lines.
+/// Format of the periodic lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LineFormat {
     /// RocketMQ 4: values separated by blanks.
@@ -45,7 +45,7 @@ pub enum LineFormat {
     V5,
 }
 
-/// Flags every load tool understands.
+/// Flags that every load tool understands.
 #[derive(Args, Debug, Clone)]
 pub struct Run {
     /// Name servers, separated by semicolons.
@@ -91,19 +91,19 @@ pub struct Run {
 }
 
 impl Run {
-    /// When the run ends, counted from its start.
+    /// Time from the start at which the run ends; `None` without --duration.
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
         self.duration.map(|seconds| seconds_to_duration(seconds) + self.warm())
     }
 
-    /// Who signs requests, with -a true.
+    /// Keys to sign requests with; `None` without -a true.
     #[must_use]
     pub fn credentials(&self) -> Option<client::Credentials> {
         self.acl.0.then(|| client::Credentials::new(&self.access_key, &self.secret_key))
     }
 
-    /// How long results are not counted.
+    /// Length of the warm-up.
     #[must_use]
     pub fn warm(&self) -> Duration {
         seconds_to_duration(self.warmup)
@@ -114,7 +114,7 @@ fn seconds_to_duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX / 4)
 }
 
-/// A number of at least one.
+/// Parser for a number from 1 to `most`.
 pub(super) fn one_to(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync {
     move |text| {
         let number = text.parse().ok().filter(|number: &u32| (1..=most).contains(number));
@@ -122,14 +122,14 @@ pub(super) fn one_to(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone 
     }
 }
 
-/// `HOST:PORT`.
+/// Parses `HOST:PORT`.
 pub(super) fn address(text: &str) -> Result<String, String> {
     let parts = text.rsplit_once(':');
     let is_address = parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     if is_address { Ok(text.to_owned()) } else { Err("expected HOST:PORT".to_owned()) }
 }
 
-/// Addresses, separated as [`client::Config::new`] takes them.
+/// Parses addresses of name servers, separated as [`client::Config::new`] takes them.
 pub(super) fn name_servers(text: &str) -> Result<String, String> {
     let mut servers = text.split([';', ',']).map(str::trim).filter(|server| !server.is_empty()).peekable();
     servers.peek().ok_or("expected HOST:PORT")?;
@@ -137,18 +137,18 @@ pub(super) fn name_servers(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Bytes as every tool of the lab reads them: `512`, `1k`, `4m`.
+/// Parses a number of bytes: `512`, `1k`, `4m`.
 pub(super) fn size(text: &str) -> Result<usize, String> {
     usize::try_from(bytes(text)?).map_err(|_| format!("{text} are too many bytes"))
 }
 
-/// The same of at least one, for what repeats itself.
+/// Parses a number of bytes of at least 1, after which a payload repeats.
 fn period(text: &str) -> Result<u32, String> {
     let size = u32::try_from(bytes(text)?).map_err(|_| format!("{text} are too many bytes"))?;
     if size == 0 { Err("expected at least one byte".to_owned()) } else { Ok(size) }
 }
 
-/// True alone: our push consumer asks no broker for its queues.
+/// Parses `true` only, because the Rust push consumer cannot ask brokers for an assignment of queues.
 fn by_clients(text: &str) -> Result<Bool, String> {
     match text.parse() {
         Ok(Bool(true)) => Ok(Bool(true)),
@@ -156,7 +156,7 @@ fn by_clients(text: &str) -> Result<Bool, String> {
     }
 }
 
-/// A number above zero.
+/// Parses a number above zero.
 pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| format!("expected a number above 0, found {text:?}"))
@@ -166,7 +166,7 @@ pub(super) fn namesrv_default() -> String {
     std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
 }
 
-/// What requests look like and how many connections carry them.
+/// Flags of requests and connections.
 #[derive(Args, Debug, Clone)]
 pub struct Sending {
     /// Requests in flight.
@@ -196,7 +196,7 @@ pub struct Sending {
     /// Smallest body that is compressed, bytes.
     #[arg(long = "ch", alias = "compressOverHowMuch", value_name = "BYTES", default_value = "4096", value_parser = size)]
     pub compress_over: usize,
-    /// Bytes of further properties per message.
+    /// Bytes of additional user properties per message.
     #[arg(short = 'p', long = "propertySize", value_name = "BYTES", default_value = "0", value_parser = size)]
     pub property_size: usize,
     /// Connections per broker.
@@ -208,12 +208,13 @@ pub struct Sending {
     /// Writes request headers as JSON instead of binary.
     #[arg(long)]
     pub json_headers: bool,
-    /// Sends this many messages per second whatever the answers do; latency counts from the intended send time.
+    /// Sends this many messages per second, whether answers come or not; latency is measured from the intended send
+    /// time.
     #[arg(long, value_name = "PER_SECOND", value_parser = above_zero)]
     pub rate: Option<f64>,
 }
 
-/// `vostok lab producer` (producer.sh).
+/// Flags of `vostok lab producer` (producer.sh).
 #[derive(Args, Debug, Clone)]
 pub struct ProducerFlags {
     /// Flags of every load tool.
@@ -234,12 +235,12 @@ pub struct ProducerFlags {
     /// Asynchronous sending: up to 10,000 requests in flight whatever -w says.
     #[arg(short = 'y', long = "asyncEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub asynchronous: Bool,
-    /// Nobody answers: counts what was handed to the connections. Needs --rate.
+    /// One-way sends, which are not answered: counts what was handed to the connections. Needs --rate.
     #[arg(long, requires = "rate")]
     pub oneway: bool,
 }
 
-/// `vostok lab batchproducer` (batchproducer.sh).
+/// Flags of `vostok lab batchproducer` (batchproducer.sh).
 #[derive(Args, Debug, Clone)]
 pub struct BatchProducerFlags {
     /// Flags of every load tool.
@@ -253,7 +254,7 @@ pub struct BatchProducerFlags {
     pub batch: u32,
 }
 
-/// `vostok lab tproducer` (tproducer.sh).
+/// Flags of `vostok lab tproducer` (tproducer.sh).
 #[derive(Args, Debug, Clone)]
 pub struct TransactionProducerFlags {
     /// Flags of every load tool.
@@ -271,16 +272,16 @@ pub struct TransactionProducerFlags {
     /// Share of sends answered with unknown.
     #[arg(long = "su", value_name = "SHARE", default_value_t = 0.0)]
     pub send_unknown: f64,
-    /// Share of check-backs answered with rollback.
+    /// Share of transaction checks answered with rollback.
     #[arg(long = "cr", value_name = "SHARE", default_value_t = 0.0)]
     pub check_rollback: f64,
-    /// Share of check-backs answered with unknown.
+    /// Share of transaction checks answered with unknown.
     #[arg(long = "cu", value_name = "SHARE", default_value_t = 0.0)]
     pub check_unknown: f64,
-    /// Check-backs of messages with another id are answered with rollback; the current milliseconds if absent.
+    /// Checks of messages with another batch id are answered with rollback; the current milliseconds if absent.
     #[arg(short = 'b', value_name = "ID")]
     pub batch: Option<u64>,
-    /// Pause between two sends of each of the -w, milliseconds.
+    /// Pause in milliseconds between two sends of each of the -w threads.
     #[arg(short = 'i', value_name = "MS", default_value_t = 0)]
     pub interval_ms: u64,
     /// Writes request headers as JSON instead of binary.
@@ -288,7 +289,7 @@ pub struct TransactionProducerFlags {
     pub json_headers: bool,
 }
 
-/// `vostok lab consumer` (consumer.sh).
+/// Flags of `vostok lab consumer` (consumer.sh).
 #[derive(Args, Debug, Clone)]
 pub struct ConsumerFlags {
     /// Flags of every load tool.
@@ -303,24 +304,24 @@ pub struct ConsumerFlags {
     /// Appends a number to the group.
     #[arg(short = 'p', value_name = "BOOL", default_value_t = Bool(false))]
     pub suffix: Bool,
-    /// How to filter: TAG or SQL92.
+    /// Type of the filter: TAG or SQL92.
     #[arg(short = 'f', long = "filterType", value_name = "TYPE")]
     pub filter_type: Option<String>,
-    /// File that holds the filter expression.
+    /// File with the filter expression.
     #[arg(short = 'e', long = "expression", value_name = "FILE")]
     pub expression_file: Option<PathBuf>,
-    /// Share of messages the listener asks to have again later, 0 to 1.
+    /// Share of messages for which the listener asks for redelivery, 0 to 1.
     #[arg(short = 'r', value_name = "SHARE", default_value_t = 0.0)]
     pub fail_rate: f64,
-    /// Each queue's messages one after the other, in their order.
+    /// Orderly consumption: the messages of each queue one after the other.
     #[arg(long)]
     pub orderly: bool,
-    /// Queues are shared out by the clients themselves, which is the only way here.
+    /// Clients divide the queues among themselves, which is the only mode supported here.
     #[arg(short = 'c', value_name = "BOOL", default_value_t = Bool(true), value_parser = by_clients)]
     pub client_rebalance: Bool,
 }
 
-/// `vostok lab echo`.
+/// Flags of `vostok lab echo`.
 #[derive(Args, Debug, Clone)]
 pub struct EchoFlags {
     /// Port to listen on, for name server and broker requests alike.
@@ -329,10 +330,10 @@ pub struct EchoFlags {
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub host: std::net::IpAddr,
-    /// Logging echo: appends what arrives to files here before answering.
+    /// Logging echo: appends requests to files in this directory before answering.
     #[arg(long, value_name = "DIR")]
     pub log: Option<PathBuf>,
-    /// Queues every topic is said to have.
+    /// Number of queues that every topic is reported to have.
     #[arg(long, default_value_t = 8)]
     pub queues: u32,
 }

@@ -1,4 +1,4 @@
-//! Flags of the scenarios.
+//! Flags of the scenarios: the scenario arguments.
 
 use super::fill::Fill;
 use super::flags::{Bool, above_zero, address, name_servers, one_to};
@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Flags every scenario understands.
+/// Flags that every scenario understands.
 #[derive(Args, Debug, Clone)]
 pub struct Scene {
     /// Name servers, separated by semicolons.
@@ -30,25 +30,25 @@ pub struct Scene {
     /// Secret key; runs do not keep it.
     #[arg(long = "sk", alias = "secretKey", default_value = "12345678")]
     pub secret_key: String,
-    /// Directory of the run; one that holds an interrupted run of the same cells is gone on with.
+    /// Directory of the run; if it holds an interrupted run of the same cells, that run is resumed.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What the target is called in reports; found out by itself when absent.
+    /// Name of the target in reports; found automatically when absent.
     #[arg(long)]
     pub name: Option<String>,
-    /// First letters of the topics, which are created and end in their number of queues.
+    /// Prefix of the topics, which are created; their names end in their number of queues.
     #[arg(short = 't', value_name = "TOPIC", default_value = "lab_q")]
     pub topic: String,
-    /// Topics that share the load.
+    /// Number of topics that share the load.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub topics: u32,
-    /// Seconds of load before it counts; 5, or what the scale of a seed says.
+    /// Seconds of warm-up; 5, or what the scale of a seed says.
     #[arg(long, value_name = "SECONDS")]
     pub warmup: Option<u32>,
-    /// Seconds that count; 30, or what the scale of a seed says.
+    /// Measured seconds; 30, or what the scale of a seed says.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub duration: Option<u32>,
-    /// Times each cell is run; 3. Soaks are run once.
+    /// Number of repeats of each cell; 3. Soaks are run once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
     /// Producers; they share the threads.
@@ -60,29 +60,29 @@ pub struct Scene {
     /// Threads that drive the connections.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(256))]
     pub cores: u32,
-    /// How messages are sent: in flight are --threads, or up to 10,000 when async; one-way needs --rate.
+    /// How messages are sent. In flight are --threads requests, or up to 10,000 with async; oneway needs --rate.
     #[arg(long, value_enum, default_value_t)]
     pub send: Send,
-    /// How groups consume: as cheaply as possible, or by push consumers, in any order or that of the queues.
+    /// How groups consume: pull at the least cost, or push consumers, concurrently or in the order of each queue.
     #[arg(long, value_enum, default_value_t)]
     pub consume: Consume,
     /// Writes request headers as JSON instead of binary.
     #[arg(long)]
     pub json_headers: bool,
-    /// Consumer groups that read along.
+    /// Number of consumer groups.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub groups: u32,
-    /// Consumers of each group; they share its queues.
+    /// Consumers of each group, among which its queues are divided.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_to(1024))]
     pub consumers: u32,
     /// Listener threads of each consumer with --consume push or orderly; 20 when absent.
     #[arg(long, value_name = "N", value_parser = one_to(1024))]
     pub consumer_threads: Option<u32>,
-    /// Messages per second whatever the answers do; latency counts from the intended time. Without, every thread
-    /// waits for its answer.
+    /// Messages per second, whether answers come or not; latency is measured from the intended send time. Without it,
+    /// every thread waits for its answer.
     #[arg(long, value_name = "PER_SECOND", value_parser = above_zero)]
     pub rate: Option<f64>,
-    /// Seconds within which the rate grows from nothing.
+    /// Seconds within which the rate grows from zero.
     #[arg(long, value_name = "SECONDS", requires = "rate", value_parser = above_zero)]
     pub ramp: Option<f64>,
     /// Bodies: `random`, `repeat:BYTES` (repeating, so that compression has something to do), or `file:PATH`.
@@ -94,13 +94,13 @@ pub struct Scene {
     /// Messages per request.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub batch: u32,
-    /// Different tags.
+    /// Number of different tags.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub tags: u32,
     /// Sets KEYS to the seconds since 1970.
     #[arg(long)]
     pub keys: bool,
-    /// Bytes of further properties per message.
+    /// Bytes of additional user properties per message.
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = size32)]
     pub property_size: u32,
     /// Delay level of the messages.
@@ -109,35 +109,37 @@ pub struct Scene {
     /// Seed of payloads.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The broker's process on this machine; found by its port when absent.
+    /// Process id of the broker on this machine; found by its port when absent.
     #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,
     /// Agents (`vostok lab agent`) on other machines, usually the brokers', whose figures are kept too.
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = address)]
     pub agents: Vec<String>,
-    /// Agents started with --load that share the load with this machine, evenly and from the same moment.
+    /// Agents started with --load that share the load with this machine, evenly and from the same time on.
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = address)]
     pub load_agents: Vec<String>,
-    /// Does not measure what this machine alone can do before the first cell.
+    /// Does not measure the limits of this machine before the first cell.
     #[arg(long)]
     pub no_selftest: bool,
-    /// Unified log of a Java broker's collector on this machine; asked of the JVM itself when absent.
+    /// Garbage collection log (JVM unified logging) of a Java broker on this machine; when absent, the JVM is asked to
+    /// write one.
     #[arg(long, value_name = "FILE")]
     pub gc_log: Option<PathBuf>,
-    /// Most of a machine's processors that programs beside the lab and the servers may use before a cell is invalid; 10
-    /// when absent. More where servers are not seen as such, as in containers on this machine.
+    /// Largest share in percent of a machine's processors that programs other than the lab and the servers may use
+    /// before a cell is invalid; 10 when absent. Use more where servers are not recognised, as in containers on this
+    /// machine.
     #[arg(long, value_name = "PERCENT", value_parser = above_zero)]
     pub others_max: Option<f64>,
     /// Ends the run when less than this is free on the disk of a broker on this machine.
     #[arg(long, value_name = "BYTES", default_value = "10g", value_parser = bytes)]
     pub free_min: u64,
-    /// Settings that brokers have in a cell, by name: `--vary set:KEY=V,…`.
+    /// Broker settings in a cell, by name: `--vary set:KEY=V,…`.
     #[arg(skip)]
     pub settings: BTreeMap<String, String>,
 }
 
 impl Scene {
-    /// A scene with every flag at its default, to try values on.
+    /// Scenario arguments with every flag at its default, to try values on.
     pub(super) fn probe() -> Self {
         #[derive(clap::Parser)]
         struct Line {
@@ -147,38 +149,38 @@ impl Scene {
         <Line as clap::Parser>::parse_from(["probe"]).scene
     }
 
-    /// Who signs requests, with -a true.
+    /// Keys to sign requests with; `None` without -a true.
     #[must_use]
     pub fn access(&self) -> Option<Access> {
         let (access_key, secret_key) = (self.access_key.clone(), self.secret_key.clone());
         self.acl.0.then_some(Access { access_key, secret_key })
     }
 
-    /// Seconds of load before it counts.
+    /// Seconds of the warm-up.
     #[must_use]
     pub fn warmup(&self) -> u32 {
         self.warmup.unwrap_or(5)
     }
 
-    /// Seconds that count.
+    /// Seconds of the measured part.
     #[must_use]
     pub fn duration(&self) -> u32 {
         self.duration.unwrap_or(30)
     }
 
-    /// Times each cell is run.
+    /// Number of repeats of each cell.
     #[must_use]
     pub fn repeats(&self) -> u32 {
         self.repeats.unwrap_or(3)
     }
 
-    /// What bodies hold.
+    /// Content of message bodies.
     #[must_use]
     pub fn payload(&self) -> Payload {
         self.payload.clone()
     }
 
-    /// Its name in [`crate::archive::Factors`].
+    /// Name of the payload in [`crate::archive::Factors`].
     #[must_use]
     pub fn payload_name(&self) -> String {
         match &self.payload {
@@ -205,7 +207,7 @@ fn payload(text: &str) -> Result<Payload, String> {
     }
 }
 
-/// `vostok lab matrix`.
+/// Flags of `vostok lab matrix`.
 #[derive(Args, Debug, Clone)]
 pub struct MatrixFlags {
     /// Flags of every scenario.
@@ -222,17 +224,18 @@ pub struct MatrixFlags {
     pub queues: Vec<u32>,
     /// Another flag that differs between cells, e.g. `send=sync,async`, `groups=0,1,3`, `consume=pull,push,orderly`,
     /// `headers=binary,json`; also `batch`, `tags`, `keys`, `property-size`, `delay`, `producers`, `connections`,
-    /// `consumers`, `consumer-threads`, `topics`, `compression`. A setting that brokers take while they run is written
-    /// `set:KEY=V1,V2`; each value is tried before the first cell, and what it was is put back at the end.
+    /// `consumers`, `consumer-threads`, `topics`, `compression`. A setting that brokers accept while they run is
+    /// written `set:KEY=V1,V2`; each value is tried before the first cell, and the original value is restored at the
+    /// end.
     #[arg(long, value_name = "NAME=V,…")]
     pub vary: Vec<Vary>,
-    /// Leave out the rest of a ladder of --threads when its ceiling is found: more threads would give no more. They are
-    /// run in the order given, and three repeats are needed to find one.
+    /// Skips the rest of a ladder of --threads when its ceiling is found, since more threads would give no more.
+    /// Threads are run in the given order, and finding a ceiling needs three repeats.
     #[arg(long)]
     pub prune: bool,
 }
 
-/// `vostok lab queues`.
+/// Flags of `vostok lab queues`.
 #[derive(Args, Debug, Clone)]
 pub struct QueuesFlags {
     /// Flags of every scenario.
@@ -249,17 +252,17 @@ pub struct QueuesFlags {
     pub sizes: Vec<Sizes>,
 }
 
-/// `vostok lab modes`.
+/// Flags of `vostok lab modes`.
 #[derive(Args, Debug, Clone)]
 pub struct ModesFlags {
     /// Flags of every scenario.
     #[command(flatten)]
     pub scene: Scene,
-    /// How brokers flush: async, sync or both.
+    /// Flush modes: async, sync or both.
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "async,sync")]
     pub flush: Vec<String>,
-    /// How brokers replicate: none, async, sync, quorum; empty for as they do. They are started that way, so each mode is
-    /// a run of its own, with the same --rate; then lab compare.
+    /// Replication modes: none, async, sync, quorum; empty for the cluster's own. Brokers are started in a mode, so
+    /// each mode needs its own run with the same --rate, and then lab compare.
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "")]
     pub repl: Vec<String>,
     /// Requests in flight, a list.
@@ -273,25 +276,25 @@ pub struct ModesFlags {
     pub queues: u32,
 }
 
-/// `vostok lab backlog`.
+/// Flags of `vostok lab backlog`.
 #[derive(Args, Debug, Clone)]
 pub struct BacklogFlags {
     /// Flags of every scenario.
     #[command(flatten)]
     pub scene: Scene,
-    /// Bytes of bodies that pile up, or how long they do: 200g, 18h, 30min.
+    /// Size of the backlog in bytes of bodies, or the time of filling: 200g, 18h, 30min.
     #[arg(long, value_name = "BYTES|TIME", default_value = "1g")]
     pub fill: Fill,
-    /// Longest time in which so many bytes pile up; 600, or what they take at 20 MiB a second.
+    /// Longest time in seconds for filling by bytes; 600, or what the bytes take at 20 MiB a second.
     #[arg(long, value_name = "SECONDS")]
     pub fill_seconds: Option<u32>,
-    /// What follows; a backlog is always drained.
+    /// What follows the filling; a backlog is always drained.
     #[arg(long, value_name = "drain", default_value = "drain", value_parser = ["drain"])]
     pub then: String,
-    /// Longest time in which they are read; 600, or as long as they may pile up where that is longer.
+    /// Longest time in seconds for the drain; 600, or the time limit of filling where that is longer.
     #[arg(long, value_name = "SECONDS")]
     pub drain_seconds: Option<u32>,
-    /// Producers go on while they are read.
+    /// Whether producers go on during the drain.
     #[arg(long, value_name = "BOOL", default_value = "true", default_missing_value = "true", num_args = 0..=1,
         action = clap::ArgAction::Set)]
     pub keep_producing: bool,
@@ -306,13 +309,13 @@ pub struct BacklogFlags {
     pub queues: u32,
 }
 
-/// `vostok lab soak`.
+/// Flags of `vostok lab soak`.
 #[derive(Args, Debug, Clone)]
 pub struct SoakFlags {
     /// Flags of every scenario.
     #[command(flatten)]
     pub scene: Scene,
-    /// How long.
+    /// Hours of load.
     #[arg(long, value_name = "HOURS", default_value_t = 8.0)]
     pub hours: f64,
     /// Requests in flight.
@@ -326,19 +329,19 @@ pub struct SoakFlags {
     pub queues: u32,
 }
 
-/// `vostok lab safe-tps`.
+/// Flags of `vostok lab safe-tps`.
 #[derive(Args, Debug, Clone)]
 pub struct SafeTpsFlags {
     /// Flags of every scenario.
     #[command(flatten)]
     pub scene: Scene,
-    /// What must be kept beside the guards, e.g. `e2e.p99<50ms,errors=0`.
+    /// Limits to keep in addition to the guards, e.g. `e2e.p99<50ms,errors=0`.
     #[arg(long, value_name = "LIMITS")]
     pub slo: Option<Slo>,
     /// Seconds of each of the repeats that confirm the rate.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub confirm: u32,
-    /// Requests in flight of the closed loop that finds where to search.
+    /// Requests in flight of the first closed loop of the ladder.
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub threads: u32,
     /// Body size.
@@ -349,18 +352,18 @@ pub struct SafeTpsFlags {
     pub queues: u32,
 }
 
-/// How much of a report is run.
+/// Scale of a seed's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scale {
-    /// Below twenty-five minutes.
+    /// Less than twenty-five minutes.
     Small,
     /// Some hours.
     Medium,
-    /// As it was reported.
+    /// As long as in the original report.
     Full,
 }
 
-/// `vostok lab seed`.
+/// Flags of `vostok lab seed`.
 #[derive(Args, Debug, Clone)]
 pub struct SeedFlags {
     /// Flags of every scenario.
@@ -368,12 +371,12 @@ pub struct SeedFlags {
     pub scene: Scene,
     /// Which report: 000, 001, 002, 003 or 004.
     pub report: String,
-    /// How much of it.
+    /// Scale of the report.
     #[arg(long, value_enum, default_value_t = Scale::Small)]
     pub scale: Scale,
 }
 
-/// `vostok lab clean`.
+/// Flags of `vostok lab clean`.
 #[derive(Args, Debug, Clone)]
 pub struct CleanFlags {
     /// Directory of a run, or a file in it such as run.json.
@@ -394,52 +397,53 @@ pub struct CleanFlags {
 }
 
 impl CleanFlags {
-    /// Who signs requests, with -a true.
+    /// Keys to sign requests with; `None` without -a true.
     pub(crate) fn credentials(&self) -> Option<client::Credentials> {
         self.acl.0.then(|| client::Credentials::new(&self.access_key, &self.secret_key))
     }
 }
 
-/// `vostok lab selftest`.
+/// Flags of `vostok lab selftest`.
 #[derive(Args, Debug, Clone)]
 pub struct SelftestFlags {
-    /// Directory on the disk that matters.
+    /// Directory on the disk to measure.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Bytes written there, and removed.
+    /// Bytes that are written there and removed again.
     #[arg(long, value_name = "BYTES", default_value = "1g", value_parser = bytes)]
     pub size: u64,
-    /// Time for each part.
+    /// Seconds for each part.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub seconds: f64,
-    /// Prints JSON.
+    /// Prints the figures as JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// `vostok lab agent`.
+/// Flags of `vostok lab agent`.
 #[derive(Args, Debug, Clone)]
 pub struct AgentFlags {
-    /// Where to listen. Whoever connects sees this machine's figures and, with --load, can have it send messages.
+    /// Address to listen on. Whoever connects sees this machine's figures and, with --load, can make it send messages.
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:9870", value_parser = address)]
     pub listen: String,
-    /// What this machine is called in reports; its host name when absent.
+    /// Name of this machine in reports; its host name when absent.
     #[arg(long)]
     pub name: Option<String>,
-    /// Also runs load for a lab that names this agent in --load-agents. For networks you trust.
+    /// Also runs load for a lab that names this agent in --load-agents. Only for trusted networks.
     #[arg(long)]
     pub load: bool,
-    /// The broker's process; found by its port when absent.
+    /// Process id of the broker; found by its port when absent.
     #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,
-    /// Unified log of a Java broker's collector; asked of the JVM itself when absent.
+    /// Garbage collection log (JVM unified logging) of a Java broker; when absent, the JVM is asked to write one.
     #[arg(long, value_name = "FILE")]
     pub gc_log: Option<PathBuf>,
-    /// Measures first what this machine alone can do, on the disk of this directory, for some ten seconds: reports then say
-    /// how far from that a broker here was, about its disk if its store is on the same. 256 MiB are written and given back.
+    /// Measures the limits of this machine first, on the disk of this directory, for about ten seconds. Reports then
+    /// compare a broker here with these limits, those of the disk only if its store is on the same disk. 256 MiB are
+    /// written and freed again.
     #[arg(long, value_name = "DIR")]
     pub selftest: Option<PathBuf>,
-    /// What was measured then, and on which device.
+    /// Figures of that self-test, and the device on which it ran.
     #[arg(skip)]
     pub roofline: Option<(String, Roofline)>,
 }

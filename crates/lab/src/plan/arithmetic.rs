@@ -29,8 +29,8 @@ const STORED_BESIDE: f64 = 180.0;
 /// Bytes on the wire per message beside its body.
 const WIRE_BESIDE: f64 = 250.0;
 
-/// Share of the rate that a tenfold message size may cost in a run without counting as a loss. Beyond it, bytes are
-/// taken to be the limit.
+/// Share by which a planned message size may exceed the measured size and count as the same. Beyond it the rate is
+/// scaled by the bytes, because bytes are the limit then.
 const SAME_SIZE: f64 = 0.05;
 
 /// The figures of one master on which a plan is based.

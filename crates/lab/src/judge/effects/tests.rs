@@ -91,7 +91,7 @@ fn modes_are_late_at_equal_rate_only() {
     let cells = [(mode("async", ""), 30_000.0), (mode("sync", ""), 6_000.0)];
     let (effects, ..) = found(&cells);
     assert!(!effects[0].equal_rate && !effects[0].says.en.contains("p99"), "{}", effects[0].says.en);
-    // The level that the brokers were in is recorded first although it is the last mode of the sweep.
+    // The open loops begin with the last mode, because the brokers are still in it.
     let record =
         fixture::record(&[&cells[..], &[(open("sync"), 4_200.0), (open("async"), 4_200.0)]].concat());
     let judge = |slower: u64| {
