@@ -45,8 +45,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Exit code of a process that ends with this error: 2 for wrong flags, 128 and the number of a signal for one that was
-    /// ended by it, as shells have it.
+    /// Exit code of a process that ends with this error: 2 for wrong flags, 128 plus the number of the signal that ended
+    /// the run, as shells do, and 1 otherwise.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

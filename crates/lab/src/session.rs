@@ -1,4 +1,4 @@
-//! A run of a tool: finds or creates the topic, connects the lanes and observes them, prints lines, and makes the
+//! A run of a tool: finds or creates the topic, makes connections and observes them, prints lines, and makes the
 //! result.
 
 mod plan;
@@ -38,7 +38,7 @@ pub(crate) struct Finished {
     pub ended_ms: u64,
 }
 
-/// Runs a future on its own runtime. The lanes run on the worker threads.
+/// Runs a future on its own runtime. The connections run on the worker threads.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Error::system("start a runtime"))?.block_on(future)
@@ -50,7 +50,7 @@ pub(crate) fn workers(count: u32, unsent_bytes_max: usize) -> Result<Workers, Er
     Workers::start("lab", count as usize, limits).map_err(Error::system("start threads"))
 }
 
-/// Drives the lanes until the time limit, until they are done, or until a signal; prints `line` at every interval.
+/// Drives the connections until the time limit, until their work is done, or until a signal; prints `line` at every interval.
 pub(crate) async fn drive<W: Work>(
     run: &Run,
     workers: &Workers,
@@ -214,7 +214,7 @@ mod tests {
             let workers = workers(1, usize::MAX)?;
             let begun = std::time::Instant::now();
             let finished = drive(&run, &workers, lanes, (&tally, clock), |_, _| String::new()).await?;
-            // If a lane noticed only by its timer that it may send, this would take twenty seconds.
+            // If a connection noticed only by its timer that it may send, this would take twenty seconds.
             assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
             Ok(finished)
         });

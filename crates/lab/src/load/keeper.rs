@@ -19,7 +19,7 @@ const OVERDUE: Duration = Duration::from_micros(20);
 /// Interval between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Connects the lane on worker `worker`, and reconnects whenever the connection ends, until the lane is done.
+/// Opens the connection on worker `worker`, and again whenever it ends, until its work is done.
 ///
 /// # Errors
 /// The error of the workers, when these have stopped.

@@ -31,7 +31,7 @@ pub struct LaneOptions<W> {
     pub work: W,
     /// Index of the queue to begin with; different connections begin with different queues.
     pub first_queue: usize,
-    /// Number of requests after which the lane is done, whatever their results; `None` for no limit.
+    /// Number of requests after which the connection is done, whatever their results; `None` for no limit.
     pub quantity: Option<u64>,
     /// Schedule of an open loop; `None` for a closed loop.
     pub pace: Option<Pace>,
@@ -51,7 +51,7 @@ pub struct Lane<W> {
     work: W,
     turn: Option<Turn>,
     state: Mutex<State>,
-    /// Wakes the task that keeps the lane connected: the connection ended, or the lane is done.
+    /// Wakes the task that keeps the connection open: the connection ended, or its work is done.
     changed: Notify,
 }
 
@@ -79,7 +79,7 @@ pub struct Answers {
 }
 
 impl<W: Work> Lane<W> {
-    /// Prepares a lane, which begins when the connection is made.
+    /// Prepares the load of a connection, which begins when the connection is made.
     #[must_use]
     pub fn new(options: LaneOptions<W>, clock: Clock, tally: Arc<Tally>) -> Self {
         let state = State {
@@ -110,7 +110,7 @@ impl<W: Work> Lane<W> {
         self.state().is_done()
     }
 
-    /// Waits until the connection ended or the lane is done. Only one task may wait.
+    /// Waits until the connection ended or its work is done. Only one task may wait.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -126,11 +126,11 @@ impl<W: Work> Lane<W> {
         }
     }
 
-    /// Waits for `moment`, or until this lane may send in its ring.
+    /// Waits for `moment`, or until this connection may send in its ring.
     pub async fn rest(&self, moment: Duration) {
         match &self.turn {
             None => tokio::time::sleep(moment).await,
-            // The lane checks whether it may send in both cases.
+            // The caller checks in both cases whether the connection may send.
             Some(turn) => drop(tokio::time::timeout(moment, turn.comes()).await),
         }
     }
@@ -141,7 +141,7 @@ impl<W: Work> Lane<W> {
         state.pace.as_ref().filter(|_| state.left > 0).map(Pace::due_ns)
     }
 
-    /// Whether the lane is an open loop.
+    /// Whether the connection sends in an open loop.
     pub fn is_paced(&self) -> bool {
         self.state().pace.is_some()
     }
@@ -239,7 +239,7 @@ impl<W: Work> Lane<W> {
         self.turn.as_ref().is_none_or(Turn::is_mine)
     }
 
-    /// Lets the next lane of the ring send, because this lane's request is settled.
+    /// Lets the next connection of the ring send, because this one's request is settled.
     fn pass(&self) {
         if let Some(turn) = &self.turn {
             turn.pass();
@@ -311,7 +311,7 @@ impl<W: Work> Service for Lane<W> {
             self.pass();
         }
         self.issue(&mut state, now_ns, (out, &mut turn.late));
-        // Counted before another task can see the lane as done.
+        // Counted before another task can see the work as done.
         self.tally.answered(&turn.micros, self.messages_each);
         self.tally.stored_bytes(bytes);
         self.tally.refused(refused);

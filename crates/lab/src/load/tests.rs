@@ -205,7 +205,7 @@ fn a_ramp_ends_at_its_last_rate() {
     assert!(falling.due_ns().abs_diff(10_000_000_000) < 1_000_000);
 }
 
-/// A lane with three requests in flight whose connection has no peer, and the bytes that it sends first.
+/// A connection with three requests in flight whose handle has no peer, and the bytes that it sends first.
 fn lane(turn: Option<Turn>) -> (Lane<Template>, Arc<Tally>, Arc<Peer>, Vec<u8>) {
     let options = LaneOptions {
         in_flight: 3,

@@ -16,7 +16,7 @@ pub enum Fate {
     Unknown,
 }
 
-/// The requests of a lane. Plain sends use only the required methods; transactions also end half messages and answer
+/// The requests of a connection. Plain sends use only the required methods; transactions also end half messages and answer
 /// checks.
 pub trait Work: Send + Sync + 'static {
     /// Number of queues, to which requests are sent in turn.

@@ -20,7 +20,7 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Makes the lanes: `--connections` to every broker, which share requests in flight, rate and quantity evenly. The
+    /// Makes the connections: `--connections` to every broker, which share requests in flight, rate and quantity evenly. The
     /// first ones take the remainder.
     pub fn lanes<W: Work>(
         &self,
