@@ -212,7 +212,8 @@ impl Remote {
             Err(CallError::TimedOut(remote, _)) => {
                 let waited = asked.elapsed();
                 if waited >= SILENCE_MIN && peer.silence() >= waited {
-                    // Nobody is there any more, as far as we can see (`clientCloseSocketIfTimeout`).
+                    // The server does not seem to be there any more, so the connection is closed
+                    // (`clientCloseSocketIfTimeout`).
                     peer.abort();
                 }
                 Err(CallError::TimedOut(remote, timeout).into())
@@ -221,7 +222,7 @@ impl Remote {
         }
     }
 
-    /// As [`Remote::ask`]; every code but success is an error.
+    /// Like [`Remote::ask`], but every response code except success becomes an error.
     pub async fn call(
         &self,
         address: &str,

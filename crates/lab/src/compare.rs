@@ -30,11 +30,11 @@ pub struct CompareFlags {
     /// Directory of the run that is compared.
     #[arg(value_name = "B", value_parser = run_directory)]
     second: PathBuf,
-    /// What one of them costs, e.g. `A=6900cny/mo`; also per `h`, `day` or `y`.
+    /// Cost of one of the two systems, e.g. `A=6900cny/mo`; also per `h`, `day` or `y`.
     #[arg(long, value_name = "RUN=PRICE")]
     cost: Vec<Cost>,
-    /// Judges the machines with the servers: A and B differ in both, as a cluster in a cloud and one of your own. Without it
-    /// nothing is judged where the self-tests of the two runs are apart.
+    /// Compares the machines together with the servers, such as a cluster in a cloud with one of your own. Without it
+    /// nothing is judged when the self-tests of the two runs differ.
     #[arg(long)]
     across_machines: bool,
     /// Where the page goes [default: compare.html beside B's report].

@@ -76,7 +76,7 @@ impl Generator {
     /// Does what [`Generator::start`] does before it starts consumers and producers.
     ///
     /// # Errors
-    /// As [`Generator::start`].
+    /// As for [`Generator::start`].
     pub async fn prepare(workload: &Workload) -> Result<Self, Error> {
         workload.check()?;
         let client = Client::start(workload.client())?;

@@ -37,7 +37,8 @@ impl Fleet {
     /// Connects to the agents and lets each prepare its share of the workload; returns the lab's own share as well.
     ///
     /// # Errors
-    /// When an agent does not answer, runs no load or cannot reach the cluster, or when the load cannot be shared.
+    /// [`Error::System`] when an agent does not answer, runs no load or cannot reach the cluster, [`Error::Flag`] when the
+    /// load cannot be shared.
     pub async fn prepare(addresses: &[String], workload: &Workload) -> Result<(Self, Workload), Error> {
         let mut fleet = Self::default();
         let parts = u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
@@ -57,7 +58,7 @@ impl Fleet {
     /// Lets all agents start at the same time; returns how long the lab itself has to wait for that time.
     ///
     /// # Errors
-    /// When an agent is lost.
+    /// [`Error::System`] when an agent is lost.
     pub async fn start(&mut self) -> Result<Duration, Error> {
         if self.members.is_empty() {
             return Ok(Duration::ZERO);
@@ -72,7 +73,7 @@ impl Fleet {
     /// Lets all agents stop sending.
     ///
     /// # Errors
-    /// When an agent is lost.
+    /// [`Error::System`] when an agent is lost.
     pub async fn stop(&mut self) -> Result<(), Error> {
         for member in &mut self.members {
             member.say(&Order::Stop).await?;
@@ -83,7 +84,7 @@ impl Fleet {
     /// Adds the figures of all agents since the last call.
     ///
     /// # Errors
-    /// When an agent is lost or its load failed, because without its share the load would be another one.
+    /// [`Error::System`] when an agent is lost or its load failed, because without its share the load would be another one.
     pub async fn add_to(&mut self, taken: &mut Taken) -> Result<(), Error> {
         for member in &mut self.members {
             member.say(&Order::Take).await?;

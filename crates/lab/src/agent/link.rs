@@ -33,7 +33,7 @@ impl Link {
     /// Connects to an agent and asks it to observe.
     ///
     /// # Errors
-    /// When nothing answers at the address, or what answers is no agent.
+    /// [`Error::System`] when nothing answers at the address, or what answers is no agent.
     pub async fn connect(address: &str, asked: &Asked) -> Result<Self, Error> {
         let failed = Error::system(format!("ask the agent at {address}"));
         match tokio::time::timeout(TIMEOUT, connect(address, asked)).await {

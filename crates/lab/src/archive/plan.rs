@@ -22,9 +22,10 @@ pub struct RunFile {
     pub command_line: Vec<String>,
     /// Version of the lab.
     pub lab_version: String,
-    /// Threads that drive the load; 0 where it is not known.
+    /// Number of threads that drive the load; 0 when unknown.
     pub lab_threads: u32,
-    /// Cores a quota lets the lab use, where it is less than its threads; absent where several machines share the load.
+    /// Number of cores that a CPU quota allows the lab, when that is less than its threads; `None` when several
+    /// machines share the load.
     pub lab_cores_allowed: Option<f64>,
     /// Start of the run, milliseconds since 1970.
     pub started_ms: u64,
@@ -186,7 +187,7 @@ pub struct Roofline {
     pub net_bytes: f64,
     /// Round trips per second over loopback, with one request at a time.
     pub net_round_trips: f64,
-    /// 1 KiB messages per second that one core of the lab drives against the echo server.
+    /// 1 KiB messages per second that one core of the lab sends to the echo server.
     pub lab_messages: f64,
     /// Bytes per second for which one core computes CRC32.
     pub cpu_crc_bytes: f64,

@@ -82,7 +82,8 @@ impl Slots {
         Some(self.leave(place))
     }
 
-    /// As [`Slots::answer`] after a refusal: the place rests until `until_ns`. Callers pass increasing times.
+    /// Like [`Slots::answer`], for a refused request: the place rests until `until_ns`. Callers must pass increasing
+    /// times.
     pub fn refuse(&mut self, opaque: i32, until_ns: u64) -> Option<Flight> {
         let place = self.place(opaque)?;
         self.resting.push_back((until_ns, place));

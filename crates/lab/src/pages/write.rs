@@ -22,7 +22,7 @@ pub struct ReportFlags {
     /// Language in which the page opens (it can be switched), and of the Markdown.
     #[arg(long, value_enum, default_value_t)]
     lang: Language,
-    /// Latency and errors a safe rate must keep, e.g. `e2e.p99<50ms,errors=0` [default: what the run was told to keep].
+    /// Limits that a safe rate must keep, e.g. `e2e.p99<50ms,errors=0` [default: those of the run].
     #[arg(long, value_name = "SLO")]
     slo: Option<Slo>,
     /// Write report.html; without any of the four, all are written.
