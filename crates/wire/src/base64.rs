@@ -1,14 +1,14 @@
 //! Base64 with either alphabet.
 
-/// An alphabet.
+/// The 64 letters of a base64 alphabet.
 pub(crate) type Letters = [u8; 64];
 
-/// What goes into addresses.
+/// The URL-safe alphabet.
 pub(crate) const URL_SAFE: &Letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// What JSON bodies hold bytes in.
+/// The standard alphabet, used in JSON bodies.
 pub(crate) const STANDARD: &Letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Appends `raw` as letters, with padding.
+/// Appends `raw` in base64, with padding.
 pub(crate) fn encode(letters: &Letters, out: &mut Vec<u8>, raw: &[u8]) {
     for group in raw.chunks(3) {
         let mut bytes = [0; 4];
@@ -21,7 +21,7 @@ pub(crate) fn encode(letters: &Letters, out: &mut Vec<u8>, raw: &[u8]) {
     }
 }
 
-/// Reads letters; the last ones may be missing their padding. `None` when there is another letter.
+/// Decodes base64; the last letters may lack their padding. `None` when a letter is not in the alphabet.
 pub(crate) fn decode(letters: &Letters, text: &[u8]) -> Option<Vec<u8>> {
     let padding = text.iter().rev().take_while(|letter| **letter == b'=').count();
     if padding > 2 || (padding > 0 && !text.len().is_multiple_of(4)) {

@@ -1,8 +1,8 @@
 //! The JSON bodies of requests, responses and configuration files, one type each.
 //!
-//! Every type derives serde's traits; [`crate::json`] gives them the dialect. Members are declared in the
-//! alphabetical order fastjson writes them in, absent members take Java's defaults, `None` is not written.
-//! The vectors under `golden/` were written by Java 5.3.3 and 5.5.0.
+//! Every type derives serde's traits; [`crate::json`] implements RocketMQ's dialect. Members are declared in the alphabetical
+//! order in which fastjson writes them, absent members take RocketMQ's defaults, `None` is not written. The vectors under
+//! `golden/` were written by RocketMQ 5.3.3 and 5.5.0.
 
 pub mod admin;
 pub mod assignment;

@@ -218,21 +218,21 @@ codes! {
     }
 }
 
-/// Version ordinal we state in every command: `V5_5_0` (`MQVersion`).
+/// Version ordinal in every command that Vostok sends: `V5_5_0` (`MQVersion`).
 pub const VERSION: i32 = 513;
 
-/// First version whose register body carries topics beside other data (`V3_0_11`).
+/// First version whose registration body carries more than topics (`V3_0_11`).
 pub const VERSION_3_0_11: i32 = 37;
-/// First version whose `maxReconsumeTimes` is honoured (`V3_4_9`).
+/// First version whose `maxReconsumeTimes` is respected (`V3_4_9`).
 pub const VERSION_3_4_9: i32 = 121;
-/// First version that is given standard JSON routes (`V4_9_4`).
+/// First version that receives routes in standard JSON (`V4_9_4`).
 pub const VERSION_4_9_4: i32 = 401;
-/// First version whose compressed register body has a mapping section (`V5_0_0`).
+/// First version whose compressed registration body has a section of static-topic mappings (`V5_0_0`).
 pub const VERSION_5_0_0: i32 = 413;
-/// Last version that is *not* told to go away (`V5_3_1`).
+/// Last version whose requests are *not* answered with `GO_AWAY` by a stopping broker (`V5_3_1`).
 pub const VERSION_5_3_1: i32 = 475;
 
-/// Implementation language of a peer (`LanguageCode`).
+/// Implementation language of the sender of a command (`LanguageCode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -271,17 +271,17 @@ const LANGUAGES: [(Language, &str); 14] = [
 ];
 
 impl Language {
-    /// The language of a binary header's byte; unknown bytes are nobody's.
+    /// The language of the byte in a binary header; `None` for an unknown byte.
     pub fn from_byte(byte: u8) -> Option<Self> {
         LANGUAGES.get(usize::from(byte)).map(|(language, _)| *language)
     }
 
-    /// The language of a JSON header's name.
+    /// The language of the name in a JSON header; `None` for an unknown name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         LANGUAGES.iter().find(|(_, text)| text.as_bytes() == name).map(|(language, _)| *language)
     }
 
-    /// Name used in JSON and admin output.
+    /// Name of the language in JSON and in admin output.
     pub fn name(self) -> &'static str {
         LANGUAGES[self as usize].1
     }

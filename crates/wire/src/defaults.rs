@@ -1,5 +1,5 @@
-//! What Apache RocketMQ has by itself.
+//! Defaults of Apache RocketMQ.
 
-/// What a broker of RocketMQ 5.5.0 tells without a file of settings (`GET_BROKER_CONFIG`), a line `key=value` each; a star
-/// stands for what depends on the machine.
+/// The configuration that a RocketMQ 5.5.0 broker without a configuration file reports (`GET_BROKER_CONFIG`), one `key=value`
+/// per line; `*` stands for a value that depends on the machine.
 pub const BROKER: &str = include_str!("defaults/broker.properties");

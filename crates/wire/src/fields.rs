@@ -12,7 +12,7 @@ pub(crate) struct Pair {
     pub value: (u32, u32),
 }
 
-/// Memory for the ranges of one command's fields; keep it and use it again.
+/// Memory for the positions of one command's fields, to be kept and reused.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs(Vec<Pair>);
 
@@ -21,7 +21,7 @@ impl Pairs {
         self.0.clear();
     }
 
-    /// Adds a pair; false when [`FIELDS_MAX`] is reached.
+    /// Adds a field; false when there are [`FIELDS_MAX`] already.
     #[inline]
     pub(crate) fn push(&mut self, pair: Pair) -> bool {
         if self.0.len() == FIELDS_MAX {
@@ -32,7 +32,7 @@ impl Pairs {
     }
 }
 
-/// The fields of one command. A repeated key counts by its last value, as in Java's map.
+/// The header fields of one command. Of a repeated key the last value counts, as in RocketMQ's map.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     base: &'a [u8],
@@ -73,12 +73,12 @@ impl<'a> Fields<'a> {
         Self { base, pairs: Cow::Borrowed(&pairs.0) }
     }
 
-    /// Number of pairs, repeated keys included.
+    /// Number of fields, repeated keys included.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// True when the command carries no field.
+    /// Whether the command has no header field.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
@@ -104,17 +104,17 @@ impl<'a> Fields<'a> {
         text(key, self.bytes(key).ok_or(FieldError::Missing(key))?)
     }
 
-    /// A required number.
+    /// The number in a required field.
     pub fn need_number<T: TryFrom<i64>>(&self, key: &'static str) -> Result<T, FieldError> {
         number(key, self.bytes(key).ok_or(FieldError::Missing(key))?)
     }
 
-    /// A number, or `default` when the field is absent.
+    /// The number in a field, or `default` when the field is absent.
     pub fn number_or<T: TryFrom<i64>>(&self, key: &'static str, default: T) -> Result<T, FieldError> {
         self.bytes(key).map_or(Ok(default), |value| number(key, value))
     }
 
-    /// A boolean as Java reads it: `true` in any case is true, anything else false.
+    /// The boolean in a field, as Java reads it: `true` in any case is true, anything else is false.
     pub fn flag_or(&self, key: &str, default: bool) -> bool {
         self.bytes(key).map_or(default, boolean)
     }
@@ -124,17 +124,17 @@ fn slice(base: &[u8], (from, to): (u32, u32)) -> &[u8] {
     &base[from as usize..to as usize]
 }
 
-/// Reads a decimal number of a header field.
+/// Parses the decimal number in a header field.
 pub(crate) fn number<T: TryFrom<i64>>(field: &'static str, value: &[u8]) -> Result<T, FieldError> {
     decimal(value)
         .and_then(|number| T::try_from(number).ok())
         .ok_or_else(|| FieldError::invalid(field, value, std::any::type_name::<T>()))
 }
 
-/// Every number of so many digits fits 64 bits.
+/// Numbers with up to so many digits fit 64 bits.
 const DIGITS_SAFE: usize = 18;
 
-/// A number as `Long.parseLong` reads it. Seven of them come with every message: without a look for UTF-8.
+/// Parses a number like `Long.parseLong`. Every message has seven of them, so no UTF-8 check is made.
 pub(crate) fn decimal(value: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match value {
         [b'-', digits @ ..] => (true, digits),
@@ -158,12 +158,12 @@ pub(crate) fn decimal(value: &[u8]) -> Option<i64> {
     })
 }
 
-/// Reads the text of a header field.
+/// The text in a header field.
 pub(crate) fn text<'a>(field: &'static str, value: &'a [u8]) -> Result<&'a str, FieldError> {
     std::str::from_utf8(value).map_err(|_| FieldError::invalid(field, value, "UTF-8 text"))
 }
 
-/// Java's `Boolean.parseBoolean`.
+/// Parses a boolean like Java's `Boolean.parseBoolean`.
 pub(crate) fn boolean(value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(b"true")
 }

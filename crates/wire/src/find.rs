@@ -1,12 +1,12 @@
-//! Looking for bytes eight at a time: this runs over the header and the properties of every message.
+//! Searches bytes eight at a time: this code runs over the header and the properties of every message.
 //!
-//! A word of eight bytes is marked: the top bit of a byte that is looked for is set in the result. Bytes above a marked
-//! one may be marked as well without being looked for, so only the lowest mark of a word counts.
+//! A search marks a word of eight bytes: the result has the top bit of each matching byte set. Bytes above a match may be
+//! marked without matching, so only the lowest mark of a word counts.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TOP_BITS: u64 = ONES << 7;
 
-/// Marks the bytes that are `wanted`.
+/// Marks the bytes that equal `wanted`.
 pub(crate) fn equal(word: u64, wanted: u8) -> u64 {
     let different = word ^ (ONES * u64::from(wanted));
     different.wrapping_sub(ONES) & !different & TOP_BITS
@@ -17,7 +17,7 @@ pub(crate) fn control(word: u64) -> u64 {
     word.wrapping_sub(ONES * 0x20) & !word & TOP_BITS
 }
 
-/// The first place that `mark` marks.
+/// Position of the first byte that `mark` marks.
 pub(crate) fn first(bytes: &[u8], mark: impl Fn(u64) -> u64) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! One remoting command: `length, type and header length, header, body` (spec of `RemotingCommand`).
+//! A remoting command: `length, type and header length, header, body` (`RemotingCommand`).
 //!
 //! ```text
 //! 0      4  length of everything that follows
@@ -7,8 +7,8 @@
 //! 8      h  header
 //! 8+h    b  body; empty means the command has none
 //! ```
-//! A header is decoded *in place*: JSON strings are unescaped inside the receive buffer, so that fields are plain
-//! ranges of it whatever the encoding, and nothing is allocated per command.
+//! A header is decoded *in place*: JSON strings are unescaped inside the receive buffer, so in both encodings the fields are
+//! ranges of the buffer, and no memory is allocated per command.
 
 mod binary;
 mod json;
@@ -29,17 +29,17 @@ pub const FLAG_RESPONSE: i32 = 1;
 /// Flag bit of a request that wants no answer.
 pub const FLAG_ONE_WAY: i32 = 2;
 
-/// How a header is written; both kinds may appear on one connection.
+/// Encoding of a header (`SerializeType`); both kinds may be used on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Encoding {
-    /// A JSON object, Java's default.
+    /// A JSON object, RocketMQ's default.
     #[default]
     Json,
-    /// The `ROCKETMQ` binary layout.
+    /// The binary `ROCKETMQ` layout.
     Binary,
 }
 
-/// Why bytes are not a command. The connection they came from is closed; no answer is sent.
+/// Why bytes are not a command. The connection is then closed, and no answer is sent.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FrameError {
     /// The length prefix is negative, too small for a header, or above [`FRAME_BYTES_MAX`].
@@ -48,7 +48,7 @@ pub enum FrameError {
     /// The header does not fit in its frame.
     #[error("bad header length {header}: the frame holds {frame} bytes")]
     HeaderLength {
-        /// Header length found.
+        /// Header length in the frame.
         header: usize,
         /// Bytes of the frame after its length prefix.
         frame: usize,
@@ -56,17 +56,17 @@ pub enum FrameError {
     /// The encoding byte is neither 0 nor 1.
     #[error("unknown header encoding {0}, expected 0 (JSON) or 1 (ROCKETMQ)")]
     Encoding(u8),
-    /// The header's text or layout is broken.
+    /// The header's text or layout is malformed.
     #[error("malformed header at byte {at}: {why}")]
     Header {
-        /// Position inside the header.
+        /// Position of the error in the header.
         at: usize,
         /// What was expected.
         why: &'static str,
     },
 }
 
-/// Length of the first frame of `bytes` including its 4-byte prefix; `None` while the prefix itself is incomplete.
+/// Length of the first frame in `bytes`, its 4-byte prefix included; `None` while the prefix itself is incomplete.
 pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, FrameError> {
     let Some(prefix) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = i32::from_be_bytes(*prefix);
@@ -91,7 +91,7 @@ pub struct Command<'a> {
     pub opaque: i32,
     /// [`FLAG_RESPONSE`] and [`FLAG_ONE_WAY`].
     pub flag: i32,
-    /// Text for humans.
+    /// The `remark`, a text for humans.
     pub remark: Option<&'a str>,
     /// Header fields (`extFields`).
     pub fields: Fields<'a>,
@@ -99,7 +99,7 @@ pub struct Command<'a> {
     pub body: &'a [u8],
 }
 
-/// The numbers and ranges of a header, found before the buffer is borrowed for reading.
+/// Numbers and field positions of a header, found before the buffer is borrowed for reading.
 pub(crate) struct RawHeader {
     code: i32,
     language: Option<Language>,
@@ -110,7 +110,7 @@ pub(crate) struct RawHeader {
 }
 
 impl<'a> Command<'a> {
-    /// Decodes a whole frame, `bytes` starting at its length prefix. JSON strings are unescaped inside `bytes`.
+    /// Decodes a whole frame; `bytes` starts at its length prefix. JSON strings are unescaped inside `bytes`.
     pub fn decode(bytes: &'a mut [u8]) -> Result<Self, FrameError> {
         let mut pairs = Pairs::default();
         let parts = decode_parts(bytes, &mut pairs, Empty::Null)?;
@@ -118,8 +118,8 @@ impl<'a> Command<'a> {
         Ok(parts.into_command(fields))
     }
 
-    /// [`Command::decode`] of a frame this process wrote: empty fields are kept in the binary encoding as well, so that it
-    /// can hold any command.
+    /// Like [`Command::decode`], for a frame that this process wrote: empty fields count in the binary encoding too, so that
+    /// it can hold any command.
     pub fn decode_own(bytes: &'a mut [u8]) -> Result<Self, FrameError> {
         let mut pairs = Pairs::default();
         let parts = decode_parts(bytes, &mut pairs, Empty::Kept)?;
@@ -127,7 +127,7 @@ impl<'a> Command<'a> {
         Ok(parts.into_command(fields))
     }
 
-    /// [`Command::decode`] with memory that is used again, for those who decode many commands.
+    /// Like [`Command::decode`], with reused memory for the fields, for callers that decode many commands.
     pub fn decode_with(bytes: &'a mut [u8], pairs: &'a mut Pairs) -> Result<Self, FrameError> {
         pairs.clear();
         let parts = decode_parts(bytes, pairs, Empty::Null)?;
@@ -135,32 +135,32 @@ impl<'a> Command<'a> {
         Ok(parts.into_command(fields))
     }
 
-    /// True for an answer to a request we made.
+    /// Whether this is the answer to a request.
     pub fn is_response(&self) -> bool {
         self.flag & FLAG_RESPONSE != 0
     }
 
-    /// True when the sender wants no answer, not even an error.
+    /// Whether the sender wants no answer, not even an error.
     pub fn is_one_way(&self) -> bool {
         self.flag & FLAG_ONE_WAY != 0
     }
 
-    /// The head of an answer to this command: same id, same encoding.
+    /// The head of the answer to this command: with the same request id and encoding.
     pub fn reply(&self, code: i32) -> Head<'static> {
         Head::response(self.encoding, code, self.opaque)
     }
 }
 
-/// What an empty value of the binary encoding is.
+/// Meaning of an empty value in the binary encoding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Empty {
-    /// Nothing, as Java reads it.
+    /// The field is absent, as RocketMQ reads it.
     Null,
-    /// Itself.
+    /// The field is empty.
     Kept,
 }
 
-/// A frame taken apart, before its fields are tied to memory.
+/// The parts of a frame, before its fields are bound to memory.
 struct Parts<'a> {
     encoding: Encoding,
     raw: RawHeader,

@@ -1,9 +1,9 @@
 //! The JSON dialect of RocketMQ bodies and configuration files.
 //!
-//! Java peers write JSON with fastjson, which is not quite JSON: integer map keys stand without quotes
-//! (`{0:"a:1"}`) and object map keys stand as object literals (`{{"brokerName":"b"}:5}`). Clients in other
-//! languages send numbers as strings (`"codeSet":["2598919"]`). The reader here accepts all of it; the writer
-//! produces it, so the body types only derive serde's traits and name no dialect.
+//! RocketMQ writes JSON with fastjson, which is not strict JSON: integer map keys have no quotes (`{0:"a:1"}`), and object
+//! map keys are object literals (`{{"brokerName":"b"}:5}`). Clients in other languages send numbers as strings
+//! (`"codeSet":["2598919"]`). The reader accepts all of these and the writer produces the dialect, so the body types only
+//! derive serde's traits.
 //!
 //! | situation | reader | writer, [`Dialect::Plain`] | writer, [`Dialect::Standard`] |
 //! |---|---|---|---|
@@ -14,7 +14,7 @@
 //! | unknown member | skipped | - | - |
 //! | non-ASCII text | raw or `\uXXXX` | raw | `\uXXXX` |
 //!
-//! Nothing emits whitespace: the Go client cuts route answers at commas and colons.
+//! The writer emits no whitespace: the Go client splits route answers at commas and colons.
 
 mod read;
 mod scan;
@@ -22,33 +22,33 @@ mod write;
 
 use serde::{Deserialize, Serialize};
 
-/// The deepest nesting of objects and arrays the reader follows.
+/// Deepest nesting of objects and arrays that the reader accepts.
 pub const DEPTH_MAX: u32 = 64;
 
-/// Why a text is not the JSON that was expected.
+/// Why a text is not valid JSON, or not of the expected structure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad json at byte {position}: {reason}")]
 pub struct JsonError {
-    /// Byte offset into the text.
+    /// Position of the error in the text, in bytes.
     pub position: usize,
-    /// What was expected and what was found, lower case.
+    /// What was expected and what was found, in lower case.
     pub reason: String,
 }
 
 /// How map keys and non-ASCII text are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// What fastjson's `toJSONString` writes: integer keys without quotes, UTF-8 as it is.
+    /// As fastjson's `toJSONString` writes: integer keys without quotes, non-ASCII text in UTF-8.
     #[default]
     Plain,
     /// fastjson's `BrowserCompatible` mode, strict JSON: integer keys in quotes, non-ASCII text escaped.
     Standard,
 }
 
-/// Reads a value from fastjson or strict JSON text.
+/// Parses a value from fastjson or strict JSON text.
 ///
 /// # Errors
-/// The text is malformed, too deep, or a value cannot be converted to the type asked for.
+/// [`JsonError`] when the text is malformed or nested too deeply, or a value cannot be converted to the requested type.
 pub fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, JsonError> {
     let text = std::str::from_utf8(text).map_err(|error| JsonError {
         position: error.valid_up_to(),
@@ -57,10 +57,10 @@ pub fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, JsonEr
     from_str(text)
 }
 
-/// Reads a value from fastjson or strict JSON text.
+/// Parses a value from fastjson or strict JSON text.
 ///
 /// # Errors
-/// The text is malformed, too deep, or a value cannot be converted to the type asked for.
+/// [`JsonError`] when the text is malformed or nested too deeply, or a value cannot be converted to the requested type.
 pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, JsonError> {
     let mut cursor = scan::Cursor::new(text);
     let value = T::deserialize(&mut cursor).map_err(|error| cursor.locate(error))?;
@@ -68,15 +68,15 @@ pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, JsonError
     Ok(value)
 }
 
-/// Writes a value in the plain fastjson dialect.
+/// Serializes a value in the plain fastjson dialect.
 ///
 /// # Panics
-/// Never for the types of [`crate::body`]; a type of another crate whose `Serialize` fails is a mistake of its author.
+/// Never for the types of [`crate::body`]. Panics when the `Serialize` implementation of another type fails.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     to_vec_as(value, Dialect::Plain)
 }
 
-/// Writes a value in the given dialect.
+/// Serializes a value in the given dialect.
 ///
 /// # Panics
 /// As [`to_vec`].

@@ -1,13 +1,13 @@
-//! Bytes, words and units of the RocketMQ protocol and store: pure, no I/O and no clock.
+//! Byte formats, codes and units of RocketMQ's protocol and store: pure, without I/O and clock.
 //!
-//! - [`frame`]: one remoting command on the wire, decoded in place and written without intermediate values.
+//! - [`frame`]: a remoting command, decoded in place and written without intermediate values.
 //! - [`fields`]: the header fields (`extFields`) of a command as borrowed ranges.
 //! - [`codes`]: request codes, response codes, language and version numbers.
 //! - [`header`]: the typed headers of the message paths.
 //! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
-//! - [`recall`]: the handle of a timed message.
-//! - [`pop`]: the handles of popped messages, and where they lie.
-//! - [`defaults`]: what RocketMQ's settings are by themselves.
+//! - [`recall`]: the recall handle of a timed message.
+//! - [`pop`]: the receipt handles of popped messages, and the offset fields of pop answers.
+//! - [`defaults`]: the defaults of RocketMQ's settings.
 //! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.
 
 mod base64;

@@ -1,4 +1,4 @@
-//! The texts of pop consumption (`ExtraInfoUtil`): receipt handles, and what the answer to a pop says about offsets.
+//! Text formats of pop consumption (`ExtraInfoUtil`): receipt handles, and the offset fields in the answer to a pop.
 //!
 //! | text | form | example |
 //! |---|---|---|
@@ -14,20 +14,20 @@ pub const ORDER_REVIVE_QUEUE: i32 = 999;
 
 const RETRY_PREFIX: &str = "%RETRY%";
 
-/// Which topic a popped message lies in.
+/// Which topic a popped message is stored in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The topic asked for.
+    /// The topic of the pop request.
     #[default]
     Normal,
-    /// `%RETRY%<group>_<topic>`.
+    /// The retry topic `%RETRY%<group>_<topic>`.
     RetryV1,
-    /// `%RETRY%<group>+<topic>`.
+    /// The retry topic `%RETRY%<group>+<topic>`.
     RetryV2,
 }
 
 impl Kind {
-    /// What a topic's name says.
+    /// The kind of a topic, by its name.
     #[must_use]
     pub fn of(topic: &str) -> Self {
         match topic.strip_prefix(RETRY_PREFIX) {
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// Reads the number in handles.
+    /// Parses the number used in handles.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -48,13 +48,13 @@ impl Kind {
         }
     }
 
-    /// The number in handles.
+    /// The number used in handles.
     #[must_use]
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// Name of the topic of this kind for a topic and a group (`KeyBuilder.buildPopRetryTopic`).
+    /// Name of the topic of this kind, for a topic and a group (`KeyBuilder.buildPopRetryTopic`).
     #[must_use]
     pub fn topic(self, topic: &str, group: &str) -> String {
         match self {
@@ -65,7 +65,7 @@ impl Kind {
     }
 }
 
-/// The topic whose messages failed in a group come back through `topic`; a name of another kind is its own
+/// The topic that a retry topic of `group` belongs to; any other topic name is returned unchanged
 /// (`KeyBuilder.parseNormalTopic`).
 #[must_use]
 pub fn normal_topic<'a>(topic: &'a str, group: &str) -> &'a str {
@@ -73,29 +73,29 @@ pub fn normal_topic<'a>(topic: &'a str, group: &str) -> &'a str {
     rest.and_then(|rest| rest.strip_prefix(['+', '_'])).unwrap_or(topic)
 }
 
-/// What a client gives back to acknowledge a message.
+/// The receipt handle with which a client acknowledges a popped message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle<'a> {
-    /// Where the pop began to read.
+    /// First queue offset of the pop.
     pub start_offset: i64,
-    /// When it was, milliseconds.
+    /// Time of the pop, ms since the epoch.
     pub pop_ms: i64,
-    /// How long its messages stay invisible.
+    /// Invisible time of the popped messages, ms.
     pub invisible_ms: i64,
-    /// Queue of the revive topic its checkpoint goes to.
+    /// Queue id of the revive topic for the pop's checkpoint.
     pub revive_queue: i32,
-    /// Which topic the message lies in.
+    /// Which topic the message is stored in.
     pub kind: Kind,
-    /// The broker that served it.
+    /// Name of the broker that served the pop.
     pub broker_name: &'a str,
-    /// Queue of the message; absent from old clients.
+    /// Queue id of the message; absent from old clients.
     pub queue_id: Option<i32>,
-    /// Offset of the message; absent from old clients.
+    /// Queue offset of the message; absent from old clients.
     pub offset: Option<i64>,
 }
 
 impl<'a> Handle<'a> {
-    /// Reads a handle; `None` when it is none.
+    /// Parses a handle; `None` when the text is not one.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split(' ');
@@ -111,7 +111,7 @@ impl<'a> Handle<'a> {
         })
     }
 
-    /// Whether it is of an ordered pop.
+    /// Whether the handle is of an ordered pop, which has no checkpoint.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.revive_queue == ORDER_REVIVE_QUEUE
@@ -132,19 +132,19 @@ impl std::fmt::Display for Handle<'_> {
     }
 }
 
-/// What the answer to a pop says about where its messages lie.
+/// The fields in the answer to a pop that tell where its messages are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffsetTexts {
-    /// `startOffsetInfo`.
+    /// The field `startOffsetInfo`.
     pub starts: String,
-    /// `msgOffsetInfo`.
+    /// The field `msgOffsetInfo`.
     pub offsets: String,
-    /// `orderCountInfo`.
+    /// The field `orderCountInfo`.
     pub counts: String,
 }
 
 impl OffsetTexts {
-    /// Adds the messages of a queue.
+    /// Adds the popped messages of a queue.
     pub fn add(&mut self, kind: Kind, queue_id: i32, start: i64, offsets: impl Iterator<Item = i64>) {
         entry(&mut self.starts, kind, format_args!("{queue_id} {start}"));
         entry(&mut self.offsets, kind, format_args!("{queue_id} "));
@@ -154,7 +154,7 @@ impl OffsetTexts {
         }
     }
 
-    /// Adds how often messages of a queue were delivered before, and the least of all of them for older clients.
+    /// Adds how often messages of a queue were delivered before, and the least of these counts for older clients.
     pub fn count(&mut self, kind: Kind, queue_id: i32, counts: impl Iterator<Item = (i64, i32)>, least: i32) {
         for (offset, count) in counts {
             entry(&mut self.counts, kind, format_args!("qo{queue_id}%{offset} {count}"));

@@ -1,4 +1,4 @@
-//! Numbers with a meaning: positions in the log and in a queue. Mixing two of them does not compile.
+//! Typed numbers: positions in the log and in a queue. Mixing them up does not compile.
 
 use std::fmt;
 use std::ops::Add;
@@ -20,7 +20,7 @@ macro_rules! offset {
                 Self(value)
             }
 
-            /// Takes a signed number from a frame or a file; `None` when it is negative.
+            /// Converts a signed number from a frame or a file; `None` when it is negative.
             #[must_use]
             pub const fn from_i64(value: i64) -> Option<Self> {
                 if value < 0 { None } else { Some(Self(value.unsigned_abs())) }
@@ -38,7 +38,7 @@ macro_rules! offset {
                 self.0.cast_signed()
             }
 
-            /// The distance from `earlier` to `self`, zero when `earlier` is later.
+            /// The distance from `earlier` to `self`; zero when `earlier` is larger.
             #[must_use]
             pub const fn since(self, earlier: Self) -> u64 {
                 self.0.saturating_sub(earlier.0)
@@ -71,6 +71,6 @@ offset! {
     LogOffset
 }
 offset! {
-    /// The number of a message inside its queue, counted from zero.
+    /// The offset of a message in its queue, counted from zero.
     QueueOffset
 }

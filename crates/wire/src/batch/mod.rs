@@ -1,16 +1,15 @@
-//! The body of a client batch: entries of `size, magic, crc, flag, body, properties`
-//! (`MessageDecoder.encodeMessages`). Size, magic and CRC of an entry are not looked at, as in Java's
-//! `MessageExtEncoder`: the parts say where the next entry begins.
+//! The body of a client batch: entries of `size, magic, crc, flag, body, properties` (`MessageDecoder.encodeMessages`). Size,
+//! magic and CRC of an entry are ignored, as in RocketMQ's `MessageExtEncoder`: the parts tell where the next entry begins.
 
 use thiserror::Error;
 
-/// Bytes of an entry beside its body and properties.
+/// Bytes of an entry without its body and properties.
 const ENTRY_FIXED: usize = 4 + 4 + 4 + 4 + 4 + 2;
 
 /// One message of a batch body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The user's flag.
+    /// The user-defined flag.
     pub flag: i32,
     /// The message body.
     pub body: &'a [u8],
@@ -18,17 +17,17 @@ pub struct Entry<'a> {
     pub properties: &'a [u8],
 }
 
-/// Why a batch body cannot be taken apart.
+/// Why a batch body cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("batch entry at byte {at} is malformed: {what}")]
 pub struct BatchError {
-    /// Where the entry starts in the body.
+    /// Position in the body where the entry starts.
     pub at: usize,
-    /// What was expected and found.
+    /// What was expected and what was found.
     pub what: &'static str,
 }
 
-/// Walks the entries of a batch body. After the first error it ends.
+/// Iterates over the entries of a batch body. Ends after the first error.
 #[must_use]
 pub fn entries(body: &[u8]) -> Entries<'_> {
     Entries { body, at: 0 }
@@ -82,7 +81,7 @@ fn entry(bytes: &[u8]) -> Result<(Entry<'_>, usize), &'static str> {
 /// Appends one entry to a batch body.
 ///
 /// # Errors
-/// When a length does not fit its field.
+/// [`BatchError`] when a length does not fit its field.
 pub fn append(out: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(), BatchError> {
     let error = |what| BatchError { at: out.len(), what };
     let size = ENTRY_FIXED + entry.body.len() + entry.properties.len();

@@ -1,4 +1,4 @@
-//! What operators ask brokers for.
+//! Bodies of the requests that operators send to brokers.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConsumeFromWhere, ConsumeType, MessageModel, MessageQueue, SubscriptionData};
 
-/// The range of one queue (`org.apache.rocketmq.remoting.protocol.admin.TopicOffset`).
+/// Offset range of one queue (`org.apache.rocketmq.remoting.protocol.admin.TopicOffset`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicOffset {
-    /// Store time of the last message, milliseconds since 1970.
+    /// Store time of the last message, ms since the epoch.
     pub last_update_timestamp: i64,
-    /// Next offset to be written.
+    /// Maximum offset, which the next message will get.
     pub max_offset: i64,
-    /// First offset kept.
+    /// Minimum offset.
     pub min_offset: i64,
 }
 
@@ -22,23 +22,23 @@ pub struct TopicOffset {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicStats {
-    /// Range by queue.
+    /// Offset range by queue.
     pub offset_table: BTreeMap<MessageQueue, TopicOffset>,
-    /// Messages per second written.
+    /// Messages stored per second.
     pub topic_put_tps: f64,
 }
 
-/// How far a group is in one queue (`org.apache.rocketmq.remoting.protocol.admin.OffsetWrapper`).
+/// Progress of a consumer group in one queue (`org.apache.rocketmq.remoting.protocol.admin.OffsetWrapper`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OffsetWrapper {
-    /// Next offset to be written.
+    /// Maximum offset of the queue.
     pub broker_offset: i64,
-    /// Next offset of the group.
+    /// Committed offset of the group.
     pub consumer_offset: i64,
-    /// Store time of the last message consumed, milliseconds since 1970.
+    /// Store time of the last consumed message, ms since the epoch.
     pub last_timestamp: i64,
-    /// Next offset to be pulled.
+    /// Queue offset that the group will pull next.
     pub pull_offset: i64,
 }
 
@@ -46,7 +46,7 @@ pub struct OffsetWrapper {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumeStats {
-    /// Messages per second consumed.
+    /// Messages consumed per second.
     pub consume_tps: f64,
     /// Progress by queue.
     pub offset_table: BTreeMap<MessageQueue, OffsetWrapper>,
@@ -60,9 +60,9 @@ pub struct ConsumeStatsList {
     pub broker_addr: String,
     /// Progress in each topic, by group.
     pub consume_stats_list: Vec<BTreeMap<String, Vec<ConsumeStats>>>,
-    /// Messages not consumed.
+    /// Number of messages not consumed yet.
     pub total_diff: i64,
-    /// Messages pulled and not consumed.
+    /// Number of messages pulled but not consumed yet.
     pub total_inflight_diff: i64,
 }
 
@@ -70,7 +70,7 @@ pub struct ConsumeStatsList {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CorrectionOffsets {
-    /// Offset by queue.
+    /// Corrected queue offset by queue id.
     pub correction_offsets: BTreeMap<i32, i64>,
 }
 
@@ -78,11 +78,11 @@ pub struct CorrectionOffsets {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QuerySubscription {
-    /// The group.
+    /// Consumer group.
     pub group: String,
-    /// What it wants of the topic.
+    /// The group's subscription to the topic.
     pub subscription_data: Option<SubscriptionData>,
-    /// The topic.
+    /// Topic name.
     pub topic: String,
 }
 
@@ -90,13 +90,13 @@ pub struct QuerySubscription {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Connection {
-    /// Its address.
+    /// The client's address.
     pub client_addr: String,
-    /// Its id.
+    /// The client's id.
     pub client_id: String,
-    /// Its language by name.
+    /// Name of the client's language.
     pub language: String,
-    /// Its version ordinal.
+    /// The client's version ordinal (`MQVersion`).
     pub version: i32,
 }
 
@@ -104,13 +104,13 @@ pub struct Connection {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerConnection {
-    /// Members of the group.
+    /// The connected members of the group.
     pub connection_set: Vec<Connection>,
-    /// Where the group begins.
+    /// Where the group begins without committed offsets.
     pub consume_from_where: Option<ConsumeFromWhere>,
-    /// Pull, push or pop.
+    /// Whether the group consumes by pull, push or pop.
     pub consume_type: Option<ConsumeType>,
-    /// Broadcasting or clustering.
+    /// Whether the group consumes in broadcasting or clustering mode.
     pub message_model: Option<MessageModel>,
     /// Subscription by topic.
     pub subscription_table: BTreeMap<String, SubscriptionData>,
@@ -120,7 +120,7 @@ pub struct ConsumerConnection {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProducerConnection {
-    /// Members of the group.
+    /// The connected members of the group.
     pub connection_set: Vec<Connection>,
 }
 
@@ -128,18 +128,18 @@ pub struct ProducerConnection {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerRunningInfo {
-    /// Thread dump.
+    /// The client's thread dump.
     pub jstack: Option<String>,
     /// Pop state by queue.
     pub mq_pop_table: BTreeMap<MessageQueue, serde_json::Value>,
     /// Pull state by queue.
     pub mq_table: BTreeMap<MessageQueue, serde_json::Value>,
-    /// Settings.
+    /// The client's settings.
     pub properties: BTreeMap<String, String>,
-    /// Speeds by topic.
+    /// Consumption rates by topic.
     pub status_table: BTreeMap<String, serde_json::Value>,
-    /// Subscriptions.
+    /// The client's subscriptions.
     pub subscription_set: Vec<SubscriptionData>,
-    /// Whatever the application adds.
+    /// Information that the application added.
     pub user_consumer_info: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! Queue assignment by the broker, acknowledgement of pops in batches, direct consumption.
+//! Bodies of queue assignment by the broker, batch acknowledgement of pops, and direct consumption.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -13,13 +13,13 @@ use crate::base64;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueryAssignmentBody {
-    /// The client asking.
+    /// Id of the client that asks.
     pub client_id: String,
-    /// Its group.
+    /// Consumer group of the client.
     pub consumer_group: String,
-    /// Broadcasting or clustering.
+    /// Whether the group consumes in broadcasting or clustering mode.
     pub message_model: MessageModel,
-    /// `AVG` or `AVG_BY_CIRCLE`.
+    /// Allocation strategy, `AVG` or `AVG_BY_CIRCLE`.
     pub strategy_name: Option<String>,
     /// Topic name.
     pub topic: String,
@@ -39,42 +39,42 @@ pub struct QueueAssignment {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueryAssignmentResponseBody {
-    /// Absent if the broker cannot assign.
+    /// The assigned queues; `None` if the broker cannot assign.
     pub message_queue_assignments: Option<Vec<QueueAssignment>>,
 }
 
-/// Offsets taken from one entry: a checkpoint counts its messages in a byte, and a pop returns 32.
+/// Most offsets read from one entry: a checkpoint counts its messages in a byte, and a pop returns at most 32.
 pub const OFFSETS_MAX: usize = 256;
 
-/// Entries of one batch of acknowledgements, so that a body of some bytes per entry does not take gigabytes.
+/// Most entries read from one batch of acknowledgements: each takes much more memory than its few bytes in the body.
 pub const ACKS_MAX: usize = 16_384;
 
 /// Acknowledgements of one pop (`org.apache.rocketmq.remoting.protocol.body.BatchAck`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BatchAck {
-    /// Base64 of a little-endian bit set: bit n acknowledges start offset + n.
+    /// Base64 of a little-endian bit set: bit n acknowledges the message at start offset + n.
     #[serde(rename = "b")]
     pub bits: String,
     /// Consumer group.
     #[serde(rename = "c")]
     pub consumer_group: String,
-    /// Invisible time, milliseconds.
+    /// Invisible time of the popped messages, ms.
     #[serde(rename = "it")]
     pub invisible_ms: i64,
-    /// Pop time, milliseconds since 1970.
+    /// Time of the pop, ms since the epoch.
     #[serde(rename = "pt")]
     pub pop_time: i64,
-    /// Queue number.
+    /// Queue id of the messages.
     #[serde(rename = "q")]
     pub queue_id: i32,
-    /// `0` normal, `1` and `2` the retry topics.
+    /// Topic of the messages: `0` the normal one, `1` and `2` the retry topics.
     #[serde(rename = "r")]
     pub retry: String,
-    /// Queue of the revive topic.
+    /// Queue id of the revive topic.
     #[serde(rename = "rq")]
     pub revive_queue_id: i32,
-    /// First offset of the pop.
+    /// First queue offset of the pop.
     #[serde(rename = "so")]
     pub start_offset: i64,
     /// Topic name.
@@ -83,7 +83,7 @@ pub struct BatchAck {
 }
 
 impl BatchAck {
-    /// The acknowledged offsets that lie in a range, at most [`OFFSETS_MAX`]; empty when the bits are not readable.
+    /// The acknowledged queue offsets in a range, at most [`OFFSETS_MAX`]; empty when the bits are malformed.
     pub fn offsets_in(&self, range: RangeInclusive<i64>) -> Vec<i64> {
         let bytes = base64::decode(base64::STANDARD, self.bits.as_bytes()).unwrap_or_default();
         let bits = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0).flat_map(|(at, byte)| {
@@ -93,7 +93,7 @@ impl BatchAck {
         offsets.filter(|offset| range.contains(offset)).take(OFFSETS_MAX).collect()
     }
 
-    /// The bits that acknowledge `offsets`, none of which lies before `start`.
+    /// The bit set that acknowledges `offsets`, all of which are at or behind `start`.
     pub fn bits_of(start: i64, offsets: &[i64]) -> String {
         let mut bytes = Vec::new();
         for bit in offsets.iter().filter_map(|offset| usize::try_from(offset - start).ok()) {
@@ -110,10 +110,10 @@ impl BatchAck {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BatchAckBody {
-    /// Acknowledgements by pop; more than [`ACKS_MAX`] are not read.
+    /// Acknowledgements by pop; at most [`ACKS_MAX`] are read.
     #[serde(deserialize_with = "bounded")]
     pub acks: Vec<BatchAck>,
-    /// Broker they are for.
+    /// Name of the broker that served the pops.
     pub broker_name: String,
 }
 
@@ -144,14 +144,14 @@ fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BatchAck>, 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DirectConsumption {
-    /// The listener commits by itself.
+    /// Whether the listener commits by itself.
     pub auto_commit: bool,
     /// `CR_SUCCESS`, `CR_LATER`, `CR_ROLLBACK`, `CR_COMMIT`, `CR_THROW_EXCEPTION` or `CR_RETURN_NULL`.
     pub consume_result: String,
-    /// The listener consumes in order.
+    /// Whether the listener consumes in order.
     pub order: bool,
-    /// What went wrong.
+    /// Description of the error.
     pub remark: Option<String>,
-    /// Milliseconds in the listener.
+    /// Time spent in the listener, ms.
     pub spent_time_mills: i64,
 }

@@ -1,4 +1,4 @@
-//! Lists the name server answers with.
+//! Lists in answers of the name server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub struct BrokerMemberGroup {
     pub broker_addrs: BTreeMap<i64, String>,
     /// Name of the group.
     pub broker_name: String,
-    /// Cluster of the group.
+    /// Cluster of the broker group.
     pub cluster: String,
 }
 
@@ -32,7 +32,7 @@ pub struct BrokerMemberGroup {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BrokerMemberGroupBody {
-    /// The group; without addresses if the name server does not know it.
+    /// The broker group; without addresses if the name server does not know it.
     pub broker_member_group: BrokerMemberGroup,
 }
 
@@ -40,13 +40,13 @@ pub struct BrokerMemberGroupBody {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicList {
-    /// Some broker address; only in the answer to `GET_SYSTEM_TOPIC_LIST_FROM_NS`.
+    /// Address of any broker; only in the answer to `GET_SYSTEM_TOPIC_LIST_FROM_NS`.
     pub broker_addr: Option<String>,
     /// Topic names.
     pub topic_list: Vec<String>,
 }
 
-/// Keys and values (`org.apache.rocketmq.remoting.protocol.body.KVTable`).
+/// A table of keys and values (`org.apache.rocketmq.remoting.protocol.body.KVTable`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KvTable {

@@ -1,4 +1,4 @@
-//! Consumer groups: one configuration, the table a broker keeps in `subscriptionGroup.json`, lists of members.
+//! Consumer groups: one configuration, the table in `subscriptionGroup.json`, and lists of members.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,39 @@ use serde_json::Value;
 
 use super::{DataVersion, Extra};
 
-/// One consumer group (`org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig`).
+/// Configuration of a consumer group (`org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionGroupConfig {
     /// Attributes by name.
     pub attributes: BTreeMap<String, String>,
-    /// Broker the group reads from.
+    /// Id of the broker that the group reads from.
     pub broker_id: i64,
-    /// Broadcast consumption is allowed.
+    /// Whether broadcast consumption is allowed.
     pub consume_broadcast_enable: bool,
-    /// Consumption is allowed.
+    /// Whether consumption is allowed.
     pub consume_enable: bool,
-    /// Consumption may begin at the minimum offset.
+    /// Whether consumption may begin at the minimum offset.
     pub consume_from_min_enable: bool,
-    /// Retries go in order.
+    /// Whether retries are delivered in order.
     pub consume_message_orderly: bool,
-    /// Minutes until a delivered message counts as failed.
+    /// Time in minutes after which a delivered message counts as failed.
     pub consume_timeout_minute: i32,
     /// Group name.
     pub group_name: Option<String>,
-    /// When a failed message comes back; `{"type":"CUSTOMIZED"}` follows the delay levels.
+    /// Delays of retries; `{"type":"CUSTOMIZED"}` means the delay levels.
     pub group_retry_policy: Value,
     /// Unit flags.
     pub group_sys_flag: i32,
-    /// Tell members when the membership changes.
+    /// Whether members are notified when the membership changes.
     pub notify_consumer_ids_changed_enable: bool,
-    /// Retries before a message is given up.
+    /// Most retries of a message before it goes to the dead letter queue.
     pub retry_max_times: i32,
-    /// Queues of the retry topic.
+    /// Number of queues of the retry topic.
     pub retry_queue_nums: i32,
-    /// Subscriptions fixed by an operator.
+    /// Subscriptions that an operator fixed.
     pub subscription_data_set: Option<Vec<Value>>,
-    /// Broker to redirect a slow consumer to.
+    /// Id of the broker to which slow consumers are redirected.
     pub which_broker_when_consume_slowly: i64,
     /// Unknown members, kept when the file is rewritten.
     #[serde(flatten)]
@@ -70,7 +70,7 @@ impl Default for SubscriptionGroupConfig {
 }
 
 impl SubscriptionGroupConfig {
-    /// A group with Java's defaults.
+    /// A group with RocketMQ's default configuration.
     pub fn new(group_name: impl Into<String>) -> Self {
         Self { group_name: Some(group_name.into()), ..Self::default() }
     }
@@ -81,9 +81,9 @@ impl SubscriptionGroupConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionGroupTable {
-    /// Version of the table.
+    /// Data version of the table.
     pub data_version: DataVersion,
-    /// Forbidden bits by group and topic.
+    /// Forbidden permission bits by group and topic.
     pub forbidden_table: BTreeMap<String, BTreeMap<String, i32>>,
     /// Groups by name.
     pub subscription_group_table: BTreeMap<String, SubscriptionGroupConfig>,

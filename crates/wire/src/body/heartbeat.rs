@@ -1,4 +1,4 @@
-//! What clients tell brokers about themselves.
+//! Bodies with which clients register at brokers.
 
 use std::collections::BTreeSet;
 
@@ -8,46 +8,46 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConsumeType {
-    /// Pull.
+    /// Pull consumption.
     ConsumeActively,
-    /// Push.
+    /// Push consumption.
     #[default]
     ConsumePassively,
-    /// Pop.
+    /// Pop consumption.
     ConsumePop,
     /// A name this version does not know.
     #[serde(other)]
     Unknown,
 }
 
-/// Who gets a message (`org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel`).
+/// Which members of a group get a message (`org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum MessageModel {
-    /// Every member of the group.
+    /// Every member of the group gets it.
     Broadcasting,
-    /// One member of the group.
+    /// One member of the group gets it.
     #[default]
     Clustering,
-    /// 5.5: lite topics.
+    /// Lite topics, since RocketMQ 5.5.
     LiteSelective,
     /// A name this version does not know.
     #[serde(other)]
     Unknown,
 }
 
-/// Where a group without stored offsets begins (`org.apache.rocketmq.common.consumer.ConsumeFromWhere`).
+/// Where a group without committed offsets begins (`org.apache.rocketmq.common.consumer.ConsumeFromWhere`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConsumeFromWhere {
     /// At the end of the queue.
     #[default]
     ConsumeFromLastOffset,
-    /// Deprecated in Java, read as the last offset.
+    /// Deprecated in RocketMQ, treated as the last offset.
     ConsumeFromLastOffsetAndFromMinWhenBootFirst,
-    /// Deprecated in Java, read as the last offset.
+    /// Deprecated in RocketMQ, treated as the last offset.
     ConsumeFromMinOffset,
-    /// Deprecated in Java, read as the last offset.
+    /// Deprecated in RocketMQ, treated as the last offset.
     ConsumeFromMaxOffset,
     /// At the beginning of the queue.
     ConsumeFromFirstOffset,
@@ -58,24 +58,24 @@ pub enum ConsumeFromWhere {
     Unknown,
 }
 
-/// A group's wish for one topic (`org.apache.rocketmq.remoting.protocol.heartbeat.SubscriptionData`).
+/// A group's subscription to one topic (`org.apache.rocketmq.remoting.protocol.heartbeat.SubscriptionData`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionData {
-    /// Legacy class filter.
+    /// Whether a legacy class filter is used.
     pub class_filter_mode: bool,
     /// Java string hashes of the tags.
     pub code_set: BTreeSet<i32>,
     /// `TAG` or `SQL92`; absent or empty means `TAG`.
     pub expression_type: String,
-    /// Source of a legacy class filter; Java never sends it.
+    /// Source of a legacy class filter; RocketMQ never sends it.
     #[serde(skip_serializing)]
     pub filter_class_source: Option<String>,
-    /// The expression as the application wrote it; `*` for everything.
+    /// The filter expression as the application wrote it; `*` for all messages.
     pub sub_string: String,
     /// Version of the subscription: a newer one replaces an older one (ms in Java, ns in Go).
     pub sub_version: i64,
-    /// The tags of a `TAG` expression; empty for everything.
+    /// The tags in a `TAG` expression; empty for all messages.
     pub tags_set: BTreeSet<String>,
     /// Topic name.
     pub topic: String,
@@ -100,17 +100,17 @@ impl Default for SubscriptionData {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerData {
-    /// Where to begin without a stored offset.
+    /// Where to begin without a committed offset.
     pub consume_from_where: ConsumeFromWhere,
-    /// Pull, push or pop.
+    /// Whether the group consumes by pull, push or pop.
     pub consume_type: ConsumeType,
     /// Group name.
     pub group_name: String,
-    /// Broadcasting or clustering.
+    /// Whether the group consumes in broadcasting or clustering mode.
     pub message_model: MessageModel,
-    /// Subscriptions by topic.
+    /// Subscriptions of the group.
     pub subscription_data_set: Vec<SubscriptionData>,
-    /// Unit mode.
+    /// Whether the group is in unit mode.
     pub unit_mode: bool,
 }
 
@@ -126,16 +126,16 @@ pub struct ProducerData {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeartbeatData {
-    /// The client, `ip@instance`.
+    /// Id of the client, `ip@instance`.
     #[serde(rename = "clientID")]
     pub client_id: String,
-    /// Its consumer groups.
+    /// Consumer groups of the client.
     pub consumer_data_set: Vec<ConsumerData>,
-    /// Hash of the subscriptions; 0 in heartbeats of the first kind.
+    /// Hash of the subscriptions; 0 in V1 heartbeats.
     pub heartbeat_fingerprint: i32,
-    /// Its producer groups.
+    /// Producer groups of the client.
     pub producer_data_set: Vec<ProducerData>,
-    /// Subscriptions were left out because the broker has them.
+    /// Whether the subscriptions are left out because the broker has them.
     pub without_sub: bool,
 }
 
@@ -143,9 +143,9 @@ pub struct HeartbeatData {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CheckClientBody {
-    /// The client.
+    /// Id of the client.
     pub client_id: String,
-    /// The consumer group.
+    /// Consumer group of the client.
     pub group: String,
     /// Namespace of the client.
     pub namespace: Option<String>,

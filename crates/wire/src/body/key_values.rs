@@ -1,30 +1,30 @@
-//! Java properties text: the form of `broker.conf`, `namesrv.conf` and of the bodies that read or change them.
+//! Java properties text: the format of `broker.conf`, `namesrv.conf`, and of the bodies that read or change them.
 //!
-//! `key=value`, `key: value` or `key value` per line; `#` and `!` begin comments; a backslash at the end of a line
+//! Each line holds `key=value`, `key: value` or `key value`; `#` and `!` begin comments; a backslash at the end of a line
 //! continues it; `\uXXXX` and the usual escapes stand for characters (`java.util.Properties.load`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// A properties text that cannot be read.
+/// Error: a properties text is malformed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected four hexadecimal digits after `\\u`")]
 pub struct KeyValuesError {
-    /// Line number, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
 }
 
-/// Reads a properties text; of a repeated key the last value counts. Bytes that are not UTF-8 are read as Latin-1.
+/// Parses a properties text; of a repeated key the last value counts. Bytes that are not UTF-8 are read as Latin-1.
 ///
 /// # Errors
-/// A `\u` escape lacks its digits.
+/// [`KeyValuesError`] when a `\u` escape lacks its digits.
 pub fn parse_key_values(text: &[u8]) -> Result<BTreeMap<String, String>, KeyValuesError> {
     let text = decode(text);
     entries(&text).map(|entry| entry.map(|entry| (entry.key, entry.value))).collect()
 }
 
-/// Writes sorted `key=value` lines (`MixAll.properties2String`).
+/// Writes `key=value` lines, sorted by key (`MixAll.properties2String`).
 pub fn format_key_values(values: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for (key, value) in values {
@@ -33,10 +33,10 @@ pub fn format_key_values(values: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// Changes values in a properties text, keeping its comments and order; keys it lacks are added at the end.
+/// Changes values in a properties text and keeps its comments and order; missing keys are added at the end.
 ///
 /// # Errors
-/// A `\u` escape of the text lacks its digits.
+/// [`KeyValuesError`] when a `\u` escape in the text lacks its digits.
 pub fn rewrite_key_values(text: &[u8], changes: &BTreeMap<String, String>) -> Result<String, KeyValuesError> {
     let text = decode(text);
     let mut rest = changes.clone();
@@ -46,7 +46,7 @@ pub fn rewrite_key_values(text: &[u8], changes: &BTreeMap<String, String>) -> Re
         let entry = entry?;
         if let Some(value) = changes.get(&entry.key) {
             rewritten.push_str(&text[copied..entry.range.start]);
-            // A repeated key is written once, so that its last place cannot contradict.
+            // A repeated key is written once, so that a later line cannot contradict it.
             if rest.remove(&entry.key).is_some() {
                 rewritten.push_str(&line(&entry.key, value));
             }
@@ -94,11 +94,11 @@ fn escape(text: &str, is_key: bool) -> String {
 struct Entry {
     key: String,
     value: String,
-    /// The bytes of its lines, line ends included.
+    /// Position of the entry's lines in the text, line ends included.
     range: Range<usize>,
 }
 
-/// The entries of a text in order, comments and empty lines left out.
+/// The entries of a text in order, without comments and empty lines.
 fn entries(text: &str) -> impl Iterator<Item = Result<Entry, KeyValuesError>> + '_ {
     let mut at = 0;
     let mut number = 0;

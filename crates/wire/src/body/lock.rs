@@ -8,24 +8,24 @@ use super::MessageQueue;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LockBatchBody {
-    /// Who locks.
+    /// Id of the client that locks or unlocks.
     pub client_id: String,
-    /// For which group.
+    /// Consumer group of the client.
     pub consumer_group: String,
-    /// The queues.
+    /// The queues to lock or unlock.
     pub mq_set: Vec<MessageQueue>,
-    /// Ask no other replica, even in strict mode.
+    /// Whether only this broker is asked, even in strict mode.
     pub only_this_broker: bool,
 }
 
-/// Java has two classes of the same shape.
+/// Body of an unlock; RocketMQ has a second class with the same members.
 pub type UnlockBatchBody = LockBatchBody;
 
 /// The answer to `LOCK_BATCH_MQ` (`LockBatchResponseBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LockBatchResponseBody {
-    /// The queues the client holds now.
+    /// The queues that the client holds now.
     #[serde(rename = "lockOKMQSet")]
     pub lock_ok_mq_set: Vec<MessageQueue>,
 }

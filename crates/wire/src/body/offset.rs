@@ -1,4 +1,4 @@
-//! Consumer offsets: the tables a broker keeps in files, and what resetting answers.
+//! Consumer offsets: the tables in files, and the bodies of offset resets.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::{DataVersion, Extra, MessageQueue};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerOffsetTable {
-    /// Version of the table.
+    /// Data version of the table.
     pub data_version: DataVersion,
-    /// Next offset by queue id by `topic@group`.
+    /// Committed offset by `topic@group` and queue id.
     pub offset_table: BTreeMap<String, BTreeMap<i32, i64>>,
-    /// Offset last pulled by queue id by `topic@group`; since 5.1.4.
+    /// Last pulled offset by `topic@group` and queue id; since RocketMQ 5.1.4.
     pub pull_offset_table: BTreeMap<String, BTreeMap<i32, i64>>,
     /// Unknown members, kept when the file is rewritten.
     #[serde(flatten)]
@@ -25,28 +25,28 @@ pub struct ConsumerOffsetTable {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DelayOffsetTable {
-    /// Version of the table.
+    /// Data version of the table.
     pub data_version: DataVersion,
-    /// Next offset in queue `level - 1` of the schedule topic, by level.
+    /// By delay level, the next offset in queue `level - 1` of `SCHEDULE_TOPIC_XXXX`.
     pub offset_table: BTreeMap<i32, i64>,
     /// Unknown members, kept when the file is rewritten.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// New offsets of a group (`org.apache.rocketmq.remoting.protocol.body.ResetOffsetBody`).
+/// New offsets of a consumer group (`org.apache.rocketmq.remoting.protocol.body.ResetOffsetBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResetOffsetBody {
-    /// Offset by queue.
+    /// New offset by queue.
     pub offset_table: BTreeMap<MessageQueue, i64>,
 }
 
-/// New offsets as C++ clients read them (`org.apache.rocketmq.remoting.protocol.body.ResetOffsetBodyForC`).
+/// New offsets in the format for C++ clients (`org.apache.rocketmq.remoting.protocol.body.ResetOffsetBodyForC`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResetOffsetBodyForC {
-    /// One entry per queue.
+    /// One entry per queue, with its new offset.
     pub offset_table: Vec<MessageQueueForC>,
 }
 
@@ -58,18 +58,18 @@ pub struct MessageQueueForC {
     pub broker_name: String,
     /// Offset in the queue.
     pub offset: i64,
-    /// Queue number.
+    /// Queue id.
     pub queue_id: i32,
     /// Topic name.
     pub topic: String,
 }
 
-/// Offsets as clients see them (`org.apache.rocketmq.remoting.protocol.body.GetConsumerStatusBody`).
+/// Offsets as clients report them (`org.apache.rocketmq.remoting.protocol.body.GetConsumerStatusBody`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsumerStatus {
-    /// Offset by queue by client id.
+    /// Offsets by client id and queue.
     pub consumer_table: BTreeMap<String, BTreeMap<MessageQueue, i64>>,
-    /// Offset by queue, from one client.
+    /// Offset by queue, reported by one client.
     pub message_queue_table: BTreeMap<MessageQueue, i64>,
 }

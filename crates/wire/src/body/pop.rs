@@ -11,55 +11,56 @@ use super::Extra;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Checkpoint {
-    /// Bit n is set when message n is acknowledged.
+    /// Bit set of the acknowledged messages: bit n for message n.
     #[serde(rename = "bm", alias = "bitMap")]
     pub acked: i32,
-    /// The broker that served the pop.
+    /// Name of the broker that served the pop.
     #[serde(rename = "bn", alias = "brokerName")]
     pub broker_name: String,
     /// Consumer group.
     #[serde(rename = "c", alias = "cid", alias = "cId")]
     pub group: String,
-    /// Offsets of the messages, counted from the first one; empty from old brokers, then they are consecutive.
+    /// Queue offset of each message, relative to the first one; empty from old brokers, whose messages have consecutive
+    /// offsets.
     #[serde(rename = "d", alias = "queueOffsetDiff", skip_serializing_if = "Vec::is_empty")]
     pub diffs: Vec<i32>,
-    /// How long the messages stay invisible, milliseconds.
+    /// Invisible time of the messages, ms.
     #[serde(rename = "it", alias = "invisibleTime")]
     pub invisible_ms: i64,
     /// Number of messages.
     #[serde(rename = "n", alias = "num")]
     pub count: u8,
-    /// When they were popped, milliseconds since 1970.
+    /// Time of the pop, ms since the epoch.
     #[serde(rename = "pt", alias = "popTime")]
     pub pop_ms: i64,
-    /// Their queue.
+    /// Queue id of the messages.
     #[serde(rename = "q", alias = "queueId")]
     pub queue_id: i32,
-    /// Derived; readers compute it.
+    /// Time at which the messages become visible again, ms since the epoch. Derived: readers compute it.
     #[serde(rename = "reviveTime")]
     pub revive_ms: i64,
-    /// Derived: offset of the record itself in the revive queue; zero as stored.
+    /// Queue offset of the checkpoint itself in the revive queue. Derived: zero in stored records.
     #[serde(rename = "ro", alias = "reviveOffset")]
     pub revive_offset: i64,
-    /// How often the checkpoint was put off because a message could not be put into the retry topic.
+    /// How often the checkpoint was written again because a message could not be put into the retry topic.
     #[serde(rename = "rp", alias = "rePutTimes", skip_serializing_if = "Option::is_none")]
     pub put_off: Option<String>,
-    /// Where the pop began to read.
+    /// First queue offset of the pop.
     #[serde(rename = "so", alias = "startOffset")]
     pub start_offset: i64,
-    /// Topic the messages lie in.
+    /// Topic in which the messages are stored.
     #[serde(rename = "t", alias = "topic")]
     pub topic: String,
 }
 
 impl Checkpoint {
-    /// When the messages are visible again.
+    /// Time at which the messages become visible again, ms since the epoch.
     #[must_use]
     pub fn revive_ms(&self) -> i64 {
         self.pop_ms.saturating_add(self.invisible_ms)
     }
 
-    /// Number of a message; `None` when it is not one of them (`PopCheckPoint.indexOfAck`).
+    /// Index of the message at a queue offset; `None` when the pop did not return it (`PopCheckPoint.indexOfAck`).
     #[must_use]
     pub fn index_of(&self, offset: i64) -> Option<usize> {
         let diff = offset.checked_sub(self.start_offset)?;
@@ -69,7 +70,7 @@ impl Checkpoint {
         self.diffs.iter().position(|known| i64::from(*known) == diff)
     }
 
-    /// Offset of message `index`.
+    /// Queue offset of message `index`.
     #[must_use]
     pub fn offset(&self, index: usize) -> i64 {
         let diff = self.diffs.get(index).map_or(index as i64, |diff| i64::from(*diff));
@@ -82,7 +83,7 @@ impl Checkpoint {
         index < 32 && self.acked & (1 << index) != 0
     }
 
-    /// Acknowledges message `index`.
+    /// Marks message `index` as acknowledged.
     pub fn ack(&mut self, index: usize) {
         if index < 32 {
             self.acked |= 1 << index;
@@ -96,38 +97,38 @@ impl Checkpoint {
     }
 }
 
-/// Acknowledgements, the body of an `ack` or `bAck` record (`AckMsg`, `BatchAckMsg` of `org.apache.rocketmq.store.pop`).
+/// Acknowledgements: the body of an `ack` or `bAck` record (`AckMsg`, `BatchAckMsg` of `org.apache.rocketmq.store.pop`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Acks {
-    /// Offset of the acknowledged message; -1 when `offsets` has them.
+    /// Queue offset of the acknowledged message; -1 when `offsets` is used.
     #[serde(rename = "ao", alias = "ackOffset")]
     pub offset: i64,
-    /// Offsets of a `bAck`.
+    /// Queue offsets of the messages acknowledged by a `bAck` record.
     #[serde(rename = "aol", alias = "ackOffsetList", skip_serializing_if = "Vec::is_empty")]
     pub offsets: Vec<i64>,
-    /// The broker that served the pop; empty means this one.
+    /// Name of the broker that served the pop; empty means the broker that stores the record.
     #[serde(rename = "bn", alias = "brokerName")]
     pub broker_name: String,
     /// Consumer group.
     #[serde(rename = "c", alias = "consumerGroup")]
     pub group: String,
-    /// When they were popped, milliseconds since 1970.
+    /// Time of the pop, ms since the epoch.
     #[serde(rename = "pt", alias = "popTime")]
     pub pop_ms: i64,
-    /// Their queue.
+    /// Queue id of the messages.
     #[serde(rename = "q", alias = "queueId")]
     pub queue_id: i32,
-    /// Where the pop began to read.
+    /// First queue offset of the pop.
     #[serde(rename = "so", alias = "startOffset")]
     pub start_offset: i64,
-    /// Topic the messages lie in.
+    /// Topic in which the messages are stored.
     #[serde(rename = "t", alias = "topic")]
     pub topic: String,
 }
 
 impl Acks {
-    /// All acknowledged offsets.
+    /// The queue offsets of all acknowledged messages.
     pub fn all(&self) -> impl Iterator<Item = i64> + '_ {
         let single = self.offsets.is_empty().then_some(self.offset);
         self.offsets.iter().copied().chain(single)
@@ -143,7 +144,7 @@ pub struct RequestMode {
     pub consumer_group: String,
     /// `PULL` or `POP`.
     pub mode: String,
-    /// With pop: of how many further clients a client also gets the queues.
+    /// With `POP`: how many further clients' queues a client gets besides its own.
     pub pop_share_queue_num: i32,
     /// Topic name.
     pub topic: String,
@@ -153,39 +154,39 @@ pub struct RequestMode {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RequestModeTable {
-    /// Modes by group by topic.
+    /// Modes by topic and group.
     pub message_request_mode_map: BTreeMap<String, BTreeMap<String, RequestMode>>,
     /// Unknown members, kept when the file is rewritten.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
-/// The messages of one queue that were popped in order last (`ConsumerOrderInfoManager.OrderInfo`).
+/// The messages of one queue in the last ordered pop (`ConsumerOrderInfoManager.OrderInfo`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OrderState {
-    /// The client's id of the pop; a repeated one gets the same messages.
+    /// The client's id of the pop; a repeated pop with the same id gets the same messages.
     #[serde(rename = "a")]
     pub attempt_id: Option<String>,
-    /// Bit n is set when message n is acknowledged.
+    /// Bit set of the acknowledged messages: bit n for message n.
     #[serde(rename = "cm")]
     pub acked: i64,
-    /// How long the messages stay invisible, milliseconds.
+    /// Invisible time of the messages, ms.
     #[serde(rename = "i")]
     pub invisible_ms: Option<i64>,
-    /// When they were popped.
+    /// Time of the pop, ms since the epoch.
     #[serde(rename = "l")]
     pub used_ms: i64,
-    /// Offsets: the first one, and the others counted from it.
+    /// Queue offsets: the first one, and the others relative to it.
     #[serde(rename = "o")]
     pub offsets: Vec<i64>,
-    /// How often messages were delivered before, by offset.
+    /// By queue offset, how often messages were delivered before.
     #[serde(rename = "oc")]
     pub counts: Option<BTreeMap<i64, i32>>,
-    /// When messages are visible whose time was changed, by offset.
+    /// By queue offset, the time in ms at which messages with a changed invisible time become visible.
     #[serde(rename = "ot")]
     pub visible_ms: Option<BTreeMap<i64, i64>>,
-    /// When they were popped, which names the pop in handles.
+    /// Time of the pop in its receipt handles, ms since the epoch.
     #[serde(rename = "popTime")]
     pub pop_ms: i64,
 }
@@ -194,7 +195,7 @@ pub struct OrderState {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OrderTable {
-    /// States by queue by `topic@group`.
+    /// State by `topic@group` and queue id.
     pub table: BTreeMap<String, BTreeMap<i32, OrderState>>,
     /// Unknown members, kept when the file is rewritten.
     #[serde(flatten)]

@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One queue of a topic on one broker group (`org.apache.rocketmq.common.message.MessageQueue`).
+/// A queue of a topic on one broker group (`org.apache.rocketmq.common.message.MessageQueue`).
 ///
-/// The order is the one clients allocate queues in: topic, broker name, queue id.
+/// The order is the one in which clients allocate queues: by topic, broker name and queue id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MessageQueue {
     /// Name of the broker group.
     pub broker_name: String,
-    /// Queue number within the topic on that broker group; -1 stands for all of them in pop assignments.
+    /// Queue id within the topic on that broker group; -1 stands for all queues in pop assignments.
     pub queue_id: i32,
     /// Topic name.
     pub topic: String,
 }
 
 impl MessageQueue {
-    /// Names a queue.
+    /// Creates the name of a queue.
     pub fn new(topic: impl Into<String>, broker_name: impl Into<String>, queue_id: i32) -> Self {
         Self { broker_name: broker_name.into(), queue_id, topic: topic.into() }
     }
@@ -39,22 +39,22 @@ impl PartialOrd for MessageQueue {
     }
 }
 
-/// The version of a table (`org.apache.rocketmq.remoting.protocol.DataVersion`).
+/// The version of a table of topics or groups (`org.apache.rocketmq.remoting.protocol.DataVersion`).
 ///
-/// The order is Java's: state version, then counter, then timestamp.
+/// The order is RocketMQ's: by state version, then counter, then timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DataVersion {
-    /// Changes since the table was created.
+    /// Number of changes since the table was created.
     pub counter: i64,
     /// Epoch of the master that made the change; 0 outside controller mode and from brokers before 5.0.
     pub state_version: i64,
-    /// Time of the last change, milliseconds since 1970.
+    /// Time of the last change, ms since the epoch.
     pub timestamp: i64,
 }
 
 impl DataVersion {
-    /// Counts one change made at `now_ms`.
+    /// Records one change, made at `now_ms` (ms since the epoch).
     pub fn advance(&mut self, state_version: i64, now_ms: i64) {
         self.counter += 1;
         self.state_version = state_version;

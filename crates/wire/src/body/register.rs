@@ -1,6 +1,6 @@
-//! The body of a broker's registration, as JSON and in the packed layout that is deflated.
+//! The body of a broker's registration, as JSON and in the packed format that is compressed.
 //!
-//! Packed layout (`RegisterBrokerBody.encode` with compression; integers big-endian):
+//! Packed format (`RegisterBrokerBody.encode` with compression; integers big-endian):
 //!
 //! | part | layout |
 //! |---|---|
@@ -17,34 +17,34 @@ use serde::{Deserialize, Serialize};
 use super::{DataVersion, TopicConfig, TopicConfigSerializeWrapper, TopicQueueMapping};
 use crate::json::{self, JsonError};
 
-/// The first version (V5_0_0) whose packed body ends with the static-topic mappings.
+/// The first version (V5_0_0) whose packed body has static-topic mappings.
 pub const MAPPING_VERSION_MIN: i32 = 413;
 
-/// What a broker tells the name server (`org.apache.rocketmq.remoting.protocol.body.RegisterBrokerBody`).
+/// A broker's registration at the name server (`org.apache.rocketmq.remoting.protocol.body.RegisterBrokerBody`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegisterBrokerBody {
-    /// Legacy filter servers; absent leaves the stored list alone.
+    /// Legacy filter servers; `None` leaves the stored list unchanged.
     pub filter_server_list: Option<Vec<String>>,
-    /// Topics and mappings with their versions.
+    /// Topics and static-topic mappings with their data versions.
     pub topic_config_serialize_wrapper: TopicConfigSerializeWrapper,
 }
 
-/// Why a packed registration cannot be read.
+/// Why a packed registration cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PackedError {
-    /// A length points behind the end of the body, or is negative.
+    /// A length is negative or exceeds the body.
     #[error("packed registration: expected {expected} at byte {position}, found the end of the body")]
     Truncated {
-        /// What should stand there.
+        /// The part that was expected.
         expected: &'static str,
-        /// Byte offset into the inflated body.
+        /// Position in the inflated body, in bytes.
         position: usize,
     },
-    /// A topic's text has fewer than five words or a word that is no number.
+    /// A topic's text has fewer than five words, or a word that should be a number is not.
     #[error("packed registration: expected a topic of at least five words, found `{text}`")]
     Topic {
-        /// The text found.
+        /// The topic's text.
         text: String,
     },
     /// A JSON part is malformed.
@@ -53,10 +53,10 @@ pub enum PackedError {
 }
 
 impl RegisterBrokerBody {
-    /// Reads the inflated packed layout sent with a request of `version`.
+    /// Parses the inflated packed body of a request of `version`.
     ///
     /// # Errors
-    /// The body is truncated or a part of it is malformed.
+    /// [`PackedError`] when the body is truncated or a part of it is malformed.
     pub fn from_packed(packed: &[u8], version: i32) -> Result<Self, PackedError> {
         let mut unpack = Unpack { bytes: packed, position: 0 };
         let mut body = Self::default();
@@ -80,7 +80,7 @@ impl RegisterBrokerBody {
         Ok(body)
     }
 
-    /// Writes the packed layout for a request of `version`, not yet deflated.
+    /// Writes the packed body for a request of `version`, not compressed yet.
     ///
     /// # Panics
     /// Never: a part beyond 2 GiB does not fit a frame.

@@ -1,4 +1,4 @@
-//! Routes: where the queues of a topic are.
+//! Routes: the brokers and queues of a topic.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::json::{self, Dialect};
 pub struct QueueData {
     /// Name of the broker group.
     pub broker_name: String,
-    /// Permission bits of the topic there.
+    /// Permission bits of the topic on this broker group.
     pub perm: i32,
-    /// Queues consumers read.
+    /// Number of queues that consumers read.
     pub read_queue_nums: i32,
-    /// Unit flags; clients up to 4.9 call it `topicSynFlag`.
+    /// Unit flags; called `topicSynFlag` by clients up to 4.9.
     #[serde(alias = "topicSynFlag")]
     pub topic_sys_flag: i32,
-    /// Queues producers write.
+    /// Number of queues that producers write.
     pub write_queue_nums: i32,
 }
 
@@ -33,29 +33,29 @@ pub struct BrokerData {
     pub broker_name: String,
     /// Cluster the group belongs to.
     pub cluster: String,
-    /// A slave may stand in for a lost master.
+    /// Whether a slave may act for a lost master.
     pub enable_acting_master: bool,
-    /// Zone the group registered from.
+    /// Zone of the group.
     pub zone_name: Option<String>,
 }
 
-/// The share of one broker group in a static topic (`TopicQueueMappingInfo`).
+/// The part of a static topic on one broker group (`TopicQueueMappingInfo`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicQueueMapping {
     /// Name of the broker group.
     pub bname: String,
-    /// Physical queue by logical queue.
+    /// Physical queue id by logical queue id.
     pub curr_id_map: BTreeMap<i32, i32>,
-    /// The mapping is being moved.
+    /// Whether the mapping is being moved.
     pub dirty: bool,
-    /// Version of the mapping; the highest wins.
+    /// Epoch of the mapping; the highest one is valid.
     pub epoch: i64,
     /// Scope of the logical queues, normally `__global__`.
     pub scope: Option<String>,
     /// Topic name.
     pub topic: String,
-    /// Logical queues of the topic.
+    /// Number of logical queues of the topic.
     pub total_queues: i32,
 }
 
@@ -69,22 +69,22 @@ pub struct TopicRouteData {
     pub filter_server_table: BTreeMap<String, Vec<String>>,
     /// `broker-a:8;broker-b:8` if the topic has an order configuration and the name server shows it.
     pub order_topic_conf: Option<String>,
-    /// Queues by broker group.
+    /// The topic's queues by broker group.
     pub queue_datas: Vec<QueueData>,
     /// Static-topic mappings by broker group.
     pub topic_queue_mapping_by_broker: Option<BTreeMap<String, TopicQueueMapping>>,
 }
 
 impl TopicRouteData {
-    /// Reads either dialect.
+    /// Parses a route in either JSON dialect.
     ///
     /// # Errors
-    /// The body is no route.
+    /// [`json::JsonError`] when the body is not a route.
     pub fn decode(body: &[u8]) -> Result<Self, json::JsonError> {
         json::from_slice(body)
     }
 
-    /// Writes the dialect the asking client wants.
+    /// Serializes the route in the dialect that the client expects.
     pub fn encode(&self, dialect: Dialect) -> Vec<u8> {
         json::to_vec_as(self, dialect)
     }

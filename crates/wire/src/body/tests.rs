@@ -11,7 +11,7 @@ use crate::json::{self, Dialect};
 const JAVA_5_3_3: &[u8] = include_bytes!("golden/json-5.3.3.txt");
 const JAVA_5_5_0: &[u8] = include_bytes!("golden/json-5.5.0.txt");
 
-/// The line after `## name`, or the rest of the line that begins with `name `.
+/// The line behind `## name` in the golden file, or the rest of the line that begins with `name `.
 fn golden(file: &[u8], name: &str) -> String {
     let text = String::from_utf8_lossy(file);
     let mut lines = text.lines();
@@ -26,7 +26,7 @@ fn golden(file: &[u8], name: &str) -> String {
     panic!("no golden text `{name}`");
 }
 
-/// Java's text is read and written back byte for byte; returns the value.
+/// RocketMQ's text is parsed and written again byte for byte; returns the value.
 fn check<T: DeserializeOwned + Serialize + Debug + PartialEq>(name: &str) -> T {
     for file in [JAVA_5_3_3, JAVA_5_5_0] {
         let text = golden(file, name);
@@ -126,7 +126,7 @@ fn registrations_of_old_brokers_take_defaults() {
     assert_eq!(wrapper.topic_config_table["T"], TopicConfig::new("T", 16, 6));
 }
 
-/// A file of Java's is read, written by us, and reads the same again.
+/// RocketMQ's file is parsed and written, and gives the same value when parsed again.
 fn check_file<T: DeserializeOwned + Serialize + Debug + PartialEq>(text: &[u8]) -> T {
     let value: T = json::from_slice(text).unwrap();
     let strict = json::to_vec_as(&value, Dialect::Standard);
@@ -235,7 +235,7 @@ fn acknowledged_offsets_are_bits() {
     assert_eq!(ack("AQI=").offsets_in(101..=108), [] as [i64; 0]);
     assert_eq!(ack("").offsets_in(all.clone()), [] as [i64; 0]);
     assert_eq!(ack("!").offsets_in(all.clone()), [] as [i64; 0]);
-    // Every bit of a megabyte.
+    // A megabyte of set bits.
     assert_eq!(ack(&"/".repeat(1 << 20)).offsets_in(all), (100..356).collect::<Vec<_>>());
     assert_eq!(BatchAck::bits_of(100, &[100, 109]), "AQI=");
 }

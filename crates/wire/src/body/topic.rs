@@ -1,4 +1,4 @@
-//! Topics: one configuration, the table a broker keeps in `topics.json`, its compact text form.
+//! Topics: one configuration, the table in `topics.json`, and the compact text form.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,25 +15,25 @@ pub const PERM_WRITE: i32 = 2;
 /// Permission bit: the topic serves as a template for topics created on first send.
 pub const PERM_INHERIT: i32 = 1;
 
-/// One topic as a broker serves it (`org.apache.rocketmq.common.TopicConfig`).
+/// Configuration of a topic on a broker (`org.apache.rocketmq.common.TopicConfig`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicConfig {
-    /// Attributes by name without the `+` prefix of requests, for example `message.type` = `FIFO`.
+    /// Attributes by name, without the `+` prefix of requests; for example `message.type` = `FIFO`.
     pub attributes: BTreeMap<String, String>,
-    /// The topic has an order configuration at the name server.
+    /// Whether the topic has an order configuration at the name server.
     pub order: bool,
-    /// [`PERM_READ`], [`PERM_WRITE`], [`PERM_INHERIT`].
+    /// Permission bits: [`PERM_READ`], [`PERM_WRITE`], [`PERM_INHERIT`].
     pub perm: i32,
-    /// Queues consumers read.
+    /// Number of queues that consumers read.
     pub read_queue_nums: i32,
-    /// `SINGLE_TAG` or `MULTI_TAG`.
+    /// Filter type, `SINGLE_TAG` or `MULTI_TAG`.
     pub topic_filter_type: String,
     /// Topic name.
     pub topic_name: String,
     /// Bit 0: unit topic, bit 1: unit subscription.
     pub topic_sys_flag: i32,
-    /// Queues producers write.
+    /// Number of queues that producers write.
     pub write_queue_nums: i32,
     /// Unknown members, kept when the file is rewritten.
     #[serde(flatten)]
@@ -68,16 +68,16 @@ impl TopicConfig {
         }
     }
 
-    /// Reads the blank-separated text of compressed registrations (`TopicConfig.decode`); `None` below five words.
+    /// Parses the space-separated text in compressed registrations (`TopicConfig.decode`); `None` with fewer than five words.
     ///
-    /// The text carries neither `topicSysFlag` nor `order`.
+    /// The text contains neither `topicSysFlag` nor `order`.
     pub fn from_words(text: &str) -> Option<Self> {
         let mut words = text.splitn(6, ' ');
         let topic_name = words.next()?.to_owned();
         let mut number = || words.next()?.parse().ok();
         let (read_queue_nums, write_queue_nums, perm) = (number()?, number()?, number()?);
         let topic_filter_type = words.next()?.to_owned();
-        // Java ignores attributes it cannot read.
+        // RocketMQ ignores attributes that it cannot parse.
         let attributes = words.next().and_then(|text| json::from_str(text).ok()).unwrap_or_default();
         Some(Self {
             attributes,
@@ -91,7 +91,7 @@ impl TopicConfig {
     }
 }
 
-/// The text of compressed registrations (`TopicConfig.encode`).
+/// Writes the text used in compressed registrations (`TopicConfig.encode`).
 impl fmt::Display for TopicConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -109,7 +109,7 @@ impl fmt::Display for TopicConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicTable {
-    /// Version of the table.
+    /// Data version of the table.
     pub data_version: DataVersion,
     /// Topics by name.
     pub topic_config_table: BTreeMap<String, TopicConfig>,
@@ -123,14 +123,14 @@ pub struct TopicTable {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopicConfigSerializeWrapper {
-    /// Version of the table.
+    /// Data version of the topics.
     pub data_version: DataVersion,
-    /// Version of the static-topic mappings.
+    /// Data version of the static-topic mappings.
     pub mapping_data_version: DataVersion,
     /// Topics by name.
     pub topic_config_table: BTreeMap<String, TopicConfig>,
-    /// Static topics this broker hosts, with the items of each queue.
+    /// Static topics on this broker, with the mapping items of each queue.
     pub topic_queue_mapping_detail_map: BTreeMap<String, serde_json::Value>,
-    /// Static topics this broker hosts, as clients see them.
+    /// Static topics on this broker, as clients see them.
     pub topic_queue_mapping_info_map: BTreeMap<String, TopicQueueMapping>,
 }

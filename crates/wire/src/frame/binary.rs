@@ -4,7 +4,7 @@ use super::{Empty, FrameError, RawHeader};
 use crate::codes::Language;
 use crate::fields::{Pair, Pairs};
 
-/// Reads a binary header; ranges are relative to `header`.
+/// Parses a binary header; positions are relative to `header`.
 pub(super) fn decode(header: &[u8], pairs: &mut Pairs, empty: Empty) -> Result<RawHeader, FrameError> {
     let mut cursor = Cursor { bytes: header, at: 0 };
     let code = i32::from(i16::from_be_bytes(cursor.array()?));
@@ -25,7 +25,7 @@ pub(super) fn decode(header: &[u8], pairs: &mut Pairs, empty: Empty) -> Result<R
         let key = cursor.range(key_len)?;
         let value_len = cursor.length32()?;
         let value = cursor.range(value_len)?;
-        // Java decodes a zero-length string as null and leaves such pairs out.
+        // RocketMQ decodes an empty string as null and drops such fields.
         let is_null = key_len == 0 || value_len == 0 && empty == Empty::Null;
         if !is_null && !pairs.push(Pair { key, value }) {
             return Err(cursor.error("too many header fields"));

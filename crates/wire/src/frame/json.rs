@@ -1,27 +1,27 @@
-//! The JSON header, read in place.
+//! Decodes the JSON header in place.
 //!
-//! Only the shape of a command header is understood: one object with scalar members and one member `extFields`, an
-//! object of scalars. Strings are unescaped inside the buffer (an escape never grows), so every value is a range of
-//! it. Unknown members are skipped whatever they hold.
+//! Supports only the structure of a command header: one object with scalar members and the member `extFields`, an object of
+//! scalars. Strings are unescaped inside the buffer (unescaped text is never longer), so every value is a range of it.
+//! Unknown members of any type are skipped.
 
 use super::{FrameError, RawHeader};
 use crate::codes::Language;
 use crate::fields::{Pair, Pairs, decimal};
 use crate::find::{equal, first};
 
-/// Nesting allowed in members that are skipped.
+/// Deepest nesting in members that are skipped.
 const DEPTH_MAX: usize = 32;
 
 type Range = (u32, u32);
 
-/// A scalar member: a string's content, or the text of a number or literal.
+/// A scalar member: the content of a string, or the text of a number or literal.
 enum Scalar {
     Text(Range),
     Literal(Range),
     Null,
 }
 
-/// Reads a JSON header; ranges are relative to `header`.
+/// Parses a JSON header; positions are relative to `header`.
 pub(super) fn decode(header: &mut [u8], pairs: &mut Pairs) -> Result<RawHeader, FrameError> {
     let mut parser = Parser { bytes: header, at: 0 };
     let mut raw = RawHeader { code: 0, language: None, version: 0, opaque: 0, flag: 0, remark: None };
@@ -66,7 +66,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Walks an object; `each` is called at the value of every member.
+    /// Parses an object; `each` is called at the value of every member.
     fn object(
         &mut self,
         mut each: impl FnMut(&mut Self, Range) -> Result<(), FrameError>,
@@ -166,7 +166,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads a string whose opening quote is consumed, unescaping it in place.
+    /// Parses a string behind its opening quote, and unescapes it in place.
     fn string(&mut self) -> Result<Range, FrameError> {
         let from = self.at;
         self.at = self.special()?;
@@ -177,7 +177,7 @@ impl Parser<'_> {
         Ok((from as u32, (self.at - 1) as u32))
     }
 
-    /// Where the next quote or backslash is.
+    /// Position of the next quote or backslash.
     fn special(&self) -> Result<usize, FrameError> {
         let found = first(&self.bytes[self.at..], |word| equal(word, b'"') | equal(word, b'\\'));
         found.map(|at| self.at + at).ok_or_else(|| self.unterminated())
@@ -187,7 +187,7 @@ impl Parser<'_> {
         FrameError::Header { at: self.bytes.len(), why: "unterminated string" }
     }
 
-    /// The rest of a string from its first escape on: `write` trails `self.at`.
+    /// Parses the rest of a string from its first escape on; `write` follows behind `self.at`.
     fn escaped(&mut self, from: usize) -> Result<Range, FrameError> {
         let mut write = self.at;
         loop {
@@ -220,7 +220,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `\uXXXX`, joining surrogate pairs; a lone surrogate becomes U+FFFD.
+    /// Parses `\uXXXX` and joins surrogate pairs; a lone surrogate becomes U+FFFD.
     fn unicode(&mut self) -> Result<char, FrameError> {
         let high = self.hex4()?;
         if (0xD800..0xDC00).contains(&high) && self.bytes[self.at..].starts_with(b"\\u") {
@@ -247,7 +247,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Passes over any value.
+    /// Skips a value of any type.
     fn skip(&mut self, depth: usize) -> Result<(), FrameError> {
         if depth > DEPTH_MAX {
             return Err(self.error("nested too deeply"));

@@ -1,4 +1,4 @@
-//! Golden frames of Java 5.5.0, the two encodings round-tripped, and hostile input.
+//! Golden frames of RocketMQ 5.5.0, round trips in both encodings, and hostile input.
 
 use super::*;
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ fn java_binary_frame_decodes_and_reencodes_to_the_same_bytes() {
         writer = writer.bytes(std::str::from_utf8(key).unwrap(), value);
     }
     writer.finish(command.body);
-    // The only difference is the version we state.
+    // The only difference is the version that Vostok sends.
     let mut expected = original;
     expected[11..13].copy_from_slice(&(crate::codes::VERSION as i16).to_be_bytes());
     assert_eq!(out, expected);

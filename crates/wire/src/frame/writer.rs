@@ -1,10 +1,10 @@
-//! Writes commands straight into an output buffer, field by field, in either encoding.
+//! Writes commands directly into an output buffer, field by field, in either encoding.
 
 use super::{Encoding, FLAG_ONE_WAY, FLAG_RESPONSE};
 use crate::codes::{Language, VERSION};
 use crate::find::{control, equal, first};
 
-/// Everything of a command but its fields and body.
+/// All parts of a command except its fields and body.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// Encoding of the header.
@@ -15,9 +15,9 @@ pub struct Head<'a> {
     pub opaque: i32,
     /// [`FLAG_RESPONSE`], [`FLAG_ONE_WAY`].
     pub flag: i32,
-    /// Language the sender states.
+    /// Language that the command states.
     pub language: Language,
-    /// Text for humans.
+    /// The `remark`, a text for humans.
     pub remark: Option<&'a str>,
 }
 
@@ -27,12 +27,12 @@ impl<'a> Head<'a> {
         Self { encoding, code, opaque, flag: 0, language: Language::Rust, remark: None }
     }
 
-    /// A request nobody answers.
+    /// The head of a one-way request, which gets no answer.
     pub fn one_way(encoding: Encoding, code: i32, opaque: i32) -> Self {
         Self { flag: FLAG_ONE_WAY, ..Self::request(encoding, code, opaque) }
     }
 
-    /// An answer. It states language `JAVA`, which third-party clients compare as a string.
+    /// The head of an answer. It states the language `JAVA`, which third-party clients compare as a string.
     pub fn response(encoding: Encoding, code: i32, opaque: i32) -> Self {
         Self { encoding, code, opaque, flag: FLAG_RESPONSE, language: Language::Java, remark: None }
     }
@@ -48,13 +48,14 @@ impl<'a> Head<'a> {
     }
 }
 
-/// A command being written at the end of a buffer. Add fields, then finish; a writer dropped unfinished leaves a
-/// broken frame behind, hence the `must_use`.
+/// Writes a command to the end of a buffer: add fields, then finish. A writer that is dropped unfinished leaves a broken
+/// frame behind, hence the `must_use`.
 #[must_use = "a frame must be finished"]
 pub struct FrameWriter<'b> {
     out: &'b mut Vec<u8>,
     start: usize,
-    /// Binary: position of the field map's length. JSON: position after the last head member.
+    /// In the binary encoding the position of the field map's length, in JSON the position behind the last member of the
+    /// head.
     map_at: usize,
     encoding: Encoding,
     fields: usize,
@@ -95,7 +96,7 @@ impl<'b> FrameWriter<'b> {
         self
     }
 
-    /// Adds a number field.
+    /// Adds a field with a decimal number.
     pub fn number(self, key: &str, value: impl itoa::Integer) -> Self {
         let mut digits = itoa::Buffer::new();
         let text = digits.format(value);
@@ -107,7 +108,7 @@ impl<'b> FrameWriter<'b> {
         self.text(key, if value { "true" } else { "false" })
     }
 
-    /// Adds a text field when there is a value.
+    /// Adds a text field if there is a value.
     pub fn maybe(self, key: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.text(key, value),
@@ -130,13 +131,13 @@ impl<'b> FrameWriter<'b> {
         self.fields += 1;
     }
 
-    /// Completes the command with `body` (empty: none).
+    /// Completes the command with `body`, which may be empty.
     pub fn finish(self, body: &[u8]) {
         let out = self.close(body.len());
         out.extend_from_slice(body);
     }
 
-    /// Completes the header of a command whose `body_len` bytes the caller sends right after it.
+    /// Completes the header of a command whose body of `body_len` bytes the caller sends directly behind it.
     pub fn finish_header(self, body_len: usize) {
         self.close(body_len);
     }
@@ -187,7 +188,7 @@ fn json_head(out: &mut Vec<u8>, head: &Head<'_>) {
     out.extend_from_slice(digits.format(VERSION).as_bytes());
 }
 
-/// Writes a quoted JSON string; only quotes, backslashes and control characters are escaped.
+/// Writes a JSON string with quotes; escapes only quotes, backslashes and control characters.
 fn json_string(out: &mut Vec<u8>, value: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');

@@ -12,7 +12,7 @@ pub fn java_hash_bytes(text: &[u8]) -> i32 {
     java_hash_on(0, text)
 }
 
-/// [`java_hash_bytes`] of a text that goes on with `text` and whose hash so far is `hash`.
+/// Continues [`java_hash_bytes`]: the hash of a text that goes on with `text` and whose first part has the hash `hash`.
 #[must_use]
 pub fn java_hash_on(hash: i32, text: &[u8]) -> i32 {
     if text.is_ascii() {
@@ -21,7 +21,7 @@ pub fn java_hash_on(hash: i32, text: &[u8]) -> i32 {
     String::from_utf8_lossy(text).encode_utf16().fold(hash, step)
 }
 
-/// Four steps at once: `h` is multiplied once for four letters, and the letters do not wait for each other.
+/// Four letters per step: `h` is multiplied once, and the letters' products do not depend on each other.
 fn ascii_hash_on(mut hash: i32, text: &[u8]) -> i32 {
     const POWERS: [i32; 4] = [31 * 31 * 31, 31 * 31, 31, 1];
     let (fours, rest) = text.as_chunks::<4>();

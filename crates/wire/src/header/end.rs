@@ -1,21 +1,21 @@
-//! `EndTransactionRequestHeader`: a producer says what becomes of its half message.
+//! `EndTransactionRequestHeader`: a producer commits or rolls back its half message.
 
 use crate::frame::FrameWriter;
 use crate::record::sys_flag;
 
-/// What becomes of a half message, as `commitOrRollback` says it (`MessageSysFlag`).
+/// A producer's decision about a half message, the header field `commitOrRollback` (`MessageSysFlag`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Consumers shall see it.
+    /// The message is delivered to consumers.
     Commit,
-    /// Nobody shall ever see it.
+    /// The message is discarded.
     Rollback,
-    /// It is not known yet; the broker asks later.
+    /// The producer does not know yet; the broker checks again later.
     Unknown,
 }
 
 impl Decision {
-    /// The number on the wire.
+    /// The number in the header field.
     #[must_use]
     pub fn flag(self) -> i32 {
         match self {
@@ -26,24 +26,24 @@ impl Decision {
     }
 }
 
-/// Header of request 37.
+/// Header of request 37 (`END_TRANSACTION`).
 #[derive(Clone, Copy, Debug)]
 pub struct EndTransaction<'a> {
     /// Producer group of the half message.
     pub producer_group: &'a str,
-    /// Topic the message is for; empty is left out.
+    /// Real topic of the message; not written when empty.
     pub topic: &'a str,
-    /// The half message's number in its queue.
+    /// Queue offset of the half message (`tranStateTableOffset`).
     pub queue_offset: i64,
-    /// Its position in the log.
+    /// Log position of the half message (`commitLogOffset`).
     pub log_offset: i64,
-    /// What becomes of it.
+    /// The producer's decision.
     pub decision: Decision,
-    /// This answers a check-back.
+    /// Whether this answers a check by the broker.
     pub from_check: bool,
-    /// Its unique key.
+    /// Unique key of the message.
     pub message_id: &'a str,
-    /// Its transaction.
+    /// Transaction id of the message.
     pub transaction_id: &'a str,
 }
 

@@ -7,26 +7,26 @@ use crate::frame::FrameWriter;
 pub mod pull_flag {
     /// Commit `commitOffset` for the group.
     pub const COMMIT_OFFSET: i32 = 1;
-    /// Hold the request while there is nothing to return.
+    /// Suspend the request while there is nothing to return (long polling).
     pub const SUSPEND: i32 = 2;
-    /// Use the header's subscription instead of the heartbeat's.
+    /// Use the subscription in the header instead of the heartbeat's.
     pub const SUBSCRIPTION: i32 = 4;
-    /// Legacy class filter.
+    /// The subscription is a legacy class filter.
     pub const CLASS_FILTER: i32 = 8;
-    /// Lite pull.
+    /// The request is a lite pull.
     pub const LITE_PULL: i32 = 16;
 }
 
-/// Header of requests 11 and 361.
+/// Header of requests 11 (`PULL_MESSAGE`) and 361 (`LITE_PULL_MESSAGE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PullHeader<'a> {
     /// Consumer group.
     pub consumer_group: &'a str,
-    /// Topic.
+    /// Topic to pull from.
     pub topic: &'a str,
-    /// Queue.
+    /// Queue id to pull from.
     pub queue_id: i32,
-    /// First logical offset wanted.
+    /// First queue offset wanted.
     pub queue_offset: i64,
     /// Most messages to return.
     pub max_messages: i32,
@@ -34,7 +34,7 @@ pub struct PullHeader<'a> {
     pub sys_flag: i32,
     /// Offset to commit when [`pull_flag::COMMIT_OFFSET`] is set.
     pub commit_offset: i64,
-    /// How long to hold, milliseconds.
+    /// How long to suspend the request, ms.
     pub suspend_timeout_ms: i64,
     /// Filter expression.
     pub subscription: &'a str,
@@ -42,7 +42,7 @@ pub struct PullHeader<'a> {
     pub sub_version: i64,
     /// `TAG` or `SQL92`; empty means `TAG`.
     pub expression_type: &'a str,
-    /// Most bytes to return, when stated.
+    /// Most bytes to return, if stated.
     pub max_bytes: Option<i32>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> PullHeader<'a> {
         }
     }
 
-    /// Stores one field; returns the bit of a required one.
+    /// Stores one header field; returns the bit of a required field.
     fn set(&mut self, key: &[u8], value: &'a [u8]) -> Result<u16, FieldError> {
         let position = match key {
             b"consumerGroup" => {
@@ -148,16 +148,16 @@ impl<'a> PullHeader<'a> {
     }
 }
 
-/// Header of every answer to a pull; Java reads the first four fields without a null check.
+/// Header of every answer to a pull; RocketMQ's client reads the first four fields without a null check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PullReply {
-    /// Broker to pull from next.
+    /// Id of the broker to pull from next.
     pub suggest_broker_id: i64,
-    /// Offset to pull from next.
+    /// Queue offset to pull from next.
     pub next_offset: i64,
-    /// Smallest offset of the queue.
+    /// Minimum offset of the queue.
     pub min_offset: i64,
-    /// Offset the next message will get.
+    /// Maximum offset of the queue, which the next message will get.
     pub max_offset: i64,
     /// System flag of the topic.
     pub topic_sys_flag: i32,

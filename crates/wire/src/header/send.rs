@@ -1,43 +1,44 @@
-//! `SendMessageRequestHeader`, its abbreviated V2 form, and the answer.
+//! `SendMessageRequestHeader`, its V2 form with abbreviated names, and the answer.
 
 use crate::codes::request;
 use crate::fields::{FieldError, Fields, boolean, number, text};
 use crate::frame::FrameWriter;
 
-/// Header of requests 10, 310, 320, 324 and 325.
+/// Header of the requests 10, 310, 320, 324 and 325 (`SEND_MESSAGE`, `SEND_MESSAGE_V2`, `SEND_BATCH_MESSAGE`,
+/// `SEND_REPLY_MESSAGE`, `SEND_REPLY_MESSAGE_V2`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendHeader<'a> {
     /// Producer group.
     pub producer_group: &'a str,
-    /// Topic.
+    /// Topic to send to.
     pub topic: &'a str,
-    /// Topic whose settings a missing topic is created from.
+    /// Topic whose configuration is used to create a missing topic.
     pub default_topic: &'a str,
-    /// Queues a created topic gets at most.
+    /// Most queues of a topic created by this request.
     pub default_topic_queue_nums: i32,
-    /// Queue; negative lets the broker choose.
+    /// Queue id; when negative the broker chooses a queue.
     pub queue_id: i32,
-    /// System flag bits of the record.
+    /// `sysFlag` bits of the record.
     pub sys_flag: i32,
-    /// Client clock, milliseconds.
+    /// The client's clock, ms since the epoch.
     pub born_timestamp: i64,
-    /// User flag.
+    /// The user-defined flag.
     pub flag: i32,
-    /// Properties string as it came; it is stored byte for byte.
+    /// Properties string as received; it is stored byte for byte.
     pub properties: &'a [u8],
-    /// Times the message was consumed before.
+    /// How often the message was consumed before.
     pub reconsume_times: i32,
     /// Unit mode of the producer.
     pub unit_mode: bool,
-    /// Most times the message may be consumed, when the client says so.
+    /// Most times that the message may be consumed, if the client states it.
     pub max_reconsume_times: Option<i32>,
-    /// The body holds a client batch.
+    /// Whether the body is a client batch.
     pub batch: bool,
-    /// Broker the client means.
+    /// Name of the broker that the client addresses.
     pub broker_name: &'a str,
 }
 
-/// Bits that say which required field was seen, in the order of `REQUIRED`.
+/// Names of the required fields in the long and the abbreviated form; a field's index is its bit.
 const REQUIRED: [[&str; 8]; 2] = [
     [
         "producerGroup",
@@ -53,7 +54,7 @@ const REQUIRED: [[&str; 8]; 2] = [
 ];
 
 impl<'a> SendHeader<'a> {
-    /// Reads the header of a send request; `code` decides between long and abbreviated names.
+    /// Decodes the header of a send request; `code` decides between long and abbreviated names.
     pub fn decode(code: i32, fields: &Fields<'a>) -> Result<Self, FieldError> {
         let short = !matches!(code, request::SEND_MESSAGE | request::SEND_REPLY_MESSAGE);
         let mut header = Self::default();
@@ -92,7 +93,7 @@ impl<'a> SendHeader<'a> {
         Ok(())
     }
 
-    /// Writes the abbreviated form (requests 310, 320 and 325).
+    /// Writes the header with abbreviated names (requests 310, 320 and 325).
     pub fn write<'b>(&self, writer: FrameWriter<'b>) -> FrameWriter<'b> {
         let mut writer = writer
             .text("a", self.producer_group)
@@ -142,14 +143,14 @@ fn long_position(key: &[u8]) -> Option<u8> {
     })
 }
 
-/// Answer to a send (`SendMessageResponseHeader`), read by clients.
+/// Header of the answer to a send (`SendMessageResponseHeader`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendReply<'a> {
     /// Offset message id, or a comma-separated list of them for a batch.
     pub message_id: &'a str,
-    /// Queue the message went to.
+    /// Queue id of the message.
     pub queue_id: i32,
-    /// Logical offset of the (first) message.
+    /// Queue offset of the message, or of the first one in a batch.
     pub queue_offset: i64,
     /// `UNIQ_KEY` of the message.
     pub transaction_id: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Typed headers: what is written is read; what is missing or wrong is named.
+//! Typed headers: written headers can be read, and errors name the missing or wrong field.
 
 use super::*;
 use crate::codes::request;

@@ -1,4 +1,4 @@
-//! Message ids: the offset id that names a record's place, and the unique key producers generate.
+//! Message ids: the offset id, which names a record's log position, and the unique key that producers generate.
 
 use crate::units::LogOffset;
 use std::net::{IpAddr, SocketAddr};
@@ -23,13 +23,13 @@ fn append_ip(out: &mut Vec<u8>, ip: IpAddr) {
     }
 }
 
-/// Where a record lies: the broker that stored it and its position (`MessageDecoder.createMessageId`).
-/// Shown to users as `msgId` of a send answer.
+/// Offset message id: the broker that stored a record, and the record's log position (`MessageDecoder.createMessageId`).
+/// Shown to users as the `msgId` of a send answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetId {
-    /// Address clients can reach the storing broker at.
+    /// Address of the storing broker for clients.
     pub store_host: SocketAddr,
-    /// Position of the record in that broker's commit log.
+    /// Log position of the record on that broker.
     pub log_offset: LogOffset,
 }
 
@@ -41,7 +41,7 @@ impl OffsetId {
         append_hex(out, &self.log_offset.get().to_be_bytes());
     }
 
-    /// Reads an id of either length and either case of digits; `None` when it is malformed.
+    /// Parses an id of either length and with digits of either case; `None` when it is malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.as_bytes();
@@ -79,15 +79,15 @@ fn digit(character: u8) -> Option<u8> {
     char::from(character).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// Makes unique keys (`MessageClientIDSetter.createUniqID`): address, process and loader make the fixed
-/// part; the milliseconds since the first day of the month and a counter the moving part.
+/// Generates unique keys (`MessageClientIDSetter.createUniqID`): address, process id and class loader hash are the fixed
+/// part; the ms since the first day of the month and a counter are the varying part.
 #[derive(Clone, Debug)]
 pub struct UniqKeys {
     fixed: Vec<u8>,
 }
 
 impl UniqKeys {
-    /// Prepares the fixed part.
+    /// Prepares the fixed part of the keys.
     #[must_use]
     pub fn new(ip: IpAddr, process_id: u16, loader_hash: u32) -> Self {
         let mut fixed = Vec::with_capacity(56);
@@ -97,7 +97,7 @@ impl UniqKeys {
         Self { fixed }
     }
 
-    /// Appends the next key: 32 digits with IPv4, 56 with IPv6.
+    /// Appends the next key: 32 hexadecimal digits with IPv4, 56 with IPv6.
     pub fn append_to(&self, out: &mut Vec<u8>, month_ms: u32, counter: u16) {
         out.extend_from_slice(&self.fixed);
         append_hex(out, &month_ms.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The reader: serde's data model over a [`Cursor`], converting between scalars the way fastjson does.
+//! The JSON reader: serde's data model on a [`Cursor`], with fastjson's conversions between scalars.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ impl serde::de::Error for JsonError {
     }
 }
 
-/// An integer, from a number, from text holding one, or from a boolean.
+/// Visits an integer, read from a number, from text that holds one, or from a boolean.
 fn visit_integer<'de, V: Visitor<'de>>(cursor: &mut Cursor<'de>, visitor: V) -> Result<V::Value, JsonError> {
     let value = cursor.scalar("an integer")?;
     let text = match &value {
@@ -77,7 +77,7 @@ fn parse_number(text: &str) -> Option<Number> {
     text.parse().ok().map(Number::Float)
 }
 
-/// Forwards every integer width to [`visit_integer`]; the type's own visitor checks the range.
+/// Forwards every integer width to [`visit_integer`]; the target type's visitor checks the range.
 macro_rules! integers {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
@@ -243,7 +243,7 @@ impl<'de> Deserializer<'de> for &mut Cursor<'de> {
     }
 }
 
-/// The rest of an array or object. `absent`: the value was null and holds nothing.
+/// The remaining elements of an array or object. `absent`: the value was null and has no elements.
 struct Elements<'a, 'de> {
     cursor: &'a mut Cursor<'de>,
     first: bool,

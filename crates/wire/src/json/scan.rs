@@ -1,13 +1,13 @@
-//! The cursor over JSON text: tokens, positions and the depth bound.
+//! A cursor over JSON text: tokens, positions and the nesting limit.
 
 use std::borrow::Cow;
 
 use super::{DEPTH_MAX, JsonError};
 
-/// Marks an error made by serde, which does not know where the reader stands.
+/// Position of an error that serde created without knowing the reader's position.
 pub(super) const NOWHERE: usize = usize::MAX;
 
-/// A value that is neither an object nor an array.
+/// A value that is neither object nor array.
 pub(super) enum Scalar<'de> {
     Null,
     Bool(bool),
@@ -15,12 +15,12 @@ pub(super) enum Scalar<'de> {
     Text(Cow<'de, str>),
 }
 
-/// A position in a text. Invariant: `position` lies on a character boundary of `text`.
+/// A position in a JSON text. Invariant: `position` is on a character boundary of `text`.
 pub(super) struct Cursor<'de> {
     text: &'de str,
     position: usize,
     depth: u32,
-    /// The next value is a map key: whatever it looks like, an untyped reader gets text.
+    /// Whether the next value is a map key, which an untyped reader gets as text whatever it looks like.
     pub(super) at_key: bool,
 }
 
@@ -29,7 +29,7 @@ impl<'de> Cursor<'de> {
         Self { text, position: 0, depth: 0, at_key: false }
     }
 
-    /// Gives an error of serde the position where reading stopped.
+    /// Sets the position of an error that serde created to where reading stopped.
     pub(super) fn locate(&self, mut error: JsonError) -> JsonError {
         if error.position == NOWHERE {
             error.position = self.position;
@@ -45,7 +45,7 @@ impl<'de> Cursor<'de> {
         }
     }
 
-    /// The next byte after blanks, not consumed.
+    /// The next byte behind whitespace, not consumed.
     pub(super) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.position) {
@@ -57,7 +57,7 @@ impl<'de> Cursor<'de> {
         None
     }
 
-    /// An error at the current position: `expected`, and what stands there.
+    /// An error at the current position, with the expected text and what was found.
     pub(super) fn wrong(&self, expected: &str) -> JsonError {
         let found = match self.text[self.position..].chars().next() {
             Some(found) if found.is_control() => format!("character {:#x}", u32::from(found)),
@@ -67,7 +67,7 @@ impl<'de> Cursor<'de> {
         JsonError { position: self.position, reason: format!("expected {expected}, found {found}") }
     }
 
-    /// Consumes `byte` if it is next.
+    /// Consumes `byte` if it is the next one; returns whether it was.
     pub(super) fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         if found {
@@ -81,7 +81,7 @@ impl<'de> Cursor<'de> {
         if self.take(b':') { Ok(()) } else { Err(self.wrong("`:`")) }
     }
 
-    /// Consumes the opening bracket of a container; returns the depth outside it.
+    /// Consumes the opening bracket of an array or object; returns the depth outside it.
     pub(super) fn enter(&mut self) -> Result<u32, JsonError> {
         if self.depth == DEPTH_MAX {
             let reason = format!("expected at most {DEPTH_MAX} nested containers, found more");
@@ -93,16 +93,16 @@ impl<'de> Cursor<'de> {
         Ok(self.depth - 1)
     }
 
-    /// Fails unless the container entered from `depth` was read to its end.
+    /// Fails unless the array or object entered at `depth` was read to its end.
     pub(super) fn left(&mut self, depth: u32) -> Result<(), JsonError> {
         if self.depth == depth { Ok(()) } else { Err(self.wrong("the end of the container")) }
     }
 
-    /// Moves to the next element of a container: false and consumed at its end.
+    /// Moves to the next element of an array or object; at its end consumes the bracket and returns false.
     pub(super) fn next_element(&mut self, first: &mut bool, close: u8) -> Result<bool, JsonError> {
         let first = std::mem::replace(first, false);
         if self.take(close) {
-            // A trailing comma was refused below, so this closes after an element or an empty container.
+            // Trailing commas are refused below, so this bracket follows an element, or the container is empty.
             self.depth -= 1;
             return Ok(false);
         }
@@ -117,7 +117,7 @@ impl<'de> Cursor<'de> {
         Ok(true)
     }
 
-    /// Reads a scalar; `expected` names what the caller wants.
+    /// Reads a scalar; `expected` describes it in error texts.
     pub(super) fn scalar(&mut self, expected: &str) -> Result<Scalar<'de>, JsonError> {
         match self.peek() {
             Some(b'"') => Ok(Scalar::Text(self.string()?)),
@@ -129,7 +129,7 @@ impl<'de> Cursor<'de> {
         }
     }
 
-    /// Consumes `null` if it is next.
+    /// Consumes `null` if it is the next value; returns whether it was.
     pub(super) fn null(&mut self) -> Result<bool, JsonError> {
         if self.peek() != Some(b'n') {
             return Ok(false);
@@ -207,7 +207,7 @@ impl<'de> Cursor<'de> {
         }
     }
 
-    /// Reads on from the first backslash of a string that began at `start`.
+    /// Reads the rest of a string that began at `start`, from its first backslash on.
     fn escaped(&mut self, start: usize, backslash: usize) -> Result<String, JsonError> {
         let bytes = self.text.as_bytes();
         let mut value = self.text[start..backslash].to_owned();
@@ -225,7 +225,7 @@ impl<'de> Cursor<'de> {
         }
     }
 
-    /// Reads one escape at `at`, returns the position after it.
+    /// Reads the escape at `at`; returns the position behind it.
     fn escape(&mut self, at: usize, value: &mut String) -> Result<usize, JsonError> {
         let Some(&kind) = self.text.as_bytes().get(at + 1) else { return Err(self.unclosed()) };
         let plain = match kind {
@@ -242,7 +242,7 @@ impl<'de> Cursor<'de> {
         Ok(at + 2)
     }
 
-    /// Reads `\uXXXX`, with its second half if it is a surrogate pair; a lone half becomes U+FFFD.
+    /// Reads `\uXXXX`, and its second half if it is a surrogate pair; a lone half becomes U+FFFD.
     fn unicode(&mut self, at: usize, value: &mut String) -> Result<usize, JsonError> {
         let unit = self.hex(at)?;
         if (0xd800..0xdc00).contains(&unit) && self.text.as_bytes()[at + 6..].starts_with(b"\\u") {
@@ -257,7 +257,7 @@ impl<'de> Cursor<'de> {
         Ok(at + 6)
     }
 
-    /// The four hexadecimal digits after the `\u` at `at`.
+    /// The four hexadecimal digits of the `\u` escape at `at`.
     fn hex(&self, at: usize) -> Result<u32, JsonError> {
         let digits = self.text.as_bytes().get(at + 2..at + 6).unwrap_or_default();
         if digits.len() != 4 {

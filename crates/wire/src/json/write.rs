@@ -1,4 +1,4 @@
-//! The writer: serde's data model to compact text in one of the two dialects.
+//! The JSON writer: serde's data model to compact text in one of the two dialects.
 
 use serde::Serialize;
 use serde::ser::{
@@ -13,11 +13,11 @@ impl serde::ser::Error for JsonError {
     }
 }
 
-/// Text being written.
+/// A JSON text being written.
 pub(super) struct Writer {
     text: Vec<u8>,
     dialect: Dialect,
-    /// The next value is a map key: integers get the dialect's quotes.
+    /// Whether the next value is a map key, so that integers may need quotes.
     at_key: bool,
 }
 
@@ -234,7 +234,7 @@ impl<'a> Serializer for &'a mut Writer {
     }
 }
 
-/// A container being written. `start`: where the element in hand begins, to take it back if it is null.
+/// An array or object being written. `start`: position where the current element begins, to remove it if it is null.
 pub(super) struct Elements<'a> {
     writer: &'a mut Writer,
     close: &'static [u8],

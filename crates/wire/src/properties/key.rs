@@ -23,29 +23,29 @@ keys! {
     REAL_QUEUE_ID = "REAL_QID";
     /// `"true"` marks a half message.
     TRANSACTION_PREPARED = "TRAN_MSG";
-    /// Producer group, for transaction callbacks.
+    /// Producer group, for transaction checks.
     PRODUCER_GROUP = "PGROUP";
-    /// Minimum offset, put in by clients on pull.
+    /// Minimum offset of the queue, added by clients on pull.
     MIN_OFFSET = "MIN_OFFSET";
-    /// Maximum offset, put in by clients on pull.
+    /// Maximum offset of the queue, added by clients on pull.
     MAX_OFFSET = "MAX_OFFSET";
-    /// Times consumed, when a consumer itself sends to its retry topic.
+    /// How often the message was consumed, when a consumer itself sends to its retry topic.
     RECONSUME_TIME = "RECONSUME_TIME";
-    /// Most times to consume, when a consumer itself sends to its retry topic.
+    /// Most times to consume the message, when a consumer itself sends to its retry topic.
     MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES";
-    /// Id of the first incarnation of a retried message.
+    /// Id of the original message of a retried one.
     ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID";
-    /// Region of the broker, set by it.
+    /// Region of the broker, added by the broker.
     MSG_REGION = "MSG_REGION";
-    /// Whether tracing is on, set by the broker.
+    /// Whether message tracing is on, added by the broker.
     TRACE_SWITCH = "TRACE_ON";
     /// Unique id of the message.
     UNIQ_KEY = "UNIQ_KEY";
     /// Extension of the unique id.
     EXTEND_UNIQ_INFO = "EXTEND_UNIQ_INFO";
-    /// When consumption started, set by clients.
+    /// Time in ms when consumption started, added by clients.
     CONSUME_START_TIME = "CONSUME_START_TIME";
-    /// Messages in an inner batch.
+    /// Number of messages in an inner batch.
     INNER_NUM = "INNER_NUM";
     /// First queue offset of an inner batch.
     INNER_BASE = "INNER_BASE";
@@ -53,41 +53,41 @@ keys! {
     CHECK_IMMUNITY_TIME_IN_SECONDS = "CHECK_IMMUNITY_TIME_IN_SECONDS";
     /// Queue offset of the first half message after a re-put.
     TRANSACTION_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET";
-    /// Checks done on a half message.
+    /// Number of checks made for a half message.
     TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES";
     /// The transaction id, equal to the unique id.
     TRANSACTION_ID = "__transactionId__";
-    /// Client instance.
+    /// Id of the client instance.
     INSTANCE_ID = "INSTANCE_ID";
     /// Correlates a reply with its request.
     CORRELATION_ID = "CORRELATION_ID";
     /// Client that waits for the reply.
     REPLY_TO_CLIENT = "REPLY_TO_CLIENT";
-    /// Life of a request in milliseconds.
+    /// Time to live of a request, in ms.
     TTL = "TTL";
-    /// Arrival of a reply at the broker.
+    /// Time in ms when a reply arrived at the broker.
     ARRIVE_TIME = "ARRIVE_TIME";
-    /// When a reply was pushed.
+    /// Time in ms when a reply was pushed to the requester.
     PUSH_REPLY_TIME = "PUSH_REPLY_TIME";
-    /// `"reply"` on replies.
+    /// `"reply"` on reply messages.
     MSG_TYPE = "MSG_TYPE";
-    /// Cluster of the broker, set by it.
+    /// Cluster of the broker, added by the broker.
     CLUSTER = "CLUSTER";
-    /// Receipt of a popped message.
+    /// Receipt handle of a popped message.
     POP_CK = "POP_CK";
     /// Checkpoint offset of a popped message.
     POP_CK_OFFSET = "POP_CK_OFFSET";
-    /// First time a message was popped.
+    /// Time in ms when the message was first popped.
     FIRST_POP_TIME = "1ST_POP_TIME";
     /// Message group of ordered messages.
     SHARDING_KEY = "__SHARDINGKEY";
-    /// Queue a proxy forwards to.
+    /// Queue id to which a proxy forwards the message.
     FORWARD_QUEUE_ID = "PROPERTY_FORWARD_QUEUE_ID";
-    /// Redirection.
+    /// Marks a redirected message.
     REDIRECT = "REDIRECT";
-    /// Light queues a message goes to as well.
+    /// Further queues that receive the message (multi-dispatch).
     INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH";
-    /// Queue offsets in those light queues.
+    /// Queue offsets of the message in those further queues.
     INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET";
     /// Trace context.
     TRACE_CONTEXT = "TRACE_CONTEXT";
@@ -97,24 +97,24 @@ keys! {
     TIMER_DELAY_MS = "TIMER_DELAY_MS";
     /// Absolute delivery time in epoch milliseconds.
     TIMER_DELIVER_MS = "TIMER_DELIVER_MS";
-    /// Delivery time of a stored timer message.
+    /// Delivery time of a stored timed message, epoch milliseconds.
     TIMER_OUT_MS = "TIMER_OUT_MS";
-    /// Unique key of a timer message to delete.
+    /// Unique key of the timed message to cancel.
     TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY";
-    /// When a timer message was added to the wheel.
+    /// Time in ms when a timed message was added to the wheel.
     TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS";
-    /// When a timer message left the wheel.
+    /// Time in ms when a timed message left the wheel.
     TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS";
-    /// How often a timer message was put into the timer queue again.
+    /// How often a timed message was put into the timer queue again.
     TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES";
-    /// Real born host behind a proxy.
+    /// Real born host of a message sent through a proxy.
     BORN_HOST = "__BORNHOST";
-    /// Real born time behind a proxy.
+    /// Real born time in ms of a message sent through a proxy.
     BORN_TIMESTAMP = "BORN_TIMESTAMP";
-    /// Checksum of the whole record.
+    /// Checksum of the whole record (`enabledAppendPropCRC`).
     CRC32 = "__CRC32#";
-    /// Topic a dead letter came from.
+    /// Original topic of a dead letter.
     DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC";
-    /// Id of the message a dead letter came from.
+    /// Id of a dead letter's original message.
     DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID";
 }

@@ -1,9 +1,9 @@
 //! The properties string of a message: `name 0x01 value 0x02 …`.
 //!
-//! Reading follows `MessageDecoder.string2messageProperties`: a pair counts only when both its name and
-//! its value have at least one character, a missing last separator is accepted, a value may contain
-//! further `0x01`, and of duplicate names the last one counts. The empty-part rule makes Java's
-//! "shorter than three characters" test redundant, so bytes can be compared instead of characters.
+//! Parsing follows `MessageDecoder.string2messageProperties`: a pair counts only when name and value both have at least one
+//! character, a missing last separator is accepted, a value may contain further `0x01`, and of duplicate names the last one
+//! counts. Since empty parts do not count, RocketMQ's test for "shorter than three characters" is redundant, and bytes can be
+//! compared instead of characters.
 
 pub mod key;
 
@@ -12,13 +12,13 @@ use crate::find::{equal, first};
 const NAME_END: u8 = 1;
 const PAIR_END: u8 = 2;
 
-/// The longest properties string a record can hold, in bytes.
+/// Longest properties string of a record, in bytes.
 pub const PROPERTIES_BYTES_MAX: usize = 32_767;
 
-/// One name and its value, as bytes of the properties string.
+/// A name and its value, as bytes of the properties string.
 pub type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// Walks the valid pairs of a properties string in order.
+/// Iterates over the valid pairs of a properties string in order.
 #[must_use]
 pub fn pairs(properties: &[u8]) -> Pairs<'_> {
     Pairs { segments: Segments { rest: properties } }
@@ -41,7 +41,7 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// The stretches between the separators of pairs.
+/// Iterates over the parts of a properties string between pair separators.
 #[derive(Clone, Debug)]
 struct Segments<'a> {
     rest: &'a [u8],
@@ -61,7 +61,7 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-/// The value of `name`; the last one when it occurs more than once. `name` has no control characters.
+/// The value of `name`; the last one when there are several. `name` must not contain control characters.
 #[must_use]
 pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let value = |segment: &'a [u8]| segment.strip_prefix(name.as_bytes())?.strip_prefix(&[NAME_END]);
@@ -71,19 +71,19 @@ pub fn get<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
         .last()
 }
 
-/// [`get`] as text; `None` also when the value is not UTF-8.
+/// Like [`get`], but as text; `None` also when the value is not UTF-8.
 #[must_use]
 pub fn get_str<'a>(properties: &'a [u8], name: &str) -> Option<&'a str> {
     get(properties, name).and_then(|value| std::str::from_utf8(value).ok())
 }
 
-/// [`get`] for several names in one pass.
+/// Like [`get`], for several names in one pass.
 #[must_use]
 pub fn get_all<'a, const N: usize>(properties: &'a [u8], names: [&str; N]) -> [Option<&'a [u8]>; N] {
     let mut found = [None; N];
     for segment in (Segments { rest: properties }) {
         for (name, found) in names.iter().zip(&mut found) {
-            // The first letters tell almost all of them apart.
+            // The first letters already tell almost all names apart.
             if segment.first() != name.as_bytes().first() {
                 continue;
             }
@@ -94,7 +94,7 @@ pub fn get_all<'a, const N: usize>(properties: &'a [u8], names: [&str; N]) -> [O
     found
 }
 
-/// Appends one pair. Pairs with an empty name or value are left out: no reader would see them.
+/// Appends one pair. A pair with an empty name or value is left out, as no reader accepts it.
 pub fn append(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     if name.is_empty() || value.is_empty() {
         return;
@@ -108,10 +108,10 @@ pub fn append(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.push(PAIR_END);
 }
 
-/// Copies the valid pairs of `source` to the end of `out` without the names in `dropped` and without
-/// those in `added`, then appends the pairs of `added`. One pass, no map.
+/// Copies the valid pairs of `source` to the end of `out`, except those with names in `dropped` or `added`, then appends the
+/// pairs of `added`. One pass, no map.
 ///
-/// `out` may already hold complete pairs; nothing in it is looked at.
+/// `out` may already hold complete pairs, which are not examined.
 pub fn rewrite(out: &mut Vec<u8>, source: &[u8], dropped: &[&str], added: &[(&str, &[u8])]) {
     out.reserve(source.len() + 1 + added.iter().map(|(n, v)| n.len() + v.len() + 2).sum::<usize>());
     for (name, value) in pairs(source) {

@@ -7,7 +7,7 @@ fn decoded(text: &str) -> Vec<(String, String)> {
     pairs(text.as_bytes()).map(|(name, value)| (own(name), own(value))).collect()
 }
 
-/// Java's algorithm written down over characters, as the oracle.
+/// Java's algorithm on characters, as the reference for comparison.
 fn java_decode(text: &str) -> HashMap<String, String> {
     let chars: Vec<char> = text.chars().collect();
     let index_of = |wanted: char, from: usize| (from..chars.len()).find(|at| chars[*at] == wanted);

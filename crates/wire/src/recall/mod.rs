@@ -1,23 +1,23 @@
-//! The handle a producer takes a timed message back with (`RecallMessageHandle`): URL-safe base64 of
-//! `v1 <topic> <broker> <time> <unique key>`.
+//! The handle with which a producer recalls a timed message (`RecallMessageHandle`): URL-safe base64 of `v1 <topic> <broker>
+//! <time> <unique key>`.
 
 use crate::base64::{URL_SAFE, decode, encode};
 
-/// What a handle says.
+/// The content of a recall handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecallHandle {
     /// Real topic of the message.
     pub topic: String,
-    /// Broker that holds it.
+    /// Name of the broker that stores the message.
     pub broker_name: String,
-    /// A time within its slot of the wheel, as text.
+    /// A time in ms within the message's slot of the timer wheel, as text.
     pub time: String,
-    /// Its unique key.
+    /// Unique key of the message.
     pub message_id: String,
 }
 
 impl RecallHandle {
-    /// Reads a handle; `None` when it is none. The last letters may be missing their padding, as in Java.
+    /// Parses a handle; `None` when the text is not one. The last letters may lack their padding, as in RocketMQ.
     #[must_use]
     pub fn decode(text: &str) -> Option<Self> {
         let raw = String::from_utf8(decode(URL_SAFE, text.as_bytes())?).ok()?;
@@ -30,7 +30,7 @@ impl RecallHandle {
         (!handle.message_id.is_empty()).then_some(handle)
     }
 
-    /// Appends the handle of a message.
+    /// Appends the recall handle of a message.
     pub fn append(out: &mut Vec<u8>, topic: &str, broker_name: &str, time_ms: i64, message_id: &[u8]) {
         let mut raw = format!("v1 {topic} {broker_name} {time_ms} ").into_bytes();
         raw.extend_from_slice(message_id);

@@ -1,4 +1,4 @@
-//! Against handles Java made, and against nonsense.
+//! Tests with handles that RocketMQ made, and with malformed ones.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Writing records. The body, hosts and properties are written once; what only the appender knows
-//! (position, queue offset, store time) is put in later by [`place`].
+//! Encodes records. Body, hosts and properties are written once; [`place`] later fills in what only the appender knows (log
+//! position, queue offset, store time).
 
 use super::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, sys_flag};
 use crate::hash::crc32;
@@ -9,25 +9,25 @@ use crate::units::{LogOffset, QueueOffset};
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
-/// Size of a blank record's written part; every file keeps so many bytes for it.
+/// Size in bytes of the written part of a blank record; every commit log file reserves it at its end.
 pub const BLANK_BYTES: usize = 8;
-/// Size of the optional checksum property at the end of a record.
+/// Size in bytes of the optional checksum property at the end of a record.
 pub const CRC_PROPERTY_BYTES: usize = 20;
-/// Longest topic a one-byte signed length can hold.
+/// Longest topic in bytes for the one-byte signed length.
 const TOPIC_V1_MAX: usize = 127;
 
-/// What the writer of a record chooses.
+/// The fields of a record that are known when it is encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     /// The topic's name.
     pub topic: &'a str,
-    /// The queue in it.
+    /// The queue id in the topic.
     pub queue_id: i32,
-    /// The user's flag.
+    /// The user-defined flag.
     pub flag: i32,
     /// [`sys_flag`] bits; the two host bits are set or cleared from the addresses.
     pub sys_flag: i32,
-    /// The sender's clock, ms.
+    /// The sender's clock, ms since the epoch.
     pub born_timestamp: i64,
     /// The sender's address.
     pub born_host: SocketAddr,
@@ -35,46 +35,46 @@ pub struct Fields<'a> {
     pub store_host: SocketAddr,
     /// How often the message was consumed before.
     pub reconsume_times: i32,
-    /// Position of the half message of a committed one, else zero.
+    /// Log position of the half message, for a committed transactional message; otherwise zero.
     pub prepared_transaction_offset: i64,
     /// The body as it will be stored.
     pub body: &'a [u8],
     /// The properties string as it will be stored.
     pub properties: &'a [u8],
-    /// Whether room for the checksum property is kept ([`seal_crc_property`]).
+    /// Whether space for the checksum property is reserved ([`seal_crc_property`]).
     pub crc_property: bool,
 }
 
-/// What the appender decides under its lock.
+/// The fields of a record that the appender assigns under its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Number in the queue; zero for records that take no place in it.
+    /// Queue offset; zero for records that are in no queue.
     pub queue_offset: QueueOffset,
-    /// Position in the commit log.
+    /// Log position of the record.
     pub log_offset: LogOffset,
-    /// The broker's clock, ms.
+    /// Store time: the broker's clock, ms since the epoch.
     pub store_timestamp: i64,
 }
 
-/// Why a record cannot be written.
+/// Why a record cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EncodeError {
     /// The properties string does not fit its length field.
     #[error("properties are {found} bytes long, the limit is {PROPERTIES_BYTES_MAX}")]
     Properties {
-        /// Length with the checksum property.
+        /// Length in bytes, with the checksum property.
         found: usize,
     },
     /// The topic does not fit its length field.
     #[error("topic is {found} bytes long, the limit is 32767")]
     Topic {
-        /// Its length.
+        /// Length of the topic in bytes.
         found: usize,
     },
     /// The record does not fit its size field.
     #[error("record is {found} bytes long, the limit is 2147483647")]
     Record {
-        /// Its length.
+        /// Length of the record in bytes.
         found: usize,
     },
 }
@@ -93,7 +93,7 @@ fn properties_bytes(fields: &Fields<'_>) -> usize {
     fields.properties.len() + extra
 }
 
-/// The size the record will have.
+/// Size in bytes of the record with these fields.
 #[must_use]
 pub fn size_of(fields: &Fields<'_>) -> usize {
     RECORD_BYTES_MIN - 16
@@ -105,17 +105,17 @@ pub fn size_of(fields: &Fields<'_>) -> usize {
         + properties_bytes(fields)
 }
 
-/// The size of what lies before the body.
+/// Size in bytes of the part before the body.
 #[must_use]
 pub fn head_size(fields: &Fields<'_>) -> usize {
     72 + host_bytes(fields.born_host) + host_bytes(fields.store_host)
 }
 
-/// Appends the record to `out` with zero for what [`place`] puts in, and answers its size. On an error
-/// `out` is as it was.
+/// Appends the record to `out`, with zeros for the fields that [`place`] fills in, and returns its size in bytes. On an error
+/// `out` is unchanged.
 ///
 /// # Errors
-/// When a part is longer than its length field can say.
+/// [`EncodeError`] when a part is longer than its length field can say.
 pub fn encode(fields: &Fields<'_>, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
     let properties = properties_bytes(fields);
     let properties_field =
@@ -135,7 +135,7 @@ pub fn encode(fields: &Fields<'_>, out: &mut Vec<u8>) -> Result<usize, EncodeErr
     let magic = if is_v2(fields.topic) { MAGIC_V2 } else { MAGIC_V1 };
     let start = out.len();
     out.reserve(size);
-    // The fixed part is assembled on the stack so that it reaches `out` in one copy.
+    // Assemble the fixed part on the stack, so that it is copied to `out` at once.
     let mut head = [0u8; 48];
     head[0..4].copy_from_slice(&size_field.to_be_bytes());
     head[4..8].copy_from_slice(&magic.to_be_bytes());
@@ -162,7 +162,7 @@ pub fn encode(fields: &Fields<'_>, out: &mut Vec<u8>) -> Result<usize, EncodeErr
     if fields.crc_property && fields.properties.last().is_some_and(|last| *last != 2) {
         out.push(2);
     }
-    // With the checksum property this leaves zeros for the seal.
+    // With the checksum property this reserves zeros for its value.
     out.resize(start + size, 0);
     Ok(size)
 }
@@ -176,7 +176,7 @@ fn append_host(out: &mut Vec<u8>, host: SocketAddr) {
     out.extend_from_slice(&port);
 }
 
-/// Puts the appender's decisions into an encoded record.
+/// Fills the appender's fields into an encoded record.
 pub fn place(record: &mut [u8], placement: &Placement) {
     record[20..28].copy_from_slice(&placement.queue_offset.to_i64().to_be_bytes());
     record[28..36].copy_from_slice(&placement.log_offset.to_i64().to_be_bytes());
@@ -184,8 +184,8 @@ pub fn place(record: &mut [u8], placement: &Placement) {
     record[at..at + 8].copy_from_slice(&placement.store_timestamp.to_be_bytes());
 }
 
-/// Fills the kept room at the end of a placed record with the checksum of everything before it
-/// (`enabledAppendPropCRC`): ten digits, the least significant first.
+/// Fills the reserved space at the end of a placed record with the checksum of everything before it (`enabledAppendPropCRC`):
+/// ten digits, the least significant first.
 pub fn seal_crc_property(record: &mut [u8]) {
     let at = record.len() - CRC_PROPERTY_BYTES;
     let name = key::CRC32.as_bytes();
@@ -199,7 +199,7 @@ pub fn seal_crc_property(record: &mut [u8]) {
     record[at + CRC_PROPERTY_BYTES - 1] = 2;
 }
 
-/// The record that fills the last `left` bytes of a file.
+/// The blank record that fills the last `left` bytes of a file.
 #[must_use]
 pub fn encode_blank(left: u32) -> [u8; BLANK_BYTES] {
     let mut blank = [0; BLANK_BYTES];

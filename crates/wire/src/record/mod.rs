@@ -1,4 +1,4 @@
-//! The message record: the same bytes in the commit log and in pull answers, big-endian.
+//! The message record: the same bytes in the commit log and in answers to pulls, big-endian.
 //!
 //! | bytes | field | offset with two IPv4 hosts |
 //! |---|---|---|
@@ -6,16 +6,16 @@
 //! | 4 | magic: V1 or V2 | 4 |
 //! | 4 | CRC of the stored body | 8 |
 //! | 4 | queue id | 12 |
-//! | 4 | the user's flag | 16 |
+//! | 4 | the user-defined flag | 16 |
 //! | 8 | queue offset | 20 |
-//! | 8 | position in the commit log | 28 |
+//! | 8 | log position | 28 |
 //! | 4 | [`sys_flag`] | 36 |
 //! | 8 | born time, ms | 40 |
 //! | 8 or 20 | born host: address, 4-byte port | 48 |
 //! | 8 | store time, ms | 56 |
 //! | 8 or 20 | store host | 64 |
-//! | 4 | times consumed before | 72 |
-//! | 8 | position of the half message | 76 |
+//! | 4 | how often the message was consumed before | 72 |
+//! | 8 | log position of the half message | 76 |
 //! | 4 + n | body | 84 |
 //! | 1 or 2 + m | topic; V2 has the two-byte length | |
 //! | 2 + p | properties | |
@@ -39,40 +39,40 @@ pub const MAGIC_V1: u32 = 0xdaa3_20a7;
 pub const MAGIC_V2: u32 = 0xdaa3_20ab;
 /// Magic of the record that fills the rest of a file.
 pub const MAGIC_BLANK: u32 = 0xcbd4_3194;
-/// The size of the smallest record: no body, topic or properties, IPv4 hosts.
+/// Size in bytes of the smallest record: no body, topic or properties, and IPv4 hosts.
 pub const RECORD_BYTES_MIN: usize = 91;
 
 /// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// Fewer bytes than the record or its fixed part needs.
+    /// There are fewer bytes than the record or its fixed part needs.
     #[error("record is cut short: {needed} bytes expected, {found} found")]
     Truncated {
-        /// Bytes needed.
+        /// Number of bytes needed.
         needed: usize,
-        /// Bytes there.
+        /// Number of bytes there.
         found: usize,
     },
-    /// The rest of the file is blank; the next record begins in the next file.
+    /// A blank record: the rest of the file is unused, and the next record begins in the next file.
     #[error("blank record of {size} bytes")]
     Blank {
-        /// The bytes left in the file, this record included.
+        /// Bytes left in the file, with the blank record itself.
         size: u32,
     },
-    /// Neither of the two magic numbers.
+    /// The magic number is neither of the two valid ones.
     #[error("record magic is {found:#010x}, expected {MAGIC_V1:#010x} or {MAGIC_V2:#010x}")]
     Magic {
-        /// What was found. Zero is the end of written data.
+        /// The number found. Zero means the end of the written part.
         found: u32,
     },
     /// A length field is negative or leads past the record.
     #[error("record of {size} bytes has a wrong {field} length {found}")]
     Length {
-        /// The record's total size.
+        /// Total size of the record in bytes.
         size: usize,
-        /// Which field.
+        /// Name of the length field.
         field: &'static str,
-        /// Its value.
+        /// Value of the length field.
         found: i64,
     },
     /// The body does not match its checksum.
@@ -85,9 +85,9 @@ pub enum RecordError {
     },
 }
 
-/// A record whose layout has been checked, borrowed from the bytes it lies in.
+/// A record whose layout was checked, borrowed from the bytes that hold it.
 ///
-/// Invariant: `bytes` is exactly one record and every range below lies inside it.
+/// Invariant: `bytes` is exactly one record, and all positions below are inside it.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
     bytes: &'a [u8],
@@ -98,7 +98,7 @@ pub struct RecordView<'a> {
     topic_end: usize,
 }
 
-/// The first field of whatever lies at the start of `bytes`: a record's or a blank's size and magic.
+/// Size and magic of the record or blank record at the start of `bytes`.
 #[must_use]
 pub fn peek(bytes: &[u8]) -> Option<(u32, u32)> {
     let head = bytes.get(..8)?;
@@ -123,16 +123,16 @@ fn host_at(bytes: &[u8], at: usize, length: usize) -> SocketAddr {
         8 => IpAddr::from(<[u8; 4]>::try_from(&bytes[at..port_at]).expect("four bytes sliced")),
         _ => IpAddr::from(<[u8; 16]>::try_from(&bytes[at..port_at]).expect("sixteen bytes sliced")),
     };
-    // Java writes the port as an int; the upper half is zero in every record a broker wrote.
+    // RocketMQ writes the port as 4 bytes; the upper two are zero in every record of a broker.
     SocketAddr::new(ip, u16::from_be_bytes([bytes[port_at + 2], bytes[port_at + 3]]))
 }
 
 impl<'a> RecordView<'a> {
-    /// Reads the record at the start of `bytes`, which may hold more behind it. Checks the magic and that
-    /// the parts add up to the total size, not the body's checksum ([`Self::check_crc`]).
+    /// Parses the record at the start of `bytes`; more bytes may follow it. Checks the magic and that the parts add up to the
+    /// total size, but not the body's checksum ([`Self::check_crc`]).
     ///
     /// # Errors
-    /// When the bytes do not begin with a complete, well-formed record.
+    /// [`RecordError`] when the bytes do not begin with a complete, well-formed record; never [`RecordError::Checksum`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RecordError> {
         let (size, magic) = peek(bytes).ok_or(RecordError::Truncated { needed: 8, found: bytes.len() })?;
         let topic_length_bytes = match magic {
@@ -152,7 +152,7 @@ impl<'a> RecordView<'a> {
         let host_bytes = |bit| if sys_flag & bit == 0 { 8 } else { 20 };
         let born_host_bytes = host_bytes(sys_flag::BORN_HOST_V6);
         let store_host_bytes = host_bytes(sys_flag::STORE_HOST_V6);
-        // `take` walks the three variable parts; each must leave room for what follows it.
+        // `take` steps over the three variable parts; each must leave space for those behind it.
         let take = |at: usize, length: i64, field| -> Result<usize, RecordError> {
             let end = usize::try_from(length).ok().and_then(|length| at.checked_add(length));
             end.filter(|end| *end <= size).ok_or(wrong(field, length))
@@ -208,31 +208,31 @@ impl<'a> RecordView<'a> {
         u32_at(self.bytes, 8)
     }
 
-    /// The queue the message belongs to.
+    /// The queue id of the message.
     #[must_use]
     pub fn queue_id(&self) -> i32 {
         i32_at(self.bytes, 12)
     }
 
-    /// The user's flag.
+    /// The user-defined flag.
     #[must_use]
     pub fn flag(&self) -> i32 {
         i32_at(self.bytes, 16)
     }
 
-    /// Number in the queue as stored; zero for half and rolled-back messages.
+    /// The queue offset as stored; zero for half and rolled-back messages.
     #[must_use]
     pub fn raw_queue_offset(&self) -> i64 {
         i64_at(self.bytes, 20)
     }
 
-    /// Number in the queue; a negative field reads as zero.
+    /// The queue offset; a negative field counts as zero.
     #[must_use]
     pub fn queue_offset(&self) -> QueueOffset {
         QueueOffset::from_i64(self.raw_queue_offset()).unwrap_or(QueueOffset::ZERO)
     }
 
-    /// Position in the commit log; `None` when the field is negative.
+    /// The log position in the record; `None` when the field is negative.
     #[must_use]
     pub fn log_offset(&self) -> Option<LogOffset> {
         LogOffset::from_i64(i64_at(self.bytes, 28))
@@ -244,7 +244,7 @@ impl<'a> RecordView<'a> {
         i32_at(self.bytes, 36)
     }
 
-    /// The sender's clock, ms.
+    /// The sender's clock, ms since the epoch.
     #[must_use]
     pub fn born_timestamp(&self) -> i64 {
         i64_at(self.bytes, 40)
@@ -256,7 +256,7 @@ impl<'a> RecordView<'a> {
         host_at(self.bytes, 48, self.born_host_bytes)
     }
 
-    /// The broker's clock when it stored the message, ms.
+    /// Store time: the broker's clock, ms since the epoch.
     #[must_use]
     pub fn store_timestamp(&self) -> i64 {
         i64_at(self.bytes, 48 + self.born_host_bytes)
@@ -274,7 +274,7 @@ impl<'a> RecordView<'a> {
         i32_at(self.bytes, 56 + self.born_host_bytes + self.store_host_bytes)
     }
 
-    /// Position of the half message of a committed one, else zero.
+    /// Log position of the half message, for a committed transactional message; otherwise zero.
     #[must_use]
     pub fn prepared_transaction_offset(&self) -> i64 {
         i64_at(self.bytes, 60 + self.born_host_bytes + self.store_host_bytes)
@@ -335,13 +335,13 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Where the store time lies in a record with this flag.
+/// Position of the store time in a record with this `sysFlag`.
 #[must_use]
 pub const fn store_timestamp_at(sys_flag: i32) -> usize {
     if sys_flag & sys_flag::BORN_HOST_V6 == 0 { 56 } else { 68 }
 }
 
-/// The store time of the record that begins with `head`, which needs at least 76 bytes of it.
+/// Store time in ms of the record that begins with `head`, which must have at least 76 bytes.
 #[must_use]
 pub fn peek_store_timestamp(head: &[u8]) -> Option<i64> {
     let (_, magic) = peek(head)?;

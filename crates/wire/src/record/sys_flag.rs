@@ -2,7 +2,7 @@
 
 /// The body is compressed.
 pub const COMPRESSED: i32 = 0x1;
-/// The topic filters by several tags. Never acted on.
+/// The topic filters by several tags. Ignored.
 pub const MULTI_TAGS: i32 = 0x2;
 /// Mask of the transaction type.
 pub const TRANSACTION_MASK: i32 = 0xc;
@@ -16,9 +16,9 @@ pub const TRANSACTION_ROLLBACK: i32 = 0xc;
 pub const BORN_HOST_V6: i32 = 0x10;
 /// The store host is an IPv6 address.
 pub const STORE_HOST_V6: i32 = 0x20;
-/// The body is a batch that consumers unwrap.
+/// The body is a batch that consumers must unwrap.
 pub const NEED_UNWRAP: i32 = 0x40;
-/// One record that holds many messages.
+/// The record holds several messages (inner batch).
 pub const INNER_BATCH: i32 = 0x80;
 /// Mask of the compression type.
 pub const COMPRESSION_MASK: i32 = 0x700;
@@ -30,11 +30,11 @@ pub enum Compression {
     Lz4,
     /// Zstandard frame.
     Zstd,
-    /// RFC 1950 stream; also what senders before 5.0 mean by type zero.
+    /// RFC 1950 (zlib) stream; senders before 5.0 mean it by type zero.
     Zlib,
 }
 
-/// The compression of a body: `None` when it is plain, `Some(Err)` with the type when it is unknown.
+/// The compression of a body: `None` when it is plain, `Some(Err)` with the type number when that is unknown.
 #[must_use]
 pub const fn compression(sys_flag: i32) -> Option<Result<Compression, i32>> {
     if sys_flag & COMPRESSED == 0 {
@@ -48,7 +48,7 @@ pub const fn compression(sys_flag: i32) -> Option<Result<Compression, i32>> {
     })
 }
 
-/// The flag bits that mark a body as compressed this way.
+/// The `sysFlag` bits of a body that is compressed this way.
 #[must_use]
 pub const fn compressed_with(compression: Compression) -> i32 {
     let kind = match compression {
@@ -59,13 +59,13 @@ pub const fn compressed_with(compression: Compression) -> i32 {
     COMPRESSED | kind << 8
 }
 
-/// The transaction bits alone.
+/// The transaction bits of a `sysFlag`.
 #[must_use]
 pub const fn transaction(sys_flag: i32) -> i32 {
     sys_flag & TRANSACTION_MASK
 }
 
-/// Whether a record with this flag takes a place in its queue: transaction type none or commit.
+/// Whether a record with this `sysFlag` gets a unit in its queue: transaction type none or commit.
 #[must_use]
 pub const fn is_queued(sys_flag: i32) -> bool {
     matches!(transaction(sys_flag), 0 | TRANSACTION_COMMIT)

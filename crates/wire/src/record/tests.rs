@@ -46,7 +46,7 @@ fn encode_again(view: &RecordView<'_>, crc_property: bool) -> Vec<u8> {
     out
 }
 
-/// Every record of a stretch of log, each written back byte for byte.
+/// Every record of a piece of the log is parsed and written again byte for byte.
 fn check_all(mut bytes: &[u8], records: usize) {
     for _ in 0..records {
         let view = RecordView::parse(bytes).unwrap();
@@ -243,7 +243,7 @@ fn a_flip_anywhere_before_the_checksum_property_is_seen() {
     for at in 0..record.len() - CRC_PROPERTY_BYTES {
         let mut flipped = record.to_vec();
         flipped[at] ^= 4;
-        // Where the lengths change, the property is not where it was or the record is none.
+        // Where a length changes, the property is not found at its place, or the bytes are no record.
         let seen = RecordView::parse(&flipped).and_then(|view| view.check_crc_property());
         assert!(seen.is_err(), "byte {at}");
     }
