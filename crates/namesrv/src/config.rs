@@ -42,7 +42,7 @@ pub struct Config {
     pub enable_topic_list: bool,
     /// Whether routes are refused until brokers have had time to register.
     pub need_wait_for_service: bool,
-    /// That time in seconds.
+    /// Seconds after the start during which routes are refused.
     pub wait_seconds_for_service: u64,
     /// Whether answers to registrations contain the order configuration of topics.
     pub return_order_topic_config_to_broker: bool,
@@ -52,7 +52,7 @@ pub struct Config {
     pub idle_seconds: u64,
     /// Whether unknown topics are looked up in another environment: not supported.
     pub cluster_test: bool,
-    /// Name of that environment.
+    /// Name of the other environment for unknown topics: not supported.
     pub product_env_name: String,
     /// Whether a controller runs in this process: not supported yet.
     pub enable_controller_in_namesrv: bool,
@@ -201,13 +201,13 @@ pub enum Warning {
 /// When a changed setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Immediately.
+    /// The change takes effect immediately.
     Live,
-    /// After a restart.
+    /// The change takes effect after a restart.
     Restart,
-    /// Never: RocketMQ's threads and queues have no counterpart here.
+    /// The setting has no effect: RocketMQ's threads and queues have no counterpart here.
     None,
-    /// Never, and an operator who sets it is warned.
+    /// The setting has no effect, and an operator who sets it is warned.
     Unsupported,
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Interrupted {
 /// Bytes of the log dropped from the page cache in one step: about a millisecond of work.
 const FORGOTTEN_BYTES: u64 = 4 << 20;
 
-/// Pause between two such steps.
+/// Pause between two steps of dropping the log from the page cache.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
 impl Shared {

@@ -6,9 +6,9 @@ use std::time::Duration;
 /// When appended messages are flushed to the disk (`flushDiskType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushMode {
-    /// Flushed every [`Config::flush_interval`].
+    /// The log is flushed every [`Config::flush_interval`].
     Async,
-    /// Flushed as soon as a caller waits; one flush serves all who wait.
+    /// The log is flushed as soon as a caller waits; one flush serves all who wait.
     Sync,
 }
 
@@ -56,7 +56,7 @@ pub struct Config {
     pub record_bytes_max: usize,
     /// `messageDelayLevel` in milliseconds, level 1 first.
     pub delay_levels_ms: Vec<i64>,
-    /// `enabledAppendPropCRC`.
+    /// `enabledAppendPropCRC`: whether records end in a checksum property.
     pub crc_property: bool,
     /// `enableLmq` and `enableMultiDispatch`: messages may name further queues that receive them.
     pub multi_dispatch: bool,

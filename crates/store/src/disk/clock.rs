@@ -53,7 +53,7 @@ fn local_time(seconds: i64) -> Option<Broken> {
 mod tests {
     use super::{local_digits, local_hour};
 
-    /// The system's own `date` is the judge.
+    /// Compares with the output of the system's `date`.
     #[test]
     fn the_hour_is_the_one_the_system_shows() {
         for seconds in [0, 1_700_000_000, 1_719_800_000, 1_795_171_285] {

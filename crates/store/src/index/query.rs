@@ -52,7 +52,7 @@ pub struct KeyMatches {
     pub found: Vec<KeyMatch>,
     /// Store time in ms of the newest message in the index.
     pub indexed_time: i64,
-    /// Log position of that message.
+    /// Log position of the newest message in the index.
     pub indexed_offset: u64,
 }
 

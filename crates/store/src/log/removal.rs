@@ -137,7 +137,7 @@ mod tests {
             std::iter::from_fn(|| Some(log.cut_removed().unwrap()).filter(|it| *it != GaveBack::Nothing))
                 .count()
         };
-        // The second one, in three pieces; the first is being read.
+        // The second file, in three parts; the first file is being read.
         assert_eq!(cut_all(), 3);
         let mut end = [0; 3];
         reader.file.read_at(&mut end, 3 * CUT_BYTES - 3).unwrap();

@@ -8,12 +8,12 @@ use crate::disk::Usage;
 /// What happens to messages that a consumer group has not consumed yet (`unconsumedDataPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unconsumed {
-    /// They are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no space for the log's next
+    /// Unconsumed messages are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no space for the log's next
     /// file.
     Protect,
-    /// They are deleted like all others, as RocketMQ does.
+    /// Unconsumed messages are deleted like all others, as RocketMQ does.
     Drop,
-    /// They are never deleted; when the disk is full, appends are refused.
+    /// Unconsumed messages are never deleted; when the disk is full, appends are refused.
     Reject,
 }
 
