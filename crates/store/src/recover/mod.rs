@@ -81,10 +81,17 @@ impl Shared {
         *lock(&self.page) = page;
         self.load_segments()?;
         self.load_digests()?;
-        let (mounts_before, mut mounts) = (self.mounts_before(), self.mounts_now());
+        let (mut mounts_before, mut mounts) = (self.mounts_before(), self.mounts_now());
         let known = self.known_queues(&page)?;
         let checkpointed = self.known_durable(&page, after_crash)?;
         let sure = checkpointed.max(mounts_before.durable);
+        let kept_pages = !after_crash || mounts.kept_pages(&mounts_before);
+        if !after_crash {
+            // Before the crash mark is set: a kill in between must not make the next opening forget that the stop was clean.
+            mounts.durable = sure;
+            self.note_mounts(&mounts_before, mounts.clone());
+            mounts_before = mounts.clone();
+        }
         // Set the crash mark first: recovery changes files from here on, and a crash in between must be seen as one.
         let is_known = known.is_some();
         self.begin(page.mark, is_known)?;
@@ -101,7 +108,7 @@ impl Shared {
             from,
             checkpointed,
             sure,
-            kept_pages: !after_crash || mounts.kept_pages(&mounts_before),
+            kept_pages,
             clean_end: u64::try_from(page.logics_physical_offset).ok().filter(|_| !after_crash),
             store_timestamp: newest.store_timestamp,
         };

@@ -2,7 +2,8 @@
 //! Where a later message of the queue follows, the lost one's offset gets a blank unit; where none follows, this module
 //! reserves the offset.
 //!
-//! The remains of a damaged record mostly still hold its queue and queue offset. Where they do not, every queue without a
+//! The remains of a damaged record mostly still hold its queue and queue offset. Where they do not, or where `vostok store
+//! repair` has replaced them by filler records, every queue without a
 //! message behind the damage may have lost some there, and each such queue gets as many reserved offsets as unaccounted
 //! messages fit into the damage. The unit of a reserved offset leads to where the message was, as the units of lost queues
 //! do: readers report it missing and go on.
@@ -37,7 +38,8 @@ struct Remains {
 impl Shared {
     /// Reserves the queue offsets of messages that damage destroyed and that no message of the same queue follows.
     pub(super) fn reserve_numbers(&self, scan: &mut Scan) -> io::Result<()> {
-        let (mut unknown, mut accounted) = (Vec::new(), 0);
+        let filled = scan.filled.iter().map(|part| (part.at, part.length));
+        let (mut unknown, mut accounted) = (filled.collect::<Vec<_>>(), 0);
         let followed = std::mem::take(&mut scan.behind_gaps);
         for gap in scan.gaps.clone() {
             let remains = self.remains_of(gap)?;
@@ -54,6 +56,7 @@ impl Shared {
                 }
             }
         }
+        unknown.sort_unstable();
         let bytes: u64 = unknown.iter().map(|(_, length)| length).sum();
         // As many messages as fit into the unknown bytes, less the blank units that no remains account for.
         let room = bytes.div_ceil(RECORD_BYTES_MIN as u64);

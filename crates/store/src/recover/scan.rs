@@ -71,11 +71,14 @@ pub(super) struct Scan {
     /// Store time in ms of the newest record read; the next one's must not be older.
     pub(super) last_timestamp: i64,
     pub(super) gaps: Vec<Gap>,
+    /// Parts of the log that a repair filled with filler records, in log order. Nothing is left there of the messages that
+    /// damage destroyed.
+    pub(super) filled: Vec<Gap>,
     /// Bytes of the log that damage destroyed, including damage that a repair has filled.
     pub(super) gap_bytes: u64,
     /// Queue offsets that got a blank unit because their messages are missing.
     pub(super) blanks: u64,
-    /// Addresses of the queues that have a message behind the last gap.
+    /// Addresses of the queues that have a message behind the last gap or filled part.
     pub(super) behind_gaps: HashSet<usize>,
     /// Records that wait because their queue offset may be damaged.
     pub(super) jumps: Jumps,
@@ -110,6 +113,7 @@ impl Scan {
             undecided: None,
             last_timestamp: origin.store_timestamp,
             gaps: Vec::new(),
+            filled: Vec::new(),
             gap_bytes: 0,
             blanks: 0,
             behind_gaps: HashSet::new(),
@@ -256,6 +260,8 @@ impl Shared {
         scan.store_timestamp = scan.store_timestamp.max(view.store_timestamp());
         if is_filler(&view) {
             // The filler that a repair wrote may stand for this many bytes of destroyed messages.
+            scan.filled.push(Gap { at: offset, length: size as u64 });
+            scan.behind_gaps.clear();
             scan.gap_bytes += size as u64;
         } else {
             scan.last_timestamp = view.store_timestamp();

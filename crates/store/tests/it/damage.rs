@@ -380,3 +380,58 @@ fn a_queue_rebuilt_without_its_last_message_ends_where_that_was() {
         assert_eq!((&again[..30], again.len()), (&units[..], 31));
     }
 }
+
+/// A store of 30 messages in each of three queues that was closed, opened again, got one more message in each queue, and was
+/// killed; also returns where the last three records begin.
+fn killed_behind_the_checkpoint() -> (FakeDisk, Vec<u64>) {
+    let (disk, _) = closed(30);
+    let store = open(&disk);
+    let mut starts = Vec::new();
+    for queue_id in 0..3 {
+        let queue = store.queue("Topic", queue_id).unwrap();
+        append(&store, &queue, &[30; 150], 0);
+        let mut units = Vec::new();
+        queue.units_blocking(QueueOffset::new(30), 1, &mut units).unwrap();
+        starts.push(units[0].log_offset.get());
+    }
+    let disk = disk.killed();
+    drop(store);
+    (disk, starts)
+}
+
+#[test]
+fn the_offset_of_a_message_that_a_repair_replaced_is_not_given_out_again() {
+    let (disk, starts) = killed_behind_the_checkpoint();
+    let lost = starts[1];
+    let path = format!("/store/commitlog/{:020}", lost / 4096 * 4096);
+    disk.open(path.as_ref()).unwrap().write_at(b"!", lost % 4096 + 100).unwrap();
+    let survey = Survey::of(Arc::new(disk.clone()), "/store".as_ref(), &[]).unwrap();
+    Repair::of(&survey, &verify(&survey, 1, &|_| {}).unwrap()).apply("/kept".as_ref()).unwrap();
+    let store = open(&disk);
+    let next = |queue_id: i32| append(&store, &store.find_queue("Topic", queue_id).unwrap(), b"next", 0);
+    assert_eq!(next(2), 31, "its message lies behind the repair");
+    assert!(next(1) > 30, "number 30 was acknowledged and destroyed");
+}
+
+/// The previous broker was stopped cleanly and left no checkpoint. Zeros in its log are damage, also when the start that notes
+/// this is killed.
+#[test]
+fn a_killed_start_does_not_make_the_next_one_forget_a_clean_stop() {
+    let (disk, starts) = closed(30);
+    as_from_elsewhere(&disk, &QUEUES);
+    disk.remove("/store/checkpoint".as_ref()).unwrap();
+    let damaged = starts[40].next_multiple_of(512);
+    let path = format!("/store/commitlog/{:020}", damaged / 4096 * 4096);
+    disk.open(path.as_ref()).unwrap().zero(damaged % 4096, 512).unwrap();
+    for killed_after in 0.. {
+        let disk = disk.killed();
+        disk.faults(|faults| faults.killed_after = Some(killed_after));
+        let is_whole = Store::open(small_config(), Arc::new(disk.clone())).is_ok();
+        let store = open(&disk.killed());
+        let found = store.recovered();
+        assert_eq!((&found.cut, found.gaps.len()), (&None, 1), "killed after {killed_after} changes");
+        if is_whole {
+            break;
+        }
+    }
+}
