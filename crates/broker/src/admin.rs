@@ -14,7 +14,7 @@ use wire::json;
 use wire::pop::Kind;
 
 use crate::broker::Broker;
-use crate::changes::Change;
+use crate::metadata_writer::Change;
 use crate::register::TopicsBody;
 use crate::topics::{QUEUES_MAX, TopicChange, attributes, is_system_topic};
 use crate::{Answer, FAQ, Refusal, names, retention, stats};

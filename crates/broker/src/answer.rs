@@ -7,7 +7,7 @@ use wire::fields::FieldError;
 use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
 use wire::units::LogOffset;
 
-use crate::changes::{Change, Later, Then};
+use crate::metadata_writer::{Change, Later, Then};
 use crate::refused::Cause;
 
 /// Suffix of remarks that point the user to the public FAQ (`FAQUrl.suggestTodo`).

@@ -10,7 +10,7 @@ mod share;
 
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::body::{
     MessageModel, MessageQueue, QueryAssignmentBody, QueryAssignmentResponseBody, QueueAssignment,
     RequestMode,
@@ -28,7 +28,7 @@ pub(crate) use routes::{Routes, run};
 
 /// A `QUERY_ASSIGNMENT` that waits for the answer of a name server.
 pub(crate) struct Question {
-    peer: Arc<Peer>,
+    peer: Arc<ConnectionHandle>,
     opaque: i32,
     encoding: Encoding,
     body: QueryAssignmentBody,
@@ -47,7 +47,7 @@ impl Question {
 /// 400 `QUERY_ASSIGNMENT`: answered at once when the queues of the topic are known, otherwise after asking a name server.
 pub(crate) fn query(
     broker: &Broker,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::{AppendError, Batch, FlushMode, Message, PushError, Read, ReadError, Store};
 use wire::body::group::SubscriptionGroupConfig;
 use wire::body::topic::{PERM_READ, PERM_WRITE, TopicConfig};
@@ -14,27 +14,27 @@ use wire::id::UniqKeys;
 use wire::properties::{self, key};
 use wire::units::{LogOffset, QueueOffset};
 
-use crate::asks::Asks;
 use crate::assign::{Modes, Routes};
-use crate::changes::{Change, Changes};
+use crate::client_calls::ClientCalls;
 use crate::clients::{self, Clients};
-use crate::cold::ColdReaders;
 use crate::config::{Config, Live};
+use crate::disk_pool::DiskPool;
 use crate::groups::Groups;
-use crate::held::{Deadlines, HeldPull};
-use crate::keep::wait_flushed;
 use crate::light::Light;
 use crate::locks::Locks;
+use crate::long_polling::{PollTimeouts, SuspendedPull};
+use crate::metadata_writer::{Change, Changes};
 use crate::offsets::Offsets;
 use crate::pop::{self, Pops};
+use crate::position_writer::wait_flushed;
 use crate::refused::Refused;
-use crate::register::Told;
+use crate::register::RegistrationAcks;
 use crate::retention::Retention;
 use crate::schedule::Schedule;
 use crate::stats::Stats;
+use crate::supervisor::{SupervisedWork, Supervisor};
 use crate::topics::{Queue, Topic, Topics};
 use crate::transaction::Transactions;
-use crate::vital::{Duty, Vital};
 use crate::{Refusal, names, pull, timer};
 
 /// Milliseconds of a month of 31 days: the creation time in unique keys counts modulo this.
@@ -60,18 +60,18 @@ pub struct Broker {
     pub(crate) locks: Locks,
     pub(crate) schedule: Schedule,
     pub(crate) timer: timer::Shared,
-    pub(crate) deadlines: Deadlines,
-    pub(crate) cold: ColdReaders,
+    pub(crate) poll_timeouts: PollTimeouts,
+    pub(crate) disk_pool: DiskPool,
     pub(crate) changes: Changes,
-    pub(crate) told: Told,
+    pub(crate) registration_acks: RegistrationAcks,
     pub(crate) light: Light,
     pub(crate) transactions: Transactions,
     pub(crate) retention: Retention,
-    pub(crate) asks: Asks,
+    pub(crate) client_calls: ClientCalls,
     pub(crate) pops: Pops,
     pub(crate) modes: Modes,
     pub(crate) routes: Routes,
-    pub(crate) vital: Arc<Vital>,
+    pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) refused: Refused,
     /// Address that is written into records as the store host and is part of message ids.
     pub(crate) store_host: SocketAddr,
@@ -110,12 +110,12 @@ pub(crate) struct Loaded {
     pub offsets: Offsets,
     pub schedule: Schedule,
     pub modes: Modes,
-    pub cold: ColdReaders,
+    pub disk_pool: DiskPool,
 }
 
 impl Broker {
     pub(crate) fn new(loaded: Loaded, ip: IpAddr, port: u16) -> Arc<Self> {
-        let Loaded { config, store, topics, groups, offsets, schedule, modes, cold } = loaded;
+        let Loaded { config, store, topics, groups, offsets, schedule, modes, disk_pool } = loaded;
         let mut sent_properties = Vec::new();
         properties::append(&mut sent_properties, key::MSG_REGION, config.region_id.as_bytes());
         let trace: &[u8] = if config.trace_on { b"true" } else { b"false" };
@@ -128,12 +128,12 @@ impl Broker {
             clients: Clients::default(),
             locks: Locks::default(),
             timer: timer::Shared::default(),
-            deadlines: Deadlines::default(),
+            poll_timeouts: PollTimeouts::default(),
             changes: Changes::default(),
-            told: Told::default(),
+            registration_acks: RegistrationAcks::default(),
             retention: Retention::default(),
-            asks: Asks::default(),
-            vital: Arc::default(),
+            client_calls: ClientCalls::default(),
+            supervisor: Arc::default(),
             refused: Refused::default(),
             light: Light::of(&store),
             pops: Pops::new(&config.broker_cluster_name),
@@ -154,7 +154,7 @@ impl Broker {
             offsets,
             schedule,
             modes,
-            cold,
+            disk_pool,
         })
     }
 
@@ -239,13 +239,13 @@ impl Broker {
 
     /// `SCHEDULE_TOPIC_XXXX`, in which delayed messages wait; refused when the thread that delivers them has stopped.
     pub(crate) fn schedule_topic(&self) -> Result<Arc<Topic>, Refusal> {
-        self.vital.demand(Duty::Delay)?;
+        self.supervisor.demand(SupervisedWork::Delay)?;
         self.find_or_ensure(names::SCHEDULE_TOPIC, self.delay_levels())
     }
 
     /// `rmq_sys_wheel_timer`, in which timed messages wait; refused when the thread that delivers them has stopped.
     pub(crate) fn timer_topic(&self) -> Result<Arc<Topic>, Refusal> {
-        self.vital.demand(Duty::Timer)?;
+        self.supervisor.demand(SupervisedWork::Timer)?;
         self.find_or_ensure(names::TIMER_TOPIC, 1)
     }
 
@@ -286,12 +286,12 @@ impl Broker {
     pub(crate) fn begins_within(&self, queue: &Queue, bytes: u64) -> bool {
         let appended = self.store.appended();
         let is_near = |at| appended.since(at) < bytes;
-        if queue.log.min().get() > 0 || queue.log.max().get() == 0 || is_near(self.store.min()) {
-            return queue.log.min().get() == 0;
+        if queue.index.min().get() > 0 || queue.index.max().get() == 0 || is_near(self.store.min()) {
+            return queue.index.min().get() == 0;
         }
         let mut first = Vec::new();
         // A first unit that is not in memory belongs to an old message.
-        let read = queue.log.units(QueueOffset::new(0), 1, &mut first);
+        let read = queue.index.units(QueueOffset::new(0), 1, &mut first);
         matches!(read, Ok(Read::Done)) && first.first().is_some_and(|unit| is_near(unit.log_offset))
     }
 
@@ -319,7 +319,7 @@ impl Broker {
         let now_ms = self.now_ms();
         let queue = self.put_queue(topic, queue_id, now_ms)?;
         let mut batch: Batch = self.store.batch();
-        batch.push(&queue.log, message)?;
+        batch.push(&queue.index, message)?;
         self.store.append(&mut batch, now_ms)?;
         let mut queues = self.further_queues(&batch);
         queues.push(queue);
@@ -342,7 +342,7 @@ impl Broker {
     pub(crate) fn grown(&self, end: LogOffset, mut queues: Vec<Arc<Queue>>) {
         for queue in &mut queues {
             // For a deleted topic the queue is one that nobody waits at; the topic may exist again with other queues.
-            if let Some(known) = self.log_queue(queue.log.topic(), queue.log.queue_id()) {
+            if let Some(known) = self.log_queue(queue.index.topic(), queue.index.queue_id()) {
                 *queue = known;
             }
         }
@@ -380,17 +380,17 @@ impl Broker {
 
     /// Runs a pull that was taken out of its list on the thread of its own connection. The caller, a producer's thread or the
     /// thread that answers flushed sends, must not read the log for every group that waits.
-    fn hand_over(self: &Arc<Self>, held: HeldPull) {
+    fn hand_over(self: &Arc<Self>, held: SuspendedPull) {
         let (broker, peer) = (self.clone(), held.peer.clone());
         let (deadline_ms, id) = (held.deadline_ms, held.id);
-        let run = move |_: &Arc<Peer>, out: &mut Vec<u8>| broker.run_held(held, out);
+        let run = move |_: &Arc<ConnectionHandle>, out: &mut Vec<u8>| broker.run_held(held, out);
         if peer.put_back(Box::new(run)).is_err() {
-            self.deadlines.forget(deadline_ms, id);
+            self.poll_timeouts.forget(deadline_ms, id);
         }
     }
 
     /// Runs a pull that was taken out of its list; puts the pull back when no message matched.
-    fn run_held(self: &Arc<Self>, mut held: HeldPull, out: &mut Vec<u8>) {
+    fn run_held(self: &Arc<Self>, mut held: SuspendedPull, out: &mut Vec<u8>) {
         let (deadline_ms, id) = (held.deadline_ms, held.id);
         let queue = held.pull.queue.clone();
         loop {
@@ -407,7 +407,7 @@ impl Broker {
                 None => return,
             }
         }
-        self.deadlines.forget(deadline_ms, id);
+        self.poll_timeouts.forget(deadline_ms, id);
     }
 
     /// Tells the consumers of changed groups to rebalance (`notifyConsumerIdsChangedEnable`).
@@ -419,7 +419,7 @@ impl Broker {
 
     /// Answers the suspended pulls whose long polling timeout has passed.
     pub(crate) fn answer_expired(self: &Arc<Self>) {
-        for held in self.deadlines.expired(self.now_ms()) {
+        for held in self.poll_timeouts.expired(self.now_ms()) {
             self.hand_over(held);
         }
     }
@@ -450,7 +450,7 @@ impl Broker {
 
     /// Names of the broker's and the store's threads and tasks that ended before they were told to.
     fn stopped_threads(&self) -> String {
-        let mut names = self.vital.names();
+        let mut names = self.supervisor.names();
         names.extend(self.store.stopped_threads().into_iter().map(str::to_owned));
         names.join(",")
     }

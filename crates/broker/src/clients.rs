@@ -13,7 +13,7 @@ mod subscription;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::body::{
     Connection, ConsumeFromWhere, ConsumeType, ConsumerData, ConsumerListByGroup, MessageModel,
     SubscriptionData,
@@ -48,7 +48,7 @@ struct Tables {
     /// Groups by connection. Invariant: a connection is a member of exactly these groups.
     joined: HashMap<u64, Joined>,
     /// Connections of producers by client id, the newest of each. Invariant: only of connections in `joined`.
-    producers_by_id: HashMap<String, Arc<Peer>>,
+    producers_by_id: HashMap<String, Arc<ConnectionHandle>>,
 }
 
 #[derive(Default)]
@@ -69,7 +69,7 @@ pub(crate) struct Member {
     pub language: Option<Language>,
     /// Ordinal of the client's RocketMQ version (`MQVersion`).
     pub version: i32,
-    pub peer: Arc<Peer>,
+    pub peer: Arc<ConnectionHandle>,
     /// Time of the last heartbeat, milliseconds since 1970.
     pub seen_ms: i64,
 }
@@ -187,7 +187,7 @@ impl Clients {
         let mut tables = self.write();
         let oldest_ms = now_ms.saturating_sub(SILENCE_MAX_MS);
         let members = tables.consumers.values().map(|group| &group.members).chain(tables.producers.values());
-        let mut heard: HashMap<u64, (i64, Arc<Peer>)> = HashMap::new();
+        let mut heard: HashMap<u64, (i64, Arc<ConnectionHandle>)> = HashMap::new();
         for member in members.flat_map(HashMap::values) {
             let (seen_ms, _) = heard.entry(member.peer.id()).or_insert((i64::MIN, member.peer.clone()));
             *seen_ms = member.seen_ms.max(*seen_ms);
@@ -282,7 +282,7 @@ impl Clients {
     }
 
     /// The newest connection of a producer with this client id, whatever its group (`ProducerManager.findChannel`).
-    pub(crate) fn producer_by_id(&self, client_id: &str) -> Option<Arc<Peer>> {
+    pub(crate) fn producer_by_id(&self, client_id: &str) -> Option<Arc<ConnectionHandle>> {
         self.read().producers_by_id.get(client_id).filter(|peer| !peer.is_closed()).cloned()
     }
 
@@ -429,7 +429,7 @@ impl Tables {
 }
 
 /// Forgets the connection of a client id, unless the client has come back on another connection.
-fn forget_id(producers: &mut HashMap<String, Arc<Peer>>, client_id: &str, peer_id: u64) {
+fn forget_id(producers: &mut HashMap<String, Arc<ConnectionHandle>>, client_id: &str, peer_id: u64) {
     if producers.get(client_id).is_some_and(|peer| peer.id() == peer_id) {
         producers.remove(client_id);
     }

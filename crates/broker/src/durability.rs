@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::FlushOutcome;
 use wire::codes::response;
 use wire::frame::{Command, FrameWriter, frame_length};
@@ -18,7 +18,7 @@ const ADVICE: &str = "the outcome is unknown: the request may be stored and may 
 /// Writes the answer to `command`: at once, or under sync flush when what the request appended is on disk.
 pub(crate) fn answer(
     broker: &Broker,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     answer: &Answer,
     out: &mut Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) fn answer(
 /// Hands out encoded answers: at once, or under sync flush when the log is on disk up to `end`.
 pub(crate) fn answer_when_flushed(
     broker: &Broker,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     mut answers: Vec<u8>,
     end: LogOffset,
     out: &mut Vec<u8>,

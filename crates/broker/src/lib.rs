@@ -2,39 +2,40 @@
 
 mod admin;
 mod answer;
-mod asks;
 mod assign;
-mod back;
 mod broker;
-mod changes;
+mod client_calls;
+mod client_relay;
 mod clients;
-mod cold;
 mod config;
+mod disk_pool;
+mod dispatcher;
 mod durability;
-mod front;
 mod groups;
-mod held;
-mod keep;
 mod light;
 mod locks;
+mod long_polling;
 mod lookup;
+mod metadata_writer;
 mod names;
 mod offsets;
 mod persist;
 mod pop;
+mod position_writer;
 mod progress;
 mod pull;
 mod refused;
 mod register;
-mod relay;
 mod reply;
 mod restore;
 mod retention;
 mod schedule;
 mod send;
+mod send_back;
 mod sql;
 mod start;
 mod stats;
+mod supervisor;
 #[cfg(test)]
 mod testing;
 mod timer;
@@ -42,7 +43,6 @@ mod topics;
 mod transaction;
 mod users;
 mod visible;
-mod vital;
 
 pub use answer::{Answer, FAQ, Refusal};
 pub use config::{

@@ -13,7 +13,7 @@ use wire::frame::Command;
 use crate::broker::Broker;
 use crate::offsets::{self, ResetDesk};
 use crate::topics::Queue;
-use crate::{Answer, Refusal, relay};
+use crate::{Answer, Refusal, client_relay};
 pub(crate) use query::{query, view};
 pub(crate) use span::{consume_queue, consume_time_span};
 
@@ -68,9 +68,9 @@ pub(crate) fn max_offset(broker: &Broker, command: &Command<'_>) -> Result<Answe
 /// 31 `GET_MIN_OFFSET`: -1 for a batch queue that was never written to (`BatchConsumeQueue.getMinOffsetInQueue`).
 pub(crate) fn min_offset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
-    let offset = queue.map_or(0, |queue| match queue.log.max().get() {
-        0 if queue.log.is_batched() => -1,
-        _ => queue.log.min().to_i64(),
+    let offset = queue.map_or(0, |queue| match queue.index.max().get() {
+        0 if queue.index.is_batched() => -1,
+        _ => queue.index.min().to_i64(),
     });
     Ok(Answer::success().field("offset", offset))
 }
@@ -78,7 +78,7 @@ pub(crate) fn min_offset(broker: &Broker, command: &Command<'_>) -> Result<Answe
 /// 32 `GET_EARLIEST_MSG_STORETIME`: store time of the queue's first message in milliseconds, -1 without messages.
 pub(crate) fn earliest_time(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
     let queue = broker.log_queue(command.fields.need("topic")?, command.fields.need_number("queueId")?);
-    let first = |queue: Arc<Queue>| broker.store.store_time(&queue.log, queue.log.min()).ok().flatten();
+    let first = |queue: Arc<Queue>| broker.store.store_time(&queue.index, queue.index.min()).ok().flatten();
     let time = queue.and_then(first).unwrap_or(-1);
     Ok(Answer::success().field("timestamp", time))
 }
@@ -105,7 +105,7 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
         broker_name: &broker.config.broker_name,
         read_queues: &|topic| Some(broker.topics.find(topic)?.config.read_queue_nums),
         bounds: &|topic, queue_id| match broker.log_queue(topic, queue_id) {
-            Some(queue) => (queue.log.min().to_i64(), broker.visible_end(&queue)),
+            Some(queue) => (queue.index.min().to_i64(), broker.visible_end(&queue)),
             None => (0, 0),
         },
         search: &|topic, queue_id, time| {
@@ -128,17 +128,17 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
             *offset = if committed >= 0 { committed.min(*offset) } else { *offset };
         }
     }
-    relay::push_reset(broker, command, &targets)
+    client_relay::push_reset(broker, command, &targets)
 }
 
 fn by_time(broker: &Broker, queue: &Queue, time: i64, boundary: Boundary) -> Result<i64, Refusal> {
-    let found = broker.store.offset_by_time(&queue.log, time, boundary);
+    let found = broker.store.offset_by_time(&queue.index, time, boundary);
     let unread = |error| Refusal::error(format!("the queue cannot be searched: {error}"));
     let end = broker.visible_end(queue);
     let last = match boundary {
         Boundary::Lower => end,
         // The last message that consumers may see, or the minimum when there is none.
-        Boundary::Upper => (end - 1).max(queue.log.min().to_i64()),
+        Boundary::Upper => (end - 1).max(queue.index.min().to_i64()),
     };
     found.map(|offset| offset.to_i64().min(last)).map_err(unread)
 }

@@ -5,10 +5,10 @@
 //! |---|---|
 //! | a pop reads messages of one or more queues | [`pick`] |
 //! | for each queue a *checkpoint* of the messages is stored as a timed message, due when they are visible again | [`notes`] |
-//! | the group's offset passes the popped messages once their checkpoint is on disk | [`lane`] |
+//! | the group's offset passes the popped messages once their checkpoint is on disk | [`in_flight`] |
 //! | an acknowledgement is stored as a timed message as well | [`ack`] |
 //! | the timer delivers both to the revive topic, checkpoints one second before their acknowledgements | `crate::timer` |
-//! | messages of a checkpoint that are not acknowledged go to the retry topic of group and topic | [`ledger`], [`revive`] |
+//! | messages of a checkpoint that are not acknowledged go to the retry topic of group and topic | [`open_checkpoints`], [`revive`] |
 //!
 //! All state that must survive a restart lies in the log and in the groups' offsets, in the form Java writes it, so a Java
 //! broker and Vostok can each continue where the other stopped. Messages whose state a crash loses are popped again, or
@@ -21,15 +21,15 @@
 //! ([`order`]).
 
 mod ack;
-mod lane;
-mod lanes;
-mod ledger;
-pub(crate) mod notes;
+mod in_flight;
+mod in_flight_queues;
+mod open_checkpoints;
 mod order;
 mod peek;
 mod pick;
 mod request;
 pub(crate) mod revive;
+pub(crate) mod revive_records;
 mod serve;
 pub(crate) mod settings;
 mod states;
@@ -46,15 +46,15 @@ use wire::body::Checkpoint;
 use crate::broker::Broker;
 use crate::names;
 pub(crate) use ack::{ack, batch_ack, change_invisible_time};
-use lane::{Held, Lane, Patience};
-use lanes::{Cell, Lanes};
-use notes::Notes;
+use in_flight::{Held, InFlightQueue, Patience};
+use in_flight_queues::{Cell, InFlightQueues};
 pub(crate) use peek::{peek, polling, rollback};
 pub(crate) use request::Ask;
+use revive_records::ReviveRecords;
 pub(crate) use serve::{arrived, gone, notify, pop, refuse, serve_cold};
 use states::States;
 pub(crate) use time::run;
-use wait::Deadlines;
+use wait::PollTimeouts;
 pub(crate) use wait::Waiters;
 
 /// The group whose offsets record how far the revive thread has processed the revive topic (`PopAckConstants.REVIVE_GROUP`).
@@ -67,8 +67,8 @@ const FLUSH_LOOK_MS: i64 = 500;
 pub(crate) struct Pops {
     /// Name of the revive topic, to which the timer delivers checkpoints and acknowledgements.
     pub(crate) revive_topic: String,
-    lanes: Lanes,
-    deadlines: Deadlines,
+    in_flight_queues: InFlightQueues,
+    poll_timeouts: PollTimeouts,
     states: States,
     reviver: revive::Handle,
     revive_counter: AtomicU32,
@@ -79,8 +79,8 @@ impl Pops {
     pub(crate) fn new(cluster: &str) -> Self {
         Self {
             revive_topic: format!("{}{cluster}", names::REVIVE_PREFIX),
-            lanes: Lanes::default(),
-            deadlines: Deadlines::default(),
+            in_flight_queues: InFlightQueues::default(),
+            poll_timeouts: PollTimeouts::default(),
             states: States::default(),
             reviver: revive::Handle::default(),
             revive_counter: AtomicU32::new(0),
@@ -94,7 +94,7 @@ impl Pops {
 
     /// Drops the suspended pop requests of connection number `peer`, which has ended.
     pub(crate) fn closed(&self, peer: u64) {
-        self.deadlines.closed(peer);
+        self.poll_timeouts.closed(peer);
     }
 
     /// Tells the revive thread to stop.
@@ -104,40 +104,43 @@ impl Pops {
 
     /// Removes the in-flight queues of a deleted group. Must be called before the group's offsets are removed.
     pub(crate) fn forget_group(&self, group: &str) {
-        self.lanes.forget_group(group);
+        self.in_flight_queues.forget_group(group);
     }
 
     /// Removes the in-flight queues of a deleted topic. Must be called before the topic's offsets are removed.
     pub(crate) fn forget_topic(&self, topic: &str) {
-        self.lanes.forget_topic(topic);
+        self.in_flight_queues.forget_topic(topic);
     }
 
     /// Records that a checkpoint that goes to the log is pending: messages of it may have to be brought back. Nothing is
     /// recorded for a group that does not exist, since nobody would get those messages.
-    fn owe(&self, broker: &Broker, checkpoint: &Checkpoint, now_ms: i64) {
+    fn add_pending(&self, broker: &Broker, checkpoint: &Checkpoint, now_ms: i64) {
         let Checkpoint { group, topic, queue_id, .. } = checkpoint;
         if broker.groups.find(group).is_some() {
             let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
-            self.lanes.make(group, topic, *queue_id).lane().owe(checkpoint, now_ms, revived_ms);
+            self.in_flight_queues
+                .make(group, topic, *queue_id)
+                .in_flight()
+                .add_pending(checkpoint, now_ms, revived_ms);
         }
     }
 
     /// For each queue, the first message that was popped since the broker started and may still have to be brought back:
     /// `topic@group` as in the table of offsets, queue id and queue offset.
-    pub(crate) fn owed(&self) -> Vec<(String, i32, i64)> {
+    pub(crate) fn pending(&self) -> Vec<(String, i32, i64)> {
         let revived_ms = self.reviver.revived_ms.load(Ordering::Relaxed);
-        let owed = |cell: Arc<Cell>| {
-            let first = cell.lane().owed(revived_ms)?;
+        let pending = |cell: Arc<Cell>| {
+            let first = cell.in_flight().pending(revived_ms)?;
             Some((format!("{}@{}", cell.topic, cell.group), cell.queue_id, first))
         };
-        self.lanes.all().into_iter().filter_map(owed).collect()
+        self.in_flight_queues.all().into_iter().filter_map(pending).collect()
     }
 
     /// Advances the groups' offsets past the pops that are settled and on disk, and writes the file of ordered pops.
     pub(crate) fn save(&self, broker: &Broker) {
         let now_ms = broker.now_ms();
-        for cell in self.lanes.all() {
-            if !cell.lane().is_empty() {
+        for cell in self.in_flight_queues.all() {
+            if !cell.in_flight().is_empty() {
                 self.advance(broker, &cell, now_ms);
             }
         }
@@ -148,8 +151,8 @@ impl Pops {
 
     /// Appends all checkpoints in memory to the log. Called when the broker stops.
     pub(crate) fn store_all(&self, broker: &Broker) {
-        for cell in self.lanes.all() {
-            let left = cell.lane().leave_all();
+        for cell in self.in_flight_queues.all() {
+            let left = cell.in_flight().leave_all();
             self.store_left(broker, &cell, left);
         }
     }
@@ -160,9 +163,9 @@ impl Pops {
     }
 
     /// Has the in-flight queue checked at `due_ms` at the latest.
-    fn look_at(&self, cell: &Arc<Cell>, lane: &mut Lane, due_ms: i64) {
-        if self.lanes.set_alarm(cell, lane, due_ms) {
-            self.deadlines.earlier.notify_one();
+    fn look_at(&self, cell: &Arc<Cell>, in_flight: &mut InFlightQueue, due_ms: i64) {
+        if self.in_flight_queues.set_alarm(cell, in_flight, due_ms) {
+            self.poll_timeouts.earlier.notify_one();
         }
     }
 
@@ -170,23 +173,23 @@ impl Pops {
         let settings = &broker.config.pop;
         settings.buffer_merge
             && patience(broker).holds(checkpoint, now_ms)
-            && self.lanes.held.load(Ordering::Relaxed) < settings.held_max
-            && cell.lane().len() < settings.lane_held_max
+            && self.in_flight_queues.held.load(Ordering::Relaxed) < settings.held_max
+            && cell.in_flight().len() < settings.lane_held_max
     }
 
     /// Advances the group's offset past the settled pops at the head of the in-flight queue, and sets the time of its next check.
     fn advance(&self, broker: &Broker, cell: &Arc<Cell>, now_ms: i64) {
-        let mut lane = cell.lane();
-        if let Some(next) = lane.commit(broker.store.flushed())
-            && !lane.gone
+        let mut in_flight = cell.in_flight();
+        if let Some(next) = in_flight.commit(broker.store.flushed())
+            && !in_flight.gone
         {
             // Under the lock of the in-flight queue, so that the offset does not go back.
             broker.offsets.commit(&cell.group, &cell.topic, cell.queue_id, next);
         }
-        if let Some(due_ms) = lane.due_ms(patience(broker), now_ms + FLUSH_LOOK_MS) {
+        if let Some(due_ms) = in_flight.due_ms(patience(broker), now_ms + FLUSH_LOOK_MS) {
             // A time that has passed means a checkpoint could not be stored in time; it is tried again.
             let due_ms = if due_ms <= now_ms { now_ms + FLUSH_LOOK_MS } else { due_ms };
-            self.look_at(cell, &mut lane, due_ms);
+            self.look_at(cell, &mut in_flight, due_ms);
         }
     }
 
@@ -196,7 +199,7 @@ impl Pops {
             return;
         }
         let now_ms = broker.now_ms();
-        let mut notes = Notes::new(&broker.store);
+        let mut notes = ReviveRecords::new(&broker.store);
         // The acknowledgements so far are stored within the checkpoint itself, so they need no records of their own.
         let pushed = left
             .iter()
@@ -206,11 +209,11 @@ impl Pops {
             tracing::warn!(%error, "checkpoints of pops cannot be stored; it is tried again");
         }
         let end = end.ok();
-        let mut lane = cell.lane();
+        let mut in_flight = cell.in_flight();
         for held in left {
-            let is_kept = lane.left(held, end) && end.is_none();
+            let is_kept = in_flight.left(held, end) && end.is_none();
             if !is_kept {
-                self.lanes.held.fetch_sub(1, Ordering::Relaxed);
+                self.in_flight_queues.held.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }

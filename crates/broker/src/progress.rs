@@ -36,7 +36,7 @@ fn queue_range(broker: &Broker, topic: &str, queue_id: i32) -> TopicOffset {
     TopicOffset {
         last_update_timestamp: broker.time_at(topic, queue_id, max_offset - 1).unwrap_or(0),
         max_offset,
-        min_offset: queue.log.min().to_i64(),
+        min_offset: queue.index.min().to_i64(),
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn correction(broker: &Broker, command: &Command<'_>) -> Result<Answe
     let mut smallest: BTreeMap<i32, i64> = BTreeMap::new();
     for group in broker.offsets.groups_of(topic).iter().filter(|group| !filtered.contains(group.as_str())) {
         for (queue_id, offset) in broker.offsets.places(group, topic) {
-            let min = broker.log_queue(topic, queue_id).map_or(0, |queue| queue.log.min().to_i64());
+            let min = broker.log_queue(topic, queue_id).map_or(0, |queue| queue.index.min().to_i64());
             if offset >= min {
                 let known = smallest.entry(queue_id).or_insert(i64::MAX);
                 *known = offset.min(*known);
@@ -191,7 +191,7 @@ impl Broker {
     /// When a message was stored, in milliseconds since the epoch. May read the disk.
     fn time_at(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
         let offset = QueueOffset::new(u64::try_from(offset).ok()?);
-        self.store.store_time(&self.log_queue(topic, queue_id)?.log, offset).ok()?
+        self.store.store_time(&self.log_queue(topic, queue_id)?.index, offset).ok()?
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pulls: requests 11 `PULL_MESSAGE` and 361 `LITE_PULL_MESSAGE`.
 //!
 //! A pull is answered at once when its messages are in memory, by the disk pool when they must be read from the disk, and
-//! later when there is nothing to return yet ([`crate::held`], long polling). All three ways use [`answer`].
+//! later when there is nothing to return yet ([`crate::long_polling`], long polling). All three ways use [`answer`].
 
 mod check;
 mod scan;
@@ -11,7 +11,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::{Damage, Numbered, Read, ReadError};
 use wire::codes::response;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -20,7 +20,7 @@ use wire::header::{PullHeader, PullReply, pull_flag};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::clients::Subscription;
-use crate::held::HeldPull;
+use crate::long_polling::SuspendedPull;
 use crate::offsets::Reader;
 use crate::refused::Cause;
 use crate::topics::{Queue, Topic};
@@ -28,7 +28,7 @@ pub(crate) use scan::Scan;
 
 /// Buffers that the pulls of one read batch share.
 #[derive(Default)]
-pub(crate) struct PullTurn {
+pub(crate) struct PullScratch {
     units: Vec<Numbered>,
 }
 
@@ -69,13 +69,13 @@ pub(crate) enum Source {
 /// Serves 11 `PULL_MESSAGE` and 361 `LITE_PULL_MESSAGE`.
 pub(crate) fn serve(
     broker: &Arc<Broker>,
-    turn: &mut PullTurn,
-    peer: &Arc<Peer>,
+    read_batch: &mut PullScratch,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
     // A one-way pull gets no answer, so there is nothing to do.
-    if command.is_one_way() { Ok(()) } else { try_serve(broker, turn, peer, command, out) }
+    if command.is_one_way() { Ok(()) } else { try_serve(broker, read_batch, peer, command, out) }
 }
 
 /// Writes the answer of a pull that is refused.
@@ -85,8 +85,8 @@ pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
 
 fn try_serve(
     broker: &Arc<Broker>,
-    turn: &mut PullTurn,
-    peer: &Arc<Peer>,
+    read_batch: &mut PullScratch,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
@@ -100,7 +100,7 @@ fn try_serve(
         write_empty(broker, &pull, &scan, out);
         return Ok(());
     }
-    let mut scan = Scan::of(broker, &pull, Source::Memory, &mut turn.units);
+    let mut scan = Scan::of(broker, &pull, Source::Memory, &mut read_batch.units);
     let suspends = header.sys_flag & pull_flag::SUSPEND != 0 && header.suspend_timeout_ms > 0;
     if suspends && scan.as_ref().is_some_and(|scan| scan.code == response::PULL_NOT_FOUND) {
         let suspend_ms = if broker.config.long_polling_enable {
@@ -108,7 +108,7 @@ fn try_serve(
         } else {
             broker.config.short_polling_time_ms
         };
-        let held = HeldPull {
+        let held = SuspendedPull {
             peer: peer.clone(),
             pull: pull.clone(),
             group,
@@ -125,32 +125,33 @@ fn try_serve(
             // A message came while the pull was put into the list of its queue.
             Held::Ready(held) => {
                 pull = held.pull;
-                scan = Scan::of(broker, &pull, Source::Memory, &mut turn.units);
+                scan = Scan::of(broker, &pull, Source::Memory, &mut read_batch.units);
             }
         }
     }
-    let answered = scan.is_some_and(|scan| answer(broker, &pull, &scan, &turn.units, Source::Memory, out));
+    let answered =
+        scan.is_some_and(|scan| answer(broker, &pull, &scan, &read_batch.units, Source::Memory, out));
     if !answered {
-        broker.cold.submit(broker, peer.clone(), pull);
+        broker.disk_pool.submit(broker, peer.clone(), pull);
     }
     Ok(())
 }
 
 enum Held {
     Waits,
-    Ready(HeldPull),
+    Ready(SuspendedPull),
     Full,
 }
 
-fn hold(broker: &Broker, held: HeldPull) -> Held {
+fn hold(broker: &Broker, held: SuspendedPull) -> Held {
     let (queue, offset) = (held.pull.queue.clone(), held.pull.offset);
-    let Some(id) = broker.deadlines.hold(held) else { return Held::Full };
+    let Some(id) = broker.poll_timeouts.hold(held) else { return Held::Full };
     if broker.visible_end(&queue) <= offset {
         return Held::Waits;
     }
     match queue.held.take_one(id) {
         Some(held) => {
-            broker.deadlines.forget(held.deadline_ms, held.id);
+            broker.poll_timeouts.forget(held.deadline_ms, held.id);
             Held::Ready(held)
         }
         // The thread that appended the message has taken the pull and answers it.
@@ -162,10 +163,10 @@ fn hold(broker: &Broker, held: HeldPull) -> Held {
 /// stays suspended.
 pub(crate) fn resume(
     broker: &Arc<Broker>,
-    mut held: HeldPull,
+    mut held: SuspendedPull,
     expired: bool,
     out: &mut Vec<u8>,
-) -> Option<HeldPull> {
+) -> Option<SuspendedPull> {
     let mut units = Vec::new();
     if !check::renew(broker, &mut held) {
         // The client pulls again, and the answer to that request says why it is refused.
@@ -174,7 +175,7 @@ pub(crate) fn resume(
         return None;
     }
     let Some(scan) = Scan::of(broker, &held.pull, Source::Memory, &mut units) else {
-        broker.cold.submit(broker, held.peer, held.pull);
+        broker.disk_pool.submit(broker, held.peer, held.pull);
         return None;
     };
     if !expired && matches!(scan.code, response::PULL_NOT_FOUND | response::PULL_RETRY_IMMEDIATELY) {
@@ -182,7 +183,7 @@ pub(crate) fn resume(
         return Some(held);
     }
     if !answer(broker, &held.pull, &scan, &units, Source::Memory, out) {
-        broker.cold.submit(broker, held.peer, held.pull);
+        broker.disk_pool.submit(broker, held.peer, held.pull);
     }
     None
 }
@@ -205,7 +206,7 @@ pub(crate) fn answer(
     let body_len = units.iter().map(|message| message.unit.size as usize).sum();
     let head = Head::response(pull.encoding, response::SUCCESS, pull.opaque).remark("FOUND");
     scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish_header(body_len);
-    let queue = &pull.queue.log;
+    let queue = &pull.queue.index;
     let begin = Instant::now();
     let read = match source {
         Source::Memory => broker.store.read_messages(queue, units, out),
@@ -256,7 +257,7 @@ pub(crate) fn without(messages: &[Numbered], damaged: &[Damage]) -> Vec<Numbered
 
 /// Answers a pull whose messages cannot be read: the log was deleted while it was read, or the disk cannot read that range.
 fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out: &mut Vec<u8>) {
-    let queue_min = pull.queue.log.min().to_i64();
+    let queue_min = pull.queue.index.min().to_i64();
     let (code, remark) = match error {
         // The client continues at the first offset of the queue, not behind all messages found: the newer ones may still exist.
         ReadError::Range { from, min, .. } if from < min && queue_min > pull.offset => {
@@ -280,7 +281,7 @@ fn unreadable(broker: &Broker, pull: &Pull, scan: &Scan, error: &ReadError, out:
 }
 
 fn write_empty(broker: &Broker, pull: &Pull, scan: &Scan, out: &mut Vec<u8>) {
-    broker.offsets.note_pull(&pull.reader, pull.queue.log.queue_id(), scan.next, 0, 0);
+    broker.offsets.note_pull(&pull.reader, pull.queue.index.queue_id(), scan.next, 0, 0);
     let head = Head::response(pull.encoding, scan.code, pull.opaque).remark(scan.status);
     scan.header(broker, pull).write(FrameWriter::begin(out, head)).finish(b"");
 }

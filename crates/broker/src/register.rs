@@ -9,7 +9,7 @@
 //! topics only when the version differs from the one it knows. So each part but the last has a made-up version of its own, and
 //! the name server has the true version only when all parts have arrived.
 
-mod told;
+mod acks;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Peer, Reply, Service, Workers};
+use net::{ConnectionHandle, Reply, Service, Workers};
 use serde::Serialize;
 use wire::body::KvTable;
 use wire::body::queue::DataVersion;
@@ -29,7 +29,7 @@ use wire::{hash, json};
 
 use crate::broker::Broker;
 use crate::topics::{Topic, TopicChange};
-pub(crate) use told::Told;
+pub(crate) use acks::RegistrationAcks;
 
 /// Most topics in one registration unless `enableSplitRegistration` asks for fewer, and number of topics registered again
 /// each period; about a megabyte.
@@ -53,11 +53,11 @@ const SINGLY_MAX: usize = 16;
 pub(crate) struct Silent;
 
 impl Service for Silent {
-    type Turn = ();
+    type ReadBatch = ();
 
-    fn turn(&self) {}
+    fn read_batch(&self) {}
 
-    fn frame(&self, _turn: &mut (), peer: &Arc<Peer>, command: Command<'_>, _out: &mut Vec<u8>) {
+    fn frame(&self, _turn: &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, _out: &mut Vec<u8>) {
         tracing::debug!(from = %peer.remote(), code = command.code, "a name server's request is ignored");
     }
 }
@@ -68,7 +68,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: Stri
         match workers.dial_name(&name_server, Arc::new(Silent)).await {
             Ok(peer) => {
                 keep_registered(&broker, &peer, &name_server).await;
-                broker.told.lose(&name_server);
+                broker.registration_acks.lose(&name_server);
             }
             Err(error) => {
                 tracing::warn!(%name_server, %error, "the name server cannot be reached; trying again");
@@ -79,7 +79,7 @@ pub(crate) async fn run(broker: Arc<Broker>, workers: Workers, name_server: Stri
 }
 
 /// Keeps the broker registered over one connection, until the connection ends or a registration fails.
-async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
+async fn keep_registered(broker: &Arc<Broker>, peer: &ConnectionHandle, name_server: &str) {
     let mut changes = broker.topics.watch();
     let mut registered = None;
     let mut reminder = Reminder::default();
@@ -93,7 +93,7 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
             due = now + period.min(PERIOD_MAX);
         }
         let reminder = is_due.then_some(&mut reminder);
-        let known = || broker.told.note(name_server, generation);
+        let known = || broker.registration_acks.note(name_server, generation);
         if let Err(error) = bring_up_to_date(broker, peer, registered, known, reminder).await {
             tracing::warn!(%name_server, %error, "the registration failed; it is repeated");
             return peer.close();
@@ -113,7 +113,7 @@ async fn keep_registered(broker: &Arc<Broker>, peer: &Peer, name_server: &str) {
 /// as the name server has answered the registration of the changes.
 async fn bring_up_to_date(
     broker: &Arc<Broker>,
-    peer: &Peer,
+    peer: &ConnectionHandle,
     registered: Option<u64>,
     known: impl Fn(),
     reminder: Option<&mut Reminder>,
@@ -142,7 +142,11 @@ async fn bring_up_to_date(
 
 /// Registers topics one by one with `REGISTER_TOPIC_IN_NAMESRV` (217), which does not contain the table's version. The next
 /// query of the version therefore leads to a registration of the whole table (`BrokerController.registerSingleTopicAll`).
-async fn register_singly(broker: &Broker, peer: &Peer, topics: &[Arc<Topic>]) -> Result<(), RegisterError> {
+async fn register_singly(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    topics: &[Arc<Topic>],
+) -> Result<(), RegisterError> {
     for topic in topics {
         let config = masked(broker.config.broker_permission, &topic.config);
         let queues = QueueData {
@@ -179,7 +183,7 @@ impl Reminder {
 /// Registers the next topics again with a name server that has `version` of the table.
 async fn remind(
     broker: &Arc<Broker>,
-    peer: &Peer,
+    peer: &ConnectionHandle,
     version: DataVersion,
     reminder: &mut Reminder,
 ) -> Result<(), RegisterError> {
@@ -194,9 +198,13 @@ async fn remind(
     Ok(())
 }
 
-/// Asks a name server with `QUERY_DATA_VERSION` (322) whether it has this version of the table. The request also counts as a
+/// ClientCalls a name server with `QUERY_DATA_VERSION` (322) whether it has this version of the table. The request also counts as a
 /// heartbeat of the broker.
-async fn has_version(broker: &Broker, peer: &Peer, version: DataVersion) -> Result<bool, RegisterError> {
+async fn has_version(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    version: DataVersion,
+) -> Result<bool, RegisterError> {
     let body = json::to_vec(&version);
     let write = |writer: FrameWriter<'_>| identify(broker, writer).finish(&body);
     let reply = peer.call(Encoding::Json, request::QUERY_DATA_VERSION, ANSWER_TIMEOUT, write).await?;
@@ -222,7 +230,7 @@ fn accepted(reply: Reply) -> Result<Reply, RegisterError> {
 
 async fn register(
     broker: &Arc<Broker>,
-    peer: &Peer,
+    peer: &ConnectionHandle,
     version: DataVersion,
     topics: &[Arc<Topic>],
 ) -> Result<(), RegisterError> {
@@ -280,7 +288,7 @@ fn masked(permission: i32, config: &TopicConfig) -> Cow<'_, TopicConfig> {
 
 async fn register_part(
     broker: &Arc<Broker>,
-    peer: &Peer,
+    peer: &ConnectionHandle,
     data_version: DataVersion,
     topics: &[Arc<Topic>],
 ) -> Result<(), RegisterError> {

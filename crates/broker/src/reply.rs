@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::Message;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding, FrameWriter, Head};
@@ -17,7 +17,7 @@ use wire::id::OffsetId;
 use wire::properties::{self, key};
 
 use crate::broker::Broker;
-use crate::{Refusal, asks, send};
+use crate::{Refusal, client_calls, send};
 
 /// A reply, copied from its frame.
 struct Reply {
@@ -36,7 +36,7 @@ struct Reply {
 
 /// The client that sent the reply and waits for the outcome.
 struct Replier {
-    peer: Arc<Peer>,
+    peer: Arc<ConnectionHandle>,
     opaque: i32,
     encoding: Encoding,
     one_way: bool,
@@ -45,7 +45,7 @@ struct Replier {
 /// Serves `SEND_REPLY_MESSAGE` (324) and `SEND_REPLY_MESSAGE_V2` (325).
 pub(crate) fn serve(
     broker: &Broker,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
@@ -76,7 +76,7 @@ pub(crate) fn serve(
 /// answered or timed out.
 fn push(
     broker: &Broker,
-    requester: Arc<Peer>,
+    requester: Arc<ConnectionHandle>,
     client_id: &str,
     reply: Reply,
     replier: Replier,
@@ -86,7 +86,7 @@ fn push(
     let pushed_ms = broker.now_ms();
     let failed = format!("push reply message to {client_id}fail.");
     let code = request::PUSH_REPLY_MESSAGE_TO_CLIENT;
-    asks::ask(
+    client_calls::ask(
         broker,
         requester,
         code,
@@ -115,7 +115,7 @@ fn push(
 impl Reply {
     fn new(
         broker: &Broker,
-        peer: &Peer,
+        peer: &ConnectionHandle,
         command: &Command<'_>,
         header: &SendHeader<'_>,
         queue_id: i32,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use store::{Forecast, GaveBack, Level, RetentionSettings, Round, Unconsumed};
 
 use crate::broker::Broker;
-use crate::vital::Duty;
+use crate::supervisor::SupervisedWork;
 use lag::Lags;
 pub(crate) use report::{size, status};
 pub(crate) use requests::{clean_expired_queues, clean_unused_topics, delete_expired_log};
@@ -72,14 +72,15 @@ impl RetentionThread {
         watch(&broker);
         topics::expire_when_due(&broker, broker.now_ms());
         let running = broker.clone();
-        let thread = broker.vital.spawn(Duty::Retention, "retention", move || run(&running))?;
+        let thread =
+            broker.supervisor.spawn(SupervisedWork::Retention, "retention", move || run(&running))?;
         Ok(Self { broker, thread: Some(thread) })
     }
 }
 
 impl Drop for RetentionThread {
     fn drop(&mut self) {
-        self.broker.vital.stop();
+        self.broker.supervisor.stop();
         self.broker.retention.stopping.store(true, Ordering::Release);
         self.broker.retention.wake();
         if let Some(thread) = self.thread.take() {

@@ -24,11 +24,11 @@ use wire::record::RecordView;
 use wire::units::QueueOffset;
 
 use crate::broker::{Broker, PutError};
-use crate::keep::{Keep, wait_flushed};
 use crate::names;
 use crate::persist;
+use crate::position_writer::{PositionWriter, wait_flushed};
+use crate::supervisor::SupervisedWork;
 use crate::topics::{Queue, Topic, is_system_topic};
-use crate::vital::Duty;
 pub(crate) use patience::Patience;
 pub(crate) use set_back::SetBack;
 
@@ -140,15 +140,18 @@ impl Schedule {
 }
 
 /// Starts the thread that delivers delayed messages until [`Schedule::stop`].
-pub(crate) fn start(broker: Arc<Broker>, keep: Arc<Keep>) -> std::io::Result<JoinHandle<()>> {
-    let vital = broker.vital.clone();
-    vital.spawn(Duty::Delay, "delay", move || {
+pub(crate) fn start(
+    broker: Arc<Broker>,
+    position_writer: Arc<PositionWriter>,
+) -> std::io::Result<JoinHandle<()>> {
+    let supervisor = broker.supervisor.clone();
+    supervisor.spawn(SupervisedWork::Delay, "delay", move || {
         let _ = broker.schedule.thread.set(thread::current());
-        run(&broker, &keep);
+        run(&broker, &position_writer);
     })
 }
 
-fn run(broker: &Arc<Broker>, keep: &Keep) {
+fn run(broker: &Arc<Broker>, position_writer: &PositionWriter) {
     let mut saving: Option<Receiver<()>> = None;
     let mut saved_ms = broker.now_ms();
     while !broker.schedule.stopping.load(Ordering::Acquire) {
@@ -158,7 +161,7 @@ fn run(broker: &Arc<Broker>, keep: &Keep) {
         let under_way = saving.as_ref().is_some_and(|done| done.try_recv() == Err(TryRecvError::Empty));
         if !under_way && now_ms - saved_ms >= SAVE_MS {
             saved_ms = now_ms;
-            saving = save(broker, keep);
+            saving = save(broker, position_writer);
         }
         let left_ms = u64::try_from(next_ms - broker.now_ms()).unwrap_or(0);
         if left_ms > 0 {
@@ -169,12 +172,12 @@ fn run(broker: &Arc<Broker>, keep: &Keep) {
 
 /// Has the position writer write changed positions once the copies before them are on disk. The returned receiver is
 /// disconnected when that is done; `None` when nothing changed.
-fn save(broker: &Arc<Broker>, keep: &Keep) -> Option<Receiver<()>> {
+fn save(broker: &Arc<Broker>, position_writer: &PositionWriter) -> Option<Receiver<()>> {
     let offsets = broker.schedule.changed()?;
     let end = broker.store.appended();
     let (sender, done) = channel();
     let broker = broker.clone();
-    keep.run(move || {
+    position_writer.run(move || {
         let _sender = sender;
         if wait_flushed(&broker.store, end)
             && let Err(error) = broker.schedule.write(offsets, broker.now_ms())
@@ -199,17 +202,17 @@ fn due(broker: &Broker, queue: &Queue, offset: i64, unit: &Unit, delay_ms: i64) 
         return unit.tags_code;
     }
     let stored =
-        QueueOffset::from_i64(offset).and_then(|at| broker.store.store_time(&queue.log, at).ok().flatten());
+        QueueOffset::from_i64(offset).and_then(|at| broker.store.store_time(&queue.index, at).ok().flatten());
     stored.unwrap_or_default().saturating_add(delay_ms)
 }
 
 fn deliver_level(broker: &Broker, level: i32, now_ms: i64, batch: &mut Batch) -> i64 {
     let Some(queue) = broker.log_queue(names::SCHEDULE_TOPIC, level - 1) else { return i64::MAX };
-    let (min, max) = (queue.log.min().to_i64(), queue.log.max().to_i64());
+    let (min, max) = (queue.index.min().to_i64(), queue.index.max().to_i64());
     let first = broker.schedule.offset(level).clamp(min, max);
     let mut units: Vec<Unit> = Vec::new();
     let from = QueueOffset::from_i64(first).unwrap_or_default();
-    if let Err(error) = queue.log.units_blocking(from, STEP, &mut units) {
+    if let Err(error) = queue.index.units_blocking(from, STEP, &mut units) {
         tracing::error!(level, %error, "the queue of delayed messages cannot be read");
         return now_ms + RETRY_AFTER_MS;
     }
@@ -298,7 +301,7 @@ fn prepare(
 ) -> Result<Option<Arc<Queue>>, PutError> {
     let mut bytes = Vec::new();
     let message = Numbered { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit };
-    broker.store.read_messages_blocking(&queue.log, &[message], &mut bytes)?;
+    broker.store.read_messages_blocking(&queue.index, &[message], &mut bytes)?;
     let record = RecordView::parse(&bytes)
         .map_err(|source| store::ReadError::Record { at: unit.log_offset, source })?;
     let properties = record.properties();
@@ -317,7 +320,7 @@ fn prepare(
     properties::rewrite(&mut kept, properties, &[key::WAIT_STORE_MSG_OK], &[]);
     let message = Message { properties: &kept, store_host: broker.store_host, ..Message::of(&record) };
     let target = target(broker, topic, queue_id, broker.now_ms())?;
-    batch.push(&target.log, &message)?;
+    batch.push(&target.index, &message)?;
     Ok(Some(target))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! All sends of one read batch (the frames of one read from a connection) become one batch of records: [`stage`] checks a
 //! request and encodes its record, [`commit`] appends the batch with one write and answers the requests. All that is kept of a
-//! request between these steps is in [`SendTurn`], whose memory is reused.
+//! request between these steps is in [`StagedSends`], whose memory is reused.
 
 mod batch;
 mod check;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::{AppendError, Batch, FlushOutcome, Message};
 use wire::codes::response;
 use wire::frame::{Command, Encoding};
@@ -43,7 +43,7 @@ const FLUSHED_BYTES_MIN: usize = 8 << 10;
 const ID_BYTES: usize = 56;
 
 /// The staged sends of one read batch.
-pub(crate) struct SendTurn {
+pub(crate) struct StagedSends {
     batch: Batch,
     pending: Vec<Pending>,
     /// Unique keys of the pending messages, one behind the other.
@@ -71,9 +71,9 @@ struct Pending {
     queue: Arc<Queue>,
     /// Range of the request's records in the batch; empty for a recall that came too late.
     records: Range<usize>,
-    /// Range of the unique key in [`SendTurn::ids`], that of the first message for a client's batch; empty when there is none.
+    /// Range of the unique key in [`StagedSends::ids`], that of the first message for a client's batch; empty when there is none.
     id: Range<usize>,
-    /// Range of the recall handle of a timed message in [`SendTurn::ids`]; empty when there is none.
+    /// Range of the recall handle of a timed message in [`StagedSends::ids`]; empty when there is none.
     handle: Range<usize>,
     /// Whether the request is a batch that is stored as one record.
     inner: bool,
@@ -83,7 +83,7 @@ struct Pending {
 
 /// A send that is being checked.
 struct Request<'a> {
-    peer: &'a Arc<Peer>,
+    peer: &'a Arc<ConnectionHandle>,
     command: &'a Command<'a>,
     header: SendHeader<'a>,
 }
@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
     }
 }
 
-impl SendTurn {
+impl StagedSends {
     pub(crate) fn new(batch: Batch) -> Self {
         Self {
             batch,
@@ -132,20 +132,20 @@ impl SendTurn {
 /// Checks a send and encodes its records. Nothing is stored of a send that is refused.
 pub(crate) fn stage(
     broker: &Broker,
-    turn: &mut SendTurn,
-    peer: &Arc<Peer>,
+    read_batch: &mut StagedSends,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    let ids_before = turn.ids.len();
-    if let Err(refusal) = try_stage(broker, turn, peer, command) {
+    let ids_before = read_batch.ids.len();
+    if let Err(refusal) = try_stage(broker, read_batch, peer, command) {
         // Only a commit clears the staged state, so a worker that refuses all requests would otherwise collect their keys.
-        turn.ids.truncate(ids_before);
+        read_batch.ids.truncate(ids_before);
         return Err(refusal);
     }
-    let staged = turn.batch.size();
+    let staged = read_batch.batch.size();
     if staged > STAGED_BYTES_MAX || staged > FLUSHED_BYTES_MIN && flush_could_start(broker) {
-        commit(broker, turn, peer, out);
+        commit(broker, read_batch, peer, out);
     }
     Ok(())
 }
@@ -157,14 +157,14 @@ fn flush_could_start(broker: &Broker) -> bool {
 
 fn try_stage(
     broker: &Broker,
-    turn: &mut SendTurn,
-    peer: &Arc<Peer>,
+    read_batch: &mut StagedSends,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
 ) -> Result<(), Refusal> {
     let header = SendHeader::decode(command.code, &command.fields)?;
     let request = Request { peer, command, header };
-    let topic = find_topic(broker, turn, &header)?;
-    topic.soon(header.queue_id);
+    let topic = find_topic(broker, read_batch, &header)?;
+    topic.prefetch(header.queue_id);
     check::check(broker, &topic, &request)?;
     let target = if header.topic.starts_with(names::RETRY_PREFIX) && !header.batch {
         check::retry_target(broker, topic, &request)?
@@ -177,16 +177,20 @@ fn try_stage(
     };
     let target = Target { queue_id, ..target };
     if header.batch {
-        batch::stage(broker, turn, &request, &target)
+        batch::stage(broker, read_batch, &request, &target)
     } else {
-        stage_single(broker, turn, &request, &target)
+        stage_single(broker, read_batch, &request, &target)
     }
 }
 
 /// The topic of a send. Taken over from the last send when that had the same topic and the table has not changed since.
-fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> Result<Arc<Topic>, Refusal> {
+fn find_topic(
+    broker: &Broker,
+    read_batch: &mut StagedSends,
+    header: &SendHeader<'_>,
+) -> Result<Arc<Topic>, Refusal> {
     let generation = broker.topics.generation();
-    if let Some((known, topic)) = &turn.last
+    if let Some((known, topic)) = &read_batch.last
         && *known == generation
         && topic.name() == header.topic
     {
@@ -194,7 +198,7 @@ fn find_topic(broker: &Broker, turn: &mut SendTurn, header: &SendHeader<'_>) -> 
     }
     let topic = broker.topics.find_or_create(header.topic, &template(header))?;
     // With the generation from before the lookup: a topic that changed during the lookup is then looked up again.
-    turn.last = Some((generation, topic.clone()));
+    read_batch.last = Some((generation, topic.clone()));
     Ok(topic)
 }
 
@@ -213,15 +217,16 @@ fn illegal(broker: &Broker) -> Refusal {
 
 fn stage_single(
     broker: &Broker,
-    turn: &mut SendTurn,
+    read_batch: &mut StagedSends,
     request: &Request<'_>,
     target: &Target,
 ) -> Result<(), Refusal> {
     let Request { command, header, .. } = request;
-    turn.properties.clear();
-    let id_start = turn.ids.len();
-    let properties = Properties::rewrite(broker, header, target, &mut turn.properties, &mut turn.ids)?;
-    let id = id_start..turn.ids.len();
+    read_batch.properties.clear();
+    let id_start = read_batch.ids.len();
+    let properties =
+        Properties::rewrite(broker, header, target, &mut read_batch.properties, &mut read_batch.ids)?;
+    let id = id_start..read_batch.ids.len();
     let reported = target.queue_id;
     let real = target;
     let target = match (properties.delay_level, properties.out_ms) {
@@ -231,19 +236,28 @@ fn stage_single(
         (None, None) => target.clone(),
     };
     let queue = find_queue(broker, &target)?;
-    let message =
-        Message { properties: &turn.properties, flag: header.flag, ..request.message(broker, command.body) };
-    let index = turn.batch.push(&queue.log, &message).map_err(|error| {
+    let message = Message {
+        properties: &read_batch.properties,
+        flag: header.flag,
+        ..request.message(broker, command.body)
+    };
+    let index = read_batch.batch.push(&queue.index, &message).map_err(|error| {
         tracing::debug!(topic = header.topic, %error, "a message cannot be stored");
         illegal(broker)
     })?;
-    turn.cancels |= properties.out_ms.is_some() && properties.cancels;
-    let handle_start = turn.ids.len();
+    read_batch.cancels |= properties.out_ms.is_some() && properties.cancels;
+    let handle_start = read_batch.ids.len();
     if let Some(out_ms) = properties.out_ms.filter(|_| !names::is_retry_topic(real.topic.name())) {
-        let key = turn.ids[id.clone()].to_vec();
-        RecallHandle::append(&mut turn.ids, real.topic.name(), &broker.config.broker_name, out_ms + 1, &key);
+        let key = read_batch.ids[id.clone()].to_vec();
+        RecallHandle::append(
+            &mut read_batch.ids,
+            real.topic.name(),
+            &broker.config.broker_name,
+            out_ms + 1,
+            &key,
+        );
     }
-    turn.pending.push(Pending {
+    read_batch.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
         one_way: command.is_one_way(),
@@ -252,7 +266,7 @@ fn stage_single(
         queue,
         records: index..index + 1,
         id,
-        handle: handle_start..turn.ids.len(),
+        handle: handle_start..read_batch.ids.len(),
         inner: false,
         recalls_at: None,
     });
@@ -263,7 +277,7 @@ fn stage_single(
 /// (`ReplyMessageProcessor.processReplyMessageRequest`).
 pub(crate) fn check_reply(
     broker: &Broker,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     header: SendHeader<'_>,
 ) -> Result<i32, Refusal> {
@@ -288,75 +302,82 @@ fn find_queue(broker: &Broker, target: &Target) -> Result<Arc<Queue>, Refusal> {
 }
 
 /// Appends all staged records with one write, and answers their requests.
-pub(crate) fn commit(broker: &Broker, turn: &mut SendTurn, peer: &Arc<Peer>, out: &mut Vec<u8>) {
-    if turn.pending.is_empty() {
+pub(crate) fn commit(
+    broker: &Broker,
+    read_batch: &mut StagedSends,
+    peer: &Arc<ConnectionHandle>,
+    out: &mut Vec<u8>,
+) {
+    if read_batch.pending.is_empty() {
         return;
     }
     // The gate is locked while a cancelling message is appended: see `crate::timer`.
-    let mut gate = turn.cancels.then(|| broker.timer.gate());
+    let mut gate = read_batch.cancels.then(|| broker.timer.gate());
     let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
-    recall::push(broker, turn, delivered_ms);
-    if turn.batch.is_empty() {
+    recall::push(broker, read_batch, delivered_ms);
+    if read_batch.batch.is_empty() {
         // All requests are recalls that came too late.
         drop(gate);
         let mut ids = Vec::with_capacity(ID_BYTES);
-        for pending in &turn.pending {
-            reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
+        for pending in &read_batch.pending {
+            reply::stored(broker, read_batch, pending, delivered_ms, &mut ids, out);
         }
-        return turn.clear();
+        return read_batch.clear();
     }
     let begin = Instant::now();
-    let done = broker.store.append(&mut turn.batch, broker.now_ms());
+    let done = broker.store.append(&mut read_batch.batch, broker.now_ms());
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
         if done.is_ok() {
-            gate.recalled_end = gate.recalled_end.max(recall::end(turn));
+            gate.recalled_end = gate.recalled_end.max(recall::end(read_batch));
         }
     }
     drop(gate);
     if done.is_ok() {
-        for pending in turn.pending.iter().filter(|pending| !pending.records.is_empty()) {
-            let sizes = pending.records.clone().map(|index| u64::from(turn.batch.placed(index).size));
+        for pending in read_batch.pending.iter().filter(|pending| !pending.records.is_empty()) {
+            let sizes = pending.records.clone().map(|index| u64::from(read_batch.batch.placed(index).size));
             pending.queue.sent.count(sizes.sum());
         }
     }
     match done {
-        Ok(()) if broker.flushes_before_answer() => defer(broker, turn, peer, (delivered_ms, begin), out),
+        Ok(()) if broker.flushes_before_answer() => {
+            defer(broker, read_batch, peer, (delivered_ms, begin), out)
+        }
         Ok(()) => {
-            took(broker, turn.pending.iter().map(|pending| &pending.queue), begin.elapsed());
+            took(broker, read_batch.pending.iter().map(|pending| &pending.queue), begin.elapsed());
             let mut ids = Vec::with_capacity(ID_BYTES);
-            for pending in &turn.pending {
-                reply::stored(broker, turn, pending, delivered_ms, &mut ids, out);
+            for pending in &read_batch.pending {
+                reply::stored(broker, read_batch, pending, delivered_ms, &mut ids, out);
             }
-            let further = broker.further_queues(&turn.batch);
-            let sent = turn.pending.iter().map(|pending| &pending.queue);
+            let further = broker.further_queues(&read_batch.batch);
+            let sent = read_batch.pending.iter().map(|pending| &pending.queue);
             for queue in sent.chain(&further).filter(|queue| queue.is_waited_on()) {
-                if turn.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
-                    turn.grown.push(queue.clone());
+                if read_batch.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
+                    read_batch.grown.push(queue.clone());
                 }
             }
             if broker.flushes_before_answer() {
                 // The flush mode changed meanwhile: the pulls and pops woken above may not see the messages before the flush.
-                let sent = turn.pending.iter().map(|pending| pending.queue.clone());
-                broker.handle().wake_when_flushed(turn.batch.end(), sent.chain(further).collect());
+                let sent = read_batch.pending.iter().map(|pending| pending.queue.clone());
+                broker.handle().wake_when_flushed(read_batch.batch.end(), sent.chain(further).collect());
             }
         }
         Err(error) => {
-            broker.refused.count(Cause::from(&error), turn.pending.len());
+            broker.refused.count(Cause::from(&error), read_batch.pending.len());
             let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
-            for pending in turn.pending.iter().filter(|pending| !pending.one_way) {
+            for pending in read_batch.pending.iter().filter(|pending| !pending.one_way) {
                 let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
                 let head = wire::frame::Head::response(pending.encoding, refusal.code, pending.opaque);
                 reply::refused(broker, head.remark(&refusal.remark), out);
             }
         }
     }
-    turn.clear();
+    read_batch.clear();
 }
 
 /// Wakes the suspended pulls and pops of the queues that grew since the last call.
-pub(crate) fn wake(broker: &Broker, turn: &mut SendTurn) {
-    for queue in turn.grown.drain(..) {
+pub(crate) fn wake(broker: &Broker, read_batch: &mut StagedSends) {
+    for queue in read_batch.grown.drain(..) {
         broker.wake(&queue);
     }
 }
@@ -372,32 +393,32 @@ fn took<'a>(broker: &Broker, queues: impl ExactSizeIterator<Item = &'a Arc<Queue
 /// Answers a batch once it is on disk; requests that do not wait for that are answered at once.
 fn defer(
     broker: &Broker,
-    turn: &mut SendTurn,
-    peer: &Arc<Peer>,
+    read_batch: &mut StagedSends,
+    peer: &Arc<ConnectionHandle>,
     (delivered_ms, begin): (i64, Instant),
     out: &mut Vec<u8>,
 ) {
     let mut late = Vec::new();
-    let mut queues: Vec<Arc<Queue>> = broker.further_queues(&turn.batch);
+    let mut queues: Vec<Arc<Queue>> = broker.further_queues(&read_batch.batch);
     let mut ids = Vec::with_capacity(ID_BYTES);
-    for pending in &turn.pending {
+    for pending in &read_batch.pending {
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
             queues.push(pending.queue.clone());
         }
         // A recall that came too late stores nothing, and is answered at once.
         let is_refused = pending.records.is_empty();
         let target = if pending.waits && !is_refused { &mut late } else { &mut *out };
-        reply::stored(broker, turn, pending, delivered_ms, &mut ids, target);
+        reply::stored(broker, read_batch, pending, delivered_ms, &mut ids, target);
     }
-    let end = turn.batch.end();
+    let end = read_batch.batch.end();
     let broker = broker.handle();
-    let sent: Vec<_> = turn.pending.iter().map(|pending| pending.queue.clone()).collect();
+    let sent: Vec<_> = read_batch.pending.iter().map(|pending| pending.queue.clone()).collect();
     if late.is_empty() {
         took(&broker, sent.iter(), begin.elapsed());
         return broker.wake_when_flushed(end, queues);
     }
     // The memory charge makes a connection wait whose sends come faster than the disk takes them.
-    let charge = peer.charge(turn.batch.size() + late.len());
+    let charge = peer.charge(read_batch.batch.size() + late.len());
     let (peer, store) = (peer.clone(), broker.store.clone());
     let answer = move |outcome: FlushOutcome| {
         took(&broker, sent.iter(), begin.elapsed());

@@ -13,24 +13,24 @@ use store::{OpenError, RealDisk, Store};
 
 use crate::assign::{self, Modes};
 use crate::broker::{Broker, Loaded};
-use crate::changes::Changes;
-use crate::cold::ColdReaders;
 use crate::config::Config;
-use crate::front::Front;
+use crate::disk_pool::DiskPool;
+use crate::dispatcher::Dispatcher;
 use crate::groups::Groups;
-use crate::keep::Keep;
+use crate::metadata_writer::Changes;
 use crate::offsets::Offsets;
+use crate::position_writer::PositionWriter;
 use crate::retention::RetentionThread;
 use crate::schedule::{self, Schedule};
-use crate::timer::clock;
+use crate::supervisor::SupervisedWork;
+use crate::timer::scheduler;
 use crate::topics::{self, Topics};
-use crate::vital::Duty;
 use crate::{persist, pop, restore};
 use crate::{register, stats, transaction};
 
 /// Number of disk pool threads for pulls and pops of consumers far behind, and as many for other requests except those of
 /// operators.
-const COLD_READERS: usize = 2;
+const DISK_READERS: usize = 2;
 
 /// Index of the task thread whose tasks may wait for the disk. Thread 0 runs the tasks that must be on time.
 const BLOCKING: usize = 1;
@@ -73,14 +73,14 @@ pub struct RunningBroker {
 
 /// The threads that deliver delayed and timed messages and bring popped messages back, and the position writer.
 struct Delivery {
-    keep: Arc<Keep>,
+    position_writer: Arc<PositionWriter>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Delivery {
     fn start(broker: &Arc<Broker>, timers: Option<TimerFiles>) -> io::Result<Self> {
-        let keep = Keep::start(&broker.vital)?;
-        let mut delivery = Self { keep: keep.clone(), threads: Vec::new() };
+        let position_writer = PositionWriter::start(&broker.supervisor)?;
+        let mut delivery = Self { position_writer: position_writer.clone(), threads: Vec::new() };
         match delivery.spawn(broker, timers) {
             Ok(()) => Ok(delivery),
             Err(error) => {
@@ -91,9 +91,9 @@ impl Delivery {
     }
 
     fn spawn(&mut self, broker: &Arc<Broker>, timers: Option<TimerFiles>) -> io::Result<()> {
-        self.threads.push(schedule::start(broker.clone(), self.keep.clone())?);
+        self.threads.push(schedule::start(broker.clone(), self.position_writer.clone())?);
         if let Some(files) = timers {
-            self.threads.push(clock::start(broker.clone(), files, self.keep.clone())?);
+            self.threads.push(scheduler::start(broker.clone(), files, self.position_writer.clone())?);
             self.threads.push(pop::revive::start(broker.clone())?);
         }
         Ok(())
@@ -101,12 +101,12 @@ impl Delivery {
 
     /// Stops and joins the threads. No message is delivered after this returns.
     fn stop(&mut self, broker: &Broker) {
-        broker.vital.stop();
+        broker.supervisor.stop();
         broker.schedule.stop();
         broker.timer.stop();
         broker.pops.stop();
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
-        self.keep.stop();
+        self.position_writer.stop();
     }
 }
 
@@ -128,7 +128,7 @@ impl RunningBroker {
         let started = load(config, topics, store.clone(), ip).and_then(|(broker, timers)| {
             let started = Self::serve(broker.clone(), timers, workers);
             if started.is_err() {
-                broker.cold.stop();
+                broker.disk_pool.stop();
             }
             started
         });
@@ -160,7 +160,7 @@ impl RunningBroker {
             .map_err(io_error("the broker's timers cannot be started"))?;
         let listen = |port: u16, fast: bool| {
             let bind = SocketAddr::new(broker.config.bind_address, port);
-            workers.listen(bind, Arc::new(Front { broker: broker.clone(), fast }))
+            workers.listen(bind, Arc::new(Dispatcher { broker: broker.clone(), fast }))
         };
         // The VIP port is bound first, so that a client that reaches the broker's port finds the VIP port as well.
         if port > 2
@@ -182,18 +182,18 @@ impl RunningBroker {
 
     fn spawn_tasks(&self) -> io::Result<()> {
         Changes::start(&self.broker)?;
-        self.broker.asks.start(self.tasks.clone());
-        self.watched(BLOCKING, (Duty::Checks, "transaction-check"), transaction::run)?;
-        self.watched(0, (Duty::Pulls, "held-pulls"), answer_expired)?;
-        self.watched(0, (Duty::Clients, "clients"), housekeep)?;
-        self.watched(BLOCKING, (Duty::Offsets, "offsets"), save_regularly)?;
-        self.watched(0, (Duty::Pops, "held-pops"), pop::run)?;
+        self.broker.client_calls.start(self.tasks.clone());
+        self.watched(BLOCKING, (SupervisedWork::Checks, "transaction-check"), transaction::run)?;
+        self.watched(0, (SupervisedWork::Pulls, "held-pulls"), answer_expired)?;
+        self.watched(0, (SupervisedWork::Clients, "clients"), housekeep)?;
+        self.watched(BLOCKING, (SupervisedWork::Offsets, "offsets"), save_regularly)?;
+        self.watched(0, (SupervisedWork::Pops, "held-pops"), pop::run)?;
         let tasks = self.tasks.clone();
-        self.watched(0, (Duty::Routes, "routes"), move |broker| assign::run(broker, tasks))?;
+        self.watched(0, (SupervisedWork::Routes, "routes"), move |broker| assign::run(broker, tasks))?;
         for name_server in self.broker.config.name_servers() {
             let tasks = self.tasks.clone();
             let run = move |broker| register::run(broker, tasks, name_server);
-            self.watched(0, (Duty::Register, "register"), run)?;
+            self.watched(0, (SupervisedWork::Register, "register"), run)?;
         }
         Ok(())
     }
@@ -202,13 +202,13 @@ impl RunningBroker {
     fn watched<F: Future<Output = ()> + 'static>(
         &self,
         thread: usize,
-        (duty, name): (Duty, &'static str),
+        (duty, name): (SupervisedWork, &'static str),
         make: impl FnOnce(Arc<Broker>) -> F + Send + 'static,
     ) -> io::Result<()> {
         let broker = self.broker.clone();
         self.tasks.spawn(thread, move || async move {
-            let vital = broker.vital.clone();
-            vital.task(duty, name, make(broker)).await;
+            let supervisor = broker.supervisor.clone();
+            supervisor.task(duty, name, make(broker)).await;
         })
     }
 
@@ -239,7 +239,7 @@ impl RunningBroker {
     /// The error with which the store was closed.
     pub fn stop(mut self) -> Result<(), store::AppendError> {
         self.broker.draining.store(true, Ordering::Relaxed);
-        self.broker.vital.stop();
+        self.broker.supervisor.stop();
         for name_server in self.broker.config.name_servers() {
             let (broker, tasks) = (self.broker.clone(), self.tasks.clone());
             let (sender, receiver) = std::sync::mpsc::channel();
@@ -256,7 +256,7 @@ impl RunningBroker {
         self.broker.changes.stop();
         self.tasks.shutdown();
         self.delivery.stop(&self.broker);
-        self.broker.cold.stop();
+        self.broker.disk_pool.stop();
         drop(self.retention);
         self.broker.pops.store_all(&self.broker);
         let closed = self.broker.store.close();
@@ -306,7 +306,7 @@ fn load(
     let port = config.listen_port;
     let timers = config.timers.files(&config.store, config.retention.reserved_ms);
     let timers = config.timers.enabled.then(|| TimerFiles::open(timers, Arc::new(RealDisk))).transpose()?;
-    let cold = ColdReaders::start(COLD_READERS).map_err(io_error("cold readers cannot be started"))?;
+    let disk_pool = DiskPool::start(DISK_READERS).map_err(io_error("cold readers cannot be started"))?;
     let light = config.store.multi_dispatch;
     let loaded = Loaded {
         topics,
@@ -319,7 +319,7 @@ fn load(
         schedule: Schedule::load(files.join("delayOffset.json"))?,
         modes: Modes::load(files.join("messageRequestMode.json"))?,
         store,
-        cold,
+        disk_pool,
         config,
     };
     let broker = Broker::new(loaded, ip, port);
@@ -330,12 +330,12 @@ fn load(
 /// Answers suspended pulls when their polling time is over.
 async fn answer_expired(broker: Arc<Broker>) {
     loop {
-        let wait_ms = broker.deadlines.earliest().map_or(1000, |deadline| deadline - broker.now_ms());
+        let wait_ms = broker.poll_timeouts.earliest().map_or(1000, |deadline| deadline - broker.now_ms());
         if wait_ms > 0 {
             let timer = tokio::time::sleep(Duration::from_millis(wait_ms.unsigned_abs().min(1000)));
             tokio::select! {
                 () = timer => {}
-                () = broker.deadlines.earlier.notified() => {}
+                () = broker.poll_timeouts.earlier.notified() => {}
             }
         }
         broker.answer_expired();

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::{Disk, Message, RealDisk, Store};
 use tempfile::TempDir;
 use wire::body::SubscriptionGroupConfig;
@@ -12,11 +12,11 @@ use wire::record::RecordView;
 
 use crate::assign::Modes;
 use crate::broker::{Broker, Loaded};
-use crate::changes::{Later, Then};
 use crate::clients::Member;
-use crate::cold::ColdReaders;
 use crate::config::Config;
+use crate::disk_pool::DiskPool;
 use crate::groups::{GroupChange, Groups};
+use crate::metadata_writer::{Later, Then};
 use crate::offsets::Offsets;
 use crate::schedule::Schedule;
 use crate::topics::{Queue, TopicChange, Topics};
@@ -57,7 +57,7 @@ impl Fixture {
     }
 
     /// Registers a connection as a producer of a group.
-    pub(crate) fn meet_producer(&self, group: &str, peer: &Arc<Peer>) {
+    pub(crate) fn meet_producer(&self, group: &str, peer: &Arc<ConnectionHandle>) {
         let member =
             Member { client_id: "p".to_owned(), language: None, version: 0, peer: peer.clone(), seen_ms: 0 };
         self.broker.clients.join_producer(group, member);
@@ -94,7 +94,7 @@ impl Fixture {
             schedule: Schedule::load(files.join("delayOffset.json")).unwrap(),
             modes: Modes::load(files.join("messageRequestMode.json")).unwrap(),
             store: Arc::new(Store::open(config.store.clone(), disk).unwrap()),
-            cold: ColdReaders::start(1).unwrap(),
+            disk_pool: DiskPool::start(1).unwrap(),
             config,
         };
         let broker = Broker::new(loaded, ADDRESS.ip(), ADDRESS.port());
@@ -131,7 +131,7 @@ impl Fixture {
     pub(crate) fn messages(&self, topic: &str, queue_id: i32) -> Vec<(Vec<u8>, Vec<u8>, i32)> {
         let Some(queue) = self.broker.log_queue(topic, queue_id) else { return Vec::new() };
         let mut units = Vec::new();
-        queue.log.units_blocking(queue.log.min(), 1000, &mut units).unwrap();
+        queue.index.units_blocking(queue.index.min(), 1000, &mut units).unwrap();
         let read = |unit: &store::Unit| {
             let mut bytes = Vec::new();
             self.broker.store.record_at(unit.log_offset, &mut bytes).unwrap();
@@ -144,7 +144,7 @@ impl Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        self.broker.cold.stop();
+        self.broker.disk_pool.stop();
     }
 }
 
@@ -208,11 +208,12 @@ impl Fixture {
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
-        let peer = Arc::new(Peer::detached(1, ADDRESS));
-        let front = crate::front::Front { broker: self.broker.clone(), fast: false };
+        let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+        let front = crate::dispatcher::Dispatcher { broker: self.broker.clone(), fast: false };
         let mut out = Vec::new();
         if let Err(refusal) = front.serve_alone(&peer, &command, &mut out)
-            && let Err(refusal) = crate::changes::postpone(&self.broker, &peer, &command, refusal, false)
+            && let Err(refusal) =
+                crate::metadata_writer::postpone(&self.broker, &peer, &command, refusal, false)
         {
             front.refuse(&command, &refusal, &mut out);
         }

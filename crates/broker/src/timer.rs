@@ -3,7 +3,7 @@
 //! A timed send is stored in queue 0 of `rmq_sys_wheel_timer`, the timer queue ([`put`]). The timer thread ([`clock`]) reads
 //! that queue, adds the messages to the files of [`store::timer`], and appends a copy of each message to its real topic when
 //! it is due. Two more threads keep the timer thread from waiting for the disk: [`fetch`] reads what is due in some seconds,
-//! and the position writer ([`crate::keep`]) makes the files durable.
+//! and the position writer ([`crate::position_writer`]) makes the files durable.
 //!
 //! A message whose recall was answered with success is never delivered. A recall stores a message that cancels the other. It
 //! is appended, and counted, under the lock of [`Gate`]. The timer thread reads that count before it reads the timer queue,
@@ -12,12 +12,12 @@
 //! `timerStopEnqueue`, which refuses new recalls.
 
 mod barrier;
-pub(crate) mod clock;
 mod deliver;
 mod enqueue;
 mod fetch;
 pub(crate) mod put;
 pub(crate) mod recall;
+pub(crate) mod scheduler;
 mod timed;
 
 use std::collections::BTreeMap;

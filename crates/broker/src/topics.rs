@@ -17,8 +17,8 @@ use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
 
-use crate::changes::Change;
-use crate::held::Held;
+use crate::long_polling::Held;
+use crate::metadata_writer::Change;
 use crate::persist;
 use crate::pop::Waiters;
 use crate::stats::Sent;
@@ -34,7 +34,7 @@ pub const QUEUES_MAX: i32 = 65_535;
 /// One queue of a topic: its index, and the suspended pulls and pops that wait for its next message.
 pub struct Queue {
     /// The queue's index and offsets in the store.
-    pub log: Arc<store::Queue>,
+    pub index: Arc<store::Queue>,
     /// Suspended pulls, which wait for a message of the queue.
     pub held: Held,
     /// Suspended pops, which wait for a message of the topic.
@@ -61,7 +61,7 @@ impl Queue {
 /// A queue and a direct pointer to its index, so that both can be prefetched at once.
 struct Place {
     queue: Arc<Queue>,
-    log: Arc<store::Queue>,
+    index: Arc<store::Queue>,
 }
 
 /// A topic with its present configuration. A change makes a new value, which shares the queues with the old one.
@@ -117,7 +117,7 @@ impl Topic {
             Entry::Occupied(used) => used.get().clone(),
             Entry::Vacant(free) => free.insert(self.open(store, queue_id)?).clone(),
         };
-        Some(&slot.get_or_init(|| Place { log: queue.log.clone(), queue }).queue)
+        Some(&slot.get_or_init(|| Place { index: queue.index.clone(), queue }).queue)
     }
 
     /// Opens a queue that was not used before.
@@ -126,21 +126,21 @@ impl Topic {
             store.add_batched_topic(self.name());
         }
         let refused = |error: &_| tracing::warn!(topic = self.name(), queue_id, %error, "a queue is refused");
-        let log = store.queue(self.name(), queue_id).inspect_err(refused).ok()?;
+        let index = store.queue(self.name(), queue_id).inspect_err(refused).ok()?;
         let delayed = self.name() == names::SCHEDULE_TOPIC;
         let timed = self.name() == names::TIMER_TOPIC;
         let revives = self.name().starts_with(names::REVIVE_PREFIX);
         let waiters = self.waiters.clone();
         let (held, sent) = (Held::default(), Sent::default());
-        Some(Arc::new(Queue { log, held, waiters, delayed, timed, revives, sent }))
+        Some(Arc::new(Queue { index, held, waiters, delayed, timed, revives, sent }))
     }
 
     /// Prefetches a queue's data into the processor cache, because a message for it comes soon.
-    pub(crate) fn soon(&self, queue_id: i32) {
+    pub(crate) fn prefetch(&self, queue_id: i32) {
         let slot = self.queues.get(usize::try_from(queue_id).unwrap_or(usize::MAX));
-        if let Some(Place { queue, log }) = slot.and_then(OnceLock::get) {
-            store::soon(queue);
-            store::soon(log);
+        if let Some(Place { queue, index }) = slot.and_then(OnceLock::get) {
+            store::prefetch(queue);
+            store::prefetch(index);
         }
     }
 

@@ -97,7 +97,7 @@ fn append_with_op(
     let mut grown = Vec::with_capacity(2);
     if let Some(Put { topic, queue_id, message }) = &put {
         let queue = target(broker, topic, *queue_id, now_ms)?;
-        batch.push(&queue.log, message)?;
+        batch.push(&queue.index, message)?;
         grown.push(queue);
     }
     let body = format!("{half},");
@@ -113,7 +113,7 @@ fn append_with_op(
         reconsume_times: 0,
         prepared_transaction_offset: 0,
     };
-    let index = batch.push(&op.log, &message)?;
+    let index = batch.push(&op.index, &message)?;
     grown.push(op);
     broker.store.append(&mut batch, now_ms)?;
     state.decided(half, batch.placed(index).queue_offset.to_i64());
@@ -128,7 +128,7 @@ fn append_with_op(
 fn read_half(broker: &Broker, offset: i64, bytes: &mut Vec<u8>) -> Option<LogOffset> {
     let queue = broker.log_queue(names::HALF_TOPIC, 0)?;
     let mut units = Vec::with_capacity(1);
-    queue.log.units_blocking(wire::units::QueueOffset::from_i64(offset)?, 1, &mut units).ok()?;
+    queue.index.units_blocking(wire::units::QueueOffset::from_i64(offset)?, 1, &mut units).ok()?;
     let unit = units.first().filter(|unit| !unit.is_blank())?;
     bytes.clear();
     match broker.store.record_at(unit.log_offset, bytes) {

@@ -13,7 +13,7 @@ impl Broker {
     /// The end offset of a queue as consumers see it: the offset behind the last message they may read.
     pub(crate) fn visible_end(&self, queue: &Queue) -> i64 {
         // The order matters: everything before `max` was appended before the end of the log is read below.
-        let max = queue.log.max();
+        let max = queue.index.max();
         if !self.flushes_before_answer() {
             return max.to_i64();
         }
@@ -25,11 +25,11 @@ impl Broker {
         let on_disk = |end: u64| {
             units.clear();
             // Index units of records that are not on disk are always in memory, so a unit that is not resident counts as on disk.
-            let read = queue.log.units(QueueOffset::new(end - 1), 1, &mut units);
+            let read = queue.index.units(QueueOffset::new(end - 1), 1, &mut units);
             !matches!(read, Ok(Read::Done))
                 || units.first().is_none_or(|unit| unit.is_blank() || unit.end() <= flushed)
         };
-        end_on_disk(queue.log.min().get(), max.get(), on_disk).cast_signed()
+        end_on_disk(queue.index.min().get(), max.get(), on_disk).cast_signed()
     }
 
     /// Wakes suspended pulls and pops of `queues` once the log is on disk up to `end`, however long that takes.

@@ -4,8 +4,8 @@
 //! Brokers decide which queues a member pops (`QUERY_ASSIGNMENT`); id -1 stands for all queues of a broker. One pop
 //! request waits at each of these queues, and its messages go to the application.
 
-use crate::inbox::Door;
 use crate::message::{from_record, records};
+use crate::server_requests::Door;
 use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscription};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl PopConsumer {
         }
         let members_changed = Arc::<Notify>::default();
         let door = Door { members_changed: members_changed.clone(), asked: None };
-        client.inner.remote.inbox.open(&config.group, door);
+        client.inner.remote.server_requests.open(&config.group, door);
         client.heartbeat().await;
         let (client, config, (ended, _)) = (client.clone(), Arc::new(config), watch::channel(false));
         Ok(Self { client, config, waiting: Mutex::default(), members_changed, ended })
@@ -296,7 +296,7 @@ impl PopConsumer {
     pub async fn shutdown(&self) {
         self.ended.send_replace(true);
         self.waiting.lock().await.requests.shutdown().await;
-        self.client.inner.remote.inbox.close(&self.config.group);
+        self.client.inner.remote.server_requests.close(&self.config.group);
         self.client.inner.groups.remove_consumer(&self.config.group);
         self.client.unregister("consumerGroup", &self.config.group).await;
     }

@@ -12,7 +12,7 @@
 //! | start, background work and shutdown | `consumer` |
 //! | taking queues, giving them up, offsets | `rebalance` |
 //! | pull task of one queue | `queue` |
-//! | listener threads (consume pool) | `crew` |
+//! | listener threads (consume pool) | `consume_pool` |
 //! | concurrent consumption, send-back of failed messages | `listener` |
 //! | orderly consumption | `orderly` |
 //! | answers to requests of brokers | `answers`, `figures` |
@@ -20,8 +20,8 @@
 mod allocation;
 mod answers;
 mod broadcast;
+mod consume_pool;
 mod consumer;
-mod crew;
 mod figures;
 mod listener;
 mod orderly;

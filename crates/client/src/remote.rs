@@ -1,9 +1,9 @@
 //! Connections to name servers and brokers, which are made on first use, and calls over them.
 
 use crate::client::Config;
-use crate::inbox::Inbox;
+use crate::server_requests::ServerRequests;
 use crate::{Credentials, Error, Signed};
-use net::{CallError, Limits, Peer, Reply, Workers};
+use net::{CallError, ConnectionHandle, Limits, Reply, Workers};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -40,7 +40,7 @@ struct Link {
 
 struct Attempt {
     ended: Instant,
-    outcome: Result<Arc<Peer>, (io::ErrorKind, String)>,
+    outcome: Result<Arc<ConnectionHandle>, (io::ErrorKind, String)>,
 }
 
 impl Default for Link {
@@ -71,7 +71,7 @@ impl Dialed {
 /// Connections by address. Their number is bounded by the addresses in configuration and routes.
 pub(crate) struct Remote {
     pub workers: Workers,
-    pub inbox: Arc<Inbox>,
+    pub server_requests: Arc<ServerRequests>,
     encoding: Encoding,
     pub credentials: Option<Credentials>,
     links: Mutex<HashMap<String, Arc<Link>>>,
@@ -104,7 +104,7 @@ impl Remote {
                 limits,
                 config.security.clone(),
             )?,
-            inbox: Arc::default(),
+            server_requests: Arc::default(),
             encoding: config.encoding,
             credentials: config.credentials.clone(),
             links: Mutex::default(),
@@ -119,7 +119,7 @@ impl Remote {
     }
 
     /// Returns the connection to `address`, and makes one if there is none.
-    async fn peer(&self, address: &str, link: &Link) -> Result<Arc<Peer>, Error> {
+    async fn peer(&self, address: &str, link: &Link) -> Result<Arc<ConnectionHandle>, Error> {
         let failed = |source| Error::Connect { address: address.to_owned(), source };
         let begin = Instant::now();
         loop {
@@ -140,7 +140,8 @@ impl Remote {
 
     /// Starts an attempt to connect, which goes on when the caller stops waiting.
     fn dial(&self, address: &str, mut attempt: OwnedMutexGuard<Option<Attempt>>) -> io::Result<()> {
-        let (workers, inbox, dialed) = (self.workers.clone(), self.inbox.clone(), self.dialed.clone());
+        let (workers, inbox, dialed) =
+            (self.workers.clone(), self.server_requests.clone(), self.dialed.clone());
         let address = address.to_owned();
         self.workers.spawn(0, move || async move {
             let dialing = tokio::time::timeout(DIAL_TIMEOUT, workers.dial_name(&address, inbox));
@@ -160,7 +161,7 @@ impl Remote {
         link: &Link,
         bytes: usize,
         timeout: Duration,
-    ) -> Result<(Arc<Peer>, OwnedSemaphorePermit), Error> {
+    ) -> Result<(Arc<ConnectionHandle>, OwnedSemaphorePermit), Error> {
         let begin = Instant::now();
         let bytes = u32::try_from(bytes.min(ROOM_BYTES)).unwrap_or(u32::MAX);
         let room = tokio::time::timeout(timeout, link.room.clone().acquire_many_owned(bytes)).await;
@@ -279,7 +280,7 @@ impl Remote {
 
 /// Starts the frame of a one-way request on a connection.
 pub(crate) fn tell(
-    peer: &Peer,
+    peer: &ConnectionHandle,
     credentials: Option<&Credentials>,
     code: i32,
     write: impl FnOnce(FrameWriter<'_>),

@@ -15,7 +15,7 @@ impl Producer {
     pub async fn request(&self, message: &Message, patience: Duration) -> Result<Received, Error> {
         let begin = tokio::time::Instant::now();
         let correlation = self.fresh_id();
-        let inbox = &self.client().inner.remote.inbox;
+        let inbox = &self.client().inner.remote.server_requests;
         let reply = inbox.expect_reply(&correlation);
         let _expected = Expected { producer: self, correlation: &correlation };
         let message = message
@@ -52,7 +52,7 @@ struct Expected<'a> {
 
 impl Drop for Expected<'_> {
     fn drop(&mut self) {
-        self.producer.client().inner.remote.inbox.forget_reply(self.correlation);
+        self.producer.client().inner.remote.server_requests.forget_reply(self.correlation);
     }
 }
 

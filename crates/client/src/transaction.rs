@@ -10,7 +10,7 @@ use crate::trace::{Ending, Tracer};
 use crate::{
     Client, Credentials, Error, Message, Producer, ProducerConfig, Received, SendOutcome, SendStatus,
 };
-use net::Peer;
+use net::ConnectionHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ const TRACED: [&str; 3] = [key::MSG_REGION, key::TAGS, key::KEYS];
 /// A transaction check: the broker asks for the decision on a half message.
 pub(crate) struct Check {
     pub message: Received,
-    peer: Arc<Peer>,
+    peer: Arc<ConnectionHandle>,
     queue_offset: i64,
     log_offset: i64,
     message_id: String,
@@ -41,7 +41,7 @@ pub(crate) struct Check {
 
 impl Check {
     /// Decodes a `CHECK_TRANSACTION_STATE` request (39).
-    pub fn read(peer: &Arc<Peer>, command: &Command<'_>) -> Result<Self, String> {
+    pub fn read(peer: &Arc<ConnectionHandle>, command: &Command<'_>) -> Result<Self, String> {
         let number = |name| command.fields.need_number(name).map_err(|error| error.to_string());
         let message = decode_one(command.body, command.fields.text("bname").unwrap_or_default())?;
         let own = message.message_id();
@@ -78,7 +78,7 @@ impl TransactionProducer {
     ) -> Result<Self, Error> {
         let group = config.group.clone();
         let (sender, receiver) = sync_channel(CHECKS_MAX);
-        if !client.inner.remote.inbox.open_producer(&group, sender) {
+        if !client.inner.remote.server_requests.open_producer(&group, sender) {
             let text = format!("the client already has a producer of transactions in group {group}");
             return Err(Error::Illegal(text));
         }
@@ -108,7 +108,7 @@ impl TransactionProducer {
 
     /// Stops answering checks, and removes the producer from its group.
     pub async fn shutdown(&self) {
-        self.client.inner.remote.inbox.close_producer(self.producer.group());
+        self.client.inner.remote.server_requests.close_producer(self.producer.group());
         let thread = self.checks.lock().expect("short section").take();
         let joined = tokio::task::spawn_blocking(move || thread.map(JoinHandle::join));
         if !matches!(joined.await, Ok(None | Some(Ok(())))) {

@@ -70,10 +70,10 @@ async fn send(flags: &BatchProducerFlags, message: Message) -> Result<(), Error>
         let message = Message { key_prefix: key_prefix(client.ip(), clock, index), ..message.clone() };
         Template::batch(&message, *batch, targets, encoding)
     };
-    let lanes = plan.lanes(&places, (&tally, clock), work);
+    let connections = plan.connections(&places, (&tally, clock), work);
     let workers = session::workers(sending.cores, usize::MAX)?;
     let periodic = |now, rates: &_| line::batch_producer(now, rates, messages_each, run.format);
-    let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
+    let finished = session::drive(run, &workers, connections, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {
         say!("[Complete] {}", periodic(finished.ended_ms, rates));
     }

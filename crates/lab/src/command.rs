@@ -3,7 +3,7 @@
 mod argv;
 mod fill;
 mod flags;
-mod scene;
+mod scenario_arguments;
 #[cfg(test)]
 mod tests;
 mod vary;
@@ -15,9 +15,9 @@ pub use flags::{
     TransactionProducerFlags,
 };
 
-pub use scene::{
-    AgentFlags, BacklogFlags, CleanFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale, Scene,
-    SeedFlags, SelftestFlags, SoakFlags,
+pub use scenario_arguments::{
+    AgentFlags, BacklogFlags, CleanFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale,
+    ScenarioArguments, SeedFlags, SelftestFlags, SoakFlags,
 };
 
 pub use vary::Vary;

@@ -1,29 +1,29 @@
 //! The load of a run: producers and consumers as a [`Workload`] describes them, and the figures of what they did.
 //!
 //! A workload is complete and can be sent to another machine. [`Generator`] runs it on its own threads, and the caller
-//! takes a [`Taken`] (the figures of an interval) every second. The figures of several generators are added up,
+//! takes a [`IntervalSample`] (the figures of an interval) every second. The figures of several generators are added up,
 //! histograms included.
 
 mod access;
+mod interval;
 mod ledger;
 mod mix;
 mod push;
 mod reader;
-mod taken;
 #[cfg(test)]
 mod tests;
 mod workload;
 
 pub use access::Access;
+pub use interval::IntervalSample;
 pub use ledger::{Ledger, Receipt};
 pub use mix::Mix;
 pub use reader::{Reader, Reading};
-pub use taken::Taken;
 pub(crate) use workload::ONE_WAY_BYTES_MAX;
 pub use workload::{Consume, Payload, Send, Sizes, Start, Workload};
 
 use crate::Error;
-use crate::load::{Clock, Lane, LaneOptions, Pace, keep};
+use crate::load::{Clock, Connection, ConnectionOptions, Pace, keep};
 use crate::report::{Snapshot, Tally};
 use crate::session::{self, Place};
 use crate::transaction_producer::Ending;
@@ -48,7 +48,7 @@ pub struct Generator {
     clock: Clock,
     tally: Arc<Tally>,
     reading: Arc<Reading>,
-    lanes: Vec<Arc<Lane<Mix>>>,
+    connections: Vec<Arc<Connection<Mix>>>,
     readers: Vec<Arc<Reader>>,
     pushers: Vec<Pusher>,
     keepers: JoinSet<()>,
@@ -81,16 +81,16 @@ impl Generator {
         workload.check()?;
         let client = Client::start(workload.client())?;
         let places = session::places(&client, &workload.wanted()).await?;
-        let lanes = workload.spread(places.len()).lanes();
+        let connections = workload.spread(places.len()).connections();
         let ledger =
-            workload.checked.then(|| Arc::new(Ledger::new(lanes as usize, workload.groups as usize)));
+            workload.checked.then(|| Arc::new(Ledger::new(connections as usize, workload.groups as usize)));
         Ok(Self {
             client,
             workers: session::workers(workload.cores.max(1), workload.unsent_bytes_max())?,
             clock: Clock::start(),
             tally: Arc::default(),
             reading: Arc::default(),
-            lanes: Vec::new(),
+            connections: Vec::new(),
             readers: Vec::new(),
             pushers: Vec::new(),
             keepers: JoinSet::new(),
@@ -117,7 +117,7 @@ impl Generator {
     /// tags and sizes.
     pub fn start_lanes(&mut self, workload: &Workload) -> Result<(), Error> {
         let spread = workload.spread(self.places.len());
-        let count = spread.lanes();
+        let count = spread.connections();
         let messages = workload.messages()?;
         let origin_ns = self.clock.now_ns() + LEAD_NS;
         for index in 0..count {
@@ -127,7 +127,7 @@ impl Generator {
                     .signed_by(workload.credentials())
             });
             let prefix = crate::producer::key_prefix(self.client.ip(), self.clock, index);
-            let options = LaneOptions {
+            let options = ConnectionOptions {
                 in_flight: spread.share(index),
                 work: Mix::new(workload, &messages, (&place.targets, index, prefix))?
                     .noted_in(self.ledger.clone())
@@ -142,18 +142,18 @@ impl Generator {
                 messages_each: workload.batch.max(1).into(),
                 turn: spread.turn(index),
             };
-            let lane = Arc::new(Lane::new(options, self.clock, self.tally.clone()));
-            self.lanes.push(lane.clone());
-            self.keep(index as usize, place.address, lane);
+            let connection = Arc::new(Connection::new(options, self.clock, self.tally.clone()));
+            self.connections.push(connection.clone());
+            self.keep(index as usize, place.address, connection);
         }
         Ok(())
     }
 
-    fn keep(&mut self, index: usize, address: SocketAddr, lane: Arc<Lane<Mix>>) {
+    fn keep(&mut self, index: usize, address: SocketAddr, connection: Arc<Connection<Mix>>) {
         let workers = self.workers.clone();
         self.keepers.spawn(async move {
             // The workers stop only when the run is over, so there is nobody to report to.
-            let _ = keep(&workers, index, address, lane).await;
+            let _ = keep(&workers, index, address, connection).await;
         });
     }
 
@@ -213,12 +213,12 @@ impl Generator {
     /// Requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.in_flight() as u64).sum()
+        self.connections.iter().map(|connection| connection.in_flight() as u64).sum()
     }
 
     /// Stops the producers; consumers go on.
     pub fn stop_lanes(&self) {
-        self.lanes.iter().for_each(|lane| lane.stop());
+        self.connections.iter().for_each(|connection| connection.stop());
     }
 
     /// Number of messages that wait at the brokers, summed over the groups.
@@ -240,14 +240,14 @@ impl Generator {
     }
 
     /// Returns the figures since the last call.
-    pub fn take(&mut self) -> Taken {
+    pub fn take(&mut self) -> IntervalSample {
         let now_ns = self.clock.now_ns();
         let at_ms = self.clock.epoch_ms(now_ns);
         let total = self.tally.snapshot(at_ms);
         let (latency, late) = self.tally.take_latency();
         let (bytes, cpu) = (self.tally.bytes(), process_time());
         let read = self.reading.take();
-        let taken = Taken {
+        let taken = IntervalSample {
             at_ms,
             lasted_ms: ((now_ns - self.last_ns) / 1_000_000).max(1),
             sent: total.messages - self.last.messages,

@@ -2,12 +2,12 @@
 //!
 //! A request is a [`Template`] that is encoded once; per request only the parts that differ are overwritten, and these
 //! have a fixed width. A [`Slots`] table holds the requests in flight, a [`Pace`] says when the requests of an open
-//! loop are due, and a [`Lane`] is one connection: it takes all answers of a wake-up and sends the next requests in one
+//! loop are due, and a [`Connection`] is one connection: it takes all answers of a wake-up and sends the next requests in one
 //! write.
 
 mod clock;
+mod connection;
 mod keeper;
-mod lane;
 mod message;
 mod pace;
 mod slots;
@@ -18,8 +18,8 @@ mod tests;
 mod work;
 
 pub use clock::Clock;
+pub use connection::{Connection, ConnectionOptions};
 pub use keeper::keep;
-pub use lane::{Lane, LaneOptions};
 pub use message::{Message, body};
 pub use pace::Pace;
 pub use slots::{Flight, Slots, WAIT_NS};

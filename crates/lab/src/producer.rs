@@ -96,10 +96,10 @@ async fn send(flags: &ProducerFlags) -> Result<(), Error> {
         let template = Template::single(&message, targets, encoding);
         Traced { template, tracer: tracer.clone(), message, clock }
     };
-    let lanes = plan.lanes(&places, (&tally, clock), work);
+    let connections = plan.connections(&places, (&tally, clock), work);
     let workers = session::workers(sending.cores, if flags.oneway { ONE_WAY_BYTES_MAX } else { usize::MAX })?;
     let periodic = |now, rates: &_| line::producer(now, rates, run.format);
-    let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
+    let finished = session::drive(run, &workers, connections, (&tally, clock), periodic).await?;
     say!("{}", line::producer_complete(&finished.total, finished.rates.as_ref(), run.format));
     session::tell(run, &finished)?;
     workers.shutdown();
@@ -161,13 +161,13 @@ fn compressed(sending: &Sending, plain: Vec<u8>) -> Result<(Vec<u8>, i32), Error
 }
 
 /// The fixed part of unique keys: address, process, and bytes that differ between connections and runs.
-pub(crate) fn key_prefix(ip: IpAddr, clock: Clock, lane: u32) -> [u8; 10] {
+pub(crate) fn key_prefix(ip: IpAddr, clock: Clock, connection: u32) -> [u8; 10] {
     let ip = match ip {
         IpAddr::V4(ip) => ip.octets(),
         IpAddr::V6(ip) => *ip.octets().last_chunk().expect("sixteen bytes"),
     };
     let process = (std::process::id() as u16).to_be_bytes();
-    let run = (clock.epoch_ms(0) as u32).wrapping_mul(0x9e37_79b1) ^ lane;
+    let run = (clock.epoch_ms(0) as u32).wrapping_mul(0x9e37_79b1) ^ connection;
     let mut prefix = [0; 10];
     prefix[..4].copy_from_slice(&ip);
     prefix[4..6].copy_from_slice(&process);

@@ -9,7 +9,7 @@ pub(crate) use topic::{Place, Wanted, existing, find, places};
 
 use crate::Error;
 use crate::command::Run;
-use crate::load::{Clock, Lane, Work, keep};
+use crate::load::{Clock, Connection, Work, keep};
 use crate::output::{alert, is_closed, say};
 use crate::report::line::zone_ms;
 use crate::report::{Outcome, Rates, Snapshot, Tally, Window};
@@ -54,15 +54,15 @@ pub(crate) fn workers(count: u32, unsent_bytes_max: usize) -> Result<Workers, Er
 pub(crate) async fn drive<W: Work>(
     run: &Run,
     workers: &Workers,
-    lanes: Vec<(SocketAddr, Arc<Lane<W>>)>,
+    connections: Vec<(SocketAddr, Arc<Connection<W>>)>,
     watch: (&Tally, Clock),
     line: impl Fn(u64, &Rates) -> String,
 ) -> Result<Finished, Error> {
     let (tally, clock) = watch;
     let mut keepers = tokio::task::JoinSet::new();
-    for (index, (address, lane)) in lanes.iter().cloned().enumerate() {
+    for (index, (address, connection)) in connections.iter().cloned().enumerate() {
         let workers = workers.clone();
-        keepers.spawn(async move { keep(&workers, index, address, lane).await });
+        keepers.spawn(async move { keep(&workers, index, address, connection).await });
     }
     let ended = async { while keepers.join_next().await.is_some() {} };
     let mut window = Window::default();
@@ -76,7 +76,7 @@ pub(crate) async fn drive<W: Work>(
         _ = signalled() => {}
     }
     let stopped_ns = clock.now_ns();
-    lanes.iter().for_each(|(_, lane)| lane.stop());
+    connections.iter().for_each(|(_, connection)| connection.stop());
     let drained = async { while keepers.join_next().await.is_some() {} };
     let ended_ns = match tokio::time::timeout(DRAIN, drained).await {
         Ok(()) => clock.now_ns(),
@@ -209,11 +209,11 @@ mod tests {
             let message = crate::producer::message("g", "t", &sending)?;
             let work =
                 |targets: &[Target], _| Template::single(&message, targets, wire::frame::Encoding::Binary);
-            let lanes = plan.lanes(&places, (&tally, clock), work);
-            assert_eq!(lanes.len(), 3, "a connection to every broker");
+            let connections = plan.connections(&places, (&tally, clock), work);
+            assert_eq!(connections.len(), 3, "a connection to every broker");
             let workers = workers(1, usize::MAX)?;
             let begun = std::time::Instant::now();
-            let finished = drive(&run, &workers, lanes, (&tally, clock), |_, _| String::new()).await?;
+            let finished = drive(&run, &workers, connections, (&tally, clock), |_, _| String::new()).await?;
             // If a connection noticed only by its timer that it may send, this would take twenty seconds.
             assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
             Ok(finished)

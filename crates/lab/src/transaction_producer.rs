@@ -72,9 +72,9 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
     half.is_half = true;
     half.credentials = run.credentials();
     half.sys_flag |= wire::record::sys_flag::TRANSACTION_PREPARED;
-    let meta = |lane| Meta {
+    let meta = |connection| Meta {
         batch: flags.batch.unwrap_or_else(|| clock.epoch_ms(0)).cast_signed(),
-        start: verdict::start(clock.epoch_ms(0), lane),
+        start: verdict::start(clock.epoch_ms(0), connection),
         send_shares: (flags.send_rollback, flags.send_unknown),
         check_shares: (flags.check_rollback, flags.check_unknown),
     };
@@ -86,11 +86,11 @@ async fn send(flags: &TransactionProducerFlags) -> Result<(), Error> {
         let ending = Ending::new(encoding(&sending), GROUP, client.id()).signed_by(run.credentials());
         Half::new(template, meta(index), ending, checks.clone())
     };
-    let lanes = plan.lanes(&places, (&tally, clock), work);
+    let connections = plan.connections(&places, (&tally, clock), work);
     let workers = session::workers(sending.cores, usize::MAX)?;
     let window = CheckWindow::default();
     let periodic = |now, rates: &Rates| window.line((now, run.format), rates, (&checks, tally.take_max()));
-    let finished = session::drive(run, &workers, lanes, (&tally, clock), periodic).await?;
+    let finished = session::drive(run, &workers, connections, (&tally, clock), periodic).await?;
     if let Some(rates) = &finished.rates {
         say!("[Complete] {}", periodic(finished.ended_ms, rates));
     }

@@ -3,18 +3,18 @@
 //! - [`Config`]: its configuration, and [`PROPERTIES`], the table of property names in `namesrv.conf`.
 //! - [`Routes`]: the route tables, changed by plain synchronous functions with the time as argument.
 //! - [`KvStore`]: the key-value settings, the only data on disk.
-//! - [`Desk`]: the request handler, which answers one request from the tables.
+//! - [`RequestHandler`]: the request handler, which answers one request from the tables.
 //! - [`NameServer`]: the server around all of these.
 
 mod config;
-mod desk;
 mod kv;
+mod request_handler;
 mod routes;
 mod server;
 
 pub use config::{Config, ConfigError, Effect, PROPERTIES, Property, Warning};
-pub use desk::Desk;
 pub use kv::{KvError, KvStore};
+pub use request_handler::RequestHandler;
 pub use routes::{
     BrokerView, ClusterView, Content, Departure, Lens, Live, Master, MemberView, MinBrokerNotice, QueueView,
     Registered, Registration, RouteView, Routes, SystemTopics, TopicQueues, Units,

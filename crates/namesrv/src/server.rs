@@ -1,4 +1,4 @@
-//! The server: listens, passes requests to the request handler ([`Desk`]), removes lost brokers, sends notices.
+//! The server: listens, passes requests to the request handler ([`RequestHandler`]), removes lost brokers, sends notices.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use net::tls::Security;
-use net::{Budget, Limits, Peer, Service, Workers};
+use net::{Budget, ConnectionHandle, Limits, Service, Workers};
 use tokio::sync::Notify;
 use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
-use crate::{Config, Desk, KvError, KvStore, MinBrokerNotice};
+use crate::{Config, KvError, KvStore, MinBrokerNotice, RequestHandler};
 
 /// Number of worker threads: one may parse a large registration while the other answers routes.
 const WORKERS: usize = 2;
@@ -46,7 +46,7 @@ pub enum StartError {
 pub struct NameServer {
     workers: Workers,
     address: SocketAddr,
-    desk: Arc<Desk>,
+    handler: Arc<RequestHandler>,
 }
 
 impl NameServer {
@@ -71,9 +71,9 @@ impl NameServer {
         let limits = Limits { idle: config.idle(), ..Limits::default() };
         let scan_interval = Duration::from_millis(config.scan_interval_ms.max(1));
         let kv = KvStore::open(&config.kv_config_path)?;
-        let desk = Arc::new(Desk::new(config, kv, Instant::now()));
+        let handler = Arc::new(RequestHandler::new(config, kv, Instant::now()));
         let front =
-            Arc::new(Front { desk: desk.clone(), brokers: Mutex::default(), unsettled: Notify::new() });
+            Arc::new(Front { handler: handler.clone(), brokers: Mutex::default(), unsettled: Notify::new() });
         let workers = Workers::start_within("namesrv", WORKERS, limits, security, budget)
             .map_err(StartError::Thread)?;
         let listening = workers.listen(address, front.clone()).and_then(|local| {
@@ -82,7 +82,7 @@ impl NameServer {
             Ok(local)
         });
         match listening {
-            Ok(address) => Ok(Self { workers, address, desk }),
+            Ok(address) => Ok(Self { workers, address, handler }),
             Err(error) => {
                 workers.shutdown();
                 Err(StartError::Listen { address, error })
@@ -101,8 +101,8 @@ impl NameServer {
     }
 
     /// The request handler, for callers in the same process.
-    pub fn desk(&self) -> &Desk {
-        &self.desk
+    pub fn handler(&self) -> &RequestHandler {
+        &self.handler
     }
 
     /// Closes all connections and joins the threads.
@@ -113,42 +113,42 @@ impl NameServer {
 
 /// Receives the commands of all connections.
 struct Front {
-    desk: Arc<Desk>,
+    handler: Arc<RequestHandler>,
     /// Handles of the connections on which brokers registered, to close those of silent brokers.
-    brokers: Mutex<HashMap<u64, Arc<Peer>>>,
-    /// Wakes [`keep`] when [`Desk::settle`] has something to do.
+    brokers: Mutex<HashMap<u64, Arc<ConnectionHandle>>>,
+    /// Wakes [`keep`] when [`RequestHandler::settle`] has something to do.
     unsettled: Notify,
 }
 
 impl Front {
-    fn brokers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Peer>>> {
+    fn brokers(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionHandle>>> {
         self.brokers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Service for Front {
-    type Turn = ();
+    type ReadBatch = ();
 
-    fn turn(&self) {}
+    fn read_batch(&self) {}
 
-    fn frame(&self, _turn: &mut (), peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+    fn frame(&self, _turn: &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
         if command.is_response() {
             return;
         }
         if command.code == request::REGISTER_BROKER {
             self.brokers().insert(peer.id(), peer.clone());
         }
-        self.desk.answer(Instant::now(), peer.id(), &command, out);
+        self.handler.answer(Instant::now(), peer.id(), &command, out);
     }
 
-    fn end(&self, _turn: &mut (), _peer: &Arc<Peer>, _out: &mut Vec<u8>) {
-        if self.desk.is_unsettled() {
+    fn end(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
+        if self.handler.is_unsettled() {
             self.unsettled.notify_one();
         }
     }
 
-    fn closed(&self, peer: &Arc<Peer>) {
-        if self.brokers().remove(&peer.id()).is_some() && self.desk.disconnected(peer.id()) {
+    fn closed(&self, peer: &Arc<ConnectionHandle>) {
+        if self.brokers().remove(&peer.id()).is_some() && self.handler.disconnected(peer.id()) {
             self.unsettled.notify_one();
         }
     }
@@ -171,7 +171,7 @@ async fn keep(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
         tokio::select! {
             () = front.unsettled.notified() => {}
             _ = scan.tick() => {
-                for connection in front.desk.expire(Instant::now()) {
+                for connection in front.handler.expire(Instant::now()) {
                     let peer = front.brokers().get(&connection).cloned();
                     if let Some(peer) = peer {
                         peer.close();
@@ -179,7 +179,7 @@ async fn keep(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
                 }
             }
         }
-        for notice in front.desk.settle() {
+        for notice in front.handler.settle() {
             let notice = Arc::new(notice);
             for recipient in &notice.recipients {
                 let sending = send(workers.clone(), recipient.clone(), notice.clone());
@@ -220,9 +220,16 @@ async fn send(workers: Workers, recipient: String, notice: Arc<MinBrokerNotice>)
 struct Deaf;
 
 impl Service for Deaf {
-    type Turn = ();
+    type ReadBatch = ();
 
-    fn turn(&self) {}
+    fn read_batch(&self) {}
 
-    fn frame(&self, _turn: &mut (), _peer: &Arc<Peer>, _command: Command<'_>, _out: &mut Vec<u8>) {}
+    fn frame(
+        &self,
+        _turn: &mut (),
+        _peer: &Arc<ConnectionHandle>,
+        _command: Command<'_>,
+        _out: &mut Vec<u8>,
+    ) {
+    }
 }

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use net::{Limits, Peer, Service, Workers};
+use net::{ConnectionHandle, Limits, Service, Workers};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
 
@@ -23,9 +23,9 @@ fn answer(command: &Command<'_>, out: &mut Vec<u8>) {
 struct Echo;
 
 impl Service for Echo {
-    type Turn = ();
-    fn turn(&self) {}
-    fn frame(&self, _turn: &mut (), _peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+    type ReadBatch = ();
+    fn read_batch(&self) {}
+    fn frame(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
         answer(&command, out);
     }
 }

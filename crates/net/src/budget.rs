@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::{Peer, memory};
+use crate::{ConnectionHandle, memory};
 
 /// Unit in which memory is counted, in bytes.
 const PAGE_BYTES: usize = 4096;
@@ -44,7 +44,7 @@ pub struct Budget {
     /// Whether some connection is not read. A connection sets it before it checks the sum again; it is read after the sum was
     /// lowered.
     waiting: AtomicBool,
-    connections: Mutex<HashMap<u64, Weak<Peer>>>,
+    connections: Mutex<HashMap<u64, Weak<ConnectionHandle>>>,
     /// Notified when the sum rises above the mark from which connections are not read.
     pressed: Notify,
     closed: AtomicUsize,
@@ -114,12 +114,12 @@ impl Budget {
         self.bytes_max / self.holders.load(Ordering::Relaxed).max(1)
     }
 
-    pub(crate) fn enter(&self, peer: &Arc<Peer>) {
+    pub(crate) fn enter(&self, peer: &Arc<ConnectionHandle>) {
         self.connections().insert(peer.id(), Arc::downgrade(peer));
     }
 
     /// Removes a connection that has ended and freed its memory.
-    pub(crate) fn leave(&self, peer: &Peer) {
+    pub(crate) fn leave(&self, peer: &ConnectionHandle) {
         self.connections().remove(&peer.id());
         peer.holding.count(0);
     }
@@ -155,7 +155,7 @@ impl Budget {
     fn enforce(&self) {
         while self.held() > self.bytes_max {
             let peers = self.peers();
-            let idle = largest(&peers, Peer::is_idle_holder);
+            let idle = largest(&peers, ConnectionHandle::is_idle_holder);
             let Some(victim) = idle.or_else(|| largest(&peers, |_| true)) else { return };
             self.close(victim);
         }
@@ -175,13 +175,13 @@ impl Budget {
             self.close(victim);
         }
         if self.is_pressed()
-            && let Some(victim) = largest(&peers, Peer::is_idle_holder)
+            && let Some(victim) = largest(&peers, ConnectionHandle::is_idle_holder)
         {
             self.close(victim);
         }
     }
 
-    fn close(&self, victim: &Arc<Peer>) {
+    fn close(&self, victim: &Arc<ConnectionHandle>) {
         self.closed.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
             remote = %victim.remote(),
@@ -206,18 +206,21 @@ impl Budget {
         }
     }
 
-    fn peers(&self) -> Vec<Arc<Peer>> {
+    fn peers(&self) -> Vec<Arc<ConnectionHandle>> {
         self.connections().values().filter_map(Weak::upgrade).collect()
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<u64, Weak<Peer>>> {
+    fn connections(&self) -> MutexGuard<'_, HashMap<u64, Weak<ConnectionHandle>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The connection that holds most memory, among those that hold some and that `admits` accepts.
-fn largest(peers: &[Arc<Peer>], admits: impl Fn(&Peer) -> bool) -> Option<&Arc<Peer>> {
-    let held = |peer: &&Arc<Peer>| peer.holding.bytes.load(Ordering::Relaxed);
+fn largest(
+    peers: &[Arc<ConnectionHandle>],
+    admits: impl Fn(&ConnectionHandle) -> bool,
+) -> Option<&Arc<ConnectionHandle>> {
+    let held = |peer: &&Arc<ConnectionHandle>| peer.holding.bytes.load(Ordering::Relaxed);
     peers.iter().filter(|peer| held(peer) > 0 && admits(peer)).max_by_key(held)
 }
 
@@ -287,7 +290,7 @@ impl Holding {
     }
 }
 
-impl Peer {
+impl ConnectionHandle {
     /// Bytes that the connection holds, memory charges included.
     pub(crate) fn held(&self) -> usize {
         self.holding.bytes() + self.account.bytes()

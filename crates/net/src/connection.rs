@@ -19,7 +19,7 @@ use wire::frame::{Command, FrameError, frame_length};
 
 use crate::fair_queue::{FairQueue, wake_later};
 use crate::stream::Stream;
-use crate::{Limits, Peer, Service};
+use crate::{ConnectionHandle, Limits, Service};
 
 /// Size in bytes of the shared read buffer; larger frames are collected in the connection's own memory.
 const SCRATCH_BYTES: usize = 512 << 10;
@@ -76,9 +76,9 @@ enum End {
 
 pub(crate) struct Connection<S: Service> {
     pub stream: Stream,
-    pub peer: Arc<Peer>,
+    pub peer: Arc<ConnectionHandle>,
     pub service: Arc<S>,
-    pub turn: Rc<RefCell<S::Turn>>,
+    pub read_batch: Rc<RefCell<S::ReadBatch>>,
     pub scratch: Rc<RefCell<Scratch>>,
     pub limits: Limits,
 }
@@ -265,13 +265,13 @@ impl<S: Service> State<S> {
         Pin::new(&mut self.link.stream).poll_flush(cx)
     }
 
-    /// Does queued work ([`Peer::put_back`]) until the output limit of a read batch is reached; true when there was any.
+    /// Does queued work ([`ConnectionHandle::put_back`]) until the output limit of a read batch is reached; true when there was any.
     fn poll_work(&mut self, output: &mut Vec<u8>) -> bool {
         let peer = &self.link.peer;
         let Some(mut work) = peer.take_work() else { return false };
         loop {
             work(peer, output);
-            if output.len() >= self.link.limits.turn_bytes {
+            if output.len() >= self.link.limits.read_batch_bytes {
                 break;
             }
             match peer.take_work() {
@@ -288,20 +288,20 @@ impl<S: Service> State<S> {
     /// dropped at once: the service's state of a read batch is shared by all connections of the worker, and the next one must
     /// not find another's answers.
     fn poll_contained_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        let turn = AssertUnwindSafe(|| {
+        let read_batch = AssertUnwindSafe(|| {
             let polled = self.poll_turn(cx);
             self.answer_first(cx);
             polled
         });
-        match catch_unwind(turn) {
+        match catch_unwind(read_batch) {
             Ok(polled) => polled,
             Err(panic) => {
                 self.link.scratch.borrow_mut().output.clear();
-                let mut turn = self.link.turn.borrow_mut();
+                let mut read_batch = self.link.read_batch.borrow_mut();
                 // Commands before the one that panicked may have been performed.
-                self.link.service.answered(&mut turn);
-                *turn = self.link.service.turn();
-                drop(turn);
+                self.link.service.answered(&mut read_batch);
+                *read_batch = self.link.service.read_batch();
+                drop(read_batch);
                 resume_unwind(panic)
             }
         }
@@ -313,7 +313,7 @@ impl<S: Service> State<S> {
         if std::mem::take(&mut self.served) {
             // The next write reports the same error.
             let _ = self.poll_write(cx);
-            self.link.service.answered(&mut self.link.turn.borrow_mut());
+            self.link.service.answered(&mut self.link.read_batch.borrow_mut());
         }
     }
 
@@ -407,10 +407,10 @@ impl<S: Service> State<S> {
     /// Passes the complete frames of `bytes` to the service and takes the answers. Returns the number of bytes used. Some
     /// complete frames remain when the answers reach the output limit, or the connection's memory charges their limit.
     fn serve(&mut self, bytes: &mut [u8], output: &mut Vec<u8>, pairs: &mut Pairs) -> usize {
-        let Connection { peer, service, turn, limits, .. } = &self.link;
-        let turn = &mut *turn.borrow_mut();
+        let Connection { peer, service, read_batch, limits, .. } = &self.link;
+        let read_batch = &mut *read_batch.borrow_mut();
         let mut used = 0;
-        while output.len() < limits.turn_bytes && !peer.account.is_full() {
+        while output.len() < limits.read_batch_bytes && !peer.account.is_full() {
             let rest = &mut bytes[used..];
             let length = match frame_length(rest) {
                 Ok(Some(length)) if length <= rest.len() => length,
@@ -422,7 +422,7 @@ impl<S: Service> State<S> {
             };
             match Command::decode_with(&mut rest[..length], pairs) {
                 Ok(command) if command.is_response() && peer.answer(&command) => {}
-                Ok(command) => service.frame(turn, peer, command, output),
+                Ok(command) => service.frame(read_batch, peer, command, output),
                 Err(error) => {
                     self.broken = Some(error);
                     break;
@@ -430,7 +430,7 @@ impl<S: Service> State<S> {
             }
             used += length;
         }
-        service.end(turn, peer, output);
+        service.end(read_batch, peer, output);
         self.served = true;
         self.handled += output.len();
         take_answers(&mut self.unsent, output);

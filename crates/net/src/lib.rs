@@ -3,16 +3,16 @@
 //! - [`Workers`]: threads with a single-threaded runtime each; a connection stays on its worker.
 //! - [`Service`]: what a server or client does with the commands of a read batch.
 //! - [`tls`]: which connections are encrypted.
-//! - [`Peer`]: the handle of one connection, usable from any thread.
+//! - [`ConnectionHandle`]: the handle of one connection, usable from any thread.
 
 mod budget;
 mod caught;
-mod charge;
 mod connection;
 mod fair_queue;
 mod greeting;
+mod handle;
 mod memory;
-mod peer;
+mod memory_charge;
 mod proxies;
 mod service;
 mod stream;
@@ -21,8 +21,8 @@ mod worker;
 
 pub use budget::Budget;
 pub use caught::{Panicked, caught};
-pub use charge::Charge;
-pub use peer::{CallError, Gone, Peer, Reply, Work};
+pub use handle::{CallError, ConnectionHandle, Gone, Reply, Work};
+pub use memory_charge::MemoryCharge;
 pub use proxies::{NoNetwork, TrustedProxies};
 pub use service::{Limits, Service};
 pub use worker::{Workers, resolve};

@@ -5,34 +5,40 @@ use std::time::Duration;
 
 use wire::frame::Command;
 
-use crate::Peer;
+use crate::ConnectionHandle;
 
 /// Performs the commands of connections.
 ///
 /// All calls for one connection come from its worker thread and never overlap. Answers are appended to `out`, which is
-/// written to the socket once, after [`Service::end`]; an answer that has to wait is pushed to the [`Peer`] later.
+/// written to the socket once, after [`Service::end`]; an answer that has to wait is pushed to the [`ConnectionHandle`] later.
 pub trait Service: Send + Sync + 'static {
     /// State of one read batch, such as a reusable store batch: one per listener and worker, and one per dialed connection.
-    type Turn: 'static;
+    type ReadBatch: 'static;
 
     /// Creates the state of a read batch.
-    fn turn(&self) -> Self::Turn;
+    fn read_batch(&self) -> Self::ReadBatch;
 
-    /// Handles one command: a request, or an answer that no [`Peer::call`] waits for.
-    fn frame(&self, turn: &mut Self::Turn, peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>);
+    /// Handles one command: a request, or an answer that no [`ConnectionHandle::call`] waits for.
+    fn frame(
+        &self,
+        read_batch: &mut Self::ReadBatch,
+        peer: &Arc<ConnectionHandle>,
+        command: Command<'_>,
+        out: &mut Vec<u8>,
+    );
 
     /// Called after all commands of a read batch, or after as many as the output limit permits.
-    fn end(&self, _turn: &mut Self::Turn, _peer: &Arc<Peer>, _out: &mut Vec<u8>) {}
+    fn end(&self, _turn: &mut Self::ReadBatch, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {}
 
     /// Called after the answers of a read batch were passed to the socket, which may not have taken all of them. For work
     /// that other clients wait for, such as waking pulls.
-    fn answered(&self, _turn: &mut Self::Turn) {}
+    fn answered(&self, _turn: &mut Self::ReadBatch) {}
 
     /// Called when the connection is established; bytes appended to `out` are its first.
-    fn opened(&self, _peer: &Arc<Peer>, _out: &mut Vec<u8>) {}
+    fn opened(&self, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {}
 
     /// Called when the connection has ended, for whatever reason.
-    fn closed(&self, _peer: &Arc<Peer>) {}
+    fn closed(&self, _peer: &Arc<ConnectionHandle>) {}
 }
 
 /// Limits of one connection.
@@ -45,12 +51,12 @@ pub struct Limits {
     /// A connection with more than so many unsent bytes is closed. Bytes that were pushed and bytes that the socket did not
     /// take are counted separately.
     pub unsent_bytes_max: usize,
-    /// Reading stops while the connection's unanswered requests take so many bytes ([`Peer::charge`]).
+    /// Reading stops while the connection's unanswered requests take so many bytes ([`ConnectionHandle::charge`]).
     pub unanswered_bytes_high: usize,
     /// The same limit for all connections of the workers together; a connection without unanswered requests is still read.
     pub unanswered_bytes_total: usize,
     /// A read batch ends early when its answers reach so many bytes.
-    pub turn_bytes: usize,
+    pub read_batch_bytes: usize,
 }
 
 impl Default for Limits {
@@ -61,7 +67,7 @@ impl Default for Limits {
             unsent_bytes_max: 64 << 20,
             unanswered_bytes_high: 8 << 20,
             unanswered_bytes_total: 64 << 20,
-            turn_bytes: 1 << 20,
+            read_batch_bytes: 1 << 20,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::connection::{Connection, Scratch};
 use crate::greeting::greet;
 use crate::stream::Stream;
 use crate::tls::Security;
-use crate::{Budget, Limits, Peer, Service};
+use crate::{Budget, ConnectionHandle, Limits, Service};
 
 /// Longest duration of a connection attempt (RocketMQ's client: 3 s).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ type Job = Box<dyn FnOnce(&Rc<Context>) + Send>;
 /// State that the tasks of one worker share.
 struct Context {
     scratch: Rc<RefCell<Scratch>>,
-    peers: RefCell<HashMap<u64, Arc<Peer>>>,
+    peers: RefCell<HashMap<u64, Arc<ConnectionHandle>>>,
     connections: Arc<AtomicUsize>,
     limits: Limits,
     /// Bytes of unanswered requests, of all workers.
@@ -150,7 +150,11 @@ impl Workers {
     }
 
     /// Connects to `address` on the worker with the fewest connections.
-    pub async fn dial<S: Service>(&self, address: SocketAddr, service: Arc<S>) -> io::Result<Arc<Peer>> {
+    pub async fn dial<S: Service>(
+        &self,
+        address: SocketAddr,
+        service: Arc<S>,
+    ) -> io::Result<Arc<ConnectionHandle>> {
         let load = |worker: &Worker| worker.connections.load(Ordering::Relaxed);
         let index = (0..self.count()).min_by_key(|index| load(&self.workers[*index])).unwrap_or(0);
         self.dial_on(index, address, service).await
@@ -160,7 +164,11 @@ impl Workers {
     ///
     /// # Errors
     /// The name does not resolve within three seconds; otherwise the error of the last address tried.
-    pub async fn dial_name<S: Service>(&self, name: &str, service: Arc<S>) -> io::Result<Arc<Peer>> {
+    pub async fn dial_name<S: Service>(
+        &self,
+        name: &str,
+        service: Arc<S>,
+    ) -> io::Result<Arc<ConnectionHandle>> {
         self.dial_first(&resolve(name).await?, service).await
     }
 
@@ -172,7 +180,7 @@ impl Workers {
         &self,
         addresses: &[SocketAddr],
         service: Arc<S>,
-    ) -> io::Result<Arc<Peer>> {
+    ) -> io::Result<Arc<ConnectionHandle>> {
         let mut failure = io::Error::other("the name has no address");
         for address in addresses {
             match self.dial(*address, service.clone()).await {
@@ -189,7 +197,7 @@ impl Workers {
         index: usize,
         address: SocketAddr,
         service: Arc<S>,
-    ) -> io::Result<Arc<Peer>> {
+    ) -> io::Result<Arc<ConnectionHandle>> {
         let (sender, receiver) = oneshot::channel();
         self.submit(&self.workers[index % self.count()], move |context| {
             spawn_local(dial(context.clone(), address, service, sender));
@@ -339,9 +347,9 @@ async fn adopt<S: Service>(
     service: Arc<S>,
     mut streams: mpsc::UnboundedReceiver<std::net::TcpStream>,
 ) {
-    let turn = Rc::new(RefCell::new(service.turn()));
+    let read_batch = Rc::new(RefCell::new(service.read_batch()));
     while let Some(stream) = streams.recv().await {
-        spawn_local(welcome(context.clone(), stream, service.clone(), turn.clone()));
+        spawn_local(welcome(context.clone(), stream, service.clone(), read_batch.clone()));
     }
 }
 
@@ -350,7 +358,7 @@ async fn welcome<S: Service>(
     context: Rc<Context>,
     stream: std::net::TcpStream,
     service: Arc<S>,
-    turn: Rc<RefCell<S::Turn>>,
+    read_batch: Rc<RefCell<S::ReadBatch>>,
 ) {
     let greeted = async {
         let stream = TcpStream::from_std(stream)?;
@@ -366,7 +374,7 @@ async fn welcome<S: Service>(
         _ = stop.wait_for(|stop| *stop) => Err(stopping()),
     };
     match greeted {
-        Ok((stream, peer)) => serve(context, stream, peer, service, turn).await,
+        Ok((stream, peer)) => serve(context, stream, peer, service, read_batch).await,
         Err(error) => {
             context.connections.fetch_sub(1, Ordering::Relaxed);
             match error.kind() {
@@ -381,7 +389,7 @@ async fn dial<S: Service>(
     context: Rc<Context>,
     address: SocketAddr,
     service: Arc<S>,
-    sender: oneshot::Sender<io::Result<Arc<Peer>>>,
+    sender: oneshot::Sender<io::Result<Arc<ConnectionHandle>>>,
 ) {
     let connected = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
         Ok(connected) => connected,
@@ -403,10 +411,10 @@ async fn dial<S: Service>(
     match ready.await {
         Ok((stream, peer)) => {
             context.connections.fetch_add(1, Ordering::Relaxed);
-            let turn = Rc::new(RefCell::new(service.turn()));
+            let read_batch = Rc::new(RefCell::new(service.read_batch()));
             // The caller may have stopped waiting; the connection then ends by its idle timeout.
             let _ = sender.send(Ok(peer.clone()));
-            serve(context, stream, peer, service, turn).await;
+            serve(context, stream, peer, service, read_batch).await;
         }
         Err(error) => {
             let _ = sender.send(Err(error));
@@ -415,13 +423,13 @@ async fn dial<S: Service>(
 }
 
 /// Creates the handle of a connection that is about to be served.
-fn open(context: &Context, remote: SocketAddr, local: SocketAddr) -> Arc<Peer> {
+fn open(context: &Context, remote: SocketAddr, local: SocketAddr) -> Arc<ConnectionHandle> {
     let id = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
     // A socket for both families shows IPv4 addresses as ::ffff:a.b.c.d; convert them to a.b.c.d.
     let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let ends = (plain(remote), plain(local));
     let (unanswered, budget) = (context.unanswered.clone(), context.budget.clone());
-    let peer = Arc::new(Peer::new(id, ends, &context.limits, unanswered, budget));
+    let peer = Arc::new(ConnectionHandle::new(id, ends, &context.limits, unanswered, budget));
     context.budget.enter(&peer);
     context.peers.borrow_mut().insert(id, peer.clone());
     if *context.stop.borrow() {
@@ -433,15 +441,15 @@ fn open(context: &Context, remote: SocketAddr, local: SocketAddr) -> Arc<Peer> {
 async fn serve<S: Service>(
     context: Rc<Context>,
     stream: Stream,
-    peer: Arc<Peer>,
+    peer: Arc<ConnectionHandle>,
     service: Arc<S>,
-    turn: Rc<RefCell<S::Turn>>,
+    read_batch: Rc<RefCell<S::ReadBatch>>,
 ) {
     let id = peer.id();
     let scratch = context.scratch.clone();
     let limits = context.limits;
     let (kept, known) = (service.clone(), peer.clone());
-    let served = spawn_local(Connection { stream, peer, service, turn, scratch, limits }.run()).await;
+    let served = spawn_local(Connection { stream, peer, service, read_batch, scratch, limits }.run()).await;
     if served.is_err() {
         tracing::error!(remote = %known.remote(), "a request could not be served and its connection was ended");
         known.mark_closed();

@@ -229,7 +229,7 @@ impl Shared {
         };
         let (from, end) = (at - base, at - base + bytes.len() as u64);
         if self.writes_ahead() && segment.written_ahead.load(Ordering::Acquire) < end {
-            self.prepare.wake();
+            self.preallocation.wake();
             if !self.log.wait_written_ahead(segment, end, || self.fence.is_up()) {
                 return Err(AppendError::Fenced(self.fence.reason().unwrap_or_default()));
             }
@@ -274,7 +274,7 @@ impl Shared {
             self.checkpoint.wake();
         }
         if passed((self.config.segment_bytes / 4).max(1)) {
-            self.prepare.wake();
+            self.preallocation.wake();
         }
     }
 }

@@ -26,7 +26,6 @@
 //! # Ok(()) }
 //! ```
 
-mod ahead;
 mod append;
 mod batch;
 mod checkpoint;
@@ -41,12 +40,13 @@ pub mod inspect;
 mod log;
 mod multi;
 mod planted;
-mod prepare;
+mod preallocation;
+mod prefetch;
 mod queue;
 mod read;
+mod read_ahead;
 mod recover;
 mod retention;
-mod soon;
 mod store;
 mod supervise;
 pub mod timer;
@@ -64,6 +64,7 @@ pub use error::{AppendError, OpenError, PushError, ReadError};
 pub use flush::{FlushOutcome, Flushes};
 pub use index::{KeyKind, KeyMatch, KeyMatches, KeyQuery};
 pub use log::GaveBack;
+pub use prefetch::prefetch;
 pub use queue::batched::batched_topics;
 pub use queue::{Queue, Unit};
 pub use read::{Boundary, Read};
@@ -72,5 +73,4 @@ pub use retention::{
     Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView, Unconsumed,
     Verdict, Watermark, decide, percent,
 };
-pub use soon::soon;
 pub use store::Store;

@@ -1,6 +1,5 @@
 //! The store's public interface, and the state that its threads share.
 
-use crate::ahead::Windows;
 use crate::append::Appender;
 use crate::batch::{Batch, Message};
 use crate::checkpoint::{Checkpoint, Interrupted, Rounds};
@@ -18,6 +17,7 @@ use crate::queue::journal::Journal;
 use crate::queue::registry::Queues;
 use crate::queue::{Queue, UNIT_BYTES, Unit};
 use crate::read::{Boundary, Read};
+use crate::read_ahead::Windows;
 use crate::recover::{Healer, Progress, Recovered};
 use crate::retention;
 use crate::supervise::Need;
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) flush: Flush,
     pub(crate) checkpoint: Wake,
     pub(crate) journal_wake: Wake,
-    pub(crate) prepare: Wake,
+    pub(crate) preallocation: Wake,
     /// Set by the flush and the checkpoint thread while they sleep with nothing to do. Paired with `appended`.
     pub(crate) flush_idle: AtomicBool,
     pub(crate) checkpoint_idle: AtomicBool,
@@ -453,7 +453,7 @@ impl Store {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.checkpoint.wake();
         self.shared.journal_wake.wake();
-        self.shared.prepare.wake();
+        self.shared.preallocation.wake();
         self.shared.healer.wake.wake();
         self.shared.wake_index();
         workers.others.drain(..).for_each(|worker| drop(worker.join()));
@@ -498,7 +498,7 @@ impl Shared {
             flush: Flush::default(),
             checkpoint: Wake::default(),
             journal_wake: Wake::default(),
-            prepare: Wake::default(),
+            preallocation: Wake::default(),
             flush_idle: AtomicBool::new(false),
             checkpoint_idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -534,7 +534,7 @@ impl Shared {
         let mut others = vec![
             spawn("store-check", Need::Vital, Self::run_checkpoints)?,
             spawn("store-journal", Need::Vital, Self::run_journal)?,
-            spawn("store-prepare", Need::Vital, Self::run_prepare)?,
+            spawn("store-prepare", Need::Vital, Self::run_preallocation)?,
             spawn("store-heal", Need::Useful, Self::run_healer)?,
         ];
         if self.config.key_index {

@@ -8,8 +8,8 @@ use wire::json;
 
 use super::check_topic;
 use crate::broker::Broker;
-use crate::changes::Change;
 use crate::groups::{GroupChange, check_group};
+use crate::metadata_writer::Change;
 use crate::topics::{TopicChange, attributes};
 use crate::{Answer, Refusal};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::body::parse_key_values;
 use wire::codes::response;
 use wire::frame::Command;
@@ -25,7 +25,7 @@ pub(crate) fn config(broker: &Broker) -> Result<Answer, Refusal> {
 /// answer leaves when the changes have taken effect. The call may wait for the disk.
 pub(crate) fn update_config(
     broker: &Arc<Broker>,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {

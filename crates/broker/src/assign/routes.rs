@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use net::{Peer, Workers};
+use net::{ConnectionHandle, Workers};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::body::topic::PERM_READ;
 use wire::body::{MessageQueue, TopicRouteData};
@@ -136,11 +136,11 @@ struct NoRoute {
     is_answered: bool,
 }
 
-/// Asks the name servers one after the other for a topic's route.
+/// ClientCalls the name servers one after the other for a topic's route.
 async fn fetch(
     broker: &Broker,
     workers: &Workers,
-    peers: &mut HashMap<String, Arc<Peer>>,
+    peers: &mut HashMap<String, Arc<ConnectionHandle>>,
     topic: &str,
 ) -> Result<Queues, NoRoute> {
     let mut is_answered = false;

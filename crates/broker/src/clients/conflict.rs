@@ -75,13 +75,13 @@ fn digest(wanted: &[SubscriptionData]) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use net::Peer;
+    use net::ConnectionHandle;
 
     use super::*;
     use crate::testing::ADDRESS;
 
     fn member(id: u64) -> Member {
-        let peer = Arc::new(Peer::detached(id, ADDRESS));
+        let peer = Arc::new(ConnectionHandle::detached(id, ADDRESS));
         Member { client_id: format!("c{id}"), language: None, version: 0, peer, seen_ms: 0 }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::body::{
     CheckClientBody, ConsumerConnection, ConsumerData, HeartbeatData, ProducerConnection, QuerySubscription,
     SubscriptionGroupConfig, TopicConfig,
@@ -15,8 +15,8 @@ use wire::json;
 
 use super::subscription::{check, is_tag};
 use super::{Beat, Clients, GROUPS_PER_CLIENT_MAX, Member, notify};
-use crate::changes::Change;
 use crate::groups::{GroupChange, Groups};
+use crate::metadata_writer::Change;
 use crate::topics::TopicChange;
 use crate::{Answer, Refusal, names};
 
@@ -37,7 +37,7 @@ pub(crate) struct Desk<'a> {
 /// its retry topic, and returns the configuration of that topic when it has to be created.
 pub(crate) fn heartbeat(
     desk: &Desk<'_>,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     retry_topic_missing: impl FnMut(&ConsumerData, i32) -> Option<TopicConfig>,
 ) -> Result<Answer, Refusal> {
@@ -96,7 +96,11 @@ fn make_missing(
 }
 
 /// 35 `UNREGISTER_CLIENT`.
-pub(crate) fn unregister(desk: &Desk<'_>, peer: &Peer, command: &Command<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn unregister(
+    desk: &Desk<'_>,
+    peer: &ConnectionHandle,
+    command: &Command<'_>,
+) -> Result<Answer, Refusal> {
     if let Some(group) = command.fields.text("producerGroup") {
         desk.clients.leave_producer(group, peer.id());
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::body::MessageModel;
 use wire::codes::request;
 use wire::frame::{Encoding, FrameWriter, Head};
@@ -18,7 +18,7 @@ pub(crate) struct Change {
     /// Whether the group consumes in a cluster or by broadcast.
     pub message_model: MessageModel,
     /// The connections of its members after the change.
-    pub peers: Vec<Arc<Peer>>,
+    pub peers: Vec<Arc<ConnectionHandle>>,
 }
 
 /// Tells every member to rebalance at once: a one-way `NOTIFY_CONSUMER_IDS_CHANGED` (40).

@@ -44,7 +44,7 @@ impl Scene {
         code: i32,
         fields: &[(&str, &str)],
         body: &str,
-        peer: &Arc<Peer>,
+        peer: &Arc<ConnectionHandle>,
     ) -> Result<Answer, Refusal> {
         let mut bytes = Vec::new();
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
@@ -76,14 +76,19 @@ impl Scene {
     }
 
     /// Sends a heartbeat of one consumer group; returns `IS_SUB_CHANGE`.
-    fn beat(&mut self, peer: &Arc<Peer>, group: &str, subscriptions: &[(&str, &str, i64)]) -> bool {
+    fn beat(
+        &mut self,
+        peer: &Arc<ConnectionHandle>,
+        group: &str,
+        subscriptions: &[(&str, &str, i64)],
+    ) -> bool {
         let topics: Vec<_> = subscriptions.iter().map(|s| subscription_json(*s)).collect();
         self.beat_with(peer, group, &topics.join(","), "CLUSTERING", "")
     }
 
     fn beat_with(
         &mut self,
-        peer: &Arc<Peer>,
+        peer: &Arc<ConnectionHandle>,
         group: &str,
         subscriptions: &str,
         model: &str,
@@ -121,13 +126,13 @@ fn subscription_json((topic, expression, version): (&str, &str, i64)) -> String 
     )
 }
 
-fn peer(id: u64) -> Arc<Peer> {
+fn peer(id: u64) -> Arc<ConnectionHandle> {
     let remote: SocketAddr = "10.0.0.1:4242".parse().unwrap();
-    Arc::new(Peer::detached(id, remote))
+    Arc::new(ConnectionHandle::detached(id, remote))
 }
 
 /// The groups that a client was told of since the last look. Checks that every frame is a one-way 40 with an id of its own.
-fn told(peer: &Arc<Peer>) -> Vec<String> {
+fn told(peer: &Arc<ConnectionHandle>) -> Vec<String> {
     let mut bytes = peer.pushed();
     let mut rest = bytes.as_mut_slice();
     let mut groups = Vec::new();
@@ -241,7 +246,7 @@ fn broadcasting_groups_and_groups_that_do_not_want_it_are_not_told() {
 }
 
 /// Sends a heartbeat with a fingerprint, with or without subscriptions.
-fn second_kind(scene: &mut Scene, peer: &Arc<Peer>, fingerprint: i32, without: bool) -> bool {
+fn second_kind(scene: &mut Scene, peer: &Arc<ConnectionHandle>, fingerprint: i32, without: bool) -> bool {
     let topics = if without { String::new() } else { subscription_json(("T", "*", 1)) };
     let more = format!(r#","heartbeatFingerprint":{fingerprint},"withoutSub":{without}"#);
     scene.beat_with(peer, "g", &topics, "CLUSTERING", &more)

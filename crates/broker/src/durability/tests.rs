@@ -10,10 +10,10 @@ use wire::header::SendHeader;
 use wire::id::OffsetId;
 
 use super::*;
-use crate::changes::postpone;
-use crate::front::Front;
-use crate::keep::wait_flushed;
+use crate::dispatcher::Dispatcher;
+use crate::metadata_writer::postpone;
 use crate::names;
+use crate::position_writer::wait_flushed;
 use crate::testing::{ADDRESS, Fixture, message};
 
 /// A broker with sync flush on a disk that hangs while a lock is held.
@@ -110,14 +110,14 @@ impl Slow {
     }
 
     /// Serves a request as the thread of a connection does.
-    fn serve(&self, code: i32, fields: &[(&str, String)], body: &[u8]) -> Arc<Peer> {
+    fn serve(&self, code: i32, fields: &[(&str, String)], body: &[u8]) -> Arc<ConnectionHandle> {
         let broker = &self.fixture.broker;
         let mut bytes = Vec::new();
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
-        let peer = Arc::new(Peer::detached(1, ADDRESS));
-        let front = Front { broker: broker.clone(), fast: false };
+        let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+        let front = Dispatcher { broker: broker.clone(), fast: false };
         let mut out = Vec::new();
         if let Err(refusal) = front.serve_alone(&peer, &command, &mut out)
             && let Err(refusal) = postpone(broker, &peer, &command, refusal, false)
@@ -170,7 +170,7 @@ fn one_entry() -> Vec<u8> {
 }
 
 /// Code and remark of the answer, once the answer has come.
-fn answered(peer: &Arc<Peer>) -> (i32, String) {
+fn answered(peer: &Arc<ConnectionHandle>) -> (i32, String) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         let mut bytes = peer.pushed();

@@ -37,8 +37,10 @@ fn who_waits_at_a_light_queue_is_found_after_an_append() {
     let waited = fixture.broker.log_queue("%LMQ%one", 0).unwrap();
     let queue = fixture.queue("T", 0);
     let mut batch = fixture.broker.store.batch();
-    batch.push(&queue.log, &crate::testing::message(b"x", TO_ONE)).unwrap();
-    batch.push(&queue.log, &crate::testing::message(b"y", b"INNER_MULTI_DISPATCH\x01%LMQ%two\x02")).unwrap();
+    batch.push(&queue.index, &crate::testing::message(b"x", TO_ONE)).unwrap();
+    batch
+        .push(&queue.index, &crate::testing::message(b"y", b"INNER_MULTI_DISPATCH\x01%LMQ%two\x02"))
+        .unwrap();
     fixture.broker.store.append(&mut batch, 1).unwrap();
     let found = fixture.broker.further_queues(&batch);
     assert_eq!(found.len(), 1, "nobody ever asked for the other one");

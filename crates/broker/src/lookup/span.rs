@@ -41,9 +41,9 @@ pub(crate) fn consume_time_span(broker: &Broker, command: &Command<'_>) -> Resul
 fn time_span(broker: &Broker, queue: Option<&Arc<Queue>>, consumed: i64, message_queue: &Value) -> Value {
     let time_at = |offset: i64| {
         let offset = u64::try_from(offset).ok().map(QueueOffset::new)?;
-        broker.store.store_time(&queue?.log, offset).ok()?
+        broker.store.store_time(&queue?.index, offset).ok()?
     };
-    let (min, end) = queue.map_or((0, 0), |queue| (queue.log.min().to_i64(), broker.visible_end(queue)));
+    let (min, end) = queue.map_or((0, 0), |queue| (queue.index.min().to_i64(), broker.visible_end(queue)));
     let first = time_at(min);
     let last = time_at(end - 1);
     let done = if consumed > 0 { time_at(consumed - 1) } else { first };
@@ -66,7 +66,7 @@ pub(crate) fn consume_queue(broker: &Broker, command: &Command<'_>) -> Result<An
         .ok_or_else(|| Refusal::error(format!("{queue_id}@{topic} is not exist!")))?;
     let index: i64 = fields.need_number("index")?;
     let count: i32 = fields.need_number("count")?;
-    let (min, end) = (queue.log.min().to_i64(), broker.visible_end(&queue));
+    let (min, end) = (queue.index.min().to_i64(), broker.visible_end(&queue));
     let mut body = json!({ "maxQueueIndex": end, "minQueueIndex": min });
     if let Some(group) = fields.text("consumerGroup") {
         match broker.clients.subscription(group, topic) {
@@ -83,7 +83,7 @@ pub(crate) fn consume_queue(broker: &Broker, command: &Command<'_>) -> Result<An
     let mut units = Vec::new();
     let from = QueueOffset::new(index.unsigned_abs());
     let unread = |error| Refusal::error(format!("the queue cannot be read: {error}"));
-    queue.log.units_blocking(from, wanted, &mut units).map_err(unread)?;
+    queue.index.units_blocking(from, wanted, &mut units).map_err(unread)?;
     let data = units.iter().map(|unit| {
         json!({
             "eval": false,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::body::{Acks, BatchAck, BatchAckBody, Checkpoint};
 use wire::codes::response;
 use wire::frame::Command;
@@ -12,8 +12,8 @@ use wire::json;
 use wire::pop::{Handle, Kind, ORDER_REVIVE_QUEUE};
 use wire::units::LogOffset;
 
-use super::lanes::Cell;
-use super::notes::Notes;
+use super::in_flight_queues::Cell;
+use super::revive_records::ReviveRecords;
 use super::{order, patience, request, serve};
 use crate::broker::{Broker, PutError};
 use crate::send::not_put;
@@ -70,13 +70,13 @@ impl Origin<'_> {
 /// Serves 200051 `ACK_MESSAGE`. An acknowledgement that comes too late, or twice, has no effect and is answered with success.
 pub(crate) fn ack(
     broker: &Arc<Broker>,
-    notes: &mut Notes,
-    peer: &Peer,
+    notes: &mut ReviveRecords,
+    peer: &ConnectionHandle,
     command: &Command<'_>,
 ) -> Result<Answer, Refusal> {
     let (topic, queue_id, offset) = addressed(command)?;
     let queue = find_queue(broker, peer, topic, queue_id)?;
-    let (min, max) = (queue.log.min().to_i64(), broker.visible_end(&queue));
+    let (min, max) = (queue.index.min().to_i64(), broker.visible_end(&queue));
     if !(min..=max).contains(&offset) {
         let remark = format!("offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{min}~{max}");
         return Err(Refusal::new(response::NO_MESSAGE, remark));
@@ -93,7 +93,7 @@ pub(crate) fn ack(
 /// Serves 200151 `BATCH_ACK_MESSAGE`. Entries whose queue or messages do not exist are skipped.
 pub(crate) fn batch_ack(
     broker: &Arc<Broker>,
-    notes: &mut Notes,
+    notes: &mut ReviveRecords,
     command: &Command<'_>,
 ) -> Result<Answer, Refusal> {
     let body: BatchAckBody =
@@ -118,12 +118,12 @@ pub(crate) fn batch_ack(
 
 fn ack_entry(
     broker: &Arc<Broker>,
-    notes: &mut Notes,
+    notes: &mut ReviveRecords,
     (entry, broker_name): (&BatchAck, &str),
     topic: &str,
     queue: &Queue,
 ) -> Result<(), Refusal> {
-    let (min, max) = (queue.log.min().to_i64(), broker.visible_end(queue));
+    let (min, max) = (queue.index.min().to_i64(), broker.visible_end(queue));
     let offsets = entry.offsets_in(min..=max);
     let origin = Origin {
         group: &entry.consumer_group,
@@ -150,13 +150,13 @@ fn ack_entry(
 /// Serves 200053 `CHANGE_MESSAGE_INVISIBLETIME`: the message gets a checkpoint of its own, and is acknowledged in the old one.
 pub(crate) fn change_invisible_time(
     broker: &Arc<Broker>,
-    peer: &Peer,
+    peer: &ConnectionHandle,
     command: &Command<'_>,
 ) -> Result<Answer, Refusal> {
     let (topic, queue_id, offset) = addressed(command)?;
     let invisible_ms: i64 = command.fields.need_number("invisibleTime")?;
     let queue = find_queue(broker, peer, topic, queue_id)?;
-    if !(queue.log.min().to_i64()..broker.visible_end(&queue)).contains(&offset) {
+    if !(queue.index.min().to_i64()..broker.visible_end(&queue)).contains(&offset) {
         return Err(Refusal::new(response::NO_MESSAGE, ""));
     }
     request::check_invisible(broker, invisible_ms)?;
@@ -182,13 +182,13 @@ pub(crate) fn change_invisible_time(
         topic: topic.to_owned(),
         ..Checkpoint::default()
     };
-    let mut notes = Notes::new(&broker.store);
+    let mut notes = ReviveRecords::new(&broker.store);
     let pushed = notes.checkpoint(broker, origin.revive_queue, &checkpoint, now_ms);
     let put = |error: PutError| not_put(broker, error);
     pushed.map_err(put)?;
     // The new checkpoint is stored first: a message acknowledged in the old one and without a new one would never come back.
     let end = notes.append(broker, now_ms).map_err(put)?;
-    let mut notes = Notes::new(&broker.store);
+    let mut notes = ReviveRecords::new(&broker.store);
     acknowledge(broker, &mut notes, &origin, (&[offset], end))?;
     let end = notes.append(broker, now_ms).map_err(put)?.max(end);
     Ok(invisible(pop_ms, invisible_ms, origin.revive_queue).appended(end))
@@ -204,7 +204,12 @@ fn addressed<'a>(command: &Command<'a>) -> Result<(&'a str, i32, i64), Refusal> 
     Ok((fields.need("topic")?, fields.need_number("queueId")?, fields.need_number("offset")?))
 }
 
-fn find_queue(broker: &Broker, peer: &Peer, topic: &str, queue_id: i32) -> Result<Arc<Queue>, Refusal> {
+fn find_queue(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    topic: &str,
+    queue_id: i32,
+) -> Result<Arc<Queue>, Refusal> {
     let topic = request::known_topic(broker, topic)?;
     let is_known = (0..topic.config.read_queue_nums).contains(&queue_id);
     let queue = is_known.then(|| topic.queue(&broker.store, queue_id)).flatten().cloned();
@@ -233,16 +238,16 @@ fn origin<'a>(command: &Command<'a>, topic: &'a str, queue_id: i32) -> Result<Or
 /// `after` is the end in the log of the new checkpoints these messages got, zero when they got none.
 fn acknowledge(
     broker: &Broker,
-    notes: &mut Notes,
+    notes: &mut ReviveRecords,
     origin: &Origin<'_>,
     (offsets, after): (&[i64], LogOffset),
 ) -> Result<(), Refusal> {
     let now_ms = broker.now_ms();
     let name = (origin.start_offset, origin.pop_ms);
-    if let Some(cell) = broker.pops.lanes.find(origin.group, origin.topic, origin.queue_id) {
-        let merged = cell.lane().ack(name, (offsets, after), patience(broker), now_ms);
+    if let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) {
+        let merged = cell.in_flight().ack(name, (offsets, after), patience(broker), now_ms);
         if merged == Some(true) {
-            broker.pops.lanes.held.fetch_sub(1, Ordering::Relaxed);
+            broker.pops.in_flight_queues.held.fetch_sub(1, Ordering::Relaxed);
             broker.pops.advance(broker, &cell, now_ms);
         }
         if merged.is_some() {
@@ -272,7 +277,7 @@ fn is_passed(broker: &Broker, origin: &Origin<'_>, offset: i64) -> bool {
 }
 
 fn cell_of(broker: &Broker, origin: &Origin<'_>) -> Arc<Cell> {
-    broker.pops.lanes.make(origin.group, origin.topic, origin.queue_id)
+    broker.pops.in_flight_queues.make(origin.group, origin.topic, origin.queue_id)
 }
 
 /// Acknowledges a message that was popped in order (`AckMessageProcessor.ackOrderly`).
@@ -285,9 +290,9 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
         return Err(Refusal::error(format!("Group {group} not exist!")));
     }
     let cell = cell_of(broker, origin);
-    let mut lane = cell.lane();
+    let mut in_flight = cell.in_flight();
     let committed = broker.offsets.committed(group, topic, queue_id);
-    let acked = match lane.order.as_mut() {
+    let acked = match in_flight.order.as_mut() {
         Some(state) => order::ack(state, offset, origin.pop_ms),
         // No state after a reset, or after a kill before the state was written: it is not known which messages before this one
         // are acknowledged. Like Java, the offset passes the message.
@@ -304,13 +309,13 @@ fn settle_in_order(broker: &Arc<Broker>, origin: &Origin<'_>, offset: i64) -> Re
             Err(Refusal::new(response::MESSAGE_ILLEGAL, remark))
         }
         order::Acked::Commit(next) => {
-            if !lane.gone {
+            if !in_flight.gone {
                 broker.offsets.commit(group, topic, queue_id, next);
             }
             broker.pops.states.changed();
             let blocked =
-                lane.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
-            drop(lane);
+                in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, broker.now_ms()));
+            drop(in_flight);
             if blocked.is_none()
                 && let Some(topic) = broker.topics.find(topic)
             {
@@ -328,16 +333,16 @@ fn delay_in_order(broker: &Broker, origin: &Origin<'_>, offset: i64, invisible_m
         return Answer::success();
     }
     let visible_ms = broker.now_ms().saturating_add(invisible_ms);
-    let Some(cell) = broker.pops.lanes.find(origin.group, origin.topic, origin.queue_id) else {
+    let Some(cell) = broker.pops.in_flight_queues.find(origin.group, origin.topic, origin.queue_id) else {
         return Answer::success();
     };
-    let mut lane = cell.lane();
-    if let Some(state) = lane.order.as_mut() {
+    let mut in_flight = cell.in_flight();
+    if let Some(state) = in_flight.order.as_mut() {
         order::delay(state, offset, origin.pop_ms, visible_ms);
         broker.pops.states.changed();
     }
-    if lane.order.is_some() {
-        broker.pops.look_at(&cell, &mut lane, visible_ms);
+    if in_flight.order.is_some() {
+        broker.pops.look_at(&cell, &mut in_flight, visible_ms);
     }
     invisible(origin.pop_ms, visible_ms.saturating_sub(origin.pop_ms), origin.revive_queue)
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::Numbered;
 use wire::codes::response;
 use wire::frame::Command;
@@ -21,7 +21,11 @@ use crate::{Answer, Refusal};
 const COUNT_MAX: i32 = 32;
 
 /// Serves 200052 `PEEK_MESSAGE`. May wait for the disk.
-pub(crate) fn peek(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn peek(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    command: &Command<'_>,
+) -> Result<Answer, Refusal> {
     let (topic, group) = request::peeked(broker, peer, command)?;
     let queue_id: i32 = command.fields.need_number("queueId")?;
     let count_max: i32 = command.fields.need_number("maxMsgNums")?;
@@ -55,7 +59,11 @@ pub(crate) fn peek(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Resul
 }
 
 /// Serves 200055 `POLLING_INFO`: how many pops of the group wait for the queue.
-pub(crate) fn polling(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn polling(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    command: &Command<'_>,
+) -> Result<Answer, Refusal> {
     let (topic, group) = request::peeked(broker, peer, command)?;
     let queue_id: i32 = command.fields.need_number("queueId")?;
     Ok(Answer::success().field("pollingNum", topic.waiters.count_of(&group, queue_id.max(-1))))
@@ -85,8 +93,8 @@ impl Look<'_> {
     fn visit(&mut self, topic: &Arc<Topic>, queue_id: i32) {
         let broker = self.broker;
         let Some(queue) = topic.queue(&broker.store, queue_id) else { return };
-        let cell = broker.pops.lanes.make(&self.group, topic.name(), queue_id);
-        let min = queue.log.min().to_i64();
+        let cell = broker.pops.in_flight_queues.make(&self.group, topic.name(), queue_id);
+        let min = queue.index.min().to_i64();
         let end = broker.visible_end(queue);
         let offset = position(broker, &cell, queue, false).clamp(min, end.max(min));
         self.rest += end - offset;
@@ -113,7 +121,7 @@ impl Look<'_> {
             return;
         }
         let start = self.body.len();
-        match broker.store.read_messages_blocking(&queue.log, &units, &mut self.body) {
+        match broker.store.read_messages_blocking(&queue.index, &units, &mut self.body) {
             Ok(()) => self.wanted -= units.len() as i32,
             Err(error) => {
                 self.body.truncate(start);

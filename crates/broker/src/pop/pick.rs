@@ -15,11 +15,11 @@ use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE, OffsetTexts};
 use wire::units::LogOffset;
 
-use super::lane::Held;
-use super::lanes::{Busy, Cell};
-use super::notes::Notes;
+use super::in_flight::Held;
+use super::in_flight_queues::{Busy, Cell};
 use super::order;
 use super::request::{Ask, Pop};
+use super::revive_records::ReviveRecords;
 use crate::broker::{Broker, PutError};
 use crate::pull::{Pull, Scan, Source};
 use crate::topics::{Queue, Topic};
@@ -105,15 +105,15 @@ fn retry_kind(broker: &Broker, dice: i32) -> Kind {
 /// last one with `from_end`.
 pub(super) fn position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     // Under the lock of the in-flight queue, which is held while the group's offset passes settled pops.
-    let lane = cell.lane();
+    let in_flight = cell.in_flight();
     let committed = broker.offsets.committed(&cell.group, &cell.topic, cell.queue_id);
-    lane.position(committed.unwrap_or_else(|| first_position(broker, cell, queue, from_end)))
+    in_flight.position(committed.unwrap_or_else(|| first_position(broker, cell, queue, from_end)))
 }
 
 /// The queue offset at which a group without an offset begins (`PopMessageProcessor.getInitOffset`).
 fn first_position(broker: &Broker, cell: &Cell, queue: &Queue, from_end: bool) -> i64 {
     if !from_end || Kind::of(&cell.topic) != Kind::Normal {
-        return queue.log.min().to_i64();
+        return queue.index.min().to_i64();
     }
     if broker.config.pop.start_in_memory && broker.is_young(&cell.topic, cell.queue_id) {
         return 0;
@@ -147,7 +147,7 @@ impl Picking<'_> {
     fn visit(&mut self, topic: &Arc<Topic>, kind: Kind, queue_id: i32) -> Result<(), Unpopped> {
         let broker = self.broker;
         let Some(queue) = topic.queue(&broker.store, queue_id) else { return Ok(()) };
-        let cell = broker.pops.lanes.make(&self.ask.group, topic.name(), queue_id);
+        let cell = broker.pops.in_flight_queues.make(&self.ask.group, topic.name(), queue_id);
         // Only after the in-flight queue is made: a deletion removes topic and group, then ends the in-flight queues it finds.
         if self.ask.check_current(broker, topic).is_err() {
             return Ok(());
@@ -197,7 +197,7 @@ impl Picking<'_> {
         let broker = self.broker;
         let (group, topic, queue_id) = (&cell.group, &cell.topic, cell.queue_id);
         if let Some(offset) = broker.offsets.take_reset(group, topic, queue_id) {
-            let left = cell.lane().clear();
+            let left = cell.in_flight().clear();
             broker.pops.store_left(broker, cell, left);
             cell.commit(broker, offset);
             return offset;
@@ -210,11 +210,12 @@ impl Picking<'_> {
     }
 
     fn is_blocked(&self, cell: &Arc<Cell>) -> bool {
-        let mut lane = cell.lane();
+        let mut in_flight = cell.in_flight();
         let attempt = self.ask.attempt_id.as_deref();
-        let until = lane.order.as_ref().and_then(|it| order::blocked_until(it, attempt, self.popped.pop_ms));
+        let until =
+            in_flight.order.as_ref().and_then(|it| order::blocked_until(it, attempt, self.popped.pop_ms));
         if let Some(until_ms) = until {
-            self.broker.pops.look_at(cell, &mut lane, until_ms);
+            self.broker.pops.look_at(cell, &mut in_flight, until_ms);
         }
         until.is_some()
     }
@@ -243,7 +244,7 @@ impl Picking<'_> {
         }
         let (group, topic, queue_id) = (&cell.group, &cell.topic, cell.queue_id);
         tracing::info!(%group, %topic, queue_id, from = pull.offset, to = scan.next, "a pop goes on where the queue is");
-        let left = cell.lane().clear();
+        let left = cell.in_flight().clear();
         self.broker.pops.store_left(self.broker, cell, left);
         cell.commit(self.broker, scan.next);
         (pull.offset, pull.asked) = (scan.next, scan.next);
@@ -258,11 +259,12 @@ impl Picking<'_> {
         self.popped.texts.add(kind, cell.queue_id, start, offsets.iter().copied());
         let times = (self.popped.pop_ms, self.pop.invisible_ms);
         if self.ask.ordered {
-            let mut lane = cell.lane();
-            let state = order::popped(lane.order.as_ref(), self.ask.attempt_id.as_deref(), times, &offsets);
+            let mut in_flight = cell.in_flight();
+            let state =
+                order::popped(in_flight.order.as_ref(), self.ask.attempt_id.as_deref(), times, &offsets);
             let (counts, least) = order::counts(&state);
-            lane.order = Some(state);
-            drop(lane);
+            in_flight.order = Some(state);
+            drop(in_flight);
             self.broker.pops.states.changed();
             self.popped.texts.count(kind, cell.queue_id, counts.into_iter(), least);
             cell.commit(self.broker, start);
@@ -287,7 +289,7 @@ impl Picking<'_> {
     /// Stores the checkpoints of all queues of the pop, in memory or in the log, and advances the in-flight queues.
     fn finish(self) -> Result<Popped, Unpopped> {
         let (broker, now_ms) = (self.broker, self.popped.pop_ms);
-        let mut notes = Notes::new(&broker.store);
+        let mut notes = ReviveRecords::new(&broker.store);
         let mut settled = Vec::with_capacity(self.parts.len());
         let mut held = Vec::new();
         for Part { busy, next, checkpoint } in self.parts {
@@ -306,19 +308,19 @@ impl Picking<'_> {
         let end = notes.append(broker, now_ms).map_err(Unpopped::NotStored)?;
         for (busy, next, checkpoint) in held {
             let held = Held { checkpoint, revive_queue: self.popped.revive_queue, after: LogOffset::ZERO };
-            broker.pops.lanes.held.fetch_add(1, Ordering::Relaxed);
-            busy.lane().hold(held, next);
+            broker.pops.in_flight_queues.held.fetch_add(1, Ordering::Relaxed);
+            busy.in_flight().hold(held, next);
             broker.pops.advance(broker, &busy, now_ms);
         }
         for (busy, next, is_stored) in settled {
             if self.ask.ordered {
                 // The group's offset stays before messages that were returned, and passes those that did not match the filter.
-                if busy.lane().order.as_ref().is_none_or(|order| order.pop_ms != now_ms) {
+                if busy.in_flight().order.as_ref().is_none_or(|order| order.pop_ms != now_ms) {
                     busy.commit(broker, next);
                 }
                 continue;
             }
-            busy.lane().settle(next, if is_stored { end } else { LogOffset::ZERO });
+            busy.in_flight().settle(next, if is_stored { end } else { LogOffset::ZERO });
             broker.pops.advance(broker, &busy, now_ms);
         }
         Ok(self.popped)

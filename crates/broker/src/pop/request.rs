@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::codes::response;
 use wire::frame::{Command, Encoding, Head};
 
 use crate::broker::Broker;
 use crate::clients::Subscription;
+use crate::supervisor::SupervisedWork;
 use crate::topics::Topic;
-use crate::vital::Duty;
 use crate::{FAQ, Refusal};
 
 /// Most messages a client may ask for in one pop.
@@ -92,7 +92,7 @@ impl Ask {
 }
 
 /// Reads and checks 200050 `POP_MESSAGE`.
-pub(super) fn pop(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<Ask, Refusal> {
+pub(super) fn pop(broker: &Broker, peer: &ConnectionHandle, command: &Command<'_>) -> Result<Ask, Refusal> {
     let fields = &command.fields;
     let now_ms = broker.now_ms();
     let ip = &broker.config.broker_ip1;
@@ -120,7 +120,11 @@ pub(super) fn pop(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result
 }
 
 /// Reads and checks 200054 `NOTIFICATION`.
-pub(super) fn notice(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<Ask, Refusal> {
+pub(super) fn notice(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    command: &Command<'_>,
+) -> Result<Ask, Refusal> {
     let times = times(command, broker.now_ms())?;
     let target = peeked(broker, peer, command)?;
     ask(command, Want::Notice, target, times)
@@ -129,7 +133,7 @@ pub(super) fn notice(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Res
 /// Reads and checks the topic and group of the requests that pop nothing: notifications, peeks and polling information.
 pub(super) fn peeked(
     broker: &Broker,
-    peer: &Peer,
+    peer: &ConnectionHandle,
     command: &Command<'_>,
 ) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
     if !broker.is_readable() {
@@ -149,8 +153,8 @@ pub(super) fn check_invisible(broker: &Broker, invisible_ms: i64) -> Result<(), 
         return Err(Refusal::error(remark));
     }
     // Without these threads, messages popped now and not acknowledged would never come back to the group.
-    broker.vital.demand(Duty::Timer)?;
-    broker.vital.demand(Duty::Revive)?;
+    broker.supervisor.demand(SupervisedWork::Timer)?;
+    broker.supervisor.demand(SupervisedWork::Revive)?;
     let max_ms = timers.delay_max_s.saturating_mul(1000);
     if !(0..=max_ms).contains(&invisible_ms) {
         let remark = format!(
@@ -191,7 +195,11 @@ fn ask(
     })
 }
 
-fn target(broker: &Broker, peer: &Peer, command: &Command<'_>) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
+fn target(
+    broker: &Broker,
+    peer: &ConnectionHandle,
+    command: &Command<'_>,
+) -> Result<(Arc<Topic>, Arc<str>), Refusal> {
     let fields = &command.fields;
     let (name, group) = (fields.need("topic")?, fields.need("consumerGroup")?);
     let queue_id: i32 = fields.need_number("queueId")?;
@@ -230,7 +238,7 @@ pub(super) fn known_topic(broker: &Broker, name: &str) -> Result<Arc<Topic>, Ref
 }
 
 /// The refusal of a queue the topic does not have.
-pub(super) fn bad_queue(topic: &Topic, queue_id: i32, peer: &Peer, code: i32) -> Refusal {
+pub(super) fn bad_queue(topic: &Topic, queue_id: i32, peer: &ConnectionHandle, code: i32) -> Refusal {
     let (name, readable, remote) = (topic.name(), topic.config.read_queue_nums, peer.remote());
     Refusal::new(
         code,

@@ -23,15 +23,15 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 use wire::units::{LogOffset, QueueOffset};
 
-use super::ledger::Ledger;
-use super::notes::{ACK_TAG, ACKS_TAG, CHECKPOINT_TAG};
+use super::open_checkpoints::OpenCheckpoints;
+use super::revive_records::{ACK_TAG, ACKS_TAG, CHECKPOINT_TAG};
 use super::{REVIVE_GROUP, serve};
 use crate::broker::{Broker, PutError};
-use crate::keep::wait_flushed;
 use crate::names;
+use crate::position_writer::wait_flushed;
 use crate::schedule::Patience;
+use crate::supervisor::SupervisedWork;
 use crate::topics::Queue;
-use crate::vital::Duty;
 
 /// Messages are brought back at least this many milliseconds after they are visible again, so that acknowledgements on their
 /// way still count.
@@ -70,7 +70,7 @@ impl Handle {
 /// One revive queue and its open checkpoints.
 struct Line {
     queue: Arc<Queue>,
-    ledger: Ledger,
+    open_checkpoints: OpenCheckpoints,
     patience: Patience,
     /// Progress that waits for the disk: pairs of a log position and a revive offset, which is committed once the log is flushed
     /// up to that position.
@@ -92,10 +92,10 @@ pub(crate) struct Reviver {
     bytes: Vec<u8>,
 }
 
-/// Starts the revive thread, supervised as [`Duty::Revive`].
+/// Starts the revive thread, supervised as [`SupervisedWork::Revive`].
 pub(crate) fn start(broker: Arc<Broker>) -> io::Result<JoinHandle<()>> {
-    let vital = broker.vital.clone();
-    vital.spawn(Duty::Revive, "pop-revive", move || {
+    let supervisor = broker.supervisor.clone();
+    supervisor.spawn(SupervisedWork::Revive, "pop-revive", move || {
         let _ = broker.pops.reviver.thread.set(thread::current());
         Reviver::new(broker).run();
     })
@@ -109,9 +109,9 @@ impl Reviver {
         let line = |queue_id| {
             let queue = broker.log_queue(&topic, queue_id)?;
             let done = broker.offsets.committed(REVIVE_GROUP, &topic, queue_id).unwrap_or(-1);
-            let done = done.clamp(queue.log.min().to_i64() - 1, queue.log.max().to_i64() - 1);
-            let (ledger, patience) = (Ledger::behind(done), Patience::default());
-            Some(Line { queue, ledger, patience, waits: VecDeque::new() })
+            let done = done.clamp(queue.index.min().to_i64() - 1, queue.index.max().to_i64() - 1);
+            let (open_checkpoints, patience) = (OpenCheckpoints::behind(done), Patience::default());
+            Some(Line { queue, open_checkpoints, patience, waits: VecDeque::new() })
         };
         let lines = (0..count).filter_map(line).collect();
         Self { lines, mark: None, known_ms: 0, unseen: None, failed_ms: 0, bytes: Vec::new(), broker }
@@ -144,8 +144,8 @@ impl Reviver {
                 is_done = false;
                 continue;
             }
-            is_done &= !self.lines[index].ledger.is_full();
-            while let Some((offset, checkpoint)) = self.lines[index].ledger.due(until_ms) {
+            is_done &= !self.lines[index].open_checkpoints.is_full();
+            while let Some((offset, checkpoint)) = self.lines[index].open_checkpoints.due(until_ms) {
                 let checkpoint = checkpoint.clone();
                 let end = match self.revive(&checkpoint, now_ms) {
                     Err(error) if self.lines[index].patience.holds(offset, &error, now_ms) => {
@@ -176,7 +176,7 @@ impl Reviver {
 
     /// When the next round is due, in milliseconds since the epoch.
     fn next_ms(&self, now_ms: i64) -> i64 {
-        let first = self.lines.iter().filter_map(|line| line.ledger.first_ms()).min();
+        let first = self.lines.iter().filter_map(|line| line.open_checkpoints.first_ms()).min();
         let waits = self.lines.iter().any(|line| !line.waits.is_empty());
         let due_ms = first.map_or(i64::MAX, |first_ms| first_ms.saturating_add(GRACE_MS));
         if self.failed_ms == now_ms {
@@ -194,7 +194,8 @@ impl Reviver {
             (self.known_ms, self.mark, self.unseen) = (0, None, None);
         }
         let (timer, store) = (&self.broker.timer, &self.broker.store);
-        let end = || self.broker.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.log.max().to_i64());
+        let end =
+            || self.broker.log_queue(names::TIMER_TOPIC, 0).map_or(0, |queue| queue.index.max().to_i64());
         let (taken, delivered_ms) =
             (timer.queue_offset.load(Ordering::Acquire), timer.read_ms.load(Ordering::Acquire));
         let (end, asked_ms) = *self.mark.get_or_insert_with(|| (end(), now_ms));
@@ -213,25 +214,26 @@ impl Reviver {
 
     /// Reads the new records of a revive queue and applies them to its open checkpoints.
     fn read(&mut self, index: usize, now_ms: i64) -> Result<(), PutError> {
-        let Line { queue, ledger, patience, .. } = &mut self.lines[index];
+        let Line { queue, open_checkpoints, patience, .. } = &mut self.lines[index];
         let store = &self.broker.store;
         let mut units: Vec<Unit> = Vec::new();
-        ledger.next = ledger.next.max(queue.log.min().to_i64());
-        while ledger.next < self.broker.visible_end(queue) && !ledger.is_full() {
+        open_checkpoints.next = open_checkpoints.next.max(queue.index.min().to_i64());
+        while open_checkpoints.next < self.broker.visible_end(queue) && !open_checkpoints.is_full() {
             units.clear();
-            let from = QueueOffset::from_i64(ledger.next).unwrap_or_default();
-            let count = (self.broker.visible_end(queue) - ledger.next).min(STEP as i64) as usize;
-            queue.log.units_blocking(from, count, &mut units)?;
+            let from = QueueOffset::from_i64(open_checkpoints.next).unwrap_or_default();
+            let count = (self.broker.visible_end(queue) - open_checkpoints.next).min(STEP as i64) as usize;
+            queue.index.units_blocking(from, count, &mut units)?;
             if units.is_empty() {
                 break;
             }
             for unit in &units {
-                let offset = ledger.next;
+                let offset = open_checkpoints.next;
                 self.bytes.clear();
                 let message =
                     Numbered { offset: QueueOffset::from_i64(offset).unwrap_or_default(), unit: *unit };
                 if !unit.is_blank()
-                    && let Err(error) = store.read_messages_blocking(&queue.log, &[message], &mut self.bytes)
+                    && let Err(error) =
+                        store.read_messages_blocking(&queue.index, &[message], &mut self.bytes)
                 {
                     let error = error.into();
                     if patience.holds(offset, &error, now_ms) {
@@ -239,7 +241,7 @@ impl Reviver {
                     }
                     tracing::error!(offset, %error, "a record of the revive topic is passed over");
                 }
-                enter(ledger, offset, &self.bytes, &self.broker.config.broker_name);
+                enter(open_checkpoints, offset, &self.bytes, &self.broker.config.broker_name);
             }
         }
         Ok(())
@@ -321,9 +323,9 @@ impl Reviver {
 
     fn close(&mut self, index: usize, offset: i64, end: LogOffset) {
         let line = &mut self.lines[index];
-        line.ledger.close(offset);
+        line.open_checkpoints.close(offset);
         if end > LogOffset::ZERO {
-            let done = line.ledger.done();
+            let done = line.open_checkpoints.done();
             // The first progress that waits keeps its own log position, so that it is committed soon; all later ones are merged.
             if line.waits.len() > 1 {
                 line.waits.pop_back();
@@ -343,9 +345,9 @@ impl Reviver {
                 line.waits.pop_front();
             }
             if line.waits.is_empty() {
-                done = Some(line.ledger.done());
+                done = Some(line.open_checkpoints.done());
             }
-            let queue_id = line.queue.log.queue_id();
+            let queue_id = line.queue.index.queue_id();
             let before = self.broker.offsets.committed(REVIVE_GROUP, topic, queue_id).unwrap_or(-1);
             if let Some(done) = done.filter(|done| *done > before) {
                 self.broker.offsets.commit(REVIVE_GROUP, topic, queue_id, done);
@@ -355,24 +357,26 @@ impl Reviver {
 }
 
 /// Applies a record of the revive topic to the open checkpoints of its queue.
-fn enter(ledger: &mut Ledger, offset: i64, bytes: &[u8], own_broker: &str) {
-    let Ok(record) = RecordView::parse(bytes) else { return ledger.skip(offset) };
+fn enter(open_checkpoints: &mut OpenCheckpoints, offset: i64, bytes: &[u8], own_broker: &str) {
+    let Ok(record) = RecordView::parse(bytes) else { return open_checkpoints.skip(offset) };
     let bad = |error: &json::JsonError| {
         tracing::error!(offset, %error, "a record of the revive topic is not readable and is passed over");
     };
     match properties::get_str(record.properties(), key::TAGS) {
         Some(CHECKPOINT_TAG) => match json::from_slice::<Checkpoint>(record.body()).inspect_err(bad) {
-            Ok(checkpoint) if !checkpoint.topic.is_empty() => return ledger.open(offset, checkpoint),
+            Ok(checkpoint) if !checkpoint.topic.is_empty() => {
+                return open_checkpoints.open(offset, checkpoint);
+            }
             _ => {}
         },
         Some(ACK_TAG | ACKS_TAG) => {
             if let Ok(acks) = json::from_slice::<Acks>(record.body()).inspect_err(bad) {
-                return ledger.ack(offset, &acks, own_broker);
+                return open_checkpoints.ack(offset, &acks, own_broker);
             }
         }
         _ => {}
     }
-    ledger.skip(offset);
+    open_checkpoints.skip(offset);
 }
 
 /// Wakes the pops of the group that wait for messages of the topic, once consumers may see the log up to `end`.

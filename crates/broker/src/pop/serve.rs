@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::codes::response;
 use wire::frame::{Command, FrameWriter, Head};
 use wire::pop::Kind;
 
-use super::lanes::Cell;
+use super::in_flight_queues::Cell;
 use super::order;
 use super::pick::{Popped, Unpopped, pick, position};
 use super::request::{self, Ask, Want};
@@ -38,7 +38,7 @@ enum Run {
 /// Serves 200050 `POP_MESSAGE`.
 pub(crate) fn pop(
     broker: &Arc<Broker>,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
@@ -54,7 +54,7 @@ pub(crate) fn pop(
 /// Serves 200054 `NOTIFICATION`.
 pub(crate) fn notify(
     broker: &Arc<Broker>,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
@@ -72,7 +72,12 @@ pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
 }
 
 /// Runs a pop whose messages are not in memory. Called on a thread of the disk pool.
-pub(crate) fn serve_cold(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8>) {
+pub(crate) fn serve_cold(
+    broker: &Arc<Broker>,
+    peer: &Arc<ConnectionHandle>,
+    ask: &Arc<Ask>,
+    out: &mut Vec<u8>,
+) {
     if let Run::Nothing = run_once(broker, ask, Source::Disk, out) {
         wait(broker, peer, ask, out);
     }
@@ -81,7 +86,7 @@ pub(crate) fn serve_cold(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>,
 
 /// Wakes requests that wait for messages of a queue that grew.
 pub(crate) fn arrived(broker: &Arc<Broker>, queue: &Queue) {
-    drive(broker, queue.waiters.take(queue.log.queue_id()));
+    drive(broker, queue.waiters.take(queue.index.queue_id()));
 }
 
 /// Wakes all requests that wait for messages of a topic that was deleted, or deleted and created again.
@@ -107,28 +112,28 @@ pub(super) fn freed(broker: &Arc<Broker>, topic: &Topic, cell: &Cell) {
 
 /// Runs the requests whose polling time is over once more, and answers them.
 pub(super) fn expire(broker: &Arc<Broker>, now_ms: i64) {
-    drive(broker, broker.pops.deadlines.expired(now_ms));
+    drive(broker, broker.pops.poll_timeouts.expired(now_ms));
 }
 
-fn start(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: Ask, out: &mut Vec<u8>) {
+fn start(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, ask: Ask, out: &mut Vec<u8>) {
     let ask = Arc::new(ask);
     match run_once(broker, &ask, Source::Memory, out) {
         Run::Answered => {}
         Run::Nothing => wait(broker, peer, &ask, out),
-        Run::NotResident => return broker.cold.submit_pop(broker, peer.clone(), ask),
+        Run::NotResident => return broker.disk_pool.submit_pop(broker, peer.clone(), ask),
     }
     drive(broker, left_over(broker, &ask));
 }
 
 /// Suspends a request, or answers it when it cannot be suspended.
-fn wait(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8>) {
+fn wait(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, ask: &Arc<Ask>, out: &mut Vec<u8>) {
     let settings = &broker.config.pop;
     let bounds = Bounds { all: settings.waiting_max, list: settings.list_waiting_max };
     for round in 0..=ROUNDS_MAX {
         if ask.wait_until_ms.is_none_or(|until_ms| until_ms <= broker.now_ms()) {
             return give_up(ask, NoWait::TimedOut, out);
         }
-        let id = match broker.pops.deadlines.hold(peer, ask, bounds) {
+        let id = match broker.pops.poll_timeouts.hold(peer, ask, bounds) {
             Ok(id) => id,
             Err(why) => return give_up(ask, why, out),
         };
@@ -137,14 +142,14 @@ fn wait(broker: &Arc<Broker>, peer: &Arc<Peer>, ask: &Arc<Ask>, out: &mut Vec<u8
         }
         // A message came, or the topic was deleted, while the request was put into the list. If another thread took it out of
         // the list, that thread answers it.
-        if broker.pops.deadlines.take(ask, id).is_none() {
+        if broker.pops.poll_timeouts.take(ask, id).is_none() {
             return;
         }
-        broker.pops.deadlines.forget(ask.deadline_ms, id);
+        broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
         match run_once(broker, ask, Source::Memory, out) {
             Run::Answered => return,
             Run::Nothing => {}
-            Run::NotResident => return broker.cold.submit_pop(broker, peer.clone(), ask.clone()),
+            Run::NotResident => return broker.disk_pool.submit_pop(broker, peer.clone(), ask.clone()),
         }
     }
 }
@@ -155,7 +160,7 @@ fn drive(broker: &Arc<Broker>, mut woken: Vec<HeldPop>) {
     while let Some(held) = woken.pop() {
         let (peer, ask) = (held.peer.clone(), held.ask.clone());
         if peer.is_closing() {
-            broker.pops.deadlines.forget(ask.deadline_ms, held.id);
+            broker.pops.poll_timeouts.forget(ask.deadline_ms, held.id);
             woken.extend(left_over(broker, &ask));
             continue;
         }
@@ -185,7 +190,7 @@ impl InHand {
 impl Drop for InHand {
     fn drop(&mut self) {
         if let Some(HeldPop { ask, id, .. }) = self.held.take() {
-            self.broker.pops.deadlines.forget(ask.deadline_ms, id);
+            self.broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
             drive(&self.broker, left_over(&self.broker, &ask));
         }
     }
@@ -200,8 +205,8 @@ fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
         }
         match run_once(broker, &ask, Source::Memory, out) {
             Run::NotResident => {
-                broker.pops.deadlines.forget(ask.deadline_ms, id);
-                broker.cold.submit_pop(broker, peer, ask);
+                broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
+                broker.disk_pool.submit_pop(broker, peer, ask);
                 return false;
             }
             // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
@@ -211,17 +216,17 @@ fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
                 // Likewise the end of the connection may have been handled while the request was out of its list.
                 let is_late = ask.deadline_ms <= broker.now_ms() || peer.is_closed();
                 let stays = !is_late && (round == ROUNDS_MAX || !is_answered(broker, &ask));
-                if stays || broker.pops.deadlines.take(&ask, id).is_none() {
+                if stays || broker.pops.poll_timeouts.take(&ask, id).is_none() {
                     return false;
                 }
                 continue;
             }
             Run::Answered => {}
         }
-        broker.pops.deadlines.forget(ask.deadline_ms, id);
+        broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
         return true;
     }
-    broker.pops.deadlines.forget(ask.deadline_ms, id);
+    broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
     true
 }
 
@@ -319,18 +324,18 @@ fn has_messages(broker: &Broker, ask: &Ask) -> bool {
 fn has_messages_in(broker: &Broker, ask: &Ask, topic: &Topic, queue_id: i32) -> bool {
     let Some(queue) = topic.queue(&broker.store, queue_id) else { return false };
     let from_end = matches!(&ask.want, Want::Pop(pop) if pop.from_end);
-    let cell = broker.pops.lanes.make(&ask.group, topic.name(), queue_id);
+    let cell = broker.pops.in_flight_queues.make(&ask.group, topic.name(), queue_id);
     if cell.is_busy() && !ask.notices() {
         return false;
     }
     if ask.ordered {
-        let mut lane = cell.lane();
+        let mut in_flight = cell.in_flight();
         let attempt = ask.attempt_id.as_deref();
         let until =
-            lane.order.as_ref().and_then(|state| order::blocked_until(state, attempt, broker.now_ms()));
+            in_flight.order.as_ref().and_then(|state| order::blocked_until(state, attempt, broker.now_ms()));
         if let Some(until_ms) = until {
             // Suspended requests are woken when the queue is no longer blocked.
-            broker.pops.look_at(&cell, &mut lane, until_ms);
+            broker.pops.look_at(&cell, &mut in_flight, until_ms);
             return false;
         }
     }

@@ -39,10 +39,10 @@ impl States {
         let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = OrderTable { extra: std::mem::take(&mut *extra), ..OrderTable::default() };
         let oldest_ms = broker.now_ms() - UNUSED_MS;
-        for cell in broker.pops.lanes.all() {
-            let mut lane = cell.lane();
-            lane.order = lane.order.take().filter(|state| state.used_ms >= oldest_ms);
-            if let Some(state) = &lane.order {
+        for cell in broker.pops.in_flight_queues.all() {
+            let mut in_flight = cell.in_flight();
+            in_flight.order = in_flight.order.take().filter(|state| state.used_ms >= oldest_ms);
+            if let Some(state) = &in_flight.order {
                 let key = format!("{}@{}", cell.topic, cell.group);
                 file.table.entry(key).or_default().insert(cell.queue_id, state.clone());
             }
@@ -70,7 +70,7 @@ impl Pops {
                 continue;
             };
             for (queue_id, state) in queues {
-                self.lanes.make(group, topic, queue_id).lane().order = Some(state);
+                self.in_flight_queues.make(group, topic, queue_id).in_flight().order = Some(state);
             }
         }
         *self.states.extra.lock().unwrap_or_else(PoisonError::into_inner) = file.extra;

@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use wire::frame::Encoding;
 use wire::pop::Handle;
 
-use super::notes::Notes;
 use super::pick::{Popped, pick};
 use super::request::{Pop, Want};
 use super::revive::Reviver;
+use super::revive_records::ReviveRecords;
 use super::*;
 use crate::clients::Subscription;
 use crate::pull::Source;
+use crate::supervisor::SupervisedWork;
 use crate::testing::Fixture;
-use crate::vital::Duty;
 
 fn ask(fixture: &Fixture, invisible_ms: i64) -> Ask {
     let filter = Arc::new(Subscription::parse("T", "*", 0).unwrap());
@@ -55,10 +55,10 @@ fn revive(fixture: &Fixture) {
     let now_ms = broker.now_ms() + 60_000;
     let timer = broker.log_queue(crate::names::TIMER_TOPIC, 0).unwrap();
     broker.timer.read_ms.store(now_ms, Ordering::Relaxed);
-    broker.timer.queue_offset.store(timer.log.max().to_i64(), Ordering::Relaxed);
+    broker.timer.queue_offset.store(timer.index.max().to_i64(), Ordering::Relaxed);
     let mut reviver = Reviver::new(broker.clone());
     reviver.round(now_ms);
-    crate::keep::wait_flushed(&broker.store, broker.store.appended());
+    crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     reviver.round(now_ms);
 }
 
@@ -72,7 +72,7 @@ fn what_is_over_goes_to_the_retry_topic_once() {
     let fixture = fixture(3);
     let first = popped(&fixture, 0);
     assert_eq!((first.count, first.texts.offsets.as_str()), (3, "0 0 0,1,2"));
-    let mut notes = Notes::new(&fixture.broker.store);
+    let mut notes = ReviveRecords::new(&fixture.broker.store);
     let acks = wire::body::Acks {
         offset: 1,
         group: "G".to_owned(),
@@ -111,8 +111,8 @@ fn a_pop_that_cannot_be_stored_returns_nothing() {
     let ask = ask(&fixture, 60_000);
     let Want::Pop(pop) = &ask.want else { unreachable!() };
     assert!(pick(&fixture.broker, &ask, pop, Source::Disk).is_err());
-    let cell = fixture.broker.pops.lanes.make("G", "T", 0);
-    assert!(cell.lane().is_empty() && !cell.is_busy());
+    let cell = fixture.broker.pops.in_flight_queues.make("G", "T", 0);
+    assert!(cell.in_flight().is_empty() && !cell.is_busy());
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn the_offset_follows_the_disk() {
     let fixture = fixture(2);
     popped(&fixture, 60_000);
     assert_eq!(popped(&fixture, 60_000).count, 0, "nobody gets a message twice");
-    crate::keep::wait_flushed(&fixture.broker.store, fixture.broker.store.appended());
+    crate::position_writer::wait_flushed(&fixture.broker.store, fixture.broker.store.appended());
     fixture.broker.save();
     assert_eq!(fixture.broker.offsets.committed("G", "T", 0), Some(2));
 }
@@ -128,7 +128,7 @@ fn the_offset_follows_the_disk() {
 #[test]
 fn a_queue_that_is_popped_is_passed_over() {
     let fixture = fixture(2);
-    let cell = fixture.broker.pops.lanes.make("G", "T", 0);
+    let cell = fixture.broker.pops.in_flight_queues.make("G", "T", 0);
     let busy = cell.occupy().unwrap();
     let nothing = popped(&fixture, 60_000);
     assert_eq!((nothing.count, nothing.rest), (0, 2));
@@ -158,14 +158,14 @@ fn deleted_in_flight(forget: impl Fn(&Broker)) -> Fixture {
     let fixture = fixture(2);
     let broker = &fixture.broker;
     assert_eq!(popped(&fixture, 60_000).count, 2);
-    let cell = broker.pops.lanes.find("G", "T", 0).unwrap();
+    let cell = broker.pops.in_flight_queues.find("G", "T", 0).unwrap();
     forget(broker);
-    crate::keep::wait_flushed(&broker.store, broker.store.appended());
+    crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     // A thread that still has a handle of the in-flight queue.
     broker.pops.advance(broker, &cell, broker.now_ms());
     cell.commit(broker, 2);
     broker.save();
-    assert!(cell.lane().is_empty());
+    assert!(cell.in_flight().is_empty());
     assert_eq!(broker.offsets.committed("G", "T", 0), None);
     fixture
 }
@@ -209,7 +209,7 @@ fn checkpoints_in_memory_of_a_deleted_group_are_not_counted_any_more() {
     fixture.queue("T", 0);
     fixture.put("T", 0, b"m", b"");
     assert_eq!(popped(&fixture, 60_000).count, 1);
-    let held = || fixture.broker.pops.lanes.held.load(Ordering::Relaxed);
+    let held = || fixture.broker.pops.in_flight_queues.held.load(Ordering::Relaxed);
     assert_eq!(held(), 1);
     fixture.broker.pops.forget_group("G");
     assert_eq!(held(), 0);
@@ -219,32 +219,32 @@ fn checkpoints_in_memory_of_a_deleted_group_are_not_counted_any_more() {
 fn what_a_connection_waits_for_ends_with_it() {
     let fixture = fixture(0);
     let broker = &fixture.broker;
-    let peer = |id| Arc::new(net::Peer::detached(id, crate::testing::ADDRESS));
+    let peer = |id| Arc::new(net::ConnectionHandle::detached(id, crate::testing::ADDRESS));
     let (one, two) = (peer(1), peer(2));
     let bounds = wait::Bounds { all: 10, list: 10 };
     for deadline_ms in 1..=3 {
         let ask = Arc::new(Ask { deadline_ms, ..ask(&fixture, 60_000) });
-        broker.pops.deadlines.hold(&one, &ask, bounds).ok().unwrap();
-        broker.pops.deadlines.hold(&two, &ask, bounds).ok().unwrap();
+        broker.pops.poll_timeouts.hold(&one, &ask, bounds).ok().unwrap();
+        broker.pops.poll_timeouts.hold(&two, &ask, bounds).ok().unwrap();
     }
     let waiting = || broker.topics.find("T").unwrap().waiters.count_of("G", -1);
     assert_eq!(waiting(), 6);
     broker.pops.closed(1);
     assert_eq!(waiting(), 3);
-    assert_eq!(broker.pops.deadlines.expired(2).len(), 2, "the others keep their deadlines");
+    assert_eq!(broker.pops.poll_timeouts.expired(2).len(), 2, "the others keep their deadlines");
     broker.pops.closed(2);
-    assert_eq!((waiting(), broker.pops.deadlines.earliest()), (0, None));
+    assert_eq!((waiting(), broker.pops.poll_timeouts.earliest()), (0, None));
     assert!(!broker.topics.find("T").unwrap().waiters.has_count());
 }
 
 /// Two connections whose pops wait for any queue of `T`.
-fn waiting_pops(fixture: &Fixture) -> [Arc<net::Peer>; 2] {
+fn waiting_pops(fixture: &Fixture) -> [Arc<net::ConnectionHandle>; 2] {
     let bounds = wait::Bounds { all: 10, list: 10 };
     [1, 2].map(|id| {
-        let peer = Arc::new(net::Peer::detached(id, crate::testing::ADDRESS));
+        let peer = Arc::new(net::ConnectionHandle::detached(id, crate::testing::ADDRESS));
         let deadline_ms = fixture.broker.now_ms() + 60_000 * i64::try_from(id).unwrap();
         let ask = Arc::new(Ask { deadline_ms, wait_until_ms: Some(deadline_ms), ..ask(fixture, 60_000) });
-        fixture.broker.pops.deadlines.hold(&peer, &ask, bounds).ok().unwrap();
+        fixture.broker.pops.poll_timeouts.hold(&peer, &ask, bounds).ok().unwrap();
         peer
     })
 }
@@ -254,8 +254,8 @@ fn a_pop_that_waits_runs_on_its_own_connection() {
     let fixture = fixture(0);
     let [one, two] = waiting_pops(&fixture);
     fixture.put("T", 0, b"m", b"");
-    let cell = fixture.broker.pops.lanes.make("G", "T", 0);
-    assert!(cell.lane().is_empty(), "whoever stores a message pops for nobody");
+    let cell = fixture.broker.pops.in_flight_queues.make("G", "T", 0);
+    assert!(cell.in_flight().is_empty(), "whoever stores a message pops for nobody");
     assert_eq!(crate::testing::answers(one.pushed()), [(0, 1)]);
     assert!(two.pushed().is_empty());
 }
@@ -267,7 +267,7 @@ fn a_message_that_came_for_a_connection_that_ended_goes_to_the_next() {
     fixture.put("T", 0, b"m", b"");
     one.abort();
     assert_eq!(crate::testing::answers(two.pushed()), [(0, 1)]);
-    assert_eq!(fixture.broker.pops.deadlines.earliest(), None);
+    assert_eq!(fixture.broker.pops.poll_timeouts.earliest(), None);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn an_acknowledgement_on_its_way_to_the_disk_counts() {
     changed.recv().unwrap();
     let found = popped(&fixture, 0);
     assert_eq!(found.count, 1);
-    crate::keep::wait_flushed(&broker.store, broker.store.appended());
+    crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     let acks = wire::body::Acks {
         group: "G".to_owned(),
         topic: "T".to_owned(),
@@ -304,7 +304,7 @@ fn an_acknowledgement_on_its_way_to_the_disk_counts() {
     let queue = broker.log_queue(&broker.pops.revive_topic, found.revive_queue).unwrap();
     let mut batch = broker.store.batch();
     let body = wire::json::to_vec(&acks);
-    batch.push(&queue.log, &crate::testing::message(&body, b"TAGS\x01ack\x02")).unwrap();
+    batch.push(&queue.index, &crate::testing::message(&body, b"TAGS\x01ack\x02")).unwrap();
     broker.store.append(&mut batch, broker.now_ms()).unwrap();
     revive(&fixture);
     assert_eq!(bodies(&fixture, "%RETRY%G_T"), []);
@@ -321,12 +321,12 @@ fn messages_that_may_have_to_come_back_are_kept() {
     while count < 12 {
         count += popped(&fixture, 0).count;
     }
-    crate::keep::wait_flushed(&broker.store, broker.store.appended());
+    crate::position_writer::wait_flushed(&broker.store, broker.store.appended());
     broker.save();
     assert_eq!(broker.offsets.committed("G", "T", 0), Some(count.into()));
     broker.store.checkpoint().unwrap();
     let clean = || crate::retention::clean(broker, 4_000_000_000_000, 4);
-    let min = || broker.log_queue("T", 0).unwrap().log.min().get();
+    let min = || broker.log_queue("T", 0).unwrap().index.min().get();
     clean();
     assert_eq!(min(), 0);
     revive(&fixture);
@@ -401,11 +401,11 @@ fn an_acknowledgement_is_answered_when_it_is_stored() {
 
 #[test]
 fn nothing_is_popped_that_nobody_would_bring_back() {
-    for duty in [Duty::Timer, Duty::Revive] {
+    for duty in [SupervisedWork::Timer, SupervisedWork::Revive] {
         let fixture = fixture(1);
         let check = || request::check_invisible(&fixture.broker, 60_000);
         assert_eq!(check(), Ok(()));
-        fixture.broker.vital.spawn(duty, "a thread", || panic!("on purpose")).unwrap().join().unwrap();
+        fixture.broker.supervisor.spawn(duty, "a thread", || panic!("on purpose")).unwrap().join().unwrap();
         assert_eq!(check().unwrap_err().code, wire::codes::response::SERVICE_NOT_AVAILABLE);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lanes::Cell;
+use super::in_flight_queues::Cell;
 use super::{order, patience, serve};
 use crate::broker::Broker;
 
@@ -15,13 +15,13 @@ const SLEEP_MAX_MS: i64 = 1000;
 pub(crate) async fn run(broker: Arc<Broker>) {
     loop {
         let pops = &broker.pops;
-        let next_ms = pops.deadlines.earliest().into_iter().chain(pops.lanes.earliest()).min();
+        let next_ms = pops.poll_timeouts.earliest().into_iter().chain(pops.in_flight_queues.earliest()).min();
         let wait_ms = next_ms.map_or(SLEEP_MAX_MS, |next_ms| next_ms - broker.now_ms());
         if wait_ms > 0 {
             let timer = tokio::time::sleep(Duration::from_millis(wait_ms.min(SLEEP_MAX_MS).unsigned_abs()));
             tokio::select! {
                 () = timer => {}
-                () = pops.deadlines.earlier.notified() => {}
+                () = pops.poll_timeouts.earlier.notified() => {}
             }
         }
         step(&broker);
@@ -31,23 +31,23 @@ pub(crate) async fn run(broker: Arc<Broker>) {
 /// Handles everything that is due now.
 pub(super) fn step(broker: &Arc<Broker>) {
     let now_ms = broker.now_ms();
-    for cell in broker.pops.lanes.due(now_ms) {
+    for cell in broker.pops.in_flight_queues.due(now_ms) {
         look_at(broker, &cell, now_ms);
     }
     serve::expire(broker, now_ms);
 }
 
 fn look_at(broker: &Arc<Broker>, cell: &Arc<Cell>, now_ms: i64) {
-    let left = cell.lane().leave(patience(broker), now_ms);
+    let left = cell.in_flight().leave(patience(broker), now_ms);
     broker.pops.store_left(broker, cell, left);
     broker.pops.advance(broker, cell, now_ms);
     let is_free = {
-        let mut lane = cell.lane();
-        let until = lane.order.as_ref().and_then(|state| order::blocked_until(state, None, now_ms));
+        let mut in_flight = cell.in_flight();
+        let until = in_flight.order.as_ref().and_then(|state| order::blocked_until(state, None, now_ms));
         if let Some(until_ms) = until {
-            broker.pops.look_at(cell, &mut lane, until_ms);
+            broker.pops.look_at(cell, &mut in_flight, until_ms);
         }
-        lane.order.is_some() && until.is_none()
+        in_flight.order.is_some() && until.is_none()
     };
     if is_free && let Some(topic) = broker.topics.find(&cell.topic) {
         serve::freed(broker, &topic, cell);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use net::Peer;
+use net::ConnectionHandle;
 use tokio::sync::Notify;
 
 use super::request::Ask;
@@ -15,7 +15,7 @@ use super::request::Ask;
 /// A suspended pop or notification request.
 pub(crate) struct HeldPop {
     /// Connection on which the request is answered.
-    pub(super) peer: Arc<Peer>,
+    pub(super) peer: Arc<ConnectionHandle>,
     /// The request, to be run again.
     pub(super) ask: Arc<Ask>,
     /// Distinguishes requests with the same timeout.
@@ -202,7 +202,7 @@ impl Table {
 
 /// Long polling timeouts of all suspended pops of the broker.
 #[derive(Default)]
-pub(super) struct Deadlines {
+pub(super) struct PollTimeouts {
     table: Mutex<Table>,
     /// Signalled when a timeout, or the check of an in-flight queue, is due earlier than all before.
     pub earlier: Notify,
@@ -217,13 +217,18 @@ pub(super) struct Bounds {
     pub list: usize,
 }
 
-impl Deadlines {
+impl PollTimeouts {
     /// Suspends a request and returns its id. The caller must look at the queues afterwards, since messages may have come in
     /// between.
     ///
     /// # Errors
     /// [`NoWait::Full`] when too many requests are suspended.
-    pub(super) fn hold(&self, peer: &Arc<Peer>, ask: &Arc<Ask>, bounds: Bounds) -> Result<u64, NoWait> {
+    pub(super) fn hold(
+        &self,
+        peer: &Arc<ConnectionHandle>,
+        ask: &Arc<Ask>,
+        bounds: Bounds,
+    ) -> Result<u64, NoWait> {
         let waiters = &ask.topic.waiters;
         if waiters.count_of(&ask.group, ask.queue_id) > bounds.list {
             return Err(NoWait::Full);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::body::group::SubscriptionGroupConfig;
 use wire::body::heartbeat::MessageModel;
 use wire::codes::{request, response};
@@ -12,13 +12,13 @@ use wire::header::{PullHeader, pull_flag};
 use super::Pull;
 use crate::broker::Broker;
 use crate::clients::Subscription;
-use crate::held::HeldPull;
+use crate::long_polling::SuspendedPull;
 use crate::topics::Topic;
 use crate::{FAQ, Refusal};
 
 pub(super) fn check(
     broker: &Broker,
-    peer: &Peer,
+    peer: &ConnectionHandle,
     command: &Command<'_>,
     header: &PullHeader<'_>,
 ) -> Result<(Pull, Arc<SubscriptionGroupConfig>), Refusal> {
@@ -67,7 +67,7 @@ pub(super) fn check(
 /// Updates a suspended pull before it is run again. When the group's subscription has changed, the pull starts again at the
 /// offset the client asked for. False when the pull would be refused now (`PullMessageProcessor.executeRequestWhenWakeup`
 /// repeats all checks).
-pub(super) fn renew(broker: &Broker, held: &mut HeldPull) -> bool {
+pub(super) fn renew(broker: &Broker, held: &mut SuspendedPull) -> bool {
     let (pull, group) = (&mut held.pull, held.group.group_name.as_deref().unwrap_or_default());
     let topic = pull.topic.name();
     let is_served = broker.is_readable()
@@ -88,7 +88,7 @@ pub(super) fn renew(broker: &Broker, held: &mut HeldPull) -> bool {
 
 fn find_queue(
     broker: &Broker,
-    peer: &Peer,
+    peer: &ConnectionHandle,
     topic: &Topic,
     header: &PullHeader<'_>,
 ) -> Result<Arc<crate::topics::Queue>, Refusal> {

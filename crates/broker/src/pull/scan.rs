@@ -31,13 +31,13 @@ pub(crate) struct Scan {
 impl Scan {
     /// The result that tells the client to continue at offset `next`.
     pub(super) fn moved(broker: &Broker, pull: &Pull, next: i64, status: &'static str) -> Self {
-        let (min, max) = (pull.queue.log.min().to_i64(), broker.visible_end(&pull.queue));
+        let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
         Self { code: response::PULL_OFFSET_MOVED, status, next, min, max, is_far_behind: false }
     }
 
     /// The result that tells the client to repeat its pull.
     pub(super) fn again(broker: &Broker, pull: &Pull) -> Self {
-        let (min, max) = (pull.queue.log.min().to_i64(), broker.visible_end(&pull.queue));
+        let (min, max) = (pull.queue.index.min().to_i64(), broker.visible_end(&pull.queue));
         let (code, status) = (response::PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE");
         Self { code, status, next: pull.asked, min, max, is_far_behind: false }
     }
@@ -51,7 +51,7 @@ impl Scan {
         units: &mut Vec<Numbered>,
     ) -> Option<Self> {
         units.clear();
-        let min = pull.queue.log.min().to_i64();
+        let min = pull.queue.index.min().to_i64();
         let max = broker.visible_end(&pull.queue);
         let offset = pull.offset;
         let found = |code, status, next| Some(Self { code, status, next, min, max, is_far_behind: false });
@@ -81,8 +81,8 @@ impl Scan {
                 Some(Self { code, status, next, min, max, is_far_behind })
             }
             // The messages from the pull's offset on were deleted in the meantime.
-            _ if pull.queue.log.min().to_i64() > offset => {
-                Some(Self::moved(broker, pull, pull.queue.log.min().to_i64(), "OFFSET_TOO_SMALL"))
+            _ if pull.queue.index.min().to_i64() > offset => {
+                Some(Self::moved(broker, pull, pull.queue.index.min().to_i64(), "OFFSET_TOO_SMALL"))
             }
             unreadable => {
                 let error = unreadable.err().map(|error| error.to_string());
@@ -116,7 +116,7 @@ fn walk(
     let span = limits.scan_units.max(pull.max_messages.max(0) as i64);
     let end = max.min(pull.offset.saturating_add(span));
     // A record that holds several messages is taken as a whole; otherwise the client would get it again.
-    let is_batched = pull.queue.log.is_batched();
+    let is_batched = pull.queue.index.is_batched();
     let last = if is_batched { max } else { end };
     let mut known: Option<Unit> = None;
     let mut count = 0;
@@ -133,11 +133,11 @@ fn walk(
         most = STEP;
         let from = QueueOffset::from_i64(next).unwrap_or_default();
         match source {
-            Source::Memory if pull.queue.log.units(from, wanted, &mut step)? == Read::NotResident => {
+            Source::Memory if pull.queue.index.units(from, wanted, &mut step)? == Read::NotResident => {
                 return Ok(None);
             }
             Source::Memory => {}
-            Source::Disk => pull.queue.log.units_blocking(from, wanted, &mut step)?,
+            Source::Disk => pull.queue.index.units_blocking(from, wanted, &mut step)?,
         }
         if step.is_empty() {
             break;

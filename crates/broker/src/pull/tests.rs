@@ -166,7 +166,7 @@ fn check_15_every_answer_carries_the_four_fields_and_the_records() {
 fn damage(fixture: &Fixture, offset: u64) {
     let mut units = Vec::new();
     let queue = fixture.queue("T", 0);
-    queue.log.units_blocking(QueueOffset::new(offset), 1, &mut units).unwrap();
+    queue.index.units_blocking(QueueOffset::new(offset), 1, &mut units).unwrap();
     let path = fixture.broker.store.config().commit_log.join("00000000000000000000");
     let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
     let mut flag = [0];
@@ -220,8 +220,8 @@ fn a_pull_held_at_a_light_queue_goes_on_waiting_there() {
         queue: fixture.broker.log_queue("%LMQ%one", 0).unwrap(),
         ..pull(&fixture, 1, "*")
     };
-    let mut held = HeldPull {
-        peer: Arc::new(Peer::detached(1, crate::testing::ADDRESS)),
+    let mut held = SuspendedPull {
+        peer: Arc::new(ConnectionHandle::detached(1, crate::testing::ADDRESS)),
         pull: light,
         group: fixture.broker.groups.find("g").unwrap(),
         brings_filter: true,

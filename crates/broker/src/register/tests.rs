@@ -54,11 +54,11 @@ fn topics_with_an_order_configuration_are_marked_once_and_stay_as_they_are_other
 struct Obliging;
 
 impl Service for Obliging {
-    type Turn = ();
+    type ReadBatch = ();
 
-    fn turn(&self) {}
+    fn read_batch(&self) {}
 
-    fn frame(&self, _turn: &mut (), _peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+    fn frame(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
         Head::response(command.encoding, response::SUCCESS, command.opaque).write(out, b"");
     }
 }
@@ -66,7 +66,7 @@ impl Service for Obliging {
 #[test]
 fn what_a_name_server_answered_is_known_there_until_it_is_gone() {
     let fixture = Fixture::new();
-    let (topics, told) = (&fixture.broker.topics, &fixture.broker.told);
+    let (topics, told) = (&fixture.broker.topics, &fixture.broker.registration_acks);
     // No name server knows such a generation, so this is true as soon as one is reachable.
     let is_in_reach = || !told.is_known(u64::MAX);
     let wait = |done: &dyn Fn() -> bool| {
@@ -95,7 +95,7 @@ fn first_request(single: bool) -> (i32, Option<String>, Vec<u8>) {
     let broker = &fixture.broker;
     let known = broker.topics.generation();
     broker.topics.put(TopicConfig::new("T", 3, PERM_READ), 1).unwrap();
-    let peer = Arc::new(Peer::detached(1, ADDRESS));
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let telling = async {
         let told = bring_up_to_date(broker, &peer, Some(known), || (), None);

@@ -43,7 +43,7 @@ impl Lags {
                 && (broker.topics.find(topic).is_some() || is_light(topic))
                 && (broker.groups.find(group).is_some() || names::is_system_group(group))
         };
-        for (key, queue_id, first) in broker.pops.owed() {
+        for (key, queue_id, first) in broker.pops.pending() {
             let owner = key.split_once('@').filter(|(topic, group)| counts(topic, group));
             let lag = owner.and_then(|(topic, group)| lag(broker, group, topic, queue_id, first));
             lags.extend(lag.map(|lag| Lag { may_be_done: true, ..lag }));

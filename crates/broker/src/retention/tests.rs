@@ -23,7 +23,7 @@ fn fill(fixture: &Fixture, topic: &str, count: usize) {
 
 /// First offset of a queue.
 fn min(fixture: &Fixture, topic: &str) -> u64 {
-    fixture.queue(topic, 0).log.min().get()
+    fixture.queue(topic, 0).index.min().get()
 }
 
 fn clean_later(fixture: &Fixture) {
@@ -101,7 +101,7 @@ fn a_groups_retries_and_delayed_messages_hold_up_files_too() {
     let before = fixture.broker.store.min();
     clean_later(&fixture);
     let delayed = fixture.queue(names::SCHEDULE_TOPIC, 0);
-    assert_eq!((delayed.log.min().get(), delayed.log.max().get()), (0, 1));
+    assert_eq!((delayed.index.min().get(), delayed.index.max().get()), (0, 1));
     assert!(fixture.broker.store.min() > before);
 }
 
@@ -110,7 +110,7 @@ fn who_has_no_offset_was_deleted_or_broadcasts_holds_up_nothing() {
     let fixture = Fixture::new();
     fill(&fixture, "T", 25);
     fixture.broker.offsets.commit("deleted", "T", 0, 3);
-    let peer = Arc::new(net::Peer::detached(1, crate::testing::ADDRESS));
+    let peer = Arc::new(net::ConnectionHandle::detached(1, crate::testing::ADDRESS));
     let member = Member { client_id: "c".to_owned(), language: None, version: 1, peer, seen_ms: 1 };
     let data = ConsumerData {
         group_name: "b".to_owned(),

@@ -24,7 +24,7 @@ fn bodies(fixture: &Fixture, queue_id: i32) -> Vec<Vec<u8>> {
 fn due(fixture: &Fixture, level: i32) -> i64 {
     let queue = fixture.queue(names::SCHEDULE_TOPIC, level - 1);
     let mut units = Vec::new();
-    queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
+    queue.index.units_blocking(queue.index.min(), 1, &mut units).unwrap();
     units[0].tags_code
 }
 
@@ -54,7 +54,7 @@ fn a_delivered_message_keeps_its_properties_and_is_not_delayed_again() {
     assert_eq!(value(key::REAL_QUEUE_ID).as_deref(), Some("3"));
     let queue = fixture.queue("Real", 3);
     let mut units = Vec::new();
-    queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
+    queue.index.units_blocking(queue.index.min(), 1, &mut units).unwrap();
     assert_eq!(units[0].tags_code, i64::from(wire::hash::java_hash("TagA")));
 }
 

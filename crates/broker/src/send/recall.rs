@@ -4,13 +4,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::Message;
 use wire::codes::response;
 use wire::frame::{Command, FrameWriter, Head};
 
 use super::message::Target;
-use super::{Pending, SendTurn, find_queue, reply};
+use super::{Pending, StagedSends, find_queue, reply};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::timer::recall;
@@ -28,20 +28,25 @@ pub(super) struct Staged {
 /// Checks a recall and keeps the parts of its cancelling message.
 pub(crate) fn stage_recall(
     broker: &Broker,
-    turn: &mut SendTurn,
-    peer: &Arc<Peer>,
+    read_batch: &mut StagedSends,
+    peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
 ) -> Result<(), Refusal> {
     let mut properties = Vec::new();
     let recall = recall::check(broker, command, &mut properties)?;
     let queue = find_queue(broker, &Target { topic: broker.timer_topic()?, queue_id: 0, dead: false })?;
-    let id_start = turn.ids.len();
-    turn.ids.extend_from_slice(recall.message_id.as_bytes());
-    let id = id_start..turn.ids.len();
-    turn.cancels = true;
+    let id_start = read_batch.ids.len();
+    read_batch.ids.extend_from_slice(recall.message_id.as_bytes());
+    let id = id_start..read_batch.ids.len();
+    read_batch.cancels = true;
     let (born_timestamp, born_host) = (broker.now_ms(), peer.remote());
-    turn.recalls.push(Staged { pending: turn.pending.len(), born_timestamp, born_host, properties });
-    turn.pending.push(Pending {
+    read_batch.recalls.push(Staged {
+        pending: read_batch.pending.len(),
+        born_timestamp,
+        born_host,
+        properties,
+    });
+    read_batch.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
         one_way: command.is_one_way(),
@@ -59,9 +64,9 @@ pub(crate) fn stage_recall(
 
 /// Encodes the cancelling messages, except those of recalls that come too late: messages due until `delivered_ms` (milliseconds
 /// since the epoch) may have been delivered. Called with the gate locked, so that this holds until they are appended.
-pub(super) fn push(broker: &Broker, turn: &mut SendTurn, delivered_ms: i64) {
-    for staged in &turn.recalls {
-        let pending = &mut turn.pending[staged.pending];
+pub(super) fn push(broker: &Broker, read_batch: &mut StagedSends, delivered_ms: i64) {
+    for staged in &read_batch.recalls {
+        let pending = &mut read_batch.pending[staged.pending];
         if pending.recalls_at.is_none_or(|time_ms| time_ms <= delivered_ms) {
             continue;
         }
@@ -77,23 +82,24 @@ pub(super) fn push(broker: &Broker, turn: &mut SendTurn, delivered_ms: i64) {
             prepared_transaction_offset: 0,
         };
         // A recall whose message cannot be encoded is answered as not stored.
-        if let Ok(index) = turn.batch.push(&pending.queue.log, &message) {
+        if let Ok(index) = read_batch.batch.push(&pending.queue.index, &message) {
             pending.records = index..index + 1;
         }
     }
 }
 
 /// Offset in the timer queue behind the last recall of an appended read batch; 0 when there is none.
-pub(super) fn end(turn: &SendTurn) -> i64 {
-    let records = turn.recalls.iter().flat_map(|staged| turn.pending[staged.pending].records.clone());
-    records.map(|index| turn.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
+pub(super) fn end(read_batch: &StagedSends) -> i64 {
+    let records =
+        read_batch.recalls.iter().flat_map(|staged| read_batch.pending[staged.pending].records.clone());
+    records.map(|index| read_batch.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
 }
 
 /// Answers a recall whose cancelling message was stored or left out. Messages due until `delivered_ms` (milliseconds since the
 /// epoch) may have been delivered before that.
 pub(super) fn answer(
     broker: &Broker,
-    turn: &SendTurn,
+    read_batch: &StagedSends,
     pending: &Pending,
     delivered_ms: i64,
     out: &mut Vec<u8>,
@@ -109,6 +115,6 @@ pub(super) fn answer(
         return reply::refused(broker, head.remark(&refusal.remark), out);
     }
     let head = Head::response(pending.encoding, response::SUCCESS, pending.opaque);
-    let writer = FrameWriter::begin(out, head).bytes("msgId", &turn.ids[pending.id.clone()]);
+    let writer = FrameWriter::begin(out, head).bytes("msgId", &read_batch.ids[pending.id.clone()]);
     writer.text("MSG_REGION", &broker.config.region_id).finish(b"");
 }

@@ -10,7 +10,7 @@ use wire::header::{PullHeader, pull_flag};
 use wire::properties::{self, key};
 
 use super::*;
-use crate::front::Front;
+use crate::dispatcher::Dispatcher;
 use crate::testing::{ADDRESS, Fixture};
 
 fn check(error: &AppendError, code: i32, begins: &str) {
@@ -45,11 +45,11 @@ fn answered_at_once(fixture: &Fixture, properties: &[u8]) -> bool {
     let mut bytes = Vec::new();
     let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
     header.write(FrameWriter::begin(&mut bytes, head)).finish(b"body");
-    let front = Front { broker: fixture.broker.clone(), fast: false };
-    let peer = Arc::new(Peer::detached(1, ADDRESS));
-    let (mut turn, mut out) = (front.turn(), Vec::new());
-    front.frame(&mut turn, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
-    front.end(&mut turn, &peer, &mut out);
+    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
+    front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+    front.end(&mut read_batch, &peer, &mut out);
     if out.is_empty() {
         // The answer comes once the message is on disk.
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -79,9 +79,10 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
     fixture.broker.groups.make("G", 1).unwrap();
-    let front = Front { broker: fixture.broker.clone(), fast: false };
-    let (producer, consumer) = (Arc::new(Peer::detached(1, ADDRESS)), Arc::new(Peer::detached(2, ADDRESS)));
-    let (mut turn, mut out) = (front.turn(), Vec::new());
+    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let (producer, consumer) =
+        (Arc::new(ConnectionHandle::detached(1, ADDRESS)), Arc::new(ConnectionHandle::detached(2, ADDRESS)));
+    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
     let mut bytes = Vec::new();
     let pull = PullHeader {
         consumer_group: "G",
@@ -94,34 +95,34 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
     };
     pull.write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::PULL_MESSAGE, 1)))
         .finish(b"");
-    front.frame(&mut turn, &consumer, Command::decode(&mut bytes).unwrap(), &mut out);
-    front.end(&mut turn, &consumer, &mut out);
-    front.answered(&mut turn);
+    front.frame(&mut read_batch, &consumer, Command::decode(&mut bytes).unwrap(), &mut out);
+    front.end(&mut read_batch, &consumer, &mut out);
+    front.answered(&mut read_batch);
     assert_eq!(crate::testing::answers(out), [], "the pull waits");
     let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
     let (mut bytes, mut out) = (Vec::new(), Vec::new());
     header
         .write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 2)))
         .finish(b"body");
-    front.frame(&mut turn, &producer, Command::decode(&mut bytes).unwrap(), &mut out);
-    front.end(&mut turn, &producer, &mut out);
+    front.frame(&mut read_batch, &producer, Command::decode(&mut bytes).unwrap(), &mut out);
+    front.end(&mut read_batch, &producer, &mut out);
     assert_eq!(crate::testing::answers(out), [(0, 2)]);
     assert!(consumer.pushed().is_empty(), "nobody is served before the producer has its answer");
-    front.answered(&mut turn);
+    front.answered(&mut read_batch);
     let work = consumer.take_work().expect("the pull runs on the consumer's connection");
     let mut out = Vec::new();
     work(&consumer, &mut out);
     assert_eq!(crate::testing::answers(out), [(0, 1)]);
-    assert_eq!(fixture.broker.deadlines.earliest(), None);
+    assert_eq!(fixture.broker.poll_timeouts.earliest(), None);
 }
 
 #[test]
 fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
     let fixture = Fixture::with(|config| config.store.flush = FlushMode::Sync);
     fixture.queue("T", 0);
-    let front = Front { broker: fixture.broker.clone(), fast: false };
-    let peer = Arc::new(Peer::detached(1, ADDRESS));
-    let (mut turn, mut out) = (front.turn(), Vec::new());
+    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     // A flush may be done before the number of unanswered requests is read, so several sends may be needed.
     while peer.unanswered() == 0 {
@@ -130,8 +131,8 @@ fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
         let mut bytes = Vec::new();
         let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
         header.write(FrameWriter::begin(&mut bytes, head)).finish(&[7; 1000]);
-        front.frame(&mut turn, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
-        front.end(&mut turn, &peer, &mut out);
+        front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        front.end(&mut read_batch, &peer, &mut out);
         assert!(out.is_empty());
     }
     while peer.unanswered() > 0 {
@@ -149,10 +150,10 @@ fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
         let mut bytes = Vec::new();
         let head = Head::request(Encoding::Json, request::UPDATE_BROKER_CONFIG, 1);
         head.write(&mut bytes, value.as_bytes());
-        let front = Front { broker: fixture.broker.clone(), fast: false };
-        let peer = Arc::new(Peer::detached(1, ADDRESS));
-        let (mut turn, mut out) = (front.turn(), Vec::new());
-        front.frame(&mut turn, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+        let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+        let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
+        front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
         while out.is_empty() {
             out = peer.pushed();
             std::thread::yield_now();
@@ -209,11 +210,11 @@ fn batched() -> Fixture {
 
 /// The answer to one frame: its code, and a function that returns its fields.
 fn call(fixture: &Fixture, bytes: &mut [u8]) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
-    let front = Front { broker: fixture.broker.clone(), fast: false };
-    let peer = Arc::new(Peer::detached(1, ADDRESS));
-    let (mut turn, mut out) = (front.turn(), Vec::new());
-    front.frame(&mut turn, &peer, Command::decode(bytes).unwrap(), &mut out);
-    front.end(&mut turn, &peer, &mut out);
+    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
+    front.frame(&mut read_batch, &peer, Command::decode(bytes).unwrap(), &mut out);
+    front.end(&mut read_batch, &peer, &mut out);
     fixture.broker.settle();
     out.extend(peer.pushed());
     let code = Command::decode(&mut out.clone()).unwrap().code;
@@ -270,9 +271,9 @@ fn codec_12_a_batch_to_a_topic_of_batches_is_one_record_of_many_messages() {
     );
     assert_eq!(field("msgId").map(|id| id.len()), Some(32));
     let queue = fixture.queue("B", 0);
-    assert_eq!(queue.log.max().get(), 3);
+    assert_eq!(queue.index.max().get(), 3);
     let mut units = Vec::new();
-    queue.log.units_blocking(queue.log.min(), 9, &mut units).unwrap();
+    queue.index.units_blocking(queue.index.min(), 9, &mut units).unwrap();
     assert!(units.len() == 3 && units.iter().all(|unit| *unit == units[0]));
     let mut bytes = Vec::new();
     fixture.broker.store.record_at(units[0].log_offset, &mut bytes).unwrap();
@@ -296,7 +297,7 @@ fn codec_12_a_batch_to_a_topic_of_batches_is_one_record_of_many_messages() {
     assert_eq!((code, field("batchUniqId")), (0, None));
     assert_eq!(field("msgId").map(|ids| ids.split(',').count()), Some(3));
     let fixture = fixture.killed();
-    assert_eq!(fixture.queue("B", 0).log.max().get(), 46);
+    assert_eq!(fixture.queue("B", 0).index.max().get(), 46);
 }
 
 #[test]
@@ -331,7 +332,7 @@ fn a_topic_without_write_permission_takes_what_producers_with_an_older_route_sen
         1,
         "stored, but its requester is gone"
     );
-    let stored = |topic: &str| fixture.broker.log_queue(topic, 0).unwrap().log.max().get();
+    let stored = |topic: &str| fixture.broker.log_queue(topic, 0).unwrap().index.max().get();
     assert_eq!((stored("T"), stored("B"), stored("%RETRY%g")), (5, 3, 1));
     // A consumer that sends a message back has no route: the retry topic's permission decides (`consumerSendMsgBack`).
     let (code, remark, _) = give_back(&fixture);
@@ -452,7 +453,7 @@ fn a_pull_gives_whole_records_of_a_topic_of_batches() {
     let head = Head::request(Encoding::Json, request::CONSUMER_SEND_MSG_BACK, 1);
     let writer = FrameWriter::begin(&mut bytes, head).text("group", "g").number("offset", 0);
     writer.number("delayLevel", 1).finish(b"");
-    let refused = crate::back::send_back(&fixture.broker, &Command::decode(&mut bytes).unwrap());
+    let refused = crate::send_back::send_back(&fixture.broker, &Command::decode(&mut bytes).unwrap());
     let remark = refused.err().map(|refusal| (refusal.code, refusal.remark)).unwrap_or_default();
     assert!(remark.0 == response::SYSTEM_ERROR && remark.1.contains("takes no inner batches"), "{remark:?}");
 }

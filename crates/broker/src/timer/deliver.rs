@@ -7,8 +7,8 @@ use store::timer::Entry;
 use store::{AppendError, Message, Read, Unit};
 use wire::record::RecordView;
 
-use super::clock::Clock;
 use super::fetch::Job;
+use super::scheduler::Scheduler;
 use super::timed::{Timed, copy_properties};
 use crate::broker::PutError;
 use crate::names;
@@ -46,18 +46,18 @@ fn counted(entry: &Entry) -> i64 {
     if entry.cancels { -1 } else { 1 }
 }
 
-impl Clock {
+impl Scheduler {
     /// Delivers the messages that are due at `now_ms`, and returns whether any entry was handled. `cancels` is the gate's count
     /// of cancelling messages from before the timer queue was read.
     pub(super) fn deliver(&mut self, now_ms: i64, cancels: u64) -> bool {
         let mut due = Vec::new();
-        self.agenda.due(now_ms, BATCH_MAX, &mut due);
+        self.due_entries.due(now_ms, BATCH_MAX, &mut due);
         self.batch.clear();
         let mut puts = Vec::with_capacity(due.len());
         let mut done = false;
         for entry in due {
             if self.barrier.holds(&entry, now_ms) || self.batch.size() > BATCH_BYTES_MAX {
-                self.agenda.later(entry, entry.due_ms);
+                self.due_entries.later(entry, entry.due_ms);
                 continue;
             }
             done = true;
@@ -92,7 +92,7 @@ impl Clock {
             }
             Fate::Cancelled | Fate::Done => {
                 self.pending -= if matches!(fate, Fate::Done) { counted(&entry) } else { 0 };
-                self.agenda.done(&entry);
+                self.due_entries.done(&entry);
                 self.changed = true;
             }
         }
@@ -103,9 +103,9 @@ impl Clock {
     fn put_off(&mut self, entry: Entry, again_ms: i64) {
         if entry.cancels {
             self.barrier.hold(&entry, again_ms);
-            self.agenda.later(entry, entry.due_ms);
+            self.due_entries.later(entry, entry.due_ms);
         } else {
-            self.agenda.later(entry, again_ms);
+            self.due_entries.later(entry, again_ms);
         }
     }
 
@@ -185,7 +185,7 @@ impl Clock {
         // A message whose properties leave no room for the added ones is copied without them.
         let plain = Message { properties: record.properties(), ..message };
         let pushed = target(&self.broker, topic, queue_id, now_ms).and_then(|queue| {
-            self.batch.push(&queue.log, &message).or_else(|_| self.batch.push(&queue.log, &plain))?;
+            self.batch.push(&queue.index, &message).or_else(|_| self.batch.push(&queue.index, &plain))?;
             Ok(queue)
         });
         match pushed {
@@ -197,11 +197,13 @@ impl Clock {
     /// Whether a cancelling message of the entry's slot names its message. Cancelling messages of Java 5.5 contain only the key
     /// of the message, those of Java 5.3 its topic before the key.
     fn is_cancelled(&self, entry: &Entry, timed: &Timed<'_>) -> bool {
-        let Some(key) = timed.key.filter(|_| self.agenda.has_deleted(entry.slot_ms)) else { return false };
+        let Some(key) = timed.key.filter(|_| self.due_entries.has_deleted(entry.slot_ms)) else {
+            return false;
+        };
         let named = |separator: &[u8]| [timed.topic.as_bytes(), separator, key].concat();
-        self.agenda.is_deleted(entry.slot_ms, key)
-            || self.agenda.is_deleted(entry.slot_ms, &named(b"+"))
-            || self.agenda.is_deleted(entry.slot_ms, &named(b"_"))
+        self.due_entries.is_deleted(entry.slot_ms, key)
+            || self.due_entries.is_deleted(entry.slot_ms, &named(b"+"))
+            || self.due_entries.is_deleted(entry.slot_ms, &named(b"_"))
     }
 
     fn append(&mut self, puts: Vec<Put>, now_ms: i64, cancels: u64) {
@@ -209,7 +211,7 @@ impl Clock {
         if gate.cancels != cancels {
             drop(gate);
             // A recall may have cancelled one of these messages: the timer queue is read again first.
-            puts.into_iter().for_each(|(entry, _)| self.agenda.later(entry, entry.due_ms));
+            puts.into_iter().for_each(|(entry, _)| self.due_entries.later(entry, entry.due_ms));
             return;
         }
         let done = self.broker.store.append(&mut self.batch, now_ms);
@@ -237,7 +239,7 @@ impl Clock {
         self.changed = true;
         let mut queues: Vec<Arc<Queue>> = Vec::new();
         for (index, (entry, queue)) in puts.into_iter().enumerate() {
-            self.agenda.done(&entry);
+            self.due_entries.done(&entry);
             // A rolled message is counted again when its copy is read from the timer queue.
             self.pending -= counted(&entry);
             if entry.cancels {

@@ -9,7 +9,7 @@ use wire::hash::java_hash;
 use wire::record::RecordView;
 use wire::units::QueueOffset;
 
-use super::clock::Clock;
+use super::scheduler::Scheduler;
 use super::timed::Timed;
 use crate::broker::PutError;
 
@@ -18,11 +18,11 @@ const UNITS_MAX: usize = 512;
 /// Most bytes read at once, except for a single larger message.
 const BYTES_MAX: u64 = 4 << 20;
 
-impl Clock {
+impl Scheduler {
     /// Adds all messages the timer queue holds now. False when a file cannot be read or written; the call is then repeated later.
     pub(super) fn enqueue(&mut self, now_ms: i64) -> bool {
-        let end = self.queue.log.max().to_i64();
-        self.next = self.next.max(self.queue.log.min().to_i64()).min(end);
+        let end = self.queue.index.max().to_i64();
+        self.next = self.next.max(self.queue.index.min().to_i64()).min(end);
         let mut added = false;
         while self.next < end {
             if let Err(error) = self.enqueue_some(now_ms) {
@@ -44,7 +44,7 @@ impl Clock {
     fn enqueue_some(&mut self, now_ms: i64) -> io::Result<()> {
         let mut units: Vec<Unit> = Vec::with_capacity(UNITS_MAX);
         let from = QueueOffset::from_i64(self.next).unwrap_or_default();
-        self.queue.log.units_blocking(from, UNITS_MAX, &mut units).map_err(io::Error::other)?;
+        self.queue.index.units_blocking(from, UNITS_MAX, &mut units).map_err(io::Error::other)?;
         let mut sum = 0;
         let fits = units.iter().take_while(|unit| {
             sum += u64::from(unit.size);
@@ -69,7 +69,8 @@ impl Clock {
                     start = 0;
                     let offset = QueueOffset::from_i64(self.next).unwrap_or_default();
                     let message = Numbered { offset, unit: *unit };
-                    if let Err(error) = store.read_messages_blocking(&self.queue.log, &[message], &mut bytes)
+                    if let Err(error) =
+                        store.read_messages_blocking(&self.queue.index, &[message], &mut bytes)
                     {
                         let error = PutError::from(error);
                         if self.patience.holds(self.next, &error, now_ms) {
@@ -123,13 +124,13 @@ impl Clock {
             let slot_ms = base_ms + if far_ms < third_ms { half_ms } else { window_ms };
             (slot_ms, slot_ms)
         } else {
-            let slot_ms = self.agenda.slot_for(own_ms);
+            let slot_ms = self.due_entries.slot_for(own_ms);
             (slot_ms, if slot_ms == own_ms { timed.due_ms - 1 } else { slot_ms })
         };
-        if self.files.is_taken(slot_ms, self.agenda.read_ms())? {
+        if self.files.is_taken(slot_ms, self.due_entries.read_ms())? {
             // The slot still holds units of the wheel's previous turn, which must come first: this message is rolled soon.
             bits |= magic::ROLL;
-            slot_ms = self.agenda.slot_for(base_ms);
+            slot_ms = self.due_entries.slot_for(base_ms);
             time_ms = slot_ms;
         }
         let added = TimerUnit {
@@ -151,7 +152,7 @@ impl Clock {
         let timer = &self.broker.timer;
         timer.window_ms.fetch_max(window_ms, Ordering::AcqRel);
         timer.last_ms.fetch_max(slot_ms, Ordering::AcqRel);
-        self.agenda.arrived(Entry::of(at, &added, slot_ms), cancels);
+        self.due_entries.arrived(Entry::of(at, &added, slot_ms), cancels);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use wire::properties::{self, key};
 use wire::record::RecordView;
 
 use crate::broker::Broker;
-use crate::vital::Duty;
+use crate::supervisor::SupervisedWork;
 
 /// Pause before a chain that could not be read is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1000 });
@@ -70,7 +70,7 @@ impl Fetch {
     pub(super) fn start(broker: Arc<Broker>, log: Arc<TimerLog>, clock: Thread) -> std::io::Result<Self> {
         let (jobs, inbox) = channel();
         let (outbox, results) = channel();
-        let vital = broker.vital.clone();
+        let supervisor = broker.supervisor.clone();
         let mut reader = Reader::new(broker, log);
         let run = move || {
             let mut refused = VecDeque::new();
@@ -82,7 +82,7 @@ impl Fetch {
                 }
             }
         };
-        let thread = vital.spawn_for_another(Duty::Timer, "timer-fetch", run)?;
+        let thread = supervisor.spawn_for_another(SupervisedWork::Timer, "timer-fetch", run)?;
         Ok(Self { jobs: Some(jobs), results, thread: Some(thread) })
     }
 

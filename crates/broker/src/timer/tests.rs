@@ -9,12 +9,12 @@ use std::thread;
 use store::RealDisk;
 use store::timer::TimerFiles;
 
-use super::clock::Clock;
 use super::put::{Asked, timed};
+use super::scheduler::Scheduler;
 use super::timed::asked_ms;
 use super::*;
-use crate::keep::Keep;
 use crate::names;
+use crate::position_writer::PositionWriter;
 use crate::testing::{Fixture, message};
 use wire::properties::{self, key};
 
@@ -23,11 +23,15 @@ fn start_ms(fixture: &Fixture) -> i64 {
     (fixture.broker.now_ms() / 1000 + 100) * 1000
 }
 
-fn clock(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Clock {
-    clock_on(fixture, Keep::start(&std::sync::Arc::default()).unwrap(), change)
+fn scheduler(fixture: &Fixture, change: impl FnOnce(&mut TimerConfig)) -> Scheduler {
+    scheduler_on(fixture, PositionWriter::start(&std::sync::Arc::default()).unwrap(), change)
 }
 
-fn clock_on(fixture: &Fixture, keep: std::sync::Arc<Keep>, change: impl FnOnce(&mut TimerConfig)) -> Clock {
+fn scheduler_on(
+    fixture: &Fixture,
+    position_writer: std::sync::Arc<PositionWriter>,
+    change: impl FnOnce(&mut TimerConfig),
+) -> Scheduler {
     fixture.queue(names::TIMER_TOPIC, 0);
     let mut config = {
         let config = &fixture.broker.config;
@@ -36,14 +40,14 @@ fn clock_on(fixture: &Fixture, keep: std::sync::Arc<Keep>, change: impl FnOnce(&
     config.log_file_bytes = 4096;
     change(&mut config);
     let files = TimerFiles::open(config, std::sync::Arc::new(RealDisk)).unwrap();
-    Clock::new(fixture.broker.clone(), files, keep).unwrap()
+    Scheduler::new(fixture.broker.clone(), files, position_writer).unwrap()
 }
 
 /// Runs rounds of the timer at `now_ms` until there is nothing more to do.
-fn wind(clock: &mut Clock, now_ms: i64) {
+fn wind(scheduler: &mut Scheduler, now_ms: i64) {
     loop {
-        let busy = clock.round(now_ms);
-        if !busy && !clock.agenda.is_loading() {
+        let busy = scheduler.round(now_ms);
+        if !busy && !scheduler.due_entries.is_loading() {
             return;
         }
         thread::yield_now();
@@ -72,29 +76,29 @@ fn delivered(fixture: &Fixture) -> Vec<String> {
 fn messages_come_at_their_millisecond_and_not_before() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     for (id, due) in [("c", 1500), ("a", 7), ("b", 1000), ("d", 20_001)] {
         put(&fixture, id, start + due, &[]);
     }
     let mut expected = Vec::new();
     for (due, id) in [(7, "a"), (1000, "b"), (1500, "c"), (20_001, "d")] {
-        wind(&mut clock, start + due - 1);
+        wind(&mut scheduler, start + due - 1);
         assert_eq!(delivered(&fixture), expected, "at {due} - 1");
         expected.push(id);
-        wind(&mut clock, start + due);
+        wind(&mut scheduler, start + due);
         assert_eq!(delivered(&fixture), expected, "at {due}");
     }
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn a_delivered_copy_says_when_it_waited_and_keeps_the_rest() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "x", start + 5, &[("WAIT", "true"), ("MY", "own")]);
-    wind(&mut clock, start - 3000);
-    wind(&mut clock, start + 9);
+    wind(&mut scheduler, start - 3000);
+    wind(&mut scheduler, start + 9);
     let (body, text, _) = fixture.messages("Real", 0).remove(0);
     let values: BTreeMap<&str, &str> = properties::pairs(&text)
         .map(|(name, value)| (std::str::from_utf8(name).unwrap(), std::str::from_utf8(value).unwrap()))
@@ -115,29 +119,29 @@ fn a_delivered_copy_says_when_it_waited_and_keeps_the_rest() {
         ("TIMER_DEQUEUE_MS", &dequeue),
     ];
     assert_eq!(values, BTreeMap::from(expected));
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn a_message_beyond_the_window_rolls_until_it_is_near() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |config| config.roll_window_slots = 10);
-    wind(&mut clock, start);
+    let mut scheduler = scheduler(&fixture, |config| config.roll_window_slots = 10);
+    wind(&mut scheduler, start);
     put(&fixture, "far", start + 33_345, &[]);
     put(&fixture, "gone", start + 33_345, &[]);
     put(&fixture, "cancel", start + 33_001, &[(key::TIMER_DEL_UNIQKEY, "gone")]);
     for ms in (0..33_300).step_by(100) {
-        wind(&mut clock, start + ms);
+        wind(&mut scheduler, start + ms);
     }
-    wind(&mut clock, start + 33_344);
+    wind(&mut scheduler, start + 33_344);
     assert_eq!(delivered(&fixture), Vec::<String>::new());
-    wind(&mut clock, start + 33_345);
+    wind(&mut scheduler, start + 33_345);
     assert_eq!(delivered(&fixture), ["far"]);
     let (_, text, _) = fixture.messages("Real", 0).remove(0);
     // The message is rolled at 10 s, at 20 s, and at half of the rest, 25 s.
     assert_eq!(properties::get_str(&text, key::TIMER_ROLL_TIMES), Some("3"));
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
@@ -158,75 +162,75 @@ fn a_message_rolls_before_its_record_is_too_old_to_be_kept() {
 fn what_is_cancelled_does_not_come() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     for (id, due) in [("a", 100), ("b", 200), ("c", 300), ("d", 400), ("e", 1400)] {
         put(&fixture, id, start + due, &[]);
     }
     put(&fixture, "1", start + 1, &[(key::TIMER_DEL_UNIQKEY, "a")]);
-    wind(&mut clock, start - 60_000);
-    wind(&mut clock, start - 1000);
+    wind(&mut scheduler, start - 60_000);
+    wind(&mut scheduler, start - 1000);
     // These come while the slot is in memory. Java 5.3 names the topic as well; a message of another slot is not cancelled.
     put(&fixture, "2", start + 1, &[(key::TIMER_DEL_UNIQKEY, "Real+b")]);
     put(&fixture, "3", start + 1, &[(key::TIMER_DEL_UNIQKEY, "e")]);
-    wind(&mut clock, start + 350);
+    wind(&mut scheduler, start + 350);
     put(&fixture, "4", start + 400, &[(key::TIMER_DEL_UNIQKEY, "d")]);
-    wind(&mut clock, start + 5000);
+    wind(&mut scheduler, start + 5000);
     assert_eq!(delivered(&fixture), ["c", "e"]);
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn a_message_for_a_deleted_topic_is_stored_and_makes_no_topic() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "x", start + 5, &[]);
     let delete = wire::codes::request::DELETE_TOPIC_IN_BROKER;
     assert_eq!(fixture.ask(delete, &[("topic", "Real")], b"").0, 0);
-    wind(&mut clock, start + 5);
+    wind(&mut scheduler, start + 5);
     assert!(fixture.broker.topics.find("Real").is_none());
     assert_eq!(fixture.broker.store.find_queue("Real", 0).unwrap().max().get(), 1);
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn queues_that_go_under_their_topic_hold_up_nothing() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "x", start + 5, &[]);
     fixture.broker.store.remove_topic("Real").unwrap();
-    wind(&mut clock, start + 5);
+    wind(&mut scheduler, start + 5);
     assert_eq!(delivered(&fixture), Vec::<String>::new());
-    wind(&mut clock, start + 1005);
+    wind(&mut scheduler, start + 1005);
     assert_eq!(delivered(&fixture), ["x"]);
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn nothing_is_delivered_behind_a_cancel_that_was_not_read() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "x", start + 5, &[]);
-    wind(&mut clock, start - 1000);
+    wind(&mut scheduler, start - 1000);
     let cancels = fixture.broker.timer.gate().cancels;
     // The recall is appended after the timer read its queue and before it delivers.
     put(&fixture, "1", start + 5, &[(key::TIMER_DEL_UNIQKEY, "x")]);
     fixture.broker.timer.gate().cancels += 1;
-    assert!(clock.deliver(start + 5, cancels));
+    assert!(scheduler.deliver(start + 5, cancels));
     assert_eq!(delivered(&fixture), Vec::<String>::new());
-    wind(&mut clock, start + 6);
+    wind(&mut scheduler, start + 6);
     assert_eq!(delivered(&fixture), Vec::<String>::new());
     assert_eq!(fixture.broker.timer.gate().delivered_ms, 0, "so it may still be answered as recalled");
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn a_restart_goes_on_where_it_stopped() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut first = clock(&fixture, |_| {});
+    let mut first = scheduler(&fixture, |_| {});
     for number in 0..40 {
         put(&fixture, &format!("{number:02}"), start + 100 * number + 1, &[]);
     }
@@ -234,7 +238,7 @@ fn a_restart_goes_on_where_it_stopped() {
     assert_eq!(delivered(&fixture).len(), 16);
     first.stop();
     let fixture = fixture.reopened();
-    let mut second = clock(&fixture, |_| {});
+    let mut second = scheduler(&fixture, |_| {});
     put(&fixture, "new", start + 1700, &[]);
     wind(&mut second, start + 1750);
     assert_eq!(delivered(&fixture).len(), 19);
@@ -251,14 +255,14 @@ fn a_restart_goes_on_where_it_stopped() {
 fn a_kill_repeats_only_what_was_not_saved() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut first = clock(&fixture, |_| {});
+    let mut first = scheduler(&fixture, |_| {});
     for number in 0..40 {
         put(&fixture, &format!("{number:02}"), start + 100 * number + 1, &[]);
     }
     wind(&mut first, start + 3150);
     // The timer is not stopped cleanly: its files are as the first save left them, before anything was added.
     drop(first);
-    let mut second = clock(&fixture, |_| {});
+    let mut second = scheduler(&fixture, |_| {});
     wind(&mut second, start + 60_000);
     let mut all = delivered(&fixture);
     all.sort();
@@ -271,12 +275,12 @@ fn a_kill_repeats_only_what_was_not_saved() {
 fn a_kill_does_not_repeat_the_last_message_before_a_quiet_time() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let keep = Keep::start(&std::sync::Arc::default()).unwrap();
-    let mut first = clock_on(&fixture, keep.clone(), |_| {});
+    let position_writer = PositionWriter::start(&std::sync::Arc::default()).unwrap();
+    let mut first = scheduler_on(&fixture, position_writer.clone(), |_| {});
     put(&fixture, "only", start + 500, &[]);
     wind(&mut first, start - 2000);
     let (done, saved) = std::sync::mpsc::channel::<()>();
-    keep.run(move || drop(done));
+    position_writer.run(move || drop(done));
     assert!(saved.recv().is_err(), "the save before that job is done");
     // The message is delivered, and the files are saved, in one round within the second of the message.
     wind(&mut first, start + 600);
@@ -286,9 +290,9 @@ fn a_kill_does_not_repeat_the_last_message_before_a_quiet_time() {
         thread::yield_now();
     }
     // The save is completed, but the timer is not stopped cleanly.
-    keep.stop();
+    position_writer.stop();
     drop(first);
-    let mut second = clock(&fixture, |_| {});
+    let mut second = scheduler(&fixture, |_| {});
     wind(&mut second, start + 5000);
     assert_eq!(delivered(&fixture), ["only"]);
     second.stop();
@@ -308,7 +312,7 @@ fn the_exact_time_is_what_was_asked() {
         wire::properties::append(&mut text, key::REAL_QUEUE_ID, b"0");
         let queue = fixture.queue(names::TIMER_TOPIC, 0);
         let mut batch = fixture.broker.store.batch();
-        batch.push(&queue.log, &message(b"x", &text)).unwrap();
+        batch.push(&queue.index, &message(b"x", &text)).unwrap();
         fixture.broker.store.append(&mut batch, store_ms).unwrap();
         let mut bytes = Vec::new();
         fixture.broker.store.record_at(batch.placed(0).log_offset, &mut bytes).unwrap();
@@ -366,83 +370,84 @@ fn a_send_is_taken_or_refused_as_java_does() {
 fn a_message_the_disk_does_not_give_is_given_up_after_a_minute() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "lost", start + 10, &[]);
-    wind(&mut clock, start - 60_000);
+    wind(&mut scheduler, start - 60_000);
     fixture.lose_log_file();
     put(&fixture, "next", start + 20, &[]);
     for second in 0..60 {
-        wind(&mut clock, start + 30 + second * 1000);
-        assert_eq!((delivered(&fixture), clock.agenda.read_ms()), (vec!["next".to_owned()], start));
+        wind(&mut scheduler, start + 30 + second * 1000);
+        assert_eq!((delivered(&fixture), scheduler.due_entries.read_ms()), (vec!["next".to_owned()], start));
     }
-    wind(&mut clock, start + 60_030);
-    assert_eq!(clock.agenda.read_ms(), start + 60_000);
+    wind(&mut scheduler, start + 60_030);
+    assert_eq!(scheduler.due_entries.read_ms(), start + 60_000);
     assert_eq!(fixture.broker.retention.undelivered.load(Ordering::Relaxed), 1);
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn what_is_timed_after_the_clock_was_set_back_does_not_wait_for_its_old_time() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "a", start + 1500, &[]);
     put(&fixture, "c", start + 7_200_000, &[]);
-    wind(&mut clock, start);
-    wind(&mut clock, start + 3_600_000);
+    wind(&mut scheduler, start);
+    wind(&mut scheduler, start + 3_600_000);
     assert_eq!(delivered(&fixture), ["a"]);
     put(&fixture, "b", start + 1600, &[]);
-    wind(&mut clock, start + 1599);
+    wind(&mut scheduler, start + 1599);
     assert_eq!(delivered(&fixture), ["a"]);
-    wind(&mut clock, start + 1600);
+    wind(&mut scheduler, start + 1600);
     assert_eq!(delivered(&fixture), ["a", "b"]);
-    wind(&mut clock, start + 7_200_000);
+    wind(&mut scheduler, start + 7_200_000);
     assert_eq!(delivered(&fixture), ["a", "b", "c"]);
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn what_is_timed_after_the_clock_was_set_forward_by_more_than_a_year_comes_in_time() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |config| config.slots = 100_000);
+    let mut scheduler = scheduler(&fixture, |config| config.slots = 100_000);
     put(&fixture, "old", start + 86_400_000, &[]);
-    wind(&mut clock, start);
+    wind(&mut scheduler, start);
     let now = start + 400 * 86_400_000;
     // Looking up one slot after the other would take 1,700 rounds.
-    let is_there = |clock: &Clock| clock.agenda.is_caught_up(now) && !delivered(&fixture).is_empty();
+    let is_there =
+        |scheduler: &Scheduler| scheduler.due_entries.is_caught_up(now) && !delivered(&fixture).is_empty();
     let rounds = (0..200).take_while(|_| {
-        wind(&mut clock, now);
-        !is_there(&clock)
+        wind(&mut scheduler, now);
+        !is_there(&scheduler)
     });
     assert!(rounds.count() < 200);
     assert_eq!(delivered(&fixture), ["old"]);
     put(&fixture, "new", now + 3000, &[]);
-    wind(&mut clock, now + 2999);
+    wind(&mut scheduler, now + 2999);
     assert_eq!(delivered(&fixture), ["old"]);
-    wind(&mut clock, now + 3000);
+    wind(&mut scheduler, now + 3000);
     assert_eq!(delivered(&fixture), ["old", "new"]);
     // The clock is set back again.
     put(&fixture, "back", start + 10_000, &[]);
-    wind(&mut clock, start + 9999);
+    wind(&mut scheduler, start + 9999);
     assert_eq!(delivered(&fixture), ["old", "new"]);
-    wind(&mut clock, start + 10_000);
+    wind(&mut scheduler, start + 10_000);
     assert_eq!(delivered(&fixture), ["old", "new", "back"]);
-    assert_eq!(clock.pending, 0);
-    clock.stop();
+    assert_eq!(scheduler.pending, 0);
+    scheduler.stop();
 }
 
 #[test]
 fn a_message_without_room_for_more_properties_is_delivered_as_it_is() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |config| config.roll_window_slots = 10);
+    let mut scheduler = scheduler(&fixture, |config| config.roll_window_slots = 10);
     put(&fixture, "x", start + 5345, &[("FULL", &"x".repeat(32_640))]);
     // The message is rolled before; its properties have no room for those of a rolled copy either.
-    wind(&mut clock, start - 10_000);
-    wind(&mut clock, start + 5344);
+    wind(&mut scheduler, start - 10_000);
+    wind(&mut scheduler, start + 5344);
     assert_eq!(delivered(&fixture), [] as [String; 0]);
-    wind(&mut clock, start + 5345);
+    wind(&mut scheduler, start + 5345);
     assert_eq!(delivered(&fixture), ["x"]);
-    clock.stop();
+    scheduler.stop();
 }

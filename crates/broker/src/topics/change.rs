@@ -106,7 +106,7 @@ impl Topics {
     pub(crate) fn reopen(&self, name: &str) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(topic) = self.find(name) else { return };
-        if topic.opened().iter().any(|(_, queue)| queue.log.is_removed()) {
+        if topic.opened().iter().any(|(_, queue)| queue.index.is_removed()) {
             let topic = Topic::new(topic.config.clone(), None);
             self.publish(Staged::from([(name.to_owned(), Some(Arc::new(topic)))]), self.version());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::Peer;
+use net::ConnectionHandle;
 use store::Message;
 use wire::codes::request;
 use wire::frame::{Encoding, FrameWriter, Head};
@@ -43,8 +43,8 @@ enum Step {
 /// Checks every undecided half message that is old enough once.
 pub(super) fn check_all(broker: &Broker, now_ms: i64) {
     let Some(queue) = broker.log_queue(names::HALF_TOPIC, 0) else { return };
-    broker.transactions.state().skip_to(queue.log.min().to_i64());
-    let (first, max) = (broker.transactions.state().first, queue.log.max().to_i64());
+    broker.transactions.state().skip_to(queue.index.min().to_i64());
+    let (first, max) = (broker.transactions.state().first, queue.index.max().to_i64());
     let mut bytes = Vec::new();
     for offset in first..max {
         if broker.transactions.state().undecided(offset) != Some(offset) {
@@ -152,7 +152,7 @@ fn ask(
 }
 
 /// A connected producer of the message's group; successive calls spread over all of them.
-fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<Peer>> {
+fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<ConnectionHandle>> {
     let group = properties::get_str(stored, key::PRODUCER_GROUP)?;
     let mut members = broker.clients.producers(group)?;
     members.retain(|member| !member.peer.is_closed());
@@ -161,7 +161,12 @@ fn producer(broker: &Broker, stored: &[u8]) -> Option<Arc<Peer>> {
 }
 
 /// Sends 39 `CHECK_TRANSACTION_STATE`, a one-way request, with the message as its producer sent it.
-fn send_check(broker: &Broker, producer: &Peer, half: &Message<'_>, place: (QueueOffset, LogOffset)) {
+fn send_check(
+    broker: &Broker,
+    producer: &ConnectionHandle,
+    half: &Message<'_>,
+    place: (QueueOffset, LogOffset),
+) {
     let stored = half.properties;
     let (queue_offset, log_offset) = place;
     let real = |name| properties::get_str(stored, name).unwrap_or_default();

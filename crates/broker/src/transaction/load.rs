@@ -22,7 +22,7 @@ pub(crate) fn load(broker: &Broker) -> Result<(), PutError> {
     let position = |topic: &str| {
         let noted = broker.offsets.committed(GROUP, topic, 0).unwrap_or(0);
         let bounds =
-            broker.log_queue(topic, 0).map(|queue| (queue.log.min().to_i64(), queue.log.max().to_i64()));
+            broker.log_queue(topic, 0).map(|queue| (queue.index.min().to_i64(), queue.index.max().to_i64()));
         let (min, max) = bounds.unwrap_or_default();
         noted.clamp(min, max)
     };
@@ -39,7 +39,7 @@ fn read_ops(broker: &Broker, state: &mut State, from: i64) -> Result<(), PutErro
     let Some(queue) = broker.log_queue(names::OP_HALF_TOPIC, 0) else { return Ok(()) };
     let mut op = from;
     let mut waited = None;
-    while op < queue.log.max().to_i64() {
+    while op < queue.index.max().to_i64() {
         match read_some(broker, state, &queue, &mut op) {
             Ok(true) => {}
             Ok(false) => break,
@@ -63,11 +63,11 @@ fn read_some(broker: &Broker, state: &mut State, queue: &Queue, op: &mut i64) ->
     let mut units: Vec<Unit> = Vec::new();
     let mut bytes = Vec::new();
     let place = |op: i64| QueueOffset::from_i64(op).unwrap_or_default();
-    queue.log.units_blocking(place(*op), STEP, &mut units)?;
+    queue.index.units_blocking(place(*op), STEP, &mut units)?;
     for unit in &units {
         bytes.clear();
         let message = Numbered { offset: place(*op), unit: *unit };
-        broker.store.read_messages_blocking(&queue.log, &[message], &mut bytes)?;
+        broker.store.read_messages_blocking(&queue.index, &[message], &mut bytes)?;
         for half in RecordView::parse(&bytes).iter().flat_map(|record| halves(record.body())) {
             state.decided(half, *op);
         }
@@ -134,7 +134,7 @@ fn moved_half(broker: &Broker, state: &State, last: &RecordView<'_>) -> Option<i
     let end = if is_again {
         last.queue_offset().to_i64()
     } else {
-        broker.log_queue(names::HALF_TOPIC, 0)?.log.max().to_i64()
+        broker.log_queue(names::HALF_TOPIC, 0)?.index.max().to_i64()
     };
     let mut bytes = Vec::new();
     (state.first..end).find(|offset| {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use net::Peer;
+use net::ConnectionHandle;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::properties::{self, key};
 
@@ -17,7 +17,7 @@ fn half(fixture: &Fixture, unique: &str, more: &str) -> (i64, i64) {
     let message = crate::testing::message(unique.as_bytes(), stored.as_bytes());
     fixture.broker.put(names::HALF_TOPIC, 0, &Message { born_timestamp, ..message }).unwrap();
     let queue = fixture.queue(names::HALF_TOPIC, 0);
-    let offset = queue.log.max().to_i64() - 1;
+    let offset = queue.index.max().to_i64() - 1;
     let mut bytes = Vec::new();
     let at = read_half(&fixture.broker, offset, &mut bytes).unwrap();
     (offset, at.to_i64())
@@ -74,7 +74,7 @@ fn check_25_a_commit_makes_the_message_visible_once() {
     assert_eq!(bodies(&fixture, names::OP_HALF_TOPIC, 0), ["0,"]);
     let queue = fixture.queue("T", 1);
     let mut units = Vec::new();
-    queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
+    queue.index.units_blocking(queue.index.min(), 1, &mut units).unwrap();
     let mut bytes = Vec::new();
     fixture.broker.store.record_at(units[0].log_offset, &mut bytes).unwrap();
     let record = RecordView::parse(&bytes).unwrap();
@@ -134,7 +134,7 @@ fn check_27_wrong_words_are_refused_as_in_java() {
     fixture.put("T", 0, b"plain", b"PGROUP\x01PG\x02");
     let plain = fixture.queue("T", 0);
     let mut units = Vec::new();
-    plain.log.units_blocking(plain.log.min(), 1, &mut units).unwrap();
+    plain.index.units_blocking(plain.index.min(), 1, &mut units).unwrap();
     let missing = Err("Find prepared transaction message failed".to_owned());
     assert_eq!(tell(&fixture, (0, units[0].log_offset.to_i64()), 8, "PG"), missing);
     assert!(bodies(&fixture, "T", 1).is_empty());
@@ -144,7 +144,7 @@ fn check_27_wrong_words_are_refused_as_in_java() {
 fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
     let fixture = Fixture::with(|config| config.transaction.check_max = 2);
     fixture.queue("T", 1);
-    let producer = Arc::new(Peer::detached(7, ADDRESS));
+    let producer = Arc::new(ConnectionHandle::detached(7, ADDRESS));
     fixture.meet_producer("PG", &producer);
     half(&fixture, "A", "");
     check_after(&fixture, 5);
@@ -172,7 +172,7 @@ fn check_27_an_undecided_message_is_asked_about_and_given_up_at_last() {
     // An operator has the transaction checked again, as if it had never been checked.
     let queue = fixture.queue(names::CHECK_MAX_TIME_TOPIC, 0);
     let mut units = Vec::new();
-    queue.log.units_blocking(queue.log.min(), 1, &mut units).unwrap();
+    queue.index.units_blocking(queue.index.min(), 1, &mut units).unwrap();
     let id = wire::id::OffsetId { store_host: fixture.broker.store_host, log_offset: units[0].log_offset };
     let mut text = Vec::new();
     id.append_to(&mut text);
@@ -247,7 +247,7 @@ fn a_time_counts_from_the_commit() {
     let fixture = fixture();
     let timers = fixture.queue(names::TIMER_TOPIC, 0);
     let place = half(&fixture, "A", "TIMER_DELAY_SEC\x01100\x02");
-    assert_eq!(timers.log.max().get(), 0, "it is not decided yet");
+    assert_eq!(timers.index.max().get(), 0, "it is not decided yet");
     assert_eq!(commit(&fixture, place), Ok(0));
     let timed = fixture.messages(names::TIMER_TOPIC, 0);
     let get = |name| properties::get_str(&timed[0].1, name).unwrap();
@@ -303,7 +303,7 @@ fn a_step_that_a_crash_parted_is_completed() {
             ..crate::testing::message(b"A", b"UNIQ_KEY\x01A\x02")
         };
         let mut batch = fixture.broker.store.batch();
-        batch.push(&queue.log, &message).unwrap();
+        batch.push(&queue.index, &message).unwrap();
         fixture.broker.store.append(&mut batch, 1).unwrap();
     };
     let again = |fixture: &Fixture, _: i64| {
@@ -323,7 +323,7 @@ fn a_step_that_a_crash_parted_is_completed() {
         load(&fixture.broker).unwrap();
         let state = fixture.broker.transactions.state();
         let undecided: Vec<i64> = (0..3).filter(|offset| state.undecided(*offset).is_some()).collect();
-        let max = fixture.queue(names::HALF_TOPIC, 0).log.max().to_i64();
+        let max = fixture.queue(names::HALF_TOPIC, 0).index.max().to_i64();
         let expected: Vec<i64> = [vec![1], left].concat();
         assert_eq!(
             undecided.into_iter().filter(|offset| *offset < max).collect::<Vec<_>>(),
@@ -347,7 +347,7 @@ fn a_clock_set_back_does_not_end_the_checks() {
 #[test]
 fn a_half_message_without_room_for_a_number_is_asked_about_and_holds_up_no_others() {
     let fixture = fixture();
-    let producer = Arc::new(Peer::detached(7, ADDRESS));
+    let producer = Arc::new(ConnectionHandle::detached(7, ADDRESS));
     fixture.meet_producer("PG", &producer);
     let full = format!("P\x01{}\x02", "x".repeat(32_647));
     let place = half(&fixture, "A", &full);
@@ -381,7 +381,7 @@ fn a_damaged_decision_does_not_keep_the_broker_from_starting() {
     let fixture = decided();
     let ops = fixture.queue(names::OP_HALF_TOPIC, 0);
     let mut units = Vec::new();
-    ops.log.units_blocking(ops.log.min(), 1, &mut units).unwrap();
+    ops.index.units_blocking(ops.index.min(), 1, &mut units).unwrap();
     let at = units[0].log_offset;
     let mut bytes = Vec::new();
     fixture.broker.store.record_at(at, &mut bytes).unwrap();

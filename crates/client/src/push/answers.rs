@@ -2,11 +2,11 @@
 //! consume a message now (`ClientRemotingProcessor`, `DefaultMQPushConsumerImpl.consumerRunningInfo`,
 //! `MQClientInstance.resetOffset`).
 
+use super::consume_pool::Job;
 use super::consumer::State;
-use super::crew::Job;
 use super::listener::{Verdict, restore_topic};
 use super::queue::{Assigned, Shared};
-use crate::inbox::{Asked, Asker};
+use crate::server_requests::{Asked, Asker};
 use crate::{MessageQueue, Received, clock};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -109,6 +109,6 @@ impl State {
             });
             to.answer(&json::to_vec(&body));
         });
-        self.shared.crew.submit([job]);
+        self.shared.consume_pool.submit([job]);
     }
 }

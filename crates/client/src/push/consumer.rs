@@ -1,12 +1,12 @@
 //! Start, background work and shutdown of a push consumer.
 
-use super::crew::Crew;
+use super::consume_pool::ConsumePool;
 use super::figures::Tally;
 use super::listener::{Listener, Verdict, send_back_all};
 use super::queue::{Assigned, Shared};
 use super::rebalance::Again;
 use super::{COMMIT_INTERVAL, From, PushConfig, REBALANCE_INTERVAL, broadcast, orderly, retry_topic};
-use crate::inbox::{Asked, Door, WAITING_MAX};
+use crate::server_requests::{Asked, Door, WAITING_MAX};
 use crate::trace::Tracer;
 use crate::{Client, Error, Expression, MessageQueue, Received, clock, subscription};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,17 +102,18 @@ impl PushConsumer {
             )));
         }
         let (returns, returned) = mpsc::unbounded_channel();
-        let crew = Crew::start(config.threads)?;
+        let consume_pool = ConsumePool::start(config.threads)?;
         let tracer = config.trace.as_ref().and_then(|topic| Tracer::start(client, &config.group, topic));
         let tally = Tally::default();
         let (client, listener) = (client.clone(), Mutex::new(Some(listener)));
-        let shared = Shared { client, config, crew, listener, is_orderly, returns, tracer, version, tally };
+        let shared =
+            Shared { client, config, consume_pool, listener, is_orderly, returns, tracer, version, tally };
         let shared = Arc::new(shared);
         let state = Arc::new(State::new(shared.clone(), local));
         let Shared { client, config, .. } = &*shared;
         let (asked, questions) = mpsc::channel(WAITING_MAX);
         let door = Door { members_changed: state.members_changed.clone(), asked: Some(asked) };
-        client.inner.remote.inbox.open(&config.group, door);
+        client.inner.remote.server_requests.open(&config.group, door);
         let workers = &client.inner.remote.workers;
         let back = (client.clone(), config.group.clone(), shared.back());
         workers.spawn(0, move || send_back_all(back.0, back.1, back.2, returned))?;
@@ -137,7 +138,7 @@ impl PushConsumer {
         state.is_over.store(true, Ordering::Release);
         state.ended.notify_one();
         let Shared { client, config, tracer, .. } = &*state.shared;
-        client.inner.remote.inbox.close(&config.group);
+        client.inner.remote.server_requests.close(&config.group);
         // The background task must have ended: if it renewed locks after they are released, it would take them again.
         let _idle = state.background.lock().await;
         let _still = state.rebalancing.lock().await;
@@ -146,8 +147,8 @@ impl PushConsumer {
         // Messages that the listener has not begun stay at the broker; calls that it has begun are finished and
         // counted.
         assigned.values().for_each(|queue| queue.drop_queue());
-        let crew = move || shared.crew.finish();
-        if tokio::task::spawn_blocking(crew).await.is_err() {
+        let consume_pool = move || shared.consume_pool.finish();
+        if tokio::task::spawn_blocking(consume_pool).await.is_err() {
             tracing::error!("the listener's threads did not end");
         }
         state.shared.listener.lock().expect("short section").take();

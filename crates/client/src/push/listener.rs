@@ -1,7 +1,7 @@
 //! Calls the listener, and consumes messages concurrently, including the send-back of messages that failed
 //! (`ConsumeMessageConcurrentlyService`).
 
-use super::crew::Job;
+use super::consume_pool::Job;
 use super::queue::{Assigned, Shared};
 use super::{RETRY_LATER, retry_topic};
 use crate::{Client, Error, Received};
@@ -62,7 +62,7 @@ impl Shared {
 
     /// Passes messages to the listener on the threads of the consume pool.
     pub fn deliver(self: &Arc<Self>, deliveries: impl Iterator<Item = Delivery>) {
-        self.crew.submit(deliveries.map(|delivery| {
+        self.consume_pool.submit(deliveries.map(|delivery| {
             let shared = self.clone();
             Box::new(move || shared.consume(delivery)) as Job
         }));

@@ -6,7 +6,7 @@
 //! longer than the difference. When a queue goes to another member, this one waits until the listener has returned,
 //! commits the offset, and only then releases the lock, so that the other one begins exactly behind.
 
-use super::crew::Job;
+use super::consume_pool::Job;
 use super::listener::Verdict;
 use super::queue::{Assigned, Shared};
 use crate::Received;
@@ -93,7 +93,7 @@ impl Shared {
 
     fn call_for(self: &Arc<Self>, queue: Arc<Assigned>) {
         let shared = self.clone();
-        self.crew.submit([Box::new(move || shared.take_turn(&queue)) as Job]);
+        self.consume_pool.submit([Box::new(move || shared.take_turn(&queue)) as Job]);
     }
 
     /// Consumes waiting messages in order, until none is left, other queues get the thread, or the queue is given up.

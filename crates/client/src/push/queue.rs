@@ -1,6 +1,6 @@
 //! One assigned queue: its window, and the task that pulls from it.
 
-use super::crew::Crew;
+use super::consume_pool::ConsumePool;
 use super::figures::Tally;
 use super::listener::{Delivery, Listener, restore_topic};
 use super::orderly::Line;
@@ -99,7 +99,7 @@ impl Assigned {
 pub(super) struct Shared {
     pub client: Client,
     pub config: PushConfig,
-    pub crew: Crew,
+    pub consume_pool: ConsumePool,
     /// The application's listener; `None` after the end, so that what it holds is freed.
     pub listener: Mutex<Option<Arc<Listener>>>,
     /// Whether the consumer is orderly.

@@ -1,7 +1,7 @@
 //! A name server and a broker in one, just enough of both: topics have four queues, groups have members and offsets,
 //! pulls are held, and the next sends can be told to fail.
 
-use net::{Limits, Peer, Reply, Service, Workers};
+use net::{ConnectionHandle, Limits, Reply, Service, Workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -23,7 +23,7 @@ type QueueName = (String, i32);
 
 /// A pull that waits for a message.
 struct Held {
-    peer: Arc<Peer>,
+    peer: Arc<ConnectionHandle>,
     opaque: i32,
     encoding: Encoding,
     offset: i64,
@@ -36,7 +36,7 @@ pub struct State {
     /// Offsets by group and queue.
     pub offsets: HashMap<(String, QueueName), i64>,
     /// Members with their connections by group.
-    members: BTreeMap<String, BTreeMap<String, Arc<Peer>>>,
+    members: BTreeMap<String, BTreeMap<String, Arc<ConnectionHandle>>>,
     held: HashMap<QueueName, Vec<Held>>,
     /// Codes the next sends are answered with.
     pub failures: VecDeque<i32>,
@@ -47,7 +47,7 @@ pub struct State {
     /// Topics a name server knows nothing of.
     pub unknown_topics: Vec<String>,
     /// Connections of producers by group, the newest of each.
-    producers: BTreeMap<String, Arc<Peer>>,
+    producers: BTreeMap<String, Arc<ConnectionHandle>>,
     /// Half offsets, decisions, and whether they answer a check-back.
     pub ended: Vec<(i64, i32, bool)>,
     /// Addresses of brokers that are not here, by name. Queues are read from `b` as well when `a` is one of them.
@@ -95,7 +95,7 @@ impl Cluster {
         self.service.state.lock().unwrap()
     }
 
-    fn member(&self, group: &str) -> Arc<Peer> {
+    fn member(&self, group: &str) -> Arc<ConnectionHandle> {
         self.state().members[group].values().next().unwrap().clone()
     }
 
@@ -182,11 +182,11 @@ impl Drop for Cluster {
 }
 
 impl Service for Broker {
-    type Turn = ();
+    type ReadBatch = ();
 
-    fn turn(&self) {}
+    fn read_batch(&self) {}
 
-    fn frame(&self, (): &mut (), peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+    fn frame(&self, (): &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
         let mut state = self.state.lock().unwrap();
         let done = command.reply(response::SUCCESS);
         let text = |name: &str| command.fields.text(name).unwrap_or_default();
@@ -267,7 +267,7 @@ fn number(head: Head<'_>, name: &str, value: i64, out: &mut Vec<u8>) {
     FrameWriter::begin(out, head).number(name, value).finish(b"");
 }
 
-fn route(state: &State, peer: &Peer, command: &Command<'_>, topic: &str, out: &mut Vec<u8>) {
+fn route(state: &State, peer: &ConnectionHandle, command: &Command<'_>, topic: &str, out: &mut Vec<u8>) {
     if state.unknown_topics.iter().any(|unknown| unknown == topic) {
         return command.reply(response::TOPIC_NOT_EXIST).remark("no route").write(out, b"");
     }
@@ -311,7 +311,7 @@ impl State {
         self.held.values().map(Vec::len).sum()
     }
 
-    fn beat(&mut self, peer: &Arc<Peer>, data: &HeartbeatData) {
+    fn beat(&mut self, peer: &Arc<ConnectionHandle>, data: &HeartbeatData) {
         self.beats += 1;
         for producer in &data.producer_data_set {
             self.producers.insert(producer.group_name.clone(), peer.clone());
@@ -337,7 +337,7 @@ impl State {
         }
     }
 
-    fn send(&mut self, peer: &Arc<Peer>, command: &Command<'_>, out: &mut Vec<u8>) {
+    fn send(&mut self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) {
         self.sends += 1;
         if let Some(gate) = self.gate.take() {
             let _ = gate.recv();
@@ -375,7 +375,7 @@ impl State {
     fn append(
         &mut self,
         name: &QueueName,
-        peer: &Peer,
+        peer: &ConnectionHandle,
         header: &SendHeader<'_>,
         (body, properties): (&[u8], &[u8]),
     ) {
@@ -410,7 +410,7 @@ impl State {
         queue.push(bytes);
     }
 
-    fn pull(&mut self, peer: &Arc<Peer>, command: &Command<'_>, out: &mut Vec<u8>) {
+    fn pull(&mut self, peer: &Arc<ConnectionHandle>, command: &Command<'_>, out: &mut Vec<u8>) {
         let header = PullHeader::decode(&command.fields).unwrap();
         let name = (header.topic.to_owned(), header.queue_id);
         let held = Held {

@@ -3,7 +3,7 @@
 use super::orders::{Answer, Order};
 use super::{Asked, Hello, line_of, link, now_us};
 use crate::Error;
-use crate::generator::{Taken, Workload};
+use crate::generator::{IntervalSample, Workload};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -85,7 +85,7 @@ impl Fleet {
     ///
     /// # Errors
     /// [`Error::System`] when an agent is lost or its load failed, because without its share the load would be another one.
-    pub async fn add_to(&mut self, taken: &mut Taken) -> Result<(), Error> {
+    pub async fn add_to(&mut self, taken: &mut IntervalSample) -> Result<(), Error> {
         for member in &mut self.members {
             member.say(&Order::Take).await?;
         }

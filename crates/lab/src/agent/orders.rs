@@ -6,7 +6,7 @@
 
 use super::{line_of, now_us};
 use crate::archive::{decode, encode};
-use crate::generator::{Generator, Payload, Taken, Workload};
+use crate::generator::{Generator, IntervalSample, Payload, Workload};
 use crate::report::Refusal;
 use hdrhistogram::serialization::Deserializer;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// The form in which a [`Taken`] is sent.
+/// The form in which a [`IntervalSample`] is sent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Did {
     lasted_ms: u64,
@@ -65,8 +65,8 @@ pub(crate) struct Did {
 }
 
 impl Did {
-    pub fn of(taken: &Taken) -> io::Result<Self> {
-        let Taken { sent, sent_bytes, failed, refused, consumed, consumed_bytes, .. } = *taken;
+    pub fn of(taken: &IntervalSample) -> io::Result<Self> {
+        let IntervalSample { sent, sent_bytes, failed, refused, consumed, consumed_bytes, .. } = *taken;
         Ok(Self {
             lasted_ms: taken.lasted_ms,
             counts: [sent, sent_bytes, failed, refused, consumed, consumed_bytes],
@@ -78,10 +78,10 @@ impl Did {
     }
 
     /// Decodes the figures, as those of an interval that ended at `at_ms`.
-    pub fn taken(&self, at_ms: u64) -> io::Result<Taken> {
+    pub fn taken(&self, at_ms: u64) -> io::Result<IntervalSample> {
         let mut deserializer = Deserializer::new();
         let [sent, sent_bytes, failed, refused, consumed, consumed_bytes] = self.counts;
-        let mut taken = Taken {
+        let mut taken = IntervalSample {
             at_ms,
             lasted_ms: self.lasted_ms,
             sent,
@@ -93,7 +93,7 @@ impl Did {
             in_flight: self.in_flight,
             cpu_us: self.cpu_us,
             refusal: self.refusal.clone(),
-            ..Taken::default()
+            ..IntervalSample::default()
         };
         for (sum, text) in [&mut taken.latency, &mut taken.late].into_iter().zip(&self.histograms) {
             sum.add(decode(&mut deserializer, text)?).map_err(io::Error::other)?;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::command::EchoFlags;
 use crate::echo::Echo;
-use crate::generator::{Taken, Workload};
+use crate::generator::{IntervalSample, Workload};
 
 #[test]
 fn clocks_are_compared_in_the_middle() {
@@ -52,7 +52,7 @@ fn load_of_several_machines_adds_up() {
         let wait = fleet.start().await?;
         assert!(wait > Duration::ZERO && wait <= fleet::LEAD);
         // The lab's own share is not run here, so all figures come from the agents.
-        let mut sum = Taken::default();
+        let mut sum = IntervalSample::default();
         // A sample may fall between two counters of a message; a later sample agrees.
         for _ in 0..200 {
             if sum.sent >= 1000 && sum.sent_bytes == sum.sent * 1024 && sum.latency.len() == sum.sent {
@@ -73,7 +73,7 @@ fn load_of_several_machines_adds_up() {
 
 #[test]
 fn histograms_travel_exactly() {
-    let mut taken = Taken { sent: 3, lasted_ms: 1000, ..Taken::default() };
+    let mut taken = IntervalSample { sent: 3, lasted_ms: 1000, ..IntervalSample::default() };
     for value in [1, 777, 59_000_000] {
         taken.latency.saturating_record(value);
     }

@@ -1,7 +1,7 @@
 //! Flags of a scenario that differ between the cells of a matrix: `--vary groups=0,1,3`.
 
 use super::argv::is_secret;
-use super::scene::Scene;
+use super::scenario_arguments::ScenarioArguments;
 use crate::archive::SETTING;
 use clap::ValueEnum;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ impl FromStr for Vary {
             text.split_once('=').ok_or_else(|| format!("expected NAME=VALUE,…, found {text:?}"))?;
         let setting = |value: &str| Setting { name: name.to_owned(), value: value.to_owned() };
         let settings: Vec<_> = values.split(',').map(setting).collect();
-        let mut probe = Scene::probe();
+        let mut probe = ScenarioArguments::probe();
         settings.iter().try_for_each(|setting| setting.apply(&mut probe))?;
         Ok(Self(settings))
     }
@@ -34,40 +34,40 @@ impl FromStr for Vary {
 impl Vary {
     /// The scenario arguments with each of the values.
     #[must_use]
-    pub fn over(&self, scene: &Scene) -> Vec<Scene> {
+    pub fn over(&self, arguments: &ScenarioArguments) -> Vec<ScenarioArguments> {
         let with = |setting: &Setting| {
-            let mut scene = scene.clone();
-            setting.apply(&mut scene).expect("checked when it was read");
-            scene
+            let mut arguments = arguments.clone();
+            setting.apply(&mut arguments).expect("checked when it was read");
+            arguments
         };
         self.0.iter().map(with).collect()
     }
 }
 
 impl Setting {
-    fn apply(&self, scene: &mut Scene) -> Result<(), String> {
+    fn apply(&self, arguments: &mut ScenarioArguments) -> Result<(), String> {
         match self.name.as_str() {
-            "send" => scene.send = self.one_of()?,
-            "consume" => scene.consume = self.one_of()?,
+            "send" => arguments.send = self.one_of()?,
+            "consume" => arguments.consume = self.one_of()?,
             "headers" => {
-                scene.json_headers = match self.value.as_str() {
+                arguments.json_headers = match self.value.as_str() {
                     "json" => true,
                     "binary" => false,
                     other => return Err(format!("headers: expected binary or json, found {other:?}")),
                 };
             }
-            "keys" => scene.keys = self.parsed("true or false")?,
-            "property-size" => scene.property_size = self.number()?,
-            "groups" => scene.groups = self.number()?,
-            "batch" => scene.batch = self.number()?,
-            "tags" => scene.tags = self.number()?,
-            "delay" => scene.delay = self.number()?,
-            "consumers" => scene.consumers = self.at_least_one()?,
-            "consumer-threads" => scene.consumer_threads = Some(self.at_least_one()?),
-            "producers" => scene.producers = self.at_least_one()?,
-            "connections" => scene.connections = self.at_least_one()?,
-            "topics" => scene.topics = self.at_least_one()?,
-            "compression" => scene.compression.clone_from(&self.value),
+            "keys" => arguments.keys = self.parsed("true or false")?,
+            "property-size" => arguments.property_size = self.number()?,
+            "groups" => arguments.groups = self.number()?,
+            "batch" => arguments.batch = self.number()?,
+            "tags" => arguments.tags = self.number()?,
+            "delay" => arguments.delay = self.number()?,
+            "consumers" => arguments.consumers = self.at_least_one()?,
+            "consumer-threads" => arguments.consumer_threads = Some(self.at_least_one()?),
+            "producers" => arguments.producers = self.at_least_one()?,
+            "connections" => arguments.connections = self.at_least_one()?,
+            "topics" => arguments.topics = self.at_least_one()?,
+            "compression" => arguments.compression.clone_from(&self.value),
             other => {
                 let key = other.strip_prefix(SETTING).filter(|key| !key.is_empty() && !self.value.is_empty());
                 if let Some(key) = key {
@@ -76,7 +76,7 @@ impl Setting {
                             "{other}: what the run keeps would show its values; set it at the broker"
                         ));
                     }
-                    scene.settings.insert(key.to_owned(), self.value.clone());
+                    arguments.settings.insert(key.to_owned(), self.value.clone());
                     return Ok(());
                 }
                 return Err(format!(

@@ -25,7 +25,7 @@ const OPEN_WORDS_MAX: usize = if cfg!(test) { 4 } else { 1 << 16 };
 /// The messages of a run, by connection.
 #[derive(Debug)]
 pub struct Ledger {
-    lanes: Vec<Lane>,
+    connections: Vec<Connection>,
     groups: usize,
     sums: Sums,
 }
@@ -43,7 +43,7 @@ struct Sums {
 
 /// The messages of one connection.
 #[derive(Debug, Default)]
-struct Lane {
+struct Connection {
     /// Number of messages sent. Written before a message is sent and read after one was received.
     issued: AtomicU64,
     book: Mutex<Book>,
@@ -72,7 +72,7 @@ struct Word {
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt {
     /// Number of the connection that sent the message.
-    pub lane: u32,
+    pub connection: u32,
     /// Number of the message on that connection.
     pub sequence: u64,
     /// Index of the group that received the message.
@@ -84,27 +84,29 @@ pub struct Receipt {
 }
 
 impl Ledger {
-    /// Makes an empty ledger for `lanes` connections and `groups` consumer groups.
+    /// Makes an empty ledger for `connections` connections and `groups` consumer groups.
     #[must_use]
-    pub fn new(lanes: usize, groups: usize) -> Self {
-        let lanes = (0..lanes).map(|_| Lane::default()).collect();
-        Self { lanes, groups, sums: Sums::default() }
+    pub fn new(connections: usize, groups: usize) -> Self {
+        let connections = (0..connections).map(|_| Connection::default()).collect();
+        Self { connections, groups, sums: Sums::default() }
     }
 
     /// Records that a message is about to be sent. Must be called in the order of the numbers.
-    pub fn issued(&self, lane: u32, sequence: u64) {
-        self.lanes[lane as usize].issued.store(sequence + 1, Release);
+    pub fn issued(&self, connection: u32, sequence: u64) {
+        self.connections[connection as usize].issued.store(sequence + 1, Release);
     }
 
     /// Whether a message with this number was sent.
     #[must_use]
-    pub fn has_issued(&self, lane: u32, sequence: u64) -> bool {
-        self.lanes.get(lane as usize).is_some_and(|lane| sequence < lane.issued.load(Acquire))
+    pub fn has_issued(&self, connection: u32, sequence: u64) -> bool {
+        self.connections
+            .get(connection as usize)
+            .is_some_and(|connection| sequence < connection.issued.load(Acquire))
     }
 
     /// Records what became of a request.
-    pub fn settled(&self, lane: u32, sequence: u64, fate: Fate) {
-        let mut book = self.book(lane);
+    pub fn settled(&self, connection: u32, sequence: u64, fate: Fate) {
+        let mut book = self.book(connection);
         let groups = self.groups;
         let Some((word, bit)) = book.place(sequence, groups) else { return };
         match fate {
@@ -127,11 +129,11 @@ impl Ledger {
         if receipt.group >= self.groups {
             return;
         }
-        if !self.has_issued(receipt.lane, receipt.sequence) {
+        if !self.has_issued(receipt.connection, receipt.sequence) {
             return self.changed();
         }
         count(&self.sums.changed, receipt.is_changed);
-        let mut book = self.book(receipt.lane);
+        let mut book = self.book(receipt.connection);
         let (is_new, is_given_up) = book.receive((receipt.sequence, receipt.group), self.groups);
         count(&self.sums.received, is_new);
         count(&self.sums.doubled, !is_new);
@@ -147,7 +149,8 @@ impl Ledger {
     /// The counts so far. A stored message that a group has not received counts as missing.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
-        let open: u64 = (0..self.lanes.len()).map(|lane| self.book(lane as u32).missing()).sum();
+        let open: u64 =
+            (0..self.connections.len()).map(|connection| self.book(connection as u32).missing()).sum();
         let get = |sum: &AtomicU64| sum.load(Relaxed);
         let sums = &self.sums;
         let counts = [
@@ -162,8 +165,8 @@ impl Ledger {
         counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
-    fn book(&self, lane: u32) -> MutexGuard<'_, Book> {
-        self.lanes[lane as usize].book.lock().expect("nothing panics while it is held")
+    fn book(&self, connection: u32) -> MutexGuard<'_, Book> {
+        self.connections[connection as usize].book.lock().expect("nothing panics while it is held")
     }
 }
 
@@ -250,7 +253,7 @@ mod tests {
     }
 
     fn receipt(sequence: u64, group: usize) -> Receipt {
-        Receipt { lane: 0, sequence, group, is_late: false, is_changed: false }
+        Receipt { connection: 0, sequence, group, is_late: false, is_changed: false }
     }
 
     /// A ledger of one connection that sent 1,000 messages.
@@ -344,12 +347,12 @@ mod tests {
     fn what_was_never_sent_came_changed_and_takes_no_room() {
         let ledger = Ledger::new(2, 1);
         (0..10).for_each(|sequence| ledger.issued(0, sequence));
-        for (lane, sequence) in [(0, 10), (0, u64::MAX), (1, 0), (2, 0), (u32::MAX, 3)] {
-            ledger.received(Receipt { lane, ..receipt(sequence, 0) });
+        for (connection, sequence) in [(0, 10), (0, u64::MAX), (1, 0), (2, 0), (u32::MAX, 3)] {
+            ledger.received(Receipt { connection, ..receipt(sequence, 0) });
         }
         check(&ledger, "changed", 5);
         check(&ledger, "received", 0);
-        assert!((0..2).all(|lane| ledger.book(lane).words.is_empty()));
+        assert!((0..2).all(|connection| ledger.book(connection).words.is_empty()));
         ledger.received(receipt(9, 0));
         check(&ledger, "received", 1);
     }

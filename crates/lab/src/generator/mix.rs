@@ -6,7 +6,7 @@ use crate::Error;
 use crate::load::{Fate, Message, Stamp, Target, Template, Work};
 use crate::output::alert;
 use crate::transaction_producer::Ending;
-use net::Peer;
+use net::ConnectionHandle;
 use std::sync::Arc;
 use wire::codes::request;
 use wire::frame::Command;
@@ -27,7 +27,7 @@ pub(crate) struct Mark {
     /// Number of the run that the message belongs to.
     pub run: u32,
     /// Number of the connection that sent the message.
-    pub lane: u32,
+    pub connection: u32,
     /// Number of the message on its connection.
     pub sequence: u64,
     /// All messages of the connection with smaller numbers were settled before this one was sent.
@@ -40,7 +40,7 @@ impl Mark {
     pub fn write(&self, body: &mut [u8]) {
         body[..4].copy_from_slice(&MAGIC);
         body[4..8].copy_from_slice(&self.run.to_be_bytes());
-        body[8..12].copy_from_slice(&self.lane.to_be_bytes());
+        body[8..12].copy_from_slice(&self.connection.to_be_bytes());
         body[12..16].fill(0);
         body[16..24].copy_from_slice(&self.sequence.to_be_bytes());
         body[24..32].copy_from_slice(&self.floor.to_be_bytes());
@@ -54,7 +54,7 @@ impl Mark {
         let large = |at: usize| u64::from_be_bytes(mark[at..at + 8].try_into().expect("eight bytes"));
         Some(Self {
             run: small(4),
-            lane: small(8),
+            connection: small(8),
             sequence: large(16),
             floor: large(24),
             since_us: large(32),
@@ -70,21 +70,21 @@ pub struct Mix {
     messages_each: u64,
     is_marked: bool,
     run: u32,
-    lane: u32,
+    connection: u32,
     is_one_way: bool,
     ledger: Option<Arc<Ledger>>,
     ending: Option<Ending>,
 }
 
 impl Mix {
-    /// Encodes the requests of connection number `lane`.
+    /// Encodes the requests of connection number `connection`.
     ///
     /// # Errors
     /// [`Error::Flag`] when there are too many queues, tags and sizes to keep a header for each.
     pub fn new(
         workload: &Workload,
         messages: &[Message],
-        (targets, lane, key_prefix): (&[Target], u32, [u8; 10]),
+        (targets, connection, key_prefix): (&[Target], u32, [u8; 10]),
     ) -> Result<Self, Error> {
         let fronts = targets.len() * workload.tags.max(1) as usize * messages.len();
         if fronts > FRONTS_MAX {
@@ -105,7 +105,7 @@ impl Mix {
             messages_each: workload.batch.max(1).into(),
             is_marked: workload.is_marked(),
             run: workload.run,
-            lane,
+            connection,
             is_one_way: workload.send == Send::OneWay,
             ledger: None,
             ending: None,
@@ -137,13 +137,13 @@ impl Work for Mix {
     fn append(&self, out: &mut Vec<u8>, queue: usize, stamp: &Stamp) {
         let template = &self.templates[self.sizes.pick(stamp.sequence)];
         if let Some(ledger) = &self.ledger {
-            ledger.issued(self.lane, stamp.sequence);
+            ledger.issued(self.connection, stamp.sequence);
         }
         // The mark is part of what is signed, so it is written before the signature is made.
         template.append_filled(out, queue, stamp, |body| {
             if self.is_marked {
                 let Stamp { sequence, floor, since_us, .. } = *stamp;
-                Mark { run: self.run, lane: self.lane, sequence, floor, since_us }.write(body);
+                Mark { run: self.run, connection: self.connection, sequence, floor, since_us }.write(body);
             }
         });
     }
@@ -156,13 +156,13 @@ impl Work for Mix {
         self.is_one_way
     }
 
-    fn opened(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
+    fn opened(&self, now_ns: u64, peer: &ConnectionHandle, out: &mut Vec<u8>) {
         if let Some(ending) = &self.ending {
             ending.beat(now_ns, peer, out);
         }
     }
 
-    fn elapsed(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
+    fn elapsed(&self, now_ns: u64, peer: &ConnectionHandle, out: &mut Vec<u8>) {
         if let Some(ending) = &self.ending {
             ending.elapsed(now_ns, peer, out);
         }
@@ -188,7 +188,7 @@ impl Work for Mix {
 
     fn settled(&self, sequence: u64, fate: Fate) {
         if let Some(ledger) = &self.ledger {
-            ledger.settled(self.lane, sequence, fate);
+            ledger.settled(self.connection, sequence, fate);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::load::{Clock, Target};
 use crate::report::Latency;
 use crate::session::Place;
 use client::{Client, Credentials, MessageQueue, Signed};
-use net::{Peer, Service, Workers};
+use net::{ConnectionHandle, Service, Workers};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -331,10 +331,16 @@ impl Reader {
     fn receipt(&self, check: &Check, queue: &mut Queue, mark: Mark, body: &[u8]) -> Receipt {
         // The mark of a message that was never sent is not trusted: the number of its connection could make `floors`
         // huge.
-        let is_late = check.ledger.has_issued(mark.lane, mark.sequence) && queue.is_late(mark);
+        let is_late = check.ledger.has_issued(mark.connection, mark.sequence) && queue.is_late(mark);
         let expected = &check.bodies[self.sizes.pick(mark.sequence)];
         let is_changed = body.len() != expected.len() || body[MARK_BYTES..] != expected[MARK_BYTES..];
-        Receipt { lane: mark.lane, sequence: mark.sequence, group: self.number as usize, is_late, is_changed }
+        Receipt {
+            connection: mark.connection,
+            sequence: mark.sequence,
+            group: self.number as usize,
+            is_late,
+            is_changed,
+        }
     }
 }
 
@@ -342,24 +348,30 @@ impl Queue {
     /// Whether a message came after one that was sent when this one was settled already. Also takes over the floor of
     /// its own mark.
     fn is_late(&mut self, mark: Mark) -> bool {
-        let lane = mark.lane as usize;
-        if self.floors.len() <= lane {
-            self.floors.resize(lane + 1, 0);
+        let connection = mark.connection as usize;
+        if self.floors.len() <= connection {
+            self.floors.resize(connection + 1, 0);
         }
-        let is_late = mark.sequence < self.floors[lane];
-        self.floors[lane] = self.floors[lane].max(mark.floor);
+        let is_late = mark.sequence < self.floors[connection];
+        self.floors[connection] = self.floors[connection].max(mark.floor);
         is_late
     }
 }
 
 impl Service for Reader {
-    type Turn = Batch;
+    type ReadBatch = Batch;
 
-    fn turn(&self) -> Batch {
+    fn read_batch(&self) -> Batch {
         Batch::default()
     }
 
-    fn frame(&self, turn: &mut Batch, _peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+    fn frame(
+        &self,
+        turn: &mut Batch,
+        _peer: &Arc<ConnectionHandle>,
+        command: Command<'_>,
+        out: &mut Vec<u8>,
+    ) {
         if !command.is_response() {
             return;
         }
@@ -396,18 +408,18 @@ impl Service for Reader {
         }
     }
 
-    fn end(&self, turn: &mut Batch, _peer: &Arc<Peer>, _out: &mut Vec<u8>) {
+    fn end(&self, turn: &mut Batch, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
         self.reading.add(turn.messages, turn.bytes, &turn.delays);
         (turn.messages, turn.bytes) = (0, 0);
         turn.delays.clear();
     }
 
-    fn opened(&self, _peer: &Arc<Peer>, out: &mut Vec<u8>) {
+    fn opened(&self, _peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
         self.state().queues.iter_mut().for_each(|queue| queue.asked_ns = None);
         self.pull_all(out);
     }
 
-    fn closed(&self, _peer: &Arc<Peer>) {
+    fn closed(&self, _peer: &Arc<ConnectionHandle>) {
         // The broker may store messages while it is disconnected, so the known offsets are outdated.
         self.state().queues.iter_mut().for_each(|queue| queue.heard = false);
         self.changed.notify_one();

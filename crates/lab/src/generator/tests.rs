@@ -5,7 +5,7 @@ use wire::frame::Command;
 
 #[test]
 fn marks_are_read_as_written() {
-    let mark = Mark { run: 7, lane: 2, sequence: 1 << 40, floor: 99, since_us: 1_700_000_000_000_001 };
+    let mark = Mark { run: 7, connection: 2, sequence: 1 << 40, floor: 99, since_us: 1_700_000_000_000_001 };
     let mut body = vec![b'x'; MARK_BYTES + 5];
     mark.write(&mut body);
     assert_eq!(Mark::read(&body), Some(mark));
@@ -25,7 +25,7 @@ fn what_is_signed_holds_the_mark() {
     let mut frame = Vec::new();
     mix.append(&mut frame, 0, &stamp);
     let command = Command::decode(&mut frame).unwrap();
-    assert_eq!(Mark::read(command.body).map(|mark| (mark.lane, mark.sequence)), Some((3, 77)));
+    assert_eq!(Mark::read(command.body).map(|mark| (mark.connection, mark.sequence)), Some((3, 77)));
     let values = client::signed_fields(&command.fields).into_iter().map(|(_, value)| value);
     let expected = access.credentials().sign(values.chain([command.body]));
     assert_eq!(command.fields.bytes("Signature"), Some(&expected[..]));
@@ -154,9 +154,21 @@ fn a_message_is_noted_before_it_is_sent() {
 
 #[test]
 fn seconds_of_generators_add_up() {
-    let mut one = Taken { at_ms: 2000, lasted_ms: 1000, sent: 10, cpu_us: 1_500_000, ..Taken::default() };
+    let mut one = IntervalSample {
+        at_ms: 2000,
+        lasted_ms: 1000,
+        sent: 10,
+        cpu_us: 1_500_000,
+        ..IntervalSample::default()
+    };
     one.latency.saturating_record(100);
-    let mut other = Taken { at_ms: 2001, lasted_ms: 2000, sent: 30, cpu_us: 500_000, ..Taken::default() };
+    let mut other = IntervalSample {
+        at_ms: 2001,
+        lasted_ms: 2000,
+        sent: 30,
+        cpu_us: 500_000,
+        ..IntervalSample::default()
+    };
     other.latency.saturating_record(300);
     one.add(&other);
     let second = one.second();

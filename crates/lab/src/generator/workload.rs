@@ -378,9 +378,9 @@ impl Workload {
         if self.json_headers { Encoding::Json } else { Encoding::Binary }
     }
 
-    /// The schedule of one of `lanes` connections; `None` for a closed loop.
-    pub(crate) fn pace(&self, lanes: u32) -> Option<Pace> {
-        let requests = f64::from(lanes) * f64::from(self.batch.max(1));
+    /// The schedule of one of `connections` connections; `None` for a closed loop.
+    pub(crate) fn pace(&self, connections: u32) -> Option<Pace> {
+        let requests = f64::from(connections) * f64::from(self.batch.max(1));
         let rate = self.rate? / requests;
         Some(match self.ramp {
             Some((first, seconds)) => Pace::ramp(first / requests, rate, seconds),

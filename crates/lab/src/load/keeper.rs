@@ -1,7 +1,7 @@
-//! Keeps the connection of a producer ([`super::Lane`]) open until its work is done.
+//! Keeps the connection of a producer ([`super::Connection`]) open until its work is done.
 
-use super::{Lane, Work};
-use net::{Peer, Workers};
+use super::{Connection, Work};
+use net::{ConnectionHandle, Workers};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::io;
 use std::net::SocketAddr;
@@ -27,42 +27,42 @@ pub async fn keep<W: Work>(
     workers: &Workers,
     worker: usize,
     address: SocketAddr,
-    lane: Arc<Lane<W>>,
+    connection: Arc<Connection<W>>,
 ) -> io::Result<()> {
-    while !lane.is_done() {
-        match workers.dial_on(worker, address, lane.clone()).await {
+    while !connection.is_done() {
+        match workers.dial_on(worker, address, connection.clone()).await {
             Ok(peer) => {
-                let (clocked, link) = (lane.clone(), peer.clone());
+                let (clocked, link) = (connection.clone(), peer.clone());
                 workers.spawn(worker, move || tick(clocked, link))?;
-                while !lane.is_done() && !peer.is_closed() {
-                    lane.changed().await;
+                while !connection.is_done() && !peer.is_closed() {
+                    connection.changed().await;
                 }
                 peer.close();
             }
-            Err(_) => lane.unreachable(),
+            Err(_) => connection.unreachable(),
         }
-        if !lane.is_done() {
+        if !connection.is_done() {
             tokio::time::sleep(RETRY).await;
         }
     }
     Ok(())
 }
 
-async fn tick<W: Work>(lane: Arc<Lane<W>>, peer: Arc<Peer>) {
-    let alarm = if lane.is_paced() { Alarm::new().ok() } else { None };
-    while !peer.is_closed() && !lane.is_done() {
-        match (&alarm, lane.due_ns()) {
+async fn tick<W: Work>(connection: Arc<Connection<W>>, peer: Arc<ConnectionHandle>) {
+    let alarm = if connection.is_paced() { Alarm::new().ok() } else { None };
+    while !peer.is_closed() && !connection.is_done() {
+        match (&alarm, connection.due_ns()) {
             (Some(alarm), Some(due_ns)) => {
-                let wait = Duration::from_nanos(due_ns.saturating_sub(lane.clock().now_ns()));
+                let wait = Duration::from_nanos(due_ns.saturating_sub(connection.clock().now_ns()));
                 // An overdue request waits for a free place. If the timer fails, the loop falls back to the coarser
                 // `TICK`.
                 if alarm.wait(wait.clamp(OVERDUE, TICK)).await.is_err() {
                     tokio::time::sleep(TICK).await;
                 }
             }
-            _ => lane.rest(TICK).await,
+            _ => connection.rest(TICK).await,
         }
-        lane.tick(&peer);
+        connection.tick(&peer);
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 pub struct Spread {
     brokers: usize,
     in_flight: u32,
-    lanes: u32,
+    connections: u32,
     rings: Vec<Arc<Ring>>,
 }
 
@@ -25,7 +25,7 @@ impl Spread {
     pub fn new(brokers: usize, connections: u32, in_flight: u32, is_paced: bool) -> Self {
         let each = u32::try_from(brokers).unwrap_or(u32::MAX);
         let mut rings = Vec::new();
-        let lanes = match in_flight {
+        let connections = match in_flight {
             0 => 0,
             few if few < each && is_paced => each,
             few if few < each => {
@@ -34,19 +34,19 @@ impl Spread {
             }
             many => each.saturating_mul(connections).min(many),
         };
-        Self { brokers, in_flight, lanes, rings }
+        Self { brokers, in_flight, connections, rings }
     }
 
     /// Number of connections.
     #[must_use]
-    pub fn lanes(&self) -> u32 {
-        self.lanes
+    pub fn connections(&self) -> u32 {
+        self.connections
     }
 
     /// Number of requests in flight on a connection; the first connections take the remainder.
     #[must_use]
     pub fn share(&self, index: u32) -> u32 {
-        (self.in_flight / self.lanes + u32::from(index < self.in_flight % self.lanes)).max(1)
+        (self.in_flight / self.connections + u32::from(index < self.in_flight % self.connections)).max(1)
     }
 
     /// The place of a connection in its ring; `None` when the connection may send at any time.
@@ -107,7 +107,7 @@ mod tests {
     fn every_broker_has_its_share() {
         let check = |(brokers, connections, in_flight, is_paced), expected: &[u32]| {
             let spread = Spread::new(brokers, connections, in_flight, is_paced);
-            let shares: Vec<u32> = (0..spread.lanes()).map(|index| spread.share(index)).collect();
+            let shares: Vec<u32> = (0..spread.connections()).map(|index| spread.share(index)).collect();
             assert_eq!(shares, expected, "{in_flight} over {connections} to each of {brokers}");
         };
         check((2, 1, 0, false), &[]);

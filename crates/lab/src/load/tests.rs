@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::report::Tally;
-use net::{Peer, Service};
+use net::{ConnectionHandle, Service};
 use std::sync::Arc;
 use wire::codes::{request, response};
 use wire::frame::{Command, Encoding};
@@ -206,8 +206,8 @@ fn a_ramp_ends_at_its_last_rate() {
 }
 
 /// A connection with three requests in flight whose handle has no peer, and the bytes that it sends first.
-fn lane(turn: Option<Turn>) -> (Lane<Template>, Arc<Tally>, Arc<Peer>, Vec<u8>) {
-    let options = LaneOptions {
+fn connection(turn: Option<Turn>) -> (Connection<Template>, Arc<Tally>, Arc<ConnectionHandle>, Vec<u8>) {
+    let options = ConnectionOptions {
         in_flight: 3,
         work: Template::single(&message(), &targets(), Encoding::Binary),
         first_queue: 0,
@@ -217,17 +217,17 @@ fn lane(turn: Option<Turn>) -> (Lane<Template>, Arc<Tally>, Arc<Peer>, Vec<u8>) 
         turn,
     };
     let tally = Arc::new(Tally::default());
-    let lane = Lane::new(options, Clock::start(), tally.clone());
-    let peer = Arc::new(Peer::detached(1, "127.0.0.1:1".parse().unwrap()));
+    let connection = Connection::new(options, Clock::start(), tally.clone());
+    let peer = Arc::new(ConnectionHandle::detached(1, "127.0.0.1:1".parse().unwrap()));
     let mut out = Vec::new();
-    lane.opened(&peer, &mut out);
-    (lane, tally, peer, out)
+    connection.opened(&peer, &mut out);
+    (connection, tally, peer, out)
 }
 
 #[test]
 fn a_quantity_counts_attempts() {
-    let (lane, tally, peer, mut sent) = lane(None);
-    let (mut turn, mut out) = (lane.turn(), Vec::new());
+    let (connection, tally, peer, mut sent) = connection(None);
+    let (mut turn, mut out) = (connection.read_batch(), Vec::new());
     while !sent.is_empty() {
         let length = wire::frame::frame_length(&sent).unwrap().unwrap();
         let rest = sent.split_off(length);
@@ -235,27 +235,27 @@ fn a_quantity_counts_attempts() {
         let head = head.remark("no route of this topic\nat org.apache");
         let mut answer = Vec::new();
         head.write(&mut answer, b"");
-        lane.frame(&mut turn, &peer, Command::decode(&mut answer).unwrap(), &mut out);
+        connection.frame(&mut turn, &peer, Command::decode(&mut answer).unwrap(), &mut out);
         sent = rest;
     }
-    lane.end(&mut turn, &peer, &mut out);
+    connection.end(&mut turn, &peer, &mut out);
     assert_eq!(tally.snapshot(0).response_failed, 3);
     let refusal = tally.take_refusal().unwrap();
     assert_eq!(refusal.to_string(), "code 17: no route of this topic");
     assert_eq!(tally.take_refusal(), None, "told once");
-    assert!(lane.is_done() && out.is_empty(), "a topic that refuses everything ends the run too");
+    assert!(connection.is_done() && out.is_empty(), "a topic that refuses everything ends the run too");
 }
 
 #[test]
 fn a_broker_that_is_not_there_uses_a_quantity_up() {
     let turn = || Spread::new(2, 1, 1, false).turn(1);
-    let (waiting, tally, _, sent) = lane(turn());
+    let (waiting, tally, _, sent) = connection(turn());
     waiting.unreachable();
     assert_eq!((sent.len(), tally.snapshot(0).send_failed), (0, 0), "it is another one's turn");
-    let (lane, tally, peer, _) = lane(None);
-    lane.closed(&peer);
+    let (connection, tally, peer, _) = connection(None);
+    connection.closed(&peer);
     assert_eq!(tally.snapshot(0).send_failed, 3);
-    assert!(lane.is_done());
+    assert!(connection.is_done());
 }
 
 #[test]

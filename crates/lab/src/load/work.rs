@@ -1,7 +1,7 @@
 //! The requests of a connection under load, and what follows an answer besides the next request.
 
 use super::{Stamp, Template};
-use net::Peer;
+use net::ConnectionHandle;
 use wire::codes::response;
 use wire::frame::Command;
 
@@ -47,10 +47,10 @@ pub trait Work: Send + Sync + 'static {
     fn settled(&self, _sequence: u64, _fate: Fate) {}
 
     /// Called when the connection is made; what is appended to the output is sent before the first request.
-    fn opened(&self, _now_ns: u64, _peer: &Peer, _out: &mut Vec<u8>) {}
+    fn opened(&self, _now_ns: u64, _peer: &ConnectionHandle, _out: &mut Vec<u8>) {}
 
     /// Called every few milliseconds while the connection is open.
-    fn elapsed(&self, _now_ns: u64, _peer: &Peer, _out: &mut Vec<u8>) {}
+    fn elapsed(&self, _now_ns: u64, _peer: &ConnectionHandle, _out: &mut Vec<u8>) {}
 
     /// Called for the answer that a message is stored. The next request is sent later in the same read batch.
     fn stored(&self, _command: &Command<'_>, _out: &mut Vec<u8>) {}

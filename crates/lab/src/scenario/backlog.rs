@@ -8,7 +8,7 @@ use super::bench::{Bench, Plan};
 use super::record::{Action, Stage, Until};
 use crate::Error;
 use crate::archive::Factors;
-use crate::command::{BacklogFlags, Fill, Scene};
+use crate::command::{BacklogFlags, Fill, ScenarioArguments};
 use crate::generator::{Consume, Workload};
 use crate::session;
 
@@ -23,7 +23,7 @@ const FILL_BYTES_MIN: u64 = 20 << 20;
 /// # Errors
 /// As for [`super::matrix`].
 pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
-    if flags.scene.consume != Consume::Pull {
+    if flags.arguments.consume != Consume::Pull {
         let why = "push consumers do not say how far behind they are; a backlog is read with --consume pull"
             .to_owned();
         return Err(Error::Flag { flag: "--consume", why });
@@ -35,14 +35,14 @@ pub fn run(flags: &BacklogFlags) -> Result<(), Error> {
     session::block_on(async {
         let plan = Backlog::new(flags);
         let cells = plan.cells(flags);
-        let mut bench = Bench::open(&plan.scene, "backlog", cells, &plan).await?;
+        let mut bench = Bench::open(&plan.arguments, "backlog", cells, &plan).await?;
         bench.run(&plan).await
     })
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Backlog {
-    pub scene: Scene,
+    pub arguments: ScenarioArguments,
     /// The condition that ends filling.
     fill: Until,
     /// Time limits of filling and of draining, in seconds.
@@ -59,7 +59,7 @@ impl Backlog {
         };
         let draining = flags.drain_seconds.unwrap_or(filling.max(PHASE_SECONDS));
         Self {
-            scene: Scene { groups: flags.scene.groups.max(1), ..flags.scene.clone() },
+            arguments: ScenarioArguments { groups: flags.arguments.groups.max(1), ..flags.arguments.clone() },
             fill,
             seconds: (filling, draining),
             rests: !flags.keep_producing,
@@ -68,7 +68,7 @@ impl Backlog {
 
     pub fn cells(&self, flags: &BacklogFlags) -> Vec<Factors> {
         let cell = |size| {
-            let mut cell = self.scene.factors(flags.threads, size, flags.queues);
+            let mut cell = self.arguments.factors(flags.threads, size, flags.queues);
             let fill = match flags.fill {
                 Fill::Bytes(bytes) => bytes.to_string(),
                 Fill::Seconds(seconds) => format!("{seconds}s"),
@@ -90,11 +90,11 @@ fn filling(bytes: u64) -> u32 {
 
 impl Plan for Backlog {
     fn workload(&self, cell: &Factors) -> Workload {
-        self.scene.workload(cell)
+        self.arguments.workload(cell)
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        let mut stages = stages(&self.scene, self.fill, self.seconds);
+        let mut stages = stages(&self.arguments, self.fill, self.seconds);
         if self.rests {
             let action = |name, action| Stage { action, ..Stage::new(name, 0) };
             stages.insert(5, action("restart", Action::StartLanes));
@@ -105,15 +105,19 @@ impl Plan for Backlog {
 }
 
 /// The stages of a repeat of a backlog cell.
-pub(super) fn stages(scene: &Scene, fill: Until, (filling, draining): (u32, u32)) -> Vec<Stage> {
+pub(super) fn stages(
+    arguments: &ScenarioArguments,
+    fill: Until,
+    (filling, draining): (u32, u32),
+) -> Vec<Stage> {
     let stage = |name, seconds, action, until| Stage { name, seconds, action, until };
     vec![
         stage("start", 0, Action::StartReaders, Until::Time),
-        stage("warmup", scene.warmup().max(1), Action::StartLanes, Until::Time),
-        Stage::new("before", scene.duration()),
+        stage("warmup", arguments.warmup().max(1), Action::StartLanes, Until::Time),
+        Stage::new("before", arguments.duration()),
         stage("during", filling, Action::StopReaders, fill),
         stage("drain", draining, Action::StartReaders, Until::Drained),
-        Stage::new("after", scene.duration()),
+        Stage::new("after", arguments.duration()),
     ]
 }
 

@@ -13,7 +13,7 @@ use crate::agent::Asked;
 use crate::archive::{
     Archive, Cell, Factors, LoadSecond, Phase, RecordedCell, Roofline, RunFile, Slo, TargetKind,
 };
-use crate::command::{Scene, without_secrets};
+use crate::command::{ScenarioArguments, without_secrets};
 use crate::generator::Workload;
 use crate::judge::{numbers, stats};
 use crate::measure::{Collector, HostProbe, cores_allowed, device_of};
@@ -90,38 +90,38 @@ impl Bench {
     /// [`Error::Cluster`] when the cluster does not answer, [`Error::File`] when the directory cannot be written,
     /// [`Error::Flag`] when it holds a run that differs.
     pub async fn open(
-        scene: &Scene,
+        arguments: &ScenarioArguments,
         scenario: &str,
         cells: Vec<Factors>,
         plan: &impl Plan,
     ) -> Result<Self, Error> {
-        let machines = u32::try_from(scene.load_agents.len() + 1).unwrap_or(u32::MAX);
+        let machines = u32::try_from(arguments.load_agents.len() + 1).unwrap_or(u32::MAX);
         cells.iter().try_for_each(|cell| plan.workload(cell).check_over(machines))?;
-        let mut cluster = Cluster::look(scene).await?;
-        let root = root_of(scene, scenario);
-        if !scene.no_selftest && !root.join("run.json").exists() {
+        let mut cluster = Cluster::look(arguments).await?;
+        let root = root_of(arguments, scenario);
+        if !arguments.no_selftest && !root.join("run.json").exists() {
             cluster.host.roofline = roofline(&cluster.store).await;
         }
         let is_here = cluster.is_here();
-        let (hosts, watched, clock_skew_us) = hosts(&mut cluster, scene).await?;
+        let (hosts, watched, clock_skew_us) = hosts(&mut cluster, arguments).await?;
         let run = RunFile {
             scenario: scenario.to_owned(),
             command_line: without_secrets(std::env::args()),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
-            lab_threads: scene.cores,
+            lab_threads: arguments.cores,
             // With several machines the busiest one is judged, which may be another machine than this one.
             lab_cores_allowed: (machines == 1)
                 .then(|| cores_allowed(std::process::id().cast_signed()))
                 .flatten(),
             started_ms: epoch_ms(),
-            seed: scene.seed,
+            seed: arguments.seed,
             target: cluster.target.clone(),
             hosts,
             clock_skew_us,
-            others_max: scene.others_max.map(|percent| percent / 100.0),
-            held: held(scene, plan, &cells),
+            others_max: arguments.others_max.map(|percent| percent / 100.0),
+            held: held(arguments, plan, &cells),
             cells,
-            repeats: scene.repeats(),
+            repeats: arguments.repeats(),
             ..RunFile::default()
         };
         let (archive, run) = begin_or_resume(&root, run)?;
@@ -146,10 +146,10 @@ impl Bench {
             run,
             progress,
             interrupt: interrupt(root),
-            free_bytes_min: scene.free_min,
-            gc_log: scene.gc_log.clone(),
+            free_bytes_min: arguments.free_min,
+            gc_log: arguments.gc_log.clone(),
             watched,
-            load_agents: scene.load_agents.clone(),
+            load_agents: arguments.load_agents.clone(),
             is_here,
         })
     }
@@ -439,9 +439,9 @@ fn interrupt(root: PathBuf) -> watch::Receiver<Option<i32>> {
 }
 
 /// The directory of the run.
-fn root_of(scene: &Scene, scenario: &str) -> PathBuf {
+fn root_of(arguments: &ScenarioArguments, scenario: &str) -> PathBuf {
     let named = || format!("lab-{}-{}", scenario.replace(' ', "-"), epoch_ms() / 1000).into();
-    scene.out.clone().unwrap_or_else(named)
+    arguments.out.clone().unwrap_or_else(named)
 }
 
 /// The limits of this machine by a self-test; `None` when it cannot be run, for example on another user's disk. The

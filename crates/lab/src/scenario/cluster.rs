@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::agent::Asked;
 use crate::archive::{BrokerFile, HostFile, Target, TargetKind, plain};
-use crate::command::{Scene, is_secret};
+use crate::command::{ScenarioArguments, is_secret};
 use crate::generator::Access;
 use crate::measure::{self, process_of, servers_on, store_of};
 use client::{Client, Config};
@@ -42,11 +42,11 @@ impl Cluster {
     /// # Errors
     /// [`Error::Cluster`] when no name server answers, [`Error::Broken`] when no broker is registered, [`Error::Flag`] when
     /// the cluster must be named.
-    pub async fn look(scene: &Scene) -> Result<Self, Error> {
-        let Scene { namesrv, name, pid, .. } = scene;
-        let credentials = scene.access().as_ref().map(Access::credentials);
+    pub async fn look(arguments: &ScenarioArguments) -> Result<Self, Error> {
+        let ScenarioArguments { namesrv, name, pid, .. } = arguments;
+        let credentials = arguments.access().as_ref().map(Access::credentials);
         let client = Client::start(Config { credentials, ..Config::new(namesrv) })?;
-        let mut brokers = registered(&client, scene.cluster.as_deref()).await?;
+        let mut brokers = registered(&client, arguments.cluster.as_deref()).await?;
         let mut target = Target { namesrv: namesrv.clone(), ..Target::default() };
         for broker in &mut brokers {
             broker.settings =

@@ -1,11 +1,11 @@
 //! The open files of a repeat.
 
 use super::bench::Bench;
+use super::probes::OfBroker;
 use super::progress::Progress;
-use super::seen::OfBroker;
 use crate::Error;
 use crate::archive::{BrokerSecond, Event, Histograms, HostSecond, LoadSecond, RepeatDirectory, Rows};
-use crate::generator::Taken;
+use crate::generator::IntervalSample;
 use crate::measure::HostProbe;
 use std::collections::BTreeMap;
 
@@ -38,7 +38,12 @@ impl Files {
     }
 
     /// Writes a second of the load and of this machine.
-    pub fn second(&mut self, taken: &Taken, probe: &mut HostProbe, progress: &Progress) -> Result<(), Error> {
+    pub fn second(
+        &mut self,
+        taken: &IntervalSample,
+        probe: &mut HostProbe,
+        progress: &Progress,
+    ) -> Result<(), Error> {
         self.load(taken)?;
         if let Some(host) = probe.sample(taken.at_ms) {
             self.host.append(&host)?;
@@ -58,12 +63,12 @@ impl Files {
     }
 
     /// Writes an interval of the load.
-    pub fn load(&mut self, taken: &Taken) -> Result<(), Error> {
+    pub fn load(&mut self, taken: &IntervalSample) -> Result<(), Error> {
         self.load.append(&taken.second())?;
         self.latencies(taken)
     }
 
-    fn latencies(&mut self, taken: &Taken) -> Result<(), Error> {
+    fn latencies(&mut self, taken: &IntervalSample) -> Result<(), Error> {
         self.latency.append(taken.at_ms, taken.lasted_ms, &taken.latency)?;
         if !taken.end_to_end.is_empty() {
             if self.end_to_end.is_none() {
@@ -87,7 +92,7 @@ impl Files {
     }
 
     /// Writes an event that lasted for the whole second that ended.
-    fn lasted(&mut self, taken: &Taken, kind: &str, detail: String) -> Result<(), Error> {
+    fn lasted(&mut self, taken: &IntervalSample, kind: &str, detail: String) -> Result<(), Error> {
         self.write(during(taken, kind, detail))
     }
 
@@ -139,13 +144,13 @@ impl Files {
 }
 
 /// The number of refused requests, with the answer to the first of them.
-fn refused(taken: &Taken) -> String {
+fn refused(taken: &IntervalSample) -> String {
     let first = taken.refusal.as_ref().map(|refusal| format!(", the first with {refusal}"));
     format!("{} requests were refused{}", taken.refused, first.unwrap_or_default())
 }
 
 /// An event that began with the second that ended.
-pub(super) fn during(taken: &Taken, kind: &str, detail: String) -> Event {
+pub(super) fn during(taken: &IntervalSample, kind: &str, detail: String) -> Event {
     let (at_ms, lasted_ms) = (taken.at_ms.saturating_sub(taken.lasted_ms), taken.lasted_ms);
     Event { at_ms, kind: kind.to_owned(), detail, lasted_ms, ..Event::default() }
 }

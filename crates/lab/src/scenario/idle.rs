@@ -1,8 +1,8 @@
 //! What a search checks before it sends anything: a guard that is broken on idle machines breaks at every rate.
 
 use super::bench::Bench;
+use super::probes::Probes;
 use super::record::epoch_ms;
-use super::seen::Seen;
 use crate::Error;
 use crate::archive::{HostSecond, RunFile, Window};
 use crate::judge::guards::{Guard, Limits, Watch, guards};
@@ -30,7 +30,7 @@ const WATCHED: [Watch; 7] = [
 /// # Errors
 /// [`Error::Broken`] when the machines do not become idle, so that no rate would be safe.
 pub(super) async fn wait_for_idle(bench: &Bench, limits: &Limits) -> Result<(), Error> {
-    let (mut seen, mut probe) = (Seen::start(bench), bench.host_probe());
+    let (mut seen, mut probe) = (Probes::start(bench), bench.host_probe());
     probe.sample(epoch_ms());
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.tick().await;

@@ -5,21 +5,21 @@ use super::cluster::{Cluster, Machine, asked_of};
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{HostFile, Target, plain};
-use crate::command::Scene;
+use crate::command::ScenarioArguments;
 use crate::output::say;
 
 /// The descriptions of this machine and of the agents' machines, the machines to observe, and the largest clock
 /// difference between the machines that send and consume, in microseconds.
 pub(super) async fn hosts(
     cluster: &mut Cluster,
-    scene: &Scene,
+    arguments: &ScenarioArguments,
 ) -> Result<(Vec<HostFile>, Vec<Watched>, u64), Error> {
     let (mut hosts, mut watched, mut skew_us) = (vec![cluster.host.clone()], Vec::new(), 0);
     let mut strangers = Vec::new();
-    for address in &scene.load_agents {
+    for address in &arguments.load_agents {
         skew_us = skew_us.max(Link::connect(address, &Asked::default()).await?.skew_us);
     }
-    for address in &scene.agents {
+    for address in &arguments.agents {
         let (brokers, asked) = asked_of(&cluster.target, address).await;
         let asked = if brokers.is_empty() { asked.without_disk() } else { asked };
         let link = Link::connect(address, &asked).await?;

@@ -7,7 +7,7 @@ use super::settings::sweep;
 use super::sizes::mix;
 use crate::Error;
 use crate::archive::{Factors, SETTING};
-use crate::command::{MatrixFlags, QueuesFlags, Scene};
+use crate::command::{MatrixFlags, QueuesFlags, ScenarioArguments};
 use crate::generator::{Sizes, Workload};
 use crate::session;
 use clap::ValueEnum;
@@ -19,8 +19,8 @@ use clap::ValueEnum;
 /// start, [`Error::File`] when files cannot be written, [`Error::Signal`] when a signal ended the run.
 pub fn run(flags: &MatrixFlags) -> Result<(), Error> {
     session::block_on(async {
-        let plan = Plain { scene: flags.scene.clone(), prune: flags.prune };
-        let mut bench = Bench::open(&flags.scene, "matrix", cells(flags), &plan).await?;
+        let plan = Plain { arguments: flags.arguments.clone(), prune: flags.prune };
+        let mut bench = Bench::open(&flags.arguments, "matrix", cells(flags), &plan).await?;
         bench.run(&plan).await
     })
 }
@@ -31,11 +31,11 @@ pub fn run(flags: &MatrixFlags) -> Result<(), Error> {
 /// As for [`run`].
 pub fn queues(flags: &QueuesFlags) -> Result<(), Error> {
     session::block_on(async {
-        let plan = Plain { scene: flags.scene.clone(), prune: false };
+        let plan = Plain { arguments: flags.arguments.clone(), prune: false };
         let cells = flags.queues.iter().flat_map(|queues| {
-            flags.sizes.iter().map(|size| flags.scene.factors(flags.threads, size, *queues))
+            flags.sizes.iter().map(|size| flags.arguments.factors(flags.threads, size, *queues))
         });
-        let mut bench = Bench::open(&flags.scene, "queues", cells.collect(), &plan).await?;
+        let mut bench = Bench::open(&flags.arguments, "queues", cells.collect(), &plan).await?;
         bench.run(&plan).await
     })
 }
@@ -44,15 +44,15 @@ pub fn queues(flags: &QueuesFlags) -> Result<(), Error> {
 /// threads runs without interruption.
 #[must_use]
 pub fn cells(flags: &MatrixFlags) -> Vec<Factors> {
-    let mut scenes = vec![flags.scene.clone()];
+    let mut scenes = vec![flags.arguments.clone()];
     for vary in &flags.vary {
-        scenes = scenes.iter().flat_map(|scene| vary.over(scene)).collect();
+        scenes = scenes.iter().flat_map(|arguments| vary.over(arguments)).collect();
     }
     let mut cells = Vec::new();
-    for scene in &scenes {
+    for arguments in &scenes {
         for size in &flags.sizes {
             for queues in &flags.queues {
-                cells.extend(flags.threads.iter().map(|threads| scene.factors(*threads, size, *queues)));
+                cells.extend(flags.threads.iter().map(|threads| arguments.factors(*threads, size, *queues)));
             }
         }
     }
@@ -62,18 +62,18 @@ pub fn cells(flags: &MatrixFlags) -> Vec<Factors> {
 /// The plan of an ordinary cell: a warm-up and a measured stage.
 #[derive(Clone, Debug)]
 pub(super) struct Plain {
-    pub scene: Scene,
+    pub arguments: ScenarioArguments,
     /// Whether to skip the steps of a ladder above its ceiling.
     pub prune: bool,
 }
 
 impl Plan for Plain {
     fn workload(&self, cell: &Factors) -> Workload {
-        self.scene.workload(cell)
+        self.arguments.workload(cell)
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        Stage::plain(self.scene.warmup(), self.scene.duration())
+        Stage::plain(self.arguments.warmup(), self.arguments.duration())
     }
 
     fn prunes(&self) -> bool {
@@ -100,7 +100,7 @@ fn choice<T: ValueEnum + Default>(cell: &Factors, name: &str) -> T {
     cell.more.get(name).and_then(|word| T::from_str(word, true).ok()).unwrap_or_default()
 }
 
-impl Scene {
+impl ScenarioArguments {
     /// The factors of a cell with these flags.
     #[must_use]
     pub fn factors(&self, threads: u32, sizes: &Sizes, queues: u32) -> Factors {

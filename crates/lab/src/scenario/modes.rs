@@ -15,7 +15,7 @@ use super::safe_tps::mean_rate;
 use super::settings::set;
 use crate::Error;
 use crate::archive::{FLUSH, Factors};
-use crate::command::{ModesFlags, Scene};
+use crate::command::{ModesFlags, ScenarioArguments};
 use crate::generator::Workload;
 use crate::judge::conclusion::EQUAL_RATE;
 use crate::judge::factor::Factor;
@@ -43,12 +43,12 @@ pub fn run(flags: &ModesFlags) -> Result<(), Error> {
         return Err(Error::Flag { flag: "--repl", why });
     }
     session::block_on(async {
-        let cluster = Cluster::look(&flags.scene).await?;
+        let cluster = Cluster::look(&flags.arguments).await?;
         let repl = possible(&flags.repl, replication(&cluster))?;
         cluster.client.shutdown();
         let flags = &ModesFlags { repl: vec![repl], ..flags.clone() };
-        let plan = Modes { scene: flags.scene.clone() };
-        let mut bench = Bench::open(&flags.scene, "modes", cells(flags), &plan).await?;
+        let plan = Modes { arguments: flags.arguments.clone() };
+        let mut bench = Bench::open(&flags.arguments, "modes", cells(flags), &plan).await?;
         let ran = measure(&mut bench, &plan, flags).await;
         bench.close(ran).await
     })
@@ -79,7 +79,7 @@ fn cells(flags: &ModesFlags) -> Vec<Factors> {
     for (flush, replication) in modes(flags) {
         for threads in &flags.threads {
             for size in &flags.sizes {
-                let cell = flags.scene.factors(*threads, size, flags.queues);
+                let cell = flags.arguments.factors(*threads, size, flags.queues);
                 cells.push(Factors { flush: flush.clone(), replication: replication.clone(), ..cell });
             }
         }
@@ -96,7 +96,7 @@ fn modes(flags: &ModesFlags) -> Vec<(&String, &String)> {
 /// more loaded one.
 async fn measure(bench: &mut Bench, plan: &Modes, flags: &ModesFlags) -> Result<(), Error> {
     // With `--rate`, all modes were run at the same rate already.
-    if !bench.cells(plan).await? || flags.scene.rate.is_some() {
+    if !bench.cells(plan).await? || flags.arguments.rate.is_some() {
         return Ok(());
     }
     let mut closed = Vec::new();
@@ -140,18 +140,18 @@ fn at_one_rate(closed: &[(Factors, f64)]) -> Vec<Factors> {
 
 #[derive(Clone, Debug)]
 struct Modes {
-    scene: Scene,
+    arguments: ScenarioArguments,
 }
 
 impl Plan for Modes {
     fn workload(&self, cell: &Factors) -> Workload {
-        let is_added = cell.rate.is_some() && self.scene.rate.is_none();
+        let is_added = cell.rate.is_some() && self.arguments.rate.is_none();
         let threads = if is_added { cell.threads.max(ROOM) } else { cell.threads };
-        Workload { threads, ..self.scene.workload(cell) }
+        Workload { threads, ..self.arguments.workload(cell) }
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        Stage::plain(self.scene.warmup(), self.scene.duration())
+        Stage::plain(self.arguments.warmup(), self.arguments.duration())
     }
 
     async fn prepare(&self, cluster: &Cluster, cell: &Factors) -> Result<(), Error> {
@@ -242,7 +242,7 @@ mod tests {
             closed.iter().map(|(cell, _)| cell).chain(&open).map(|cell| cell.flush.as_str()).collect();
         let changes = all.windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert_eq!(changes, 2, "Java is started again for each: {all:?}");
-        let plan = Modes { scene: flags.scene.clone() };
+        let plan = Modes { arguments: flags.arguments.clone() };
         assert_eq!((plan.workload(&open[0]).threads, plan.workload(&closed[0].0).threads), (ROOM, 8));
         // A single mode has nothing to be compared with.
         assert_eq!(at_one_rate(&closed[..1]), []);

@@ -2,11 +2,11 @@
 
 use super::bench::Bench;
 use super::files::Files;
-use super::seen::Seen;
+use super::probes::Probes;
 use crate::Error;
 use crate::agent::Fleet;
 use crate::archive::{Cell, CellDirectory, Phase, RepeatDirectory};
-use crate::generator::{Generator, Taken, Workload};
+use crate::generator::{Generator, IntervalSample, Workload};
 use crate::measure::HostProbe;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -106,7 +106,7 @@ pub(super) async fn record(
     let repeat = cell.repeats + 1;
     let place = directory.repeat(repeat);
     let files = || begin(directory, cell, &place).and_then(|()| Files::create(bench, &place));
-    let mut course = Course::start(bench, workload, files).await?;
+    let mut course = RunningRepeat::start(bench, workload, files).await?;
     let mut recorded = Recorded { phases: Vec::new(), checked: BTreeMap::new(), ended: Ok(true) };
     for stage in stages {
         let from_ms = course.last_ms;
@@ -155,14 +155,14 @@ enum Ended {
 }
 
 /// A running repeat.
-struct Course<'a> {
+struct RunningRepeat<'a> {
     bench: &'a Bench,
     /// This machine's share of the load.
     workload: Workload,
     generator: Generator,
     fleet: Fleet,
     probe: HostProbe,
-    seen: Seen,
+    seen: Probes,
     files: Files,
     clock: tokio::time::Interval,
     /// End of the last recorded second, milliseconds since 1970.
@@ -171,7 +171,7 @@ struct Course<'a> {
     sending: bool,
 }
 
-impl<'a> Course<'a> {
+impl<'a> RunningRepeat<'a> {
     /// Connects to the cluster before it creates the files, so that the files of an earlier repeat stay untouched if
     /// that fails.
     async fn start(
@@ -179,7 +179,7 @@ impl<'a> Course<'a> {
         workload: &Workload,
         files: impl FnOnce() -> Result<Files, Error>,
     ) -> Result<Self, Error> {
-        let seen = Seen::start(bench);
+        let seen = Probes::start(bench);
         let (mut fleet, workload) = Fleet::prepare(bench.load_agents(), workload).await?;
         let mut generator = Generator::prepare(&workload).await?;
         let files = files()?;
@@ -218,7 +218,7 @@ impl<'a> Course<'a> {
     }
 
     /// Records the second that ended.
-    async fn second(&mut self) -> Result<Taken, Error> {
+    async fn second(&mut self) -> Result<IntervalSample, Error> {
         let mut taken = self.generator.take();
         self.fleet.add_to(&mut taken).await?;
         self.last_ms = taken.at_ms;
@@ -272,12 +272,12 @@ impl<'a> Course<'a> {
     }
 
     /// The figures of what was answered since the last second. Requests in flight have their own time limit.
-    async fn last_answers(&mut self) -> Result<Taken, Error> {
+    async fn last_answers(&mut self) -> Result<IntervalSample, Error> {
         if self.sending {
             self.fleet.stop().await?;
             self.generator.stop_lanes();
         }
-        let (mut last, mut lasted_ms) = (Taken::default(), 0);
+        let (mut last, mut lasted_ms) = (IntervalSample::default(), 0);
         let mut is_over = false;
         for _ in 0..ANSWER_LOOKS.0 {
             let mut taken = self.generator.take();
@@ -292,7 +292,7 @@ impl<'a> Course<'a> {
             is_over = taken.in_flight == 0;
             tokio::time::sleep(ANSWER_LOOKS.1).await;
         }
-        Ok(Taken { lasted_ms, in_flight: 0, ..last })
+        Ok(IntervalSample { lasted_ms, in_flight: 0, ..last })
     }
 }
 
@@ -311,7 +311,7 @@ impl Waits {
     /// counts as drained when it is no more than what is sent in 0.1 s, for each group. When producers have stopped,
     /// nothing may wait and nothing may have arrived in the last second, because a message that is missing then counts
     /// as lost.
-    pub fn is_drained(&self, taken: &Taken, groups: u32) -> bool {
+    pub fn is_drained(&self, taken: &IntervalSample, groups: u32) -> bool {
         if self.sending {
             return self.behind <= taken.sent.max(100) / 10 * u64::from(groups.max(1));
         }

@@ -5,7 +5,7 @@ use super::bench::Plan;
 use super::settings::changes;
 use crate::Error;
 use crate::archive::{Archive, BrokerFile, Factors, HostFile, RunFile};
-use crate::command::Scene;
+use crate::command::ScenarioArguments;
 use crate::generator::Payload;
 use crate::judge::factor::Factor;
 use std::collections::BTreeMap;
@@ -37,7 +37,11 @@ pub(super) fn begin_or_resume(root: &Path, mut run: RunFile) -> Result<(Archive,
 }
 
 /// The flags that hold for every cell of a run, beside its factors, with their values.
-pub(super) fn held(scene: &Scene, plan: &impl Plan, cells: &[Factors]) -> BTreeMap<String, String> {
+pub(super) fn held(
+    arguments: &ScenarioArguments,
+    plan: &impl Plan,
+    cells: &[Factors],
+) -> BTreeMap<String, String> {
     let stages = |cell: &Factors| {
         let stages = plan.stages(cell).into_iter().filter(|stage| stage.seconds > 0);
         stages.map(|stage| format!("{} {} s", stage.name, stage.seconds)).collect::<Vec<_>>().join(" + ")
@@ -46,13 +50,13 @@ pub(super) fn held(scene: &Scene, plan: &impl Plan, cells: &[Factors]) -> BTreeM
     all.dedup();
     let mut held: BTreeMap<String, String> = [
         ("stages", all.join(", ")),
-        ("--seed", scene.seed.to_string()),
-        ("--cores", scene.cores.to_string()),
-        ("-t", scene.topic.clone()),
-        ("--ramp", scene.ramp.map(|seconds| seconds.to_string()).unwrap_or_default()),
-        ("--payload", payload(&scene.payload)),
-        ("--agents", scene.agents.join(",")),
-        ("--load-agents", scene.load_agents.join(",")),
+        ("--seed", arguments.seed.to_string()),
+        ("--cores", arguments.cores.to_string()),
+        ("-t", arguments.topic.clone()),
+        ("--ramp", arguments.ramp.map(|seconds| seconds.to_string()).unwrap_or_default()),
+        ("--payload", payload(&arguments.payload)),
+        ("--agents", arguments.agents.join(",")),
+        ("--load-agents", arguments.load_agents.join(",")),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();

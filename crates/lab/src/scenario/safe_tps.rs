@@ -16,7 +16,7 @@ use super::idle::wait_for_idle;
 use super::record::Stage;
 use crate::Error;
 use crate::archive::{Archive, Factors, LoadSecond, Record, RecordedCell, RunFile, Slo};
-use crate::command::{SafeTpsFlags, Scene};
+use crate::command::{SafeTpsFlags, ScenarioArguments};
 use crate::generator::{Send, Workload};
 use crate::judge::ceiling::flat_part;
 use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
@@ -52,7 +52,7 @@ const LOWER: (f64, u32) = (0.05, 4);
 /// As for [`super::matrix`].
 pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
     let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
-    match (flags.scene.rate, flags.scene.send) {
+    match (flags.arguments.rate, flags.arguments.send) {
         (Some(_), _) => {
             return refused("--rate", "the rate is what is searched; lab matrix runs a given one");
         }
@@ -65,11 +65,11 @@ pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
     }
     session::block_on(async {
         let slo = slo(flags)?;
-        let plan = Search { scene: scene(&flags.scene, &slo), confirm: flags.confirm };
+        let plan = Search { arguments: arguments(&flags.arguments, &slo), confirm: flags.confirm };
         let limits = Limits { slo: slo.clone(), ..Limits::default() };
-        let base = plan.scene.factors(flags.threads, &flags.size, flags.queues);
+        let base = plan.arguments.factors(flags.threads, &flags.size, flags.queues);
         let first = cell(&base, None, CEILING);
-        let mut bench = Bench::open(&plan.scene, "safe-tps", vec![first.clone()], &plan).await?;
+        let mut bench = Bench::open(&plan.arguments, "safe-tps", vec![first.clone()], &plan).await?;
         bench.keep(&slo)?;
         let searched = match wait_for_idle(&bench, &limits).await {
             Ok(()) => search(&mut bench, &plan, (&base, &first), &limits).await,
@@ -81,7 +81,7 @@ pub fn run(flags: &SafeTpsFlags) -> Result<(), Error> {
 
 /// The limits to keep. A resumed run keeps the limits that it was started with, unless new ones are given.
 pub(super) fn slo(flags: &SafeTpsFlags) -> Result<Slo, Error> {
-    let begun = flags.scene.out.as_ref().filter(|root| root.join("run.json").exists());
+    let begun = flags.arguments.out.as_ref().filter(|root| root.join("run.json").exists());
     match (&flags.slo, begun) {
         (Some(slo), _) => Ok(slo.clone()),
         (None, Some(root)) => Ok(Archive::open(root)?.run()?.slo),
@@ -90,9 +90,9 @@ pub(super) fn slo(flags: &SafeTpsFlags) -> Result<Slo, Error> {
 }
 
 /// Adds a consumer group when the limits include the time from send to consumption, which needs one.
-pub(super) fn scene(scene: &Scene, slo: &Slo) -> Scene {
+pub(super) fn arguments(arguments: &ScenarioArguments, slo: &Slo) -> ScenarioArguments {
     let least = u32::from(slo.end_to_end_p99_us.is_some());
-    Scene { groups: scene.groups.max(least), ..scene.clone() }
+    ScenarioArguments { groups: arguments.groups.max(least), ..arguments.clone() }
 }
 
 fn cell(base: &Factors, rate: Option<f64>, purpose: &str) -> Factors {
@@ -289,7 +289,7 @@ pub(super) fn mean_rate(found: &RecordedCell) -> f64 {
 
 #[derive(Clone, Debug)]
 pub(super) struct Search {
-    pub scene: Scene,
+    pub arguments: ScenarioArguments,
     /// Seconds of each confirming repeat.
     pub confirm: u32,
 }
@@ -304,12 +304,12 @@ impl Plan for Search {
     fn workload(&self, cell: &Factors) -> Workload {
         // An open loop needs places for the requests that wait while a server pauses.
         let threads = if cell.rate.is_some() { cell.threads.max(10_000) } else { cell.threads };
-        Workload { threads, ..self.scene.workload(cell) }
+        Workload { threads, ..self.arguments.workload(cell) }
     }
 
     fn stages(&self, cell: &Factors) -> Vec<Stage> {
-        let steady = if Self::is_for(cell, CONFIRM) { self.confirm } else { self.scene.duration() };
-        Stage::plain(self.scene.warmup(), steady)
+        let steady = if Self::is_for(cell, CONFIRM) { self.confirm } else { self.arguments.duration() };
+        Stage::plain(self.arguments.warmup(), steady)
     }
 
     fn held(&self) -> Vec<(&'static str, String)> {
@@ -321,7 +321,7 @@ impl Plan for Search {
             return Some(1);
         }
         // With fewer repeats no rate could be confirmed.
-        Self::is_for(cell, CONFIRM).then(|| self.scene.repeats().max(REPEATS_MIN as u32))
+        Self::is_for(cell, CONFIRM).then(|| self.arguments.repeats().max(REPEATS_MIN as u32))
     }
 }
 

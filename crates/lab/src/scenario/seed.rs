@@ -8,7 +8,7 @@ use super::record::{Action, Stage, Until};
 use super::sizes::{bytes, mix};
 use crate::Error;
 use crate::archive::{Factors, TargetKind};
-use crate::command::{Scale, Scene, SeedFlags};
+use crate::command::{Scale, ScenarioArguments, SeedFlags};
 use crate::generator::{Payload, Workload};
 use crate::judge::validity::SOAK_SECONDS_MIN;
 use crate::output::say;
@@ -26,11 +26,11 @@ const RANDOM: &[(&str, &str)] = &[("compression", "zlib"), ("payload", "random")
 pub fn run(flags: &SeedFlags) -> Result<(), Error> {
     session::block_on(async {
         let mut plan = Seed::new(flags)?;
-        let cluster = Cluster::look(&plan.scene).await?;
+        let cluster = Cluster::look(&plan.arguments).await?;
         plan.keep_possible(&cluster);
         cluster.client.shutdown();
         let scenario = format!("seed {}", flags.report);
-        let mut bench = Bench::open(&plan.scene, &scenario, plan.cells.clone(), &plan).await?;
+        let mut bench = Bench::open(&plan.arguments, &scenario, plan.cells.clone(), &plan).await?;
         bench.run(&plan).await
     })
 }
@@ -38,7 +38,7 @@ pub fn run(flags: &SeedFlags) -> Result<(), Error> {
 /// The cells of a report.
 #[derive(Clone, Debug)]
 pub(super) struct Seed {
-    pub scene: Scene,
+    pub arguments: ScenarioArguments,
     pub cells: Vec<Factors>,
     /// Bytes of a backlog, and the time limits of filling and draining in seconds.
     fill: (u64, u32, u32),
@@ -69,11 +69,12 @@ impl Seed {
     /// [`Error::Flag`] when there is no such report.
     pub fn new(flags: &SeedFlags) -> Result<Self, Error> {
         let Sizes { seconds: (warmup, duration), fill: (fill, longest), soak } = sizes_of(flags.scale);
-        let given = &flags.scene;
+        let given = &flags.arguments;
         let warmup = given.warmup.or(Some(warmup));
-        let scene = Scene { warmup, duration: given.duration.or(Some(duration)), ..given.clone() };
+        let arguments =
+            ScenarioArguments { warmup, duration: given.duration.or(Some(duration)), ..given.clone() };
         let fill = (bytes(fill).expect("a constant"), longest, longest);
-        let mut seed = Self { scene, cells: Vec::new(), fill };
+        let mut seed = Self { arguments, cells: Vec::new(), fill };
         let is_small = flags.scale == Scale::Small;
         match flags.report.as_str() {
             "000" => seed.ladders(is_small),
@@ -92,7 +93,7 @@ impl Seed {
     }
 
     fn add(&mut self, threads: u32, size: &str, queues: u32, more: &[(&str, &str)]) {
-        let mut cell = self.scene.factors(threads, &mix(size).expect("a constant"), queues);
+        let mut cell = self.arguments.factors(threads, &mix(size).expect("a constant"), queues);
         for (name, value) in more {
             let value = (*value).to_owned();
             match *name {
@@ -231,7 +232,7 @@ impl Seed {
 
 impl Plan for Seed {
     fn workload(&self, cell: &Factors) -> Workload {
-        let workload = self.scene.workload(cell);
+        let workload = self.arguments.workload(cell);
         let payload = match cell.payload.strip_prefix("repeat:").and_then(|period| period.parse().ok()) {
             Some(period) => Payload::Repeat(period),
             None => workload.payload.clone(),
@@ -243,10 +244,10 @@ impl Plan for Seed {
     fn stages(&self, cell: &Factors) -> Vec<Stage> {
         if cell.more.contains_key("fill") {
             let (fill, filling, draining) = self.fill;
-            return backlog::stages(&self.scene, Until::Sent(fill), (filling, draining));
+            return backlog::stages(&self.arguments, Until::Sent(fill), (filling, draining));
         }
         let soak = cell.more.get("soak").and_then(|seconds| seconds.parse().ok());
-        let mut stages = Stage::plain(self.scene.warmup(), soak.unwrap_or(self.scene.duration()));
+        let mut stages = Stage::plain(self.arguments.warmup(), soak.unwrap_or(self.arguments.duration()));
         if soak.is_some() {
             let until = Until::Drained;
             stages.push(Stage { name: "rest", seconds: 60, action: Action::StopLanes, until });

@@ -4,7 +4,7 @@ use super::bench::{Bench, Plan};
 use super::record::{Action, Stage, Until};
 use crate::Error;
 use crate::archive::Factors;
-use crate::command::{Scene, SoakFlags};
+use crate::command::{ScenarioArguments, SoakFlags};
 use crate::generator::Workload;
 use crate::judge::validity::SOAK_SECONDS_MIN;
 use crate::output::say;
@@ -19,7 +19,7 @@ const LAST_SECONDS: u32 = 120;
 /// As for [`super::matrix`].
 pub fn run(flags: &SoakFlags) -> Result<(), Error> {
     let refused = |flag, why: &str| Err(Error::Flag { flag, why: why.to_owned() });
-    match (flags.scene.duration, flags.scene.repeats) {
+    match (flags.arguments.duration, flags.arguments.repeats) {
         (Some(_), _) => return refused("--duration", "a soak lasts as long as --hours says"),
         (_, Some(2..)) => return refused("--repeats", "a soak is run once"),
         _ => {}
@@ -29,12 +29,17 @@ pub fn run(flags: &SoakFlags) -> Result<(), Error> {
         if seconds < SOAK_SECONDS_MIN {
             say!("{}", too_short(seconds));
         }
-        let groups = flags.scene.groups.max(1);
-        let scene = Scene { groups, duration: Some(seconds), repeats: Some(1), ..flags.scene.clone() };
-        let mut cell = scene.factors(flags.threads, &flags.size, flags.queues);
+        let groups = flags.arguments.groups.max(1);
+        let arguments = ScenarioArguments {
+            groups,
+            duration: Some(seconds),
+            repeats: Some(1),
+            ..flags.arguments.clone()
+        };
+        let mut cell = arguments.factors(flags.threads, &flags.size, flags.queues);
         cell.more.insert("soak".to_owned(), seconds.to_string());
-        let plan = Soak { scene };
-        let mut bench = Bench::open(&plan.scene, "soak", vec![cell], &plan).await?;
+        let plan = Soak { arguments };
+        let mut bench = Bench::open(&plan.arguments, "soak", vec![cell], &plan).await?;
         bench.run(&plan).await
     })
 }
@@ -52,16 +57,16 @@ fn too_short(seconds: u32) -> String {
 /// The plan of a soak: load with checked content, and a last stage in which every message arrives.
 #[derive(Clone, Debug)]
 pub(super) struct Soak {
-    pub scene: Scene,
+    pub arguments: ScenarioArguments,
 }
 
 impl Plan for Soak {
     fn workload(&self, cell: &Factors) -> Workload {
-        Workload { checked: true, ..self.scene.workload(cell) }
+        Workload { checked: true, ..self.arguments.workload(cell) }
     }
 
     fn stages(&self, _cell: &Factors) -> Vec<Stage> {
-        let mut stages = Stage::plain(self.scene.warmup(), self.scene.duration());
+        let mut stages = Stage::plain(self.arguments.warmup(), self.arguments.duration());
         stages.push(Stage {
             name: "rest",
             seconds: LAST_SECONDS,

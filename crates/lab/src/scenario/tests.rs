@@ -1,13 +1,13 @@
 use super::bench::{Plan as _, Watched};
 use super::cluster::{asked_of, brokers_of};
+use super::probes::watch;
 use super::safe_tps::{Halving, again, is_far_over};
 use super::seed::Seed;
-use super::seen::watch;
 use super::*;
 use crate::agent::{self, Asked};
 use crate::archive::{BrokerFile, Factors, HostFile, Target};
-use crate::command::{AgentFlags, MatrixFlags, Scene, SeedFlags};
-use crate::generator::{Consume, Send, Sizes, Taken};
+use crate::command::{AgentFlags, MatrixFlags, ScenarioArguments, SeedFlags};
+use crate::generator::{Consume, IntervalSample, Send, Sizes};
 use crate::judge::ceiling::flat_part;
 use crate::judge::conclusion::levels_off;
 use crate::session;
@@ -47,18 +47,18 @@ fn a_matrix_has_every_combination_once() {
     let names: std::collections::BTreeSet<_> = cells.iter().map(|cell| cell.name(0)).collect();
     assert_eq!(names.len(), 24);
     assert_eq!((cells[1].threads, cells[1].size, cells[1].queues, cells[1].groups), (10, 1024, 1, 2));
-    let workload = flags.scene.workload(&cells[23]);
+    let workload = flags.arguments.workload(&cells[23]);
     assert_eq!((workload.threads, workload.queues, workload.sizes), (60, 16, Sizes::one(5120)));
 }
 
 #[test]
 fn requests_of_scenarios_are_signed_where_that_is_asked_for() {
     let signed = flags("-a true --ak me --sk hush");
-    let access = signed.scene.workload(&cells(&signed)[0]).access.unwrap();
+    let access = signed.arguments.workload(&cells(&signed)[0]).access.unwrap();
     assert_eq!((access.access_key.as_str(), access.secret_key.as_str()), ("me", "hush"));
     assert!(!format!("{access:?}").contains("hush"));
     let plain = flags("--ak me --sk hush");
-    assert_eq!(plain.scene.workload(&cells(&plain)[0]).access, None, "as with the scripts");
+    assert_eq!(plain.arguments.workload(&cells(&plain)[0]).access, None, "as with the scripts");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn any_flag_of_a_scene_can_differ_between_cells() {
     );
     let cells = cells(&flags);
     assert_eq!(cells.len(), 12);
-    let workload = flags.scene.workload(&cells[11]);
+    let workload = flags.arguments.workload(&cells[11]);
     assert_eq!(
         (workload.send, workload.consume, workload.json_headers),
         (Send::Transaction, Consume::Orderly, true)
@@ -76,13 +76,13 @@ fn any_flag_of_a_scene_can_differ_between_cells() {
     assert_eq!(workload.tags, 3);
     let properties = self::flags("--threads 8 --keys --vary property-size=0,300 --vary keys=false,true");
     let found = self::cells(&properties);
-    let found: Vec<_> = found.iter().map(|cell| properties.scene.workload(cell)).collect();
+    let found: Vec<_> = found.iter().map(|cell| properties.arguments.workload(cell)).collect();
     let found: Vec<_> = found.iter().map(|workload| (workload.property_size, workload.keys)).collect();
     assert_eq!(found, [(0, false), (0, true), (300, false), (300, true)]);
     assert!(!cells[0].more.contains_key("send") && cells[4].more["send"] == "async", "{:?}", cells[4]);
     let consumers = self::flags("--threads 8 --consumer-threads 4 --consume push --vary consumers=1,3");
     let found = self::cells(&consumers);
-    let found: Vec<_> = found.iter().map(|cell| consumers.scene.workload(cell)).collect();
+    let found: Vec<_> = found.iter().map(|cell| consumers.arguments.workload(cell)).collect();
     let found: Vec<_> =
         found.iter().map(|workload| (workload.consumers, workload.consumer_threads)).collect();
     assert_eq!(found, [(1, Some(4)), (3, Some(4))]);
@@ -106,7 +106,7 @@ fn a_mixture_of_sizes_survives_the_archive() {
     let flags = flags("--size 512:9/10k:1");
     let cell = &cells(&flags)[0];
     assert_eq!(cell.size, 1484);
-    assert_eq!(flags.scene.workload(cell).sizes, Sizes(vec![(512, 9), (10_240, 1)]));
+    assert_eq!(flags.arguments.workload(cell).sizes, Sizes(vec![(512, 9), (10_240, 1)]));
 }
 
 #[derive(Parser)]
@@ -215,7 +215,7 @@ fn no_two_cells_of_a_report_have_one_name_and_their_soaks_are_long_enough() {
 }
 
 fn drained(behind: u64, in_flight: u64, sending: bool, (sent, consumed): (u64, u64)) -> bool {
-    let taken = Taken { sent, consumed, ..Taken::default() };
+    let taken = IntervalSample { sent, consumed, ..IntervalSample::default() };
     super::record::Waits { behind, in_flight, sending }.is_drained(&taken, 2)
 }
 
@@ -233,7 +233,7 @@ fn nothing_may_wait_where_what_is_missing_is_called_lost() {
 
 #[test]
 fn what_a_second_showed_began_with_it() {
-    let taken = Taken { at_ms: 5_000, lasted_ms: 1_000, ..Taken::default() };
+    let taken = IntervalSample { at_ms: 5_000, lasted_ms: 1_000, ..IntervalSample::default() };
     let event = super::files::during(&taken, "steal", String::new());
     assert_eq!((event.at_ms, event.lasted_ms), (4_000, 1_000));
 }
@@ -244,9 +244,9 @@ struct SafeLine {
     flags: crate::command::SafeTpsFlags,
 }
 
-fn safe_scene(line: &[&str]) -> Scene {
+fn safe_scene(line: &[&str]) -> ScenarioArguments {
     let flags = SafeLine::parse_from([&["x"], line].concat()).flags;
-    super::safe_tps::scene(&flags.scene, &super::safe_tps::slo(&flags).unwrap())
+    super::safe_tps::arguments(&flags.arguments, &super::safe_tps::slo(&flags).unwrap())
 }
 
 #[test]
@@ -271,10 +271,10 @@ fn who_asks_for_end_to_end_latency_has_a_consumer() {
 #[test]
 fn a_rate_is_confirmed_in_three_repeats_at_least() {
     let repeats = |line: &[&str], purpose: &str| {
-        let scene = safe_scene(line);
-        let mut cell = scene.factors(60, &Sizes::one(1024), 8);
+        let arguments = safe_scene(line);
+        let mut cell = arguments.factors(60, &Sizes::one(1024), 8);
         cell.more.insert("purpose".to_owned(), purpose.to_owned());
-        super::safe_tps::Search { scene, confirm: 300 }.repeats(&cell)
+        super::safe_tps::Search { arguments, confirm: 300 }.repeats(&cell)
     };
     assert_eq!(repeats(&["--repeats", "1"], "confirm"), Some(3));
     assert_eq!(repeats(&["--repeats", "5"], "confirm"), Some(5));
@@ -440,13 +440,13 @@ fn of_several_clusters_one_has_to_be_named() {
 fn every_machine_has_a_name_that_files_can_have() {
     session::block_on(async {
         let agents = [agent("db 1").await.1, agent("db 1").await.1];
-        let scene = Scene { agents: agents.to_vec(), ..flags("").scene };
+        let arguments = ScenarioArguments { agents: agents.to_vec(), ..flags("").arguments };
         let host = HostFile { name: "lab".to_owned(), ..HostFile::default() };
         let client = client::Client::start(client::Config::new("127.0.0.1:1"))?;
         let target = brokers(&[(0, "127.0.0.1:10911")]);
         let (given_pid, ports, has_broker, store) = (None, Vec::new(), false, "/".into());
         let mut cluster = Cluster { client, target, host, given_pid, ports, has_broker, store };
-        let (hosts, watched, _) = machines::hosts(&mut cluster, &scene).await?;
+        let (hosts, watched, _) = machines::hosts(&mut cluster, &arguments).await?;
         let second = format!("db_1-{}", agents[1].replace(':', "_"));
         let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
         assert_eq!(names, ["lab", "db_1", &second]);

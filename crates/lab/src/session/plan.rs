@@ -2,7 +2,7 @@
 
 use super::topic::Place;
 use crate::command::Sending;
-use crate::load::{Clock, Lane, LaneOptions, Pace, Spread, Target, Work};
+use crate::load::{Clock, Connection, ConnectionOptions, Pace, Spread, Target, Work};
 use crate::report::Tally;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ pub(crate) struct Plan<'a> {
 impl Plan<'_> {
     /// Makes the connections: `--connections` to every broker, which share requests in flight, rate and quantity evenly. The
     /// first ones take the remainder.
-    pub fn lanes<W: Work>(
+    pub fn connections<W: Work>(
         &self,
         places: &[Place],
         watch: (&Arc<Tally>, Clock),
         work: impl Fn(&[Target], u32) -> W,
-    ) -> Vec<(SocketAddr, Arc<Lane<W>>)> {
+    ) -> Vec<(SocketAddr, Arc<Connection<W>>)> {
         let (tally, clock) = watch;
         let Sending { connections, rate, .. } = self.sending;
         let spread = Spread::new(places.len(), *connections, self.in_flight, rate.is_some());
-        let count = spread.lanes();
+        let count = spread.connections();
         let requests = |rate: f64| rate / f64::from(count) / self.messages_each as f64;
-        let lane = |index: u32| {
+        let connection = |index: u32| {
             let place = &places[index as usize % places.len()];
             let share = |whole: u64| {
                 whole / u64::from(count) + u64::from(u64::from(index) < whole % u64::from(count))
             };
-            let options = LaneOptions {
+            let options = ConnectionOptions {
                 in_flight: spread.share(index),
                 work: work(&place.targets, index),
                 first_queue: index as usize / places.len(),
@@ -47,8 +47,8 @@ impl Plan<'_> {
                 messages_each: self.messages_each,
                 turn: spread.turn(index),
             };
-            (place.address, Arc::new(Lane::new(options, clock, tally.clone())))
+            (place.address, Arc::new(Connection::new(options, clock, tally.clone())))
         };
-        (0..count).map(lane).collect()
+        (0..count).map(connection).collect()
     }
 }

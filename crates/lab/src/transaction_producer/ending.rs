@@ -2,7 +2,7 @@
 //! the transaction.
 
 use client::{Credentials, Signed};
-use net::Peer;
+use net::ConnectionHandle;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::body::{HeartbeatData, ProducerData};
 use wire::codes::request;
@@ -52,14 +52,14 @@ impl Ending {
     }
 
     /// Sends a heartbeat, when the connection was made or the interval has passed.
-    pub fn beat(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
+    pub fn beat(&self, now_ns: u64, peer: &ConnectionHandle, out: &mut Vec<u8>) {
         self.heartbeat_ns.store(now_ns, Relaxed);
         let head = Head::request(self.encoding, request::HEART_BEAT, peer.next_opaque());
         self.put(head, out, |frame| frame.finish(&self.heartbeat));
     }
 
     /// Calls [`Ending::beat`] when the interval has passed.
-    pub fn elapsed(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
+    pub fn elapsed(&self, now_ns: u64, peer: &ConnectionHandle, out: &mut Vec<u8>) {
         if now_ns.saturating_sub(self.heartbeat_ns.load(Relaxed)) >= HEARTBEAT_NS {
             self.beat(now_ns, peer, out);
         }

@@ -5,7 +5,7 @@ use super::verdict::{Earlier, Meta};
 use crate::load::{Stamp, Template, Work};
 use crate::output::{alert, say};
 use crate::report::line::clock;
-use net::Peer;
+use net::ConnectionHandle;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -127,11 +127,11 @@ impl Work for Half {
         self.template.append_filled(out, queue, stamp, fill);
     }
 
-    fn opened(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
+    fn opened(&self, now_ns: u64, peer: &ConnectionHandle, out: &mut Vec<u8>) {
         self.ending.beat(now_ns, peer, out);
     }
 
-    fn elapsed(&self, now_ns: u64, peer: &Peer, out: &mut Vec<u8>) {
+    fn elapsed(&self, now_ns: u64, peer: &ConnectionHandle, out: &mut Vec<u8>) {
         self.ending.elapsed(now_ns, peer, out);
     }
 

@@ -25,8 +25,8 @@ fn the_layout_is_that_of_the_script() {
 
 #[test]
 fn messages_of_several_connections_differ() {
-    let id = |lane| {
-        let meta = Meta { start: start(1_700_000_000_000, lane), ..meta((0.0, 0.0), (0.0, 0.0)) };
+    let id = |connection| {
+        let meta = Meta { start: start(1_700_000_000_000, connection), ..meta((0.0, 0.0), (0.0, 0.0)) };
         body(&meta, 1_000_000_001)[8..16].to_vec()
     };
     assert_ne!(id(0), id(1), "check-backs of equal numbers are no duplicates");

@@ -68,8 +68,8 @@ fn draw(number: u64, (rollback, unknown): (f64, f64)) -> Decision {
 }
 
 /// First message number of a connection. Request numbers repeat on every connection, so it includes the connection.
-pub(super) fn start(run_ms: u64, lane: u32) -> u64 {
-    (run_ms + u64::from(lane)) << 32
+pub(super) fn start(run_ms: u64, connection: u32) -> u64 {
+    (run_ms + u64::from(connection)) << 32
 }
 
 /// The values that all messages of a connection share.

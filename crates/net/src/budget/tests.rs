@@ -7,7 +7,7 @@ const MIB: usize = 1 << 20;
 
 struct Connections {
     budget: Arc<Budget>,
-    peers: Vec<Arc<Peer>>,
+    peers: Vec<Arc<ConnectionHandle>>,
 }
 
 impl Connections {
@@ -16,7 +16,7 @@ impl Connections {
         let budget = Budget::new(16 * MIB);
         let open = |id| {
             let address = ([127, 0, 0, 1], 1).into();
-            let peer = Arc::new(Peer::new(
+            let peer = Arc::new(ConnectionHandle::new(
                 id,
                 (address, address),
                 &Limits::default(),

@@ -11,17 +11,17 @@ use std::time::Duration;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 
 use super::{ClientAuth, Identity, Security, TlsMode, TlsSettings};
-use crate::{CallError, Limits, Peer, Service, Workers};
+use crate::{CallError, ConnectionHandle, Limits, Service, Workers};
 
 /// Answers with the request's body and the client's address.
 struct Echo;
 
 impl Service for Echo {
-    type Turn = ();
+    type ReadBatch = ();
 
-    fn turn(&self) {}
+    fn read_batch(&self) {}
 
-    fn frame(&self, _turn: &mut (), peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+    fn frame(&self, _turn: &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
         FrameWriter::begin(out, command.reply(0))
             .text("from", &peer.remote().to_string())
             .finish(command.body);

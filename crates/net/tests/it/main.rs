@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use net::{CallError, Charge, Limits, Peer, Service, Workers};
+use net::{CallError, ConnectionHandle, Limits, MemoryCharge, Service, Workers};
 use wire::frame::{Command, Encoding, FrameWriter, Head, frame_length};
 
 const ECHO: i32 = 1;
@@ -27,8 +27,8 @@ const SLOW_BYTES: usize = 1 << 10;
 /// and `SLOW` when a test does.
 #[derive(Default)]
 struct Probe {
-    held: Mutex<Vec<(Arc<Peer>, i32)>>,
-    slow: Mutex<Vec<(Arc<Peer>, i32, Charge)>>,
+    held: Mutex<Vec<(Arc<ConnectionHandle>, i32)>>,
+    slow: Mutex<Vec<(Arc<ConnectionHandle>, i32, MemoryCharge)>>,
     most_slow: AtomicUsize,
     turns: AtomicUsize,
     frames: AtomicUsize,
@@ -38,11 +38,11 @@ struct Probe {
 }
 
 impl Service for Probe {
-    type Turn = ();
+    type ReadBatch = ();
 
-    fn turn(&self) {}
+    fn read_batch(&self) {}
 
-    fn frame(&self, _turn: &mut (), peer: &Arc<Peer>, command: Command<'_>, out: &mut Vec<u8>) {
+    fn frame(&self, _turn: &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
         self.frames.fetch_add(1, Ordering::SeqCst);
         match command.code {
             ECHO => {
@@ -63,7 +63,7 @@ impl Service for Probe {
         }
     }
 
-    fn end(&self, _turn: &mut (), _peer: &Arc<Peer>, _out: &mut Vec<u8>) {
+    fn end(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
         self.turns.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -74,7 +74,7 @@ impl Service for Probe {
         }
     }
 
-    fn closed(&self, _peer: &Arc<Peer>) {
+    fn closed(&self, _peer: &Arc<ConnectionHandle>) {
         self.closed.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -136,7 +136,7 @@ fn pipelined_requests_are_answered_by_id_also_out_of_order() {
         }
     }
     assert_eq!(late, Some((1, b"late".to_vec())));
-    assert!(probe.turns.load(Ordering::SeqCst) < 250, "frames of one read are one turn");
+    assert!(probe.turns.load(Ordering::SeqCst) < 250, "frames of one read are one read_batch");
     workers.shutdown();
 }
 
@@ -214,7 +214,7 @@ fn hostile_bytes_close_only_their_connection() {
 
 #[test]
 fn a_peer_that_does_not_read_stops_being_read() {
-    let limits = Limits { unsent_bytes_high: 64 << 10, turn_bytes: 32 << 10, ..Limits::default() };
+    let limits = Limits { unsent_bytes_high: 64 << 10, read_batch_bytes: 32 << 10, ..Limits::default() };
     let (workers, address, probe) = served(limits);
     let stream = TcpStream::connect(address).unwrap();
     let mut writer = stream.try_clone().unwrap();

@@ -22,9 +22,9 @@ pub(crate) mod table;
 mod trim;
 
 use crate::error::ReadError;
+use crate::prefetch::fetch;
 use crate::read::Read;
 use crate::recover::is_damage;
-use crate::soon::fetch;
 use crate::wake::lock;
 use batched::export::Export;
 use files::QueueFiles;
@@ -138,7 +138,7 @@ impl Tail {
 /// A queue. Handles are shared; only the appender and recovery add units.
 ///
 /// Fields that an append accesses come first: with many queues each of these cache lines is read from main memory
-/// (`crate::soon`).
+/// (`crate::prefetch`).
 #[repr(C)]
 pub struct Queue {
     topic: Arc<str>,

@@ -2,7 +2,7 @@
 //!
 //! A timed message lies in queue 0 of `rmq_sys_wheel_timer`. The broker's timer thread follows that queue and adds a 52-byte
 //! unit per message to the *timer log*; the units of one second form a chain, newest first, whose head is a 32-byte *slot* of
-//! the *wheel*. Shortly before that second its chain is walked and its messages become due entries ([`Agenda`]), ordered by
+//! the *wheel*. Shortly before that second its chain is walked and its messages become due entries ([`DueEntries`]), ordered by
 //! due time in ms.
 //!
 //! | file | holds | written |
@@ -21,8 +21,8 @@
 //! Memory does not grow with the number of waiting messages: a bounded number of the wheel's pages is in memory, units are on
 //! the disk, and the number of due entries is bounded.
 
-mod agenda;
 mod check;
+mod due;
 mod files;
 mod log;
 mod recover;
@@ -31,8 +31,8 @@ pub(crate) mod unit;
 mod walk;
 mod wheel;
 
-pub use agenda::{Agenda, Entry, Key, Load, Loaded};
 pub use check::TimerCheck;
+pub use due::{DueEntries, Entry, Key, Load, Loaded};
 pub use files::{Progress as TimerProgress, SaveError, TimerConfig, TimerFiles, TimerSave};
 pub use log::TimerLog;
 pub use recover::TimerRecovered;

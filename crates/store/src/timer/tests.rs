@@ -204,7 +204,7 @@ struct Timer {
 struct Life {
     disk: FakeDisk,
     files: TimerFiles,
-    agenda: Agenda,
+    due_entries: DueEntries,
     next: usize,
     now_ms: i64,
     save: Option<TimerSave>,
@@ -225,8 +225,8 @@ impl Life {
         let recovered = files.recover(LogOffset::new(queue.len() as u64 * 100), now_ms).unwrap();
         let newest = recovered.newest.map(|newest| (newest.get() / 100).cast_signed());
         let next = usize::try_from(recovered.queue_offset(newest)).unwrap();
-        let agenda = Agenda::new(1000, 3000, 8, recovered.read_ms);
-        let mut life = Self { disk, files, agenda, next, now_ms, save: None };
+        let due_entries = DueEntries::new(1000, 3000, 8, recovered.read_ms);
+        let mut life = Self { disk, files, due_entries, next, now_ms, save: None };
         life.save();
         life.write_save();
         life
@@ -238,19 +238,20 @@ impl Life {
         while self.next < queue.len() {
             let timer = &queue[self.next];
             let own = wheel_time(timer.due_ms, 1000);
-            let slot_ms = self.agenda.slot_for(own);
+            let slot_ms = self.due_entries.slot_for(own);
             let time_ms = if slot_ms == own { timer.due_ms - 1 } else { slot_ms };
             let magic = if timer.key.is_some() { 5 } else { 1 };
             let unit = TimerUnit { magic, ..unit(1, time_ms, self.next as u64 * 100, 100) };
             let at = self.files.add(unit).unwrap();
             let key = timer.key.map(|key| key.to_be_bytes().to_vec().into_boxed_slice());
-            self.agenda.arrived(Entry::of(at, &unit, slot_ms), key);
+            self.due_entries.arrived(Entry::of(at, &unit, slot_ms), key);
             self.next += 1;
         }
         self.files.write().unwrap();
         loop {
             let files = &mut self.files;
-            let wanted = self.agenda.wanted(now_ms, |slot| files.slot(slot).map(|slot| slot?.last)).unwrap();
+            let wanted =
+                self.due_entries.wanted(now_ms, |slot| files.slot(slot).map(|slot| slot?.last)).unwrap();
             for load in &wanted {
                 let (loaded, refused) = walk(self.files.log(), load);
                 assert!(refused.is_none(), "{refused:?}");
@@ -258,31 +259,31 @@ impl Life {
                 let keys: Vec<_> =
                     loaded.deletes.iter().filter_map(|entry| queue[number(entry)].key).collect();
                 let keys = keys.into_iter().map(|key| key.to_be_bytes().to_vec().into_boxed_slice());
-                self.agenda.loaded(loaded, keys);
+                self.due_entries.loaded(loaded, keys);
             }
             let mut due = Vec::new();
-            self.agenda.due(now_ms, 5, &mut due);
+            self.due_entries.due(now_ms, 5, &mut due);
             if due.is_empty() && wanted.is_empty() {
                 break;
             }
             for entry in due {
                 let number = usize::try_from(entry.log_offset.get() / 100).unwrap();
                 if queue[number].due_ms > now_ms {
-                    self.agenda.later(entry, queue[number].due_ms);
+                    self.due_entries.later(entry, queue[number].due_ms);
                     continue;
                 }
-                if !self.agenda.is_deleted(entry.slot_ms, &(number as u64).to_be_bytes()) {
+                if !self.due_entries.is_deleted(entry.slot_ms, &(number as u64).to_be_bytes()) {
                     delivered.push((number, now_ms));
                 }
-                self.agenda.done(&entry);
+                self.due_entries.done(&entry);
             }
         }
-        self.agenda.finish(now_ms);
+        self.due_entries.finish(now_ms);
     }
 
     fn save(&mut self) {
         let progress = TimerProgress {
-            read_ms: self.agenda.read_ms(),
+            read_ms: self.due_entries.read_ms(),
             queue_offset: i64::try_from(self.next).unwrap(),
             now_ms: self.now_ms,
         };
@@ -297,21 +298,21 @@ impl Life {
 
     fn stop(mut self) -> FakeDisk {
         self.write_save();
-        let open = self.agenda.open_units();
+        let open = self.due_entries.open_units();
         let newest = (LogOffset::new((self.next.max(1) as u64 - 1) * 100), 100);
-        for slot_ms in self.agenda.begun() {
+        for slot_ms in self.due_entries.begun() {
             let Some(last) = self.files.slot(slot_ms).unwrap().and_then(|slot| slot.last) else { continue };
             let load = Load { slot_ms, precision_ms: 1000, last, from: None, limit: usize::MAX };
             let mut left = units(self.files.log(), &load).unwrap();
             left.retain(|(at, unit)| {
                 let entry = Entry::of(*at, unit, slot_ms);
-                unit.deletes() || open.contains(at) || self.agenda.is_forgotten(&entry)
+                unit.deletes() || open.contains(at) || self.due_entries.is_forgotten(&entry)
             });
             let left: Vec<TimerUnit> = left.into_iter().map(|(_, unit)| unit).collect();
             self.files.replace(slot_ms, &left, newest).unwrap();
         }
         if self.next > 0 {
-            self.files.mark(self.agenda.read_ms() - 1000, newest).unwrap();
+            self.files.mark(self.due_entries.read_ms() - 1000, newest).unwrap();
         }
         self.save();
         self.write_save();
@@ -442,7 +443,7 @@ fn check_life(steps: &[Step]) {
     }
     now_ms += 60_000;
     life.round(now_ms, &queue, &mut delivered);
-    assert_eq!(life.agenda.read_ms(), now_ms.div_euclid(1000) * 1000, "nothing is left behind");
+    assert_eq!(life.due_entries.read_ms(), now_ms.div_euclid(1000) * 1000, "nothing is left behind");
     let mut count = BTreeMap::<usize, usize>::new();
     for (number, at_ms) in &delivered {
         assert!(queue[*number].due_ms <= *at_ms, "{number} came early");

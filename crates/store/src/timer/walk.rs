@@ -1,6 +1,6 @@
 //! Walks the chain of a slot, from the newest unit to older ones.
 
-use super::agenda::{Entry, Load, Loaded};
+use super::due::{Entry, Load, Loaded};
 use super::log::TimerLog;
 use super::unit::{TimerUnit, UNIT_BYTES};
 use std::collections::BTreeMap;

@@ -23,7 +23,7 @@ fn stored(fixture: &Fixture) -> u64 {
     let revive = &fixture.broker.pops.revive_topic;
     let queues = (0..8).filter_map(|queue_id| fixture.broker.log_queue(revive, queue_id));
     let timer = fixture.broker.log_queue(names::TIMER_TOPIC, 0);
-    queues.chain(timer).map(|queue| queue.log.max().get()).sum()
+    queues.chain(timer).map(|queue| queue.index.max().get()).sum()
 }
 
 /// Acknowledges message 0 of queue 0 with a handle, and changes its invisible time with the same handle. Checks that both

@@ -17,7 +17,7 @@ impl Picking<'_> {
             self.units.clear();
         }
         let recode = kind != Kind::Normal && !self.broker.config.pop.actual_retry_topic;
-        let (store, queue) = (&self.broker.store, &pull.queue.log);
+        let (store, queue) = (&self.broker.store, &pull.queue.index);
         let mut records = Vec::new();
         while !self.units.is_empty() {
             let start = self.popped.body.len();

@@ -12,7 +12,7 @@ use wire::units::LogOffset;
 
 use crate::broker::{Broker, PutError};
 use crate::names;
-use crate::pop::notes::Notes;
+use crate::pop::revive_records::ReviveRecords;
 use crate::schedule::target;
 use crate::topics::Queue;
 
@@ -40,7 +40,7 @@ pub(super) fn make_retry_topic(
     broker.topics.ensure(name, 1, now_ms)?;
     let queue = target(broker, name, 0, now_ms)?;
     if broker.offsets.committed(group, name, 0).is_none() {
-        broker.offsets.commit(group, name, 0, queue.log.min().to_i64());
+        broker.offsets.commit(group, name, 0, queue.index.min().to_i64());
     }
     Ok(queue)
 }
@@ -69,7 +69,7 @@ pub(super) fn push_copy(
             reconsume_times: record.reconsume_times().saturating_add(1),
             ..Message::of(&record)
         };
-        batch.push(&retry.log, &message)
+        batch.push(&retry.index, &message)
     };
     // A message whose properties leave no room for the added ones is copied without them.
     match push(&added).or_else(|_| push(&[])) {
@@ -111,7 +111,7 @@ pub(super) fn put_off(
         put_off: Some((times + 1).to_string()),
         ..checkpoint.clone()
     };
-    let mut notes = Notes::new(&broker.store);
+    let mut notes = ReviveRecords::new(&broker.store);
     notes.checkpoint(
         broker,
         broker.pops.next_revive_queue(broker.config.pop.revive_queues),

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use net::{Peer, Service as _};
+use net::{ConnectionHandle, Service as _};
 use wire::codes::request;
 use wire::frame::{Command, Encoding, FrameWriter, Head};
 use wire::recall::RecallHandle;
 
 use super::*;
 use crate::config::Config;
-use crate::front::Front;
+use crate::dispatcher::Dispatcher;
 use crate::testing::{ADDRESS, answers};
 
 fn with_recalls(change: impl FnOnce(&mut Config)) -> Fixture {
@@ -43,7 +43,7 @@ fn recall(fixture: &Fixture, time_ms: i64, id: &str) -> (i32, String) {
 }
 
 fn stored(fixture: &Fixture) -> u64 {
-    fixture.queue(names::TIMER_TOPIC, 0).log.max().get()
+    fixture.queue(names::TIMER_TOPIC, 0).index.max().get()
 }
 
 #[test]
@@ -62,18 +62,18 @@ fn a_recall_that_would_not_be_looked_at_is_refused() {
 fn a_recall_counts_when_nothing_more_is_added_from_then_on() {
     let fixture = with_recalls(|_| {});
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     put(&fixture, "gone", start + 500, &[]);
     put(&fixture, "kept", start + 600, &[]);
-    wind(&mut clock, start - 60_000);
+    wind(&mut scheduler, start - 60_000);
     assert_eq!(recall(&fixture, start + 1, "gone").0, 0);
     set(&fixture, |config| config.timers.stop_enqueue = true);
-    wind(&mut clock, start + 1000);
+    wind(&mut scheduler, start + 1000);
     assert_eq!(delivered(&fixture), ["kept"]);
     put(&fixture, "later", start + 700, &[]);
-    wind(&mut clock, start + 2000);
+    wind(&mut scheduler, start + 2000);
     assert_eq!(delivered(&fixture), ["kept"], "the setting counts again");
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
@@ -84,18 +84,18 @@ fn a_recall_that_comes_too_late_is_not_stored() {
     let late = (604, "recall failed, timestamp invalid".to_owned());
     assert_eq!((recall(&fixture, start + 1, "x"), stored(&fixture)), (late, 0));
     // The late recall is sent together with one that comes in time.
-    let front = Front { broker: fixture.broker.clone(), fast: false };
-    let peer = Arc::new(Peer::detached(1, ADDRESS));
-    let (mut turn, mut out) = (front.turn(), Vec::new());
+    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
+    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
     for (opaque, time_ms) in [(1, start + 1), (2, start + 2)] {
         let mut bytes = Vec::new();
         let writer =
             FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::RECALL_MESSAGE, opaque));
         let writer = writer.text("producerGroup", "PG").text("topic", "Real");
         writer.text("recallHandle", &handle(&fixture, time_ms, "y")).finish(b"");
-        front.frame(&mut turn, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
     }
-    front.end(&mut turn, &peer, &mut out);
+    front.end(&mut read_batch, &peer, &mut out);
     assert_eq!(answers(out), [(604, 1), (0, 2)]);
     assert_eq!((stored(&fixture), fixture.broker.timer.gate().recalled_end), (1, 1));
 }
@@ -104,57 +104,57 @@ fn a_recall_that_comes_too_late_is_not_stored() {
 fn a_recall_that_rolls_together_with_its_message_counts() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |config| config.roll_window_slots = 10);
-    wind(&mut clock, start);
+    let mut scheduler = scheduler(&fixture, |config| config.roll_window_slots = 10);
+    wind(&mut scheduler, start);
     put(&fixture, "gone", start + 15_345, &[]);
-    wind(&mut clock, start + 500);
+    wind(&mut scheduler, start + 500);
     put(&fixture, "1", start + 15_345, &[(key::TIMER_DEL_UNIQKEY, "gone")]);
     // The message rolls to its last slot, and both slots are in memory.
     for ms in (1000..=11_000).step_by(500) {
-        wind(&mut clock, start + ms);
+        wind(&mut scheduler, start + ms);
     }
     // Deliveries had stopped: both messages are due at once.
-    wind(&mut clock, start + 16_000);
+    wind(&mut scheduler, start + 16_000);
     assert_eq!(delivered(&fixture), [] as [String; 0]);
-    assert_eq!(clock.pending, 0);
-    clock.stop();
+    assert_eq!(scheduler.pending, 0);
+    scheduler.stop();
 }
 
 #[test]
 fn a_cancelled_message_is_counted_once() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
+    let mut scheduler = scheduler(&fixture, |_| {});
     let pending = || fixture.broker.timer.pending.load(Ordering::Relaxed);
     put(&fixture, "gone", start + 100, &[]);
     put(&fixture, "kept", start + 200, &[]);
     put(&fixture, "far", start + 60_000, &[]);
-    wind(&mut clock, start - 60_000);
+    wind(&mut scheduler, start - 60_000);
     assert_eq!(pending(), 3);
     put(&fixture, "1", start + 100, &[(key::TIMER_DEL_UNIQKEY, "gone")]);
-    wind(&mut clock, start - 50_000);
+    wind(&mut scheduler, start - 50_000);
     assert_eq!(pending(), 2);
-    wind(&mut clock, start + 1000);
+    wind(&mut scheduler, start + 1000);
     assert_eq!((delivered(&fixture), pending()), (vec!["kept".to_owned()], 1));
-    clock.stop();
+    scheduler.stop();
 }
 
 #[test]
 fn the_window_follows_the_time_the_log_is_kept() {
     let fixture = Fixture::new();
     let start = start_ms(&fixture);
-    let mut clock = clock(&fixture, |_| {});
-    wind(&mut clock, start);
+    let mut scheduler = scheduler(&fixture, |_| {});
+    wind(&mut scheduler, start);
     let window_ms = || fixture.broker.timer.window_ms.load(Ordering::Relaxed);
     let before_ms = window_ms();
     assert_eq!(before_ms, fixture.broker.config.retention.reserved_ms / 2);
     set(&fixture, |config| config.retention.reserved_ms = 20_000);
     put(&fixture, "far", start + 33_345, &[]);
     for ms in (0..=33_500).step_by(500) {
-        wind(&mut clock, start + ms);
+        wind(&mut scheduler, start + ms);
     }
     let (_, text, _) = fixture.messages("Real", 0).remove(0);
     assert_eq!(properties::get_str(&text, key::TIMER_ROLL_TIMES), Some("3"));
     assert_eq!(window_ms(), before_ms, "what was added before may still wait so long");
-    clock.stop();
+    scheduler.stop();
 }

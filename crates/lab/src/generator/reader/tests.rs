@@ -15,15 +15,15 @@ fn queue(queue_id: i32) -> Queue {
 }
 
 /// A connection handle without a peer, and a reader of two queues.
-fn reader() -> (Arc<Peer>, Reader) {
+fn reader() -> (Arc<ConnectionHandle>, Reader) {
     reader_of(&Workload::default())
 }
 
-fn reader_of(workload: &Workload) -> (Arc<Peer>, Reader) {
+fn reader_of(workload: &Workload) -> (Arc<ConnectionHandle>, Reader) {
     let address = "127.0.0.1:1".parse().unwrap();
     let counted = (Clock::start(), Arc::default(), None);
     let reader = Reader::new(workload, 0, (address, vec![queue(0), queue(1)]), counted);
-    (Arc::new(Peer::detached(1, address)), reader)
+    (Arc::new(ConnectionHandle::detached(1, address)), reader)
 }
 
 /// The ids of the frames in a buffer.
@@ -38,7 +38,11 @@ fn ids(mut bytes: Vec<u8>) -> Vec<i32> {
 }
 
 /// Passes an answer without messages to the reader; returns the number of pull requests that follow.
-fn answer((peer, reader): (&Arc<Peer>, &Reader), (opaque, code): (i32, i32), next_offset: i64) -> usize {
+fn answer(
+    (peer, reader): (&Arc<ConnectionHandle>, &Reader),
+    (opaque, code): (i32, i32),
+    next_offset: i64,
+) -> usize {
     let reply = PullReply {
         suggest_broker_id: 0,
         next_offset,
@@ -148,7 +152,7 @@ fn checked() -> (Arc<Ledger>, Reader, impl Fn(u64) -> Vec<u8>) {
     let plain = bodies[0].clone();
     let body = move |sequence| {
         let mut body = plain.clone();
-        Mark { run: 0, lane: 1, sequence, floor: 0, since_us: 1 }.write(&mut body);
+        Mark { run: 0, connection: 1, sequence, floor: 0, since_us: 1 }.write(&mut body);
         body
     };
     let (_, mut reader) = reader_of(&workload);

@@ -97,7 +97,7 @@ fn a_file_of_the_log_that_was_cut_off_is_a_lost_file() {
 #[test]
 fn a_clock_that_was_set_forward_by_more_than_a_year_is_followed_in_a_few_steps() {
     let year_ms = 400 * 86_400_000;
-    let mut agenda = Agenda::new(1000, 4000, 100, TIME_MS);
+    let mut due_entries = DueEntries::new(1000, 4000, 100, TIME_MS);
     let now_ms = TIME_MS + year_ms;
     let used = [TIME_MS + 5000, TIME_MS + 200_000_000, now_ms + 2000];
     let mut looked_up = 0;
@@ -107,18 +107,18 @@ fn a_clock_that_was_set_forward_by_more_than_a_year_is_followed_in_a_few_steps()
             looked_up += 1;
             Ok::<_, ()>(used.contains(&slot_ms).then_some(0))
         };
-        for load in agenda.wanted(now_ms, last).unwrap() {
+        for load in due_entries.wanted(now_ms, last).unwrap() {
             found.push(load.slot_ms);
-            agenda.loaded(nothing(&load), []);
+            due_entries.loaded(nothing(&load), []);
         }
-        if let Some(next_ms) = agenda.is_lost_at(now_ms) {
-            agenda.skip_to(used.into_iter().find(|slot_ms| *slot_ms >= next_ms), now_ms);
+        if let Some(next_ms) = due_entries.is_lost_at(now_ms) {
+            due_entries.skip_to(used.into_iter().find(|slot_ms| *slot_ms >= next_ms), now_ms);
         }
-        agenda.finish(now_ms);
+        due_entries.finish(now_ms);
     }
     assert_eq!(found, used);
-    assert_eq!(agenda.read_ms(), now_ms);
-    assert!(agenda.is_caught_up(now_ms) && looked_up < 100_000, "{looked_up} slots were looked up");
+    assert_eq!(due_entries.read_ms(), now_ms);
+    assert!(due_entries.is_caught_up(now_ms) && looked_up < 100_000, "{looked_up} slots were looked up");
 }
 
 #[test]
@@ -256,44 +256,44 @@ fn nothing(load: &Load) -> Loaded {
 
 #[test]
 fn chains_that_began_before_a_slot_that_cannot_be_read_are_walked() {
-    let mut agenda = Agenda::new(1000, 3000, 100, 0);
+    let mut due_entries = DueEntries::new(1000, 3000, 100, 0);
     let slots = |loads: &[Load]| -> Vec<i64> { loads.iter().map(|load| load.slot_ms).collect() };
-    let loads = agenda.wanted(0, newest(2000)).unwrap();
+    let loads = due_entries.wanted(0, newest(2000)).unwrap();
     assert_eq!(slots(&loads), [0, 1000]);
-    loads.iter().for_each(|load| agenda.loaded(nothing(load), []));
-    assert_eq!(agenda.wanted(0, newest(2000)), Err(()));
-    assert!(!agenda.is_loading());
-    assert_eq!(slots(&agenda.wanted(0, newest(-1)).unwrap()), [2000, 3000]);
+    loads.iter().for_each(|load| due_entries.loaded(nothing(load), []));
+    assert_eq!(due_entries.wanted(0, newest(2000)), Err(()));
+    assert!(!due_entries.is_loading());
+    assert_eq!(slots(&due_entries.wanted(0, newest(-1)).unwrap()), [2000, 3000]);
 }
 
 #[test]
 fn chains_walked_again_begin_together_or_not_at_all() {
-    let mut agenda = Agenda::new(1000, 3000, 2, 0);
+    let mut due_entries = DueEntries::new(1000, 3000, 2, 0);
     let none = |_: i64| -> Result<Option<u64>, ()> { Ok(None) };
-    assert_eq!(agenda.wanted(0, none), Ok(Vec::new()));
+    assert_eq!(due_entries.wanted(0, none), Ok(Vec::new()));
     for (at, slot_ms) in [(0, 0), (52, 0), (104, 1000), (156, 2000)] {
-        agenda.arrived(Entry::of(at, &unit(1, slot_ms, at, 100), slot_ms), None);
+        due_entries.arrived(Entry::of(at, &unit(1, slot_ms, at, 100), slot_ms), None);
     }
     let mut due = Vec::new();
-    agenda.due(500, 10, &mut due);
+    due_entries.due(500, 10, &mut due);
     assert_eq!(due.len(), 2, "the others are behind the frontier");
-    assert_eq!(agenda.wanted(0, newest(2000)), Err(()));
-    assert!(!agenda.is_loading());
-    assert_eq!(agenda.wanted(0, newest(-1)).unwrap().len(), 2);
+    assert_eq!(due_entries.wanted(0, newest(2000)), Err(()));
+    assert!(!due_entries.is_loading());
+    assert_eq!(due_entries.wanted(0, newest(-1)).unwrap().len(), 2);
 }
 
 #[test]
 fn nothing_is_due_behind_a_slot_that_is_being_walked() {
-    let mut agenda = Agenda::new(1000, 4000, 100, 0);
-    let loads = agenda.wanted(3000, |slot_ms| Ok::<_, ()>(u64::try_from(slot_ms).ok())).unwrap();
+    let mut due_entries = DueEntries::new(1000, 4000, 100, 0);
+    let loads = due_entries.wanted(3000, |slot_ms| Ok::<_, ()>(u64::try_from(slot_ms).ok())).unwrap();
     assert!(loads.iter().take(2).map(|load| load.slot_ms).eq([0, 1000]), "{loads:?}");
     let entry = |slot_ms| Entry::of(52, &unit(1, slot_ms + 500, 100, 100), slot_ms);
     let loaded = |slot_ms| Loaded { entries: vec![entry(slot_ms)], ..nothing(&loads[0]) };
     let mut due = Vec::new();
-    agenda.loaded(Loaded { slot_ms: 1000, ..loaded(1000) }, []);
-    agenda.due(9000, 10, &mut due);
+    due_entries.loaded(Loaded { slot_ms: 1000, ..loaded(1000) }, []);
+    due_entries.due(9000, 10, &mut due);
     assert!(due.is_empty(), "the slot before it may hold what cancels it");
-    agenda.loaded(loaded(0), []);
-    agenda.due(9000, 10, &mut due);
+    due_entries.loaded(loaded(0), []);
+    due_entries.due(9000, 10, &mut due);
     assert_eq!(due, [entry(0), entry(1000)]);
 }

@@ -1,0 +1,140 @@
+//! Revive records: checkpoints and acknowledgements, stored as timed messages that the timer delivers to the revive topic
+//! when the popped messages are visible again. So the revive topic holds them in the order of those times.
+
+use std::sync::Arc;
+
+use store::timer::wheel_time;
+use store::{Batch, Message, Store};
+use wire::body::{Acks, Checkpoint};
+use wire::json;
+use wire::properties::{self, key};
+use wire::units::LogOffset;
+
+use crate::broker::{Broker, PutError};
+use crate::names;
+use crate::topics::Queue;
+
+/// A checkpoint is delivered this many milliseconds before its messages are visible again (`PopAckConstants.ackTimeInterval`).
+const AHEAD_MS: i64 = 1000;
+
+/// Values of the property `TAGS` by which revive records are told apart (`PopAckConstants`).
+pub(super) const CHECKPOINT_TAG: &str = "ck";
+pub(super) const ACK_TAG: &str = "ack";
+pub(super) const ACKS_TAG: &str = "bAck";
+
+/// A batch of revive records that are appended together.
+pub(crate) struct ReviveRecords {
+    batch: Batch,
+    queues: Vec<Arc<Queue>>,
+}
+
+/// To which revive queue a revive record goes, and when.
+struct Target<'a> {
+    revive_queue: i32,
+    tag: &'static str,
+    unique: &'a str,
+    deliver_ms: i64,
+}
+
+impl ReviveRecords {
+    /// Creates an empty batch of revive records.
+    pub(crate) fn new(store: &Store) -> Self {
+        Self { batch: store.batch(), queues: Vec::new() }
+    }
+
+    /// Number of records in the batch.
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Adds a checkpoint, to be delivered shortly before its messages are visible again, and records it as pending.
+    pub(super) fn checkpoint(
+        &mut self,
+        broker: &Broker,
+        revive_queue: i32,
+        checkpoint: &Checkpoint,
+        now_ms: i64,
+    ) -> Result<(), PutError> {
+        let Checkpoint { topic, queue_id, start_offset, group, pop_ms, broker_name, .. } = checkpoint;
+        let unique =
+            format!("{topic}@{queue_id}@{start_offset}@{group}@{pop_ms}@{broker_name}@{CHECKPOINT_TAG}");
+        let deliver_ms = checkpoint.revive_ms().saturating_sub(AHEAD_MS);
+        let target = Target { revive_queue, tag: CHECKPOINT_TAG, unique: &unique, deliver_ms };
+        self.push(broker, &target, &json::to_vec(checkpoint), now_ms)?;
+        // Before the checkpoint is appended: from then on the group's offset may pass its messages.
+        broker.pops.add_pending(broker, checkpoint, now_ms);
+        Ok(())
+    }
+
+    /// Adds acknowledgements, to be delivered at `deliver_ms`, when the messages are visible again.
+    pub(super) fn acks(
+        &mut self,
+        broker: &Broker,
+        revive_queue: i32,
+        acks: &Acks,
+        (deliver_ms, now_ms): (i64, i64),
+    ) -> Result<(), PutError> {
+        let Acks { topic, queue_id, offset, group, pop_ms, broker_name, .. } = acks;
+        let unique = format!("{topic}@{queue_id}@{offset}@{group}@{pop_ms}@{broker_name}@{ACK_TAG}");
+        let tag = if acks.offsets.is_empty() { ACK_TAG } else { ACKS_TAG };
+        let target = Target { revive_queue, tag, unique: &unique, deliver_ms };
+        self.push(broker, &target, &json::to_vec(acks), now_ms)
+    }
+
+    fn push(
+        &mut self,
+        broker: &Broker,
+        target: &Target<'_>,
+        body: &[u8],
+        now_ms: i64,
+    ) -> Result<(), PutError> {
+        let mut text = Vec::with_capacity(256);
+        properties::append(&mut text, key::TAGS, target.tag.as_bytes());
+        properties::append(&mut text, key::UNIQ_KEY, target.unique.as_bytes());
+        let mut digits = itoa::Buffer::new();
+        properties::append(&mut text, key::TIMER_DELIVER_MS, digits.format(target.deliver_ms).as_bytes());
+        let topic = &broker.pops.revive_topic;
+        let queue = if target.deliver_ms <= now_ms {
+            broker.put_queue(topic, target.revive_queue, now_ms)?
+        } else {
+            let out_ms = wheel_time(target.deliver_ms, broker.config.timers.precision_ms);
+            crate::timer::put::timed(&mut text, out_ms, topic, target.revive_queue);
+            broker.put_queue(names::TIMER_TOPIC, 0, now_ms)?
+        };
+        let message = Message {
+            body,
+            properties: &text,
+            sys_flag: 0,
+            flag: 0,
+            born_timestamp: now_ms,
+            born_host: broker.store_host,
+            store_host: broker.store_host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+        };
+        self.batch.push(&queue.index, &message)?;
+        if !self.queues.iter().any(|other| Arc::ptr_eq(other, &queue)) {
+            self.queues.push(queue);
+        }
+        Ok(())
+    }
+
+    /// Appends the batch to the log and returns the log position behind it, zero when the batch is empty.
+    pub(crate) fn append(&mut self, broker: &Broker, now_ms: i64) -> Result<LogOffset, PutError> {
+        if self.batch.is_empty() {
+            return Ok(LogOffset::ZERO);
+        }
+        let appended = broker.store.append(&mut self.batch, now_ms);
+        let queues = std::mem::take(&mut self.queues);
+        let end = match appended {
+            Ok(()) => self.batch.end(),
+            Err(error) => {
+                self.batch.clear();
+                return Err(error.into());
+            }
+        };
+        self.batch.clear();
+        broker.grown(end, queues);
+        Ok(end)
+    }
+}

@@ -1,0 +1,199 @@
+//! The supervisor of the broker's threads and tasks. When one panics or ends before the broker stops, its work is no longer
+//! done: that is logged and shown in the broker's status, and requests that depend on this work are refused.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use wire::codes::response;
+
+use crate::Refusal;
+
+/// The work of a supervised thread or task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SupervisedWork {
+    /// Delivers delayed messages.
+    Delay,
+    /// Delivers timed messages.
+    Timer,
+    /// Makes the delivery positions of delayed and timed messages durable.
+    Positions,
+    /// Brings popped messages back that are not acknowledged.
+    Revive,
+    /// Writes changes of topics and groups to their files.
+    Changes,
+    /// Deletes old messages and watches the disk.
+    Retention,
+    /// Saves the offsets of groups.
+    Offsets,
+    /// ClientCalls producers about undecided transactions.
+    Checks,
+    /// Answers suspended pulls whose polling time is over.
+    Pulls,
+    /// Answers suspended pops whose polling time is over.
+    Pops,
+    /// Removes clients that no longer send heartbeats, and samples statistics.
+    Clients,
+    /// Queries name servers for requests of clients that need routes.
+    Routes,
+    /// Keeps the broker registered with a name server.
+    Register,
+}
+
+impl SupervisedWork {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Delay => "delayed messages are not delivered",
+            Self::Timer => "timed messages are not delivered",
+            Self::Positions => "delayed and timed messages may be delivered again after a restart",
+            Self::Revive => "popped messages that are not acknowledged do not come back",
+            Self::Changes => "topics and groups are not made or changed",
+            Self::Retention => "old messages are not deleted and the disk is not watched",
+            Self::Offsets => "offsets of groups are not saved",
+            Self::Checks => "producers are not asked about undecided transactions",
+            Self::Pulls => "pulls that wait are not answered when their time is over",
+            Self::Pops => "pops that wait are not answered when their time is over",
+            Self::Clients => "silent clients are not forgotten and no figures are sampled",
+            Self::Routes => "clients that ask for their queues are not answered",
+            Self::Register => "a name server does not learn of topics, and forgets the broker",
+        }
+    }
+}
+
+/// The supervisor: knows which threads and tasks ended although the broker is not stopping.
+#[derive(Default)]
+pub(crate) struct Supervisor {
+    stopped: Mutex<BTreeMap<SupervisedWork, String>>,
+    /// Whether the broker stops, so that threads and tasks may end.
+    stopping: AtomicBool,
+}
+
+impl Supervisor {
+    /// Starts a supervised thread, which must run until the broker stops.
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        duty: SupervisedWork,
+        name: &str,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let (supervisor, thread) = (self.clone(), name.to_owned());
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            if supervisor.watch(duty, &thread, run) {
+                supervisor.ended(duty, &thread, "ended");
+            }
+        })
+    }
+
+    /// Starts a thread that works for another thread with the same `duty` and may end with it. Only a panic is reported.
+    pub(crate) fn spawn_for_another(
+        self: &Arc<Self>,
+        duty: SupervisedWork,
+        name: &str,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let (supervisor, thread) = (self.clone(), name.to_owned());
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            supervisor.watch(duty, &thread, run);
+        })
+    }
+
+    /// Runs a supervised task, which must run until the broker stops.
+    pub(crate) async fn task(&self, duty: SupervisedWork, name: &str, run: impl Future<Output = ()>) {
+        let how = if net::caught(run).await.is_ok() { "ended" } else { "panicked" };
+        self.ended(duty, name, how);
+    }
+
+    /// Runs the body of a thread and reports a panic. True when it did not panic.
+    fn watch(&self, duty: SupervisedWork, thread: &str, run: impl FnOnce()) -> bool {
+        // State shared with other threads is behind locks, and consistent whenever a holder of a lock may panic.
+        let is_whole = catch_unwind(AssertUnwindSafe(run)).is_ok();
+        if !is_whole {
+            self.ended(duty, thread, "panicked");
+        }
+        is_whole
+    }
+
+    /// Records that the thread or task of a duty has ended, unless the broker stops.
+    fn ended(&self, duty: SupervisedWork, thread: &str, how: &str) {
+        if self.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        tracing::error!(thread, "a thread {how}: {} until the broker is started again", duty.text());
+        // Only the first thread of a duty is kept, since it is the cause.
+        self.stopped().entry(duty).or_insert_with(|| thread.to_owned());
+    }
+
+    /// Tells the supervisor that the broker stops, so that threads and tasks may end from now on.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Refuses a request that depends on a thread or task that has ended.
+    ///
+    /// # Errors
+    /// `SERVICE_NOT_AVAILABLE` with the name of the thread.
+    pub(crate) fn demand(&self, duty: SupervisedWork) -> Result<(), Refusal> {
+        match self.stopped().get(&duty) {
+            None => Ok(()),
+            Some(thread) => {
+                let remark =
+                    format!("service not available now. The thread {thread} has stopped: {}", duty.text());
+                Err(Refusal::new(response::SERVICE_NOT_AVAILABLE, remark))
+            }
+        }
+    }
+
+    /// Names of the threads and tasks that ended although the broker is not stopping.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.stopped().values().cloned().collect()
+    }
+
+    fn stopped(&self) -> MutexGuard<'_, BTreeMap<SupervisedWork, String>> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_delivers_is_refused() {
+        let supervisor = Arc::new(Supervisor::default());
+        let thread = supervisor.spawn(SupervisedWork::Timer, "timer", || panic!("on purpose")).unwrap();
+        thread.join().unwrap();
+        let refusal = supervisor.demand(SupervisedWork::Timer).unwrap_err();
+        assert_eq!(refusal.code, response::SERVICE_NOT_AVAILABLE);
+        assert!(refusal.remark.contains("thread timer has stopped"), "{}", refusal.remark);
+        assert!(supervisor.demand(SupervisedWork::Delay).is_ok());
+        assert_eq!(supervisor.names(), ["timer"]);
+    }
+
+    #[test]
+    fn a_thread_that_ends_by_itself_is_missed() {
+        let supervisor = Arc::new(Supervisor::default());
+        supervisor.spawn(SupervisedWork::Retention, "retention", || ()).unwrap().join().unwrap();
+        supervisor.spawn_for_another(SupervisedWork::Timer, "timer-fetch", || ()).unwrap().join().unwrap();
+        assert_eq!(supervisor.names(), ["retention"]);
+    }
+
+    #[test]
+    fn a_thread_that_ends_because_the_broker_stops_is_not_missed() {
+        let supervisor = Arc::new(Supervisor::default());
+        supervisor.stop();
+        supervisor.spawn(SupervisedWork::Delay, "delay", || ()).unwrap().join().unwrap();
+        assert!(supervisor.demand(SupervisedWork::Delay).is_ok());
+        assert_eq!(supervisor.names(), Vec::<String>::new());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_task_that_panics_or_ends_is_missed() {
+        let supervisor = Supervisor::default();
+        supervisor.task(SupervisedWork::Offsets, "offsets", async { panic!("on purpose") }).await;
+        supervisor.task(SupervisedWork::Register, "register", async {}).await;
+        assert_eq!(supervisor.names(), ["offsets", "register"]);
+    }
+}

@@ -1,0 +1,398 @@
+//! The timer thread, which adds timed messages to the wheel and delivers them.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use store::timer::{
+    DueEntries, Entry, Load, SaveError, TimerFiles, TimerProgress, TimerSave, TimerUnit, units,
+};
+use store::{Batch, Unit};
+use wire::units::{LogOffset, QueueOffset};
+
+use super::barrier::Barrier;
+use super::fetch::{Chain, Fetch, Fetched, Job};
+use crate::broker::Broker;
+use crate::names;
+use crate::position_writer::{PositionWriter, wait_flushed};
+use crate::schedule::Patience;
+use crate::supervisor::SupervisedWork;
+use crate::topics::Queue;
+
+/// The chain of a slot in the timer log is read this many milliseconds before the slot begins.
+const LEAD_MS: i64 = 4000;
+/// Most entries kept in memory, at about 70 bytes each.
+const NEAR_MAX: usize = 400_000;
+/// Longest sleep in milliseconds, so that a jump of the clock is noticed.
+const SLEEP_MAX_MS: i64 = 1000;
+/// Sleep when an entry is due but waits for another thread or the disk.
+const SLEEP_MIN: Duration = Duration::from_millis(5);
+/// Interval in milliseconds at which the read time is saved while nothing is added or delivered.
+const IDLE_SAVE_MS: i64 = 60_000;
+/// Interval in milliseconds between two checks for old files of the timer log that can be removed.
+const RETIRE_MS: i64 = 100;
+/// A clock that is this many milliseconds behind the read time is taken to have been set back.
+const BEHIND_MS: i64 = 1000;
+
+/// The state of the timer thread.
+pub(super) struct Scheduler {
+    pub(super) broker: Arc<Broker>,
+    /// Queue 0 of `rmq_sys_wheel_timer`.
+    pub(super) queue: Arc<Queue>,
+    pub(super) files: TimerFiles,
+    /// Entries near the present time, in the order they are due.
+    pub(super) due_entries: DueEntries,
+    pub(super) fetch: Fetch,
+    /// Offset in the timer queue of the next message to add.
+    pub(super) next: i64,
+    /// How long the message of the timer queue that cannot be read has held up those behind it.
+    pub(super) patience: Patience,
+    /// How long entries that are due have failed to be delivered, by position of their unit in the timer log.
+    pub(super) stuck: HashMap<u64, Patience>,
+    /// The cancelling messages that must be rolled before what is due behind them is delivered.
+    pub(super) barrier: Barrier,
+    /// Copies of all cancelling messages that were rolled lie before this offset of the timer queue.
+    pub(super) rolled_end: i64,
+    /// Messages before this offset of the timer queue that are due before `first_read_ms` were delivered by an earlier run.
+    pub(super) delivered_before: i64,
+    pub(super) first_read_ms: i64,
+    /// Number of timed messages that are not delivered yet.
+    pub(super) pending: i64,
+    /// Positions of units whose records the fetch thread has just read into memory.
+    pub(super) touched: HashSet<u64>,
+    pub(super) batch: Batch,
+    pub(super) bytes: Vec<u8>,
+    pub(super) properties: Vec<u8>,
+    /// Whether something was added or delivered since the last save.
+    pub(super) changed: bool,
+    saves: Saves,
+    retired_ms: i64,
+}
+
+/// The outcome of a save. One that failed returns what it was to write.
+type Saved = Result<(), (SaveError, TimerSave)>;
+
+/// The state of saving the timer's files.
+struct Saves {
+    position_writer: Arc<PositionWriter>,
+    /// The save under way: the position in the timer log up to which it saves, and the channel of its outcome.
+    running: Option<(u64, Receiver<Saved>)>,
+    /// The position in the timer log up to which the last successful save went.
+    done: u64,
+    /// When the last save began, in milliseconds since the epoch.
+    began_ms: i64,
+    /// A save failed for good; no further ones are made.
+    failed: bool,
+}
+
+/// Starts the timer thread, supervised as [`SupervisedWork::Timer`].
+pub(crate) fn start(
+    broker: Arc<Broker>,
+    files: TimerFiles,
+    position_writer: Arc<PositionWriter>,
+) -> io::Result<JoinHandle<()>> {
+    let supervisor = broker.supervisor.clone();
+    let run = move || {
+        let _ = broker.timer.thread.set(thread::current());
+        match Scheduler::new(broker, files, position_writer) {
+            Ok(clock) => clock.run(),
+            Err(error) => tracing::error!(%error, "the files of timed messages cannot be opened"),
+        }
+    };
+    supervisor.spawn(SupervisedWork::Timer, "timer", run)
+}
+
+impl Scheduler {
+    /// Recovers the timer's state from its files and saves them once.
+    pub(super) fn new(
+        broker: Arc<Broker>,
+        mut files: TimerFiles,
+        position_writer: Arc<PositionWriter>,
+    ) -> io::Result<Self> {
+        let queue = broker.log_queue(names::TIMER_TOPIC, 0);
+        let queue = queue.ok_or_else(|| io::Error::other("the timer topic has no queue"))?;
+        let now_ms = broker.now_ms();
+        let recovered = files.recover(broker.store.appended(), now_ms)?;
+        let newest = recovered.newest.and_then(|at| {
+            let mut bytes = Vec::new();
+            broker.store.record_at(at, &mut bytes).ok()?;
+            Some(wire::record::RecordView::parse(&bytes).ok()?.raw_queue_offset())
+        });
+        let next = recovered.queue_offset(newest);
+        let precision_ms = files.config().precision_ms;
+        let fetch = Fetch::start(broker.clone(), files.log().clone(), thread::current())?;
+        let saves = Saves { position_writer, running: None, done: 0, began_ms: now_ms, failed: false };
+        tracing::info!(read_ms = recovered.read_ms, next, pending = recovered.pending, "timers go on");
+        let mut clock = Self {
+            due_entries: DueEntries::new(precision_ms, LEAD_MS, NEAR_MAX, recovered.read_ms),
+            next: next.min(queue.index.max().to_i64()),
+            patience: Patience::default(),
+            stuck: HashMap::new(),
+            barrier: Barrier::default(),
+            rolled_end: 0,
+            delivered_before: recovered.delivered_before,
+            first_read_ms: recovered.read_ms,
+            pending: recovered.pending,
+            touched: HashSet::new(),
+            batch: broker.store.batch(),
+            bytes: Vec::new(),
+            properties: Vec::new(),
+            changed: false,
+            saves,
+            retired_ms: 0,
+            broker,
+            queue,
+            files,
+            fetch,
+        };
+        clock.broker.timer.window_ms.store(clock.window_ms(), Ordering::Release);
+        // The first save makes the files match the checkpoint on disk.
+        clock.start_save(now_ms)?;
+        // That save is waited for: units added before it is done would, after a crash, stand where the checkpoint on disk
+        // expects others.
+        let first = clock.saves.running.as_ref().and_then(|(_, receiver)| receiver.recv().ok());
+        first.into_iter().for_each(|done| clock.saved(done));
+        Ok(clock)
+    }
+
+    fn run(mut self) {
+        while !self.broker.timer.stopping.load(Ordering::Acquire) {
+            if !self.round(self.broker.now_ms()) {
+                self.sleep();
+            }
+        }
+        self.stop();
+    }
+
+    /// Does everything that is to be done at `now_ms`. True when there may be more to do at once.
+    pub(super) fn round(&mut self, now_ms: i64) -> bool {
+        self.take_fetched();
+        self.take_saved();
+        if now_ms < self.due_entries.read_ms() - BEHIND_MS
+            && let Err(error) = self.go_back(now_ms)
+        {
+            tracing::error!(%error, "the timer cannot follow a clock that was set back; it is tried again");
+        }
+        let timers = &self.broker.config.timers;
+        let delivers = !timers.stop_dequeue;
+        let (cancels, recalled_end) = {
+            let gate = self.broker.timer.gate();
+            (gate.cancels, gate.recalled_end)
+        };
+        // A cancelling message must be known before the message it cancels is delivered. Recalls that were answered with
+        // success, and rolled ones, are read whatever `timerStopEnqueue` says.
+        let enqueues = !timers.stop_enqueue || self.next < recalled_end.max(self.rolled_end);
+        let caught_up = !enqueues || self.enqueue(now_ms);
+        if let Err(error) = self.ask(now_ms) {
+            tracing::error!(%error, "slots of the timer wheel cannot be looked up; it is tried again");
+        }
+        let busy = caught_up && delivers && self.deliver(now_ms, cancels);
+        self.due_entries.finish(now_ms);
+        self.publish();
+        self.save(now_ms);
+        if !busy && now_ms - self.retired_ms >= RETIRE_MS {
+            self.retired_ms = now_ms;
+            if let Err(error) = self.files.retire(self.due_entries.read_ms(), self.saves.done) {
+                tracing::error!(%error, "an old file of the timer log cannot be removed");
+            }
+        }
+        busy
+    }
+
+    /// Moves the read time back after the clock was set back, so that messages timed from now on do not wait until the clock has
+    /// caught up with the old read time.
+    fn go_back(&mut self, now_ms: i64) -> io::Result<()> {
+        let before_ms = self.due_entries.read_ms();
+        let read_ms = self.files.forget_future(before_ms, self.files.config().slot_of(now_ms))?;
+        tracing::warn!(read_ms, before_ms, "the clock was set back");
+        self.due_entries.go_back(read_ms);
+        self.barrier.wake();
+        (self.saves.began_ms, self.retired_ms) = (now_ms, now_ms);
+        Ok(())
+    }
+
+    fn sleep(&self) {
+        let save_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
+        let wake_ms = self.due_entries.wake_ms().min(self.saves.began_ms.saturating_add(save_ms));
+        let left_ms = wake_ms.saturating_sub(self.broker.now_ms()).min(SLEEP_MAX_MS);
+        let left = u64::try_from(left_ms).ok().filter(|left| *left > 0).map(Duration::from_millis);
+        // A handler that stores a timed message, and the fetch thread with each result, end the sleep.
+        thread::park_timeout(left.unwrap_or(SLEEP_MIN));
+    }
+
+    fn publish(&self) {
+        let timer = &self.broker.timer;
+        // Stored after the copies were appended: a thread that sees this read time can read them.
+        timer.read_ms.store(self.due_entries.read_ms(), Ordering::Release);
+        timer.queue_offset.store(self.next, Ordering::Release);
+        timer.pending.store(self.pending.max(0), Ordering::Relaxed);
+        if self.broker.config.timers.congest_num != i32::MAX {
+            let mut counts = timer.counts();
+            *counts = counts.split_off(&self.due_entries.read_ms());
+        }
+    }
+
+    /// ClientCalls the fetch thread for the chains of slots that will begin soon.
+    fn ask(&mut self, now_ms: i64) -> io::Result<()> {
+        let files = &mut self.files;
+        // Written first, since a slot may name units that were added and are not in the file yet.
+        files.write()?;
+        for load in self.due_entries.wanted(now_ms, |slot_ms| files.slot(slot_ms).map(|slot| slot?.last))? {
+            self.fetch.ask(Job::Load(Chain::of(load)));
+        }
+        if let Some(next_ms) = self.due_entries.is_lost_at(now_ms) {
+            let first = self.files.first_slot_from(next_ms)?;
+            tracing::info!(
+                next_ms,
+                first,
+                "the timer was far behind the clock and goes on with the first slot in use"
+            );
+            self.due_entries.skip_to(first, now_ms);
+        }
+        Ok(())
+    }
+
+    /// Longest time in milliseconds a message that is added now waits before it is delivered or rolled: at most half of the time
+    /// the commit log is kept by the present settings.
+    pub(super) fn window_ms(&self) -> i64 {
+        let (config, files) = (&self.broker.config, self.files.config());
+        let kept_slots = config.timers.kept_slots(config.retention.reserved_ms);
+        files.roll_window_ms().min(kept_slots.saturating_mul(files.precision_ms))
+    }
+
+    pub(super) fn take_fetched(&mut self) {
+        while let Ok(fetched) = self.fetch.results.try_recv() {
+            match fetched {
+                Fetched::Loaded(loaded, keys) => self.due_entries.loaded(loaded, keys),
+                Fetched::Touched(entry) => {
+                    self.touched.insert(entry.at);
+                    self.due_entries.later(entry, entry.due_ms);
+                }
+            }
+        }
+    }
+
+    fn take_saved(&mut self) {
+        let done = self.saves.running.as_ref().and_then(|(_, receiver)| receiver.try_recv().ok());
+        if let Some(done) = done {
+            self.saved(done);
+        }
+    }
+
+    fn saved(&mut self, done: Saved) {
+        let Some((position, _)) = self.saves.running.take() else { return };
+        match done {
+            Ok(()) => self.saves.done = position,
+            Err((SaveError::Lack(error), save)) => {
+                tracing::error!(%error, "the timer's files cannot be written now; it is tried again");
+                self.files.take_back(save);
+                self.changed = true;
+            }
+            Err((SaveError::Failed(error), _)) => {
+                tracing::error!(%error, "the timer's files cannot be written; after a restart timers are delivered again");
+                self.saves.failed = true;
+            }
+        }
+    }
+
+    fn save(&mut self, now_ms: i64) {
+        let wait_ms = if self.changed { self.broker.config.timers.flush_interval_ms } else { IDLE_SAVE_MS };
+        let is_free = self.saves.running.is_none() && !self.saves.failed;
+        if is_free
+            && now_ms - self.saves.began_ms >= wait_ms
+            && let Err(error) = self.start_save(now_ms)
+        {
+            tracing::error!(%error, "units of the timer log cannot be written; it is tried again");
+        }
+    }
+
+    fn progress(&self, now_ms: i64) -> TimerProgress {
+        TimerProgress { read_ms: self.due_entries.read_ms(), queue_offset: self.next, now_ms }
+    }
+
+    fn start_save(&mut self, now_ms: i64) -> io::Result<()> {
+        self.saves.began_ms = now_ms;
+        let progress = self.progress(now_ms);
+        let save = self.files.save(progress)?;
+        // Messages delivered in the present slot are delivered again after a kill, until a later read time is saved.
+        self.changed = self.broker.timer.gate().delivered_ms >= progress.read_ms;
+        if save.is_empty() {
+            return Ok(());
+        }
+        // The end of the log, behind every copy delivered so far: a saved position must not outlive these copies.
+        let end = self.broker.store.appended();
+        let (sender, receiver) = channel();
+        let (store, clock) = (self.broker.store.clone(), thread::current());
+        self.saves.running = Some((save.position(), receiver));
+        self.saves.position_writer.run(move || {
+            let unflushed = || SaveError::Failed(io::Error::other("the log cannot be flushed"));
+            let done = if wait_flushed(&store, end) { save.write() } else { Err(unflushed()) };
+            // Sending fails when the timer thread has stopped, which does not matter.
+            let _ = sender.send(done.map_err(|error| (error, save)));
+            clock.unpark();
+        });
+        Ok(())
+    }
+
+    /// Saves the files so that no message is delivered again after the next start, be it of Vostok or of Java.
+    pub(super) fn stop(mut self) {
+        self.fetch.stop();
+        self.take_fetched();
+        match self.saves.running.as_ref().map(|(_, receiver)| receiver.recv()) {
+            Some(Ok(done)) => self.saved(done),
+            Some(Err(_)) => self.saves.failed = true,
+            None => {}
+        }
+        if self.saves.failed {
+            return;
+        }
+        if let Err(error) = self.leave_clean() {
+            tracing::error!(%error, "the timer's files are left as after a crash");
+        }
+    }
+
+    fn leave_clean(&mut self) -> io::Result<()> {
+        if let Some(newest) = self.newest() {
+            if !self.due_entries.is_loading() {
+                let open = self.due_entries.open_units();
+                for slot_ms in self.due_entries.begun() {
+                    self.shorten(slot_ms, &open, newest)?;
+                }
+            }
+            self.files.mark(self.due_entries.read_ms() - self.files.config().precision_ms, newest)?;
+        }
+        let now_ms = self.broker.now_ms();
+        let save = self.files.save(self.progress(now_ms))?;
+        if !wait_flushed(&self.broker.store, self.broker.store.appended()) {
+            return Err(io::Error::other("the log cannot be flushed"));
+        }
+        save.write().map_err(io::Error::other)
+    }
+
+    /// Log offset and size in bytes of the record that was last added to the wheel.
+    fn newest(&self) -> Option<(LogOffset, u32)> {
+        let mut found: Vec<Unit> = Vec::new();
+        let offset = QueueOffset::from_i64(self.next - 1)?;
+        self.queue.index.units_blocking(offset, 1, &mut found).ok()?;
+        found.first().filter(|unit| !unit.is_blank()).map(|unit| (unit.log_offset, unit.size))
+    }
+
+    /// Replaces the chain of a slot by one that holds only the messages that are not delivered yet.
+    fn shorten(&mut self, slot_ms: i64, open: &HashSet<u64>, newest: (LogOffset, u32)) -> io::Result<()> {
+        let Some(last) = self.files.slot(slot_ms)?.and_then(|slot| slot.last) else { return Ok(()) };
+        let precision_ms = self.files.config().precision_ms;
+        let load = Load { slot_ms, precision_ms, last, from: None, limit: usize::MAX };
+        self.files.write()?;
+        let mut left = units(self.files.log(), &load)?;
+        left.retain(|(at, unit)| {
+            let entry = Entry::of(*at, unit, slot_ms);
+            unit.deletes() || open.contains(at) || self.due_entries.is_forgotten(&entry)
+        });
+        let left: Vec<TimerUnit> = left.into_iter().map(|(_, unit)| unit).collect();
+        self.files.replace(slot_ms, &left, newest)
+    }
+}

@@ -1,0 +1,236 @@
+//! The request handler: answers requests from the route tables and settings. Knows codes, headers and remarks, but no sockets
+//! (`DefaultRequestProcessor`, `ClientRequestProcessor`).
+
+mod brokers;
+mod settings;
+mod topics;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+use wire::codes::{request, response};
+use wire::fields::FieldError;
+use wire::frame::{Command, FRAME_BYTES_MAX, FrameWriter};
+
+use crate::{Config, Departure, KvStore, MinBrokerNotice, Routes};
+
+/// Most notices that may wait to be sent. Beyond it the oldest are dropped, as brokers also poll for this information.
+const NOTICES_MAX: usize = 10_000;
+
+/// The request handler with its tables and settings. Shared by all connections.
+#[derive(Debug)]
+pub struct RequestHandler {
+    config: RwLock<Config>,
+    /// File to which changed settings are written; a new path takes effect only after a restart.
+    config_path: PathBuf,
+    routes: RwLock<Routes>,
+    kv: Mutex<KvStore>,
+    started: Instant,
+    /// Departures and notices for the next [`RequestHandler::settle`].
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    departures: Vec<Departure>,
+    notices: VecDeque<MinBrokerNotice>,
+}
+
+/// A refused request: code and remark of the answer.
+#[derive(Debug)]
+struct Refusal {
+    code: i32,
+    remark: Option<String>,
+}
+
+impl Refusal {
+    fn new(code: i32, remark: impl Into<String>) -> Self {
+        Self { code, remark: Some(remark.into()) }
+    }
+
+    fn error(remark: impl Into<String>) -> Self {
+        Self::new(response::SYSTEM_ERROR, remark)
+    }
+}
+
+impl From<FieldError> for Refusal {
+    fn from(error: FieldError) -> Self {
+        Self::error(error.to_string())
+    }
+}
+
+/// A request in work, and the buffer for its answer.
+struct Errand<'a, 'b> {
+    command: &'a Command<'a>,
+    connection: u64,
+    now: Instant,
+    out: &'b mut Vec<u8>,
+}
+
+impl Errand<'_, '_> {
+    /// Starts a successful answer.
+    fn reply(&mut self) -> FrameWriter<'_> {
+        FrameWriter::begin(self.out, self.command.reply(response::SUCCESS))
+    }
+
+    /// Writes a successful answer without header fields.
+    fn finish(mut self, body: &[u8]) -> Result<(), Refusal> {
+        self.reply().finish(body);
+        Ok(())
+    }
+}
+
+impl RequestHandler {
+    /// A handler with empty route tables, started at `now`.
+    pub fn new(config: Config, kv: KvStore, now: Instant) -> Self {
+        Self {
+            config_path: config.config_store_path.clone(),
+            config: RwLock::new(config),
+            routes: RwLock::default(),
+            kv: Mutex::new(kv),
+            started: now,
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Appends the answer to a request from `connection` to `out`; appends nothing for a one-way request.
+    pub fn answer(&self, now: Instant, connection: u64, command: &Command<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        if let Err(Refusal { code, remark }) = self.dispatch(Errand { command, connection, now, out }) {
+            out.truncate(start);
+            let mut head = command.reply(code);
+            head.remark = remark.as_deref();
+            head.write(out, &[]);
+        }
+        let found = out.len() - start;
+        if found > FRAME_BYTES_MAX {
+            // Clients close the connection when a frame is larger.
+            out.truncate(start);
+            let remark = format!(
+                "the answer is {found} bytes long, a frame holds at most {FRAME_BYTES_MAX}; ask for the topics of one cluster, or a broker for its topics in pages"
+            );
+            command.reply(response::SYSTEM_ERROR).remark(&remark).write(out, &[]);
+        }
+        if command.is_one_way() {
+            out.truncate(start);
+        }
+    }
+
+    fn dispatch(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        match errand.command.code {
+            request::REGISTER_BROKER => self.register(errand),
+            request::UNREGISTER_BROKER => self.unregister(errand),
+            request::QUERY_DATA_VERSION => self.query_data_version(errand),
+            request::BROKER_HEARTBEAT => self.heartbeat(errand),
+            request::GET_ROUTEINFO_BY_TOPIC => self.route(errand),
+            request::GET_BROKER_CLUSTER_INFO => self.clusters(errand),
+            request::GET_BROKER_MEMBER_GROUP => self.members(errand),
+            request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER => self.all_topics(errand),
+            request::GET_TOPICS_BY_CLUSTER
+            | request::GET_UNIT_TOPIC_LIST
+            | request::GET_HAS_UNIT_SUB_TOPIC_LIST
+            | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => self.some_topics(errand),
+            request::GET_SYSTEM_TOPIC_LIST_FROM_NS => self.system_topics(errand),
+            request::WIPE_WRITE_PERM_OF_BROKER => self.wipe_write_perm(errand),
+            request::ADD_WRITE_PERM_OF_BROKER => self.add_write_perm(errand),
+            request::DELETE_TOPIC_IN_NAMESRV => self.delete_topic(errand),
+            request::REGISTER_TOPIC_IN_NAMESRV => self.add_topic(errand),
+            request::PUT_KV_CONFIG => self.put_kv(errand),
+            request::GET_KV_CONFIG => self.get_kv(errand),
+            request::DELETE_KV_CONFIG => self.delete_kv(errand),
+            request::GET_KVLIST_BY_NAMESPACE => self.list_kv(errand),
+            request::UPDATE_NAMESRV_CONFIG => self.update_config(errand),
+            request::GET_NAMESRV_CONFIG => self.get_config(errand),
+            code => Err(Refusal::new(
+                response::REQUEST_CODE_NOT_SUPPORTED,
+                format!(" request type {code} not supported"),
+            )),
+        }
+    }
+
+    /// Reports that a connection has ended: the broker that registered on it is removed by the next [`RequestHandler::settle`]. Returns
+    /// whether there is one.
+    pub fn disconnected(&self, connection: u64) -> bool {
+        let lost = self.routes().owner(connection);
+        lost.is_some_and(|lost| self.depart([lost], usize::MAX))
+    }
+
+    /// Marks silent brokers for removal by the next [`RequestHandler::settle`], and returns their connections, which the caller must
+    /// close.
+    pub fn expire(&self, now: Instant) -> Vec<u64> {
+        let silent = self.routes().silent(now);
+        let connections = silent.iter().filter_map(|departure| departure.connection).collect();
+        for departure in &silent {
+            tracing::warn!(
+                broker = departure.broker,
+                address = departure.address,
+                "a broker is silent, removed"
+            );
+        }
+        self.depart(silent, usize::MAX);
+        connections
+    }
+
+    /// Removes all departing brokers at once. Returns the notices that became due since the last call.
+    pub fn settle(&self) -> Vec<MinBrokerNotice> {
+        let departures = std::mem::take(&mut self.waiting().departures);
+        if !departures.is_empty() {
+            let notices = self.routes_mut().unregister(&departures);
+            self.notify(notices);
+        }
+        std::mem::take(&mut self.waiting().notices).into()
+    }
+
+    /// Whether [`RequestHandler::settle`] has something to do.
+    pub fn is_unsettled(&self) -> bool {
+        let waiting = self.waiting();
+        !waiting.departures.is_empty() || !waiting.notices.is_empty()
+    }
+
+    /// Adds departures; returns false, and adds none, if `max` or more wait already.
+    fn depart(&self, departures: impl IntoIterator<Item = Departure>, max: usize) -> bool {
+        let mut waiting = self.waiting();
+        if waiting.departures.len() >= max {
+            return false;
+        }
+        waiting.departures.extend(departures);
+        true
+    }
+
+    fn notify(&self, notices: impl IntoIterator<Item = MinBrokerNotice>) {
+        if !self.config().notify_min_broker_id_changed {
+            return;
+        }
+        let mut waiting = self.waiting();
+        waiting.notices.extend(notices);
+        let excess = waiting.notices.len().saturating_sub(NOTICES_MAX);
+        waiting.notices.drain(..excess);
+    }
+
+    // A panic under one of these locks is a bug in one request's handler; the tables stay usable for all others.
+
+    fn config(&self) -> RwLockReadGuard<'_, Config> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn routes(&self) -> RwLockReadGuard<'_, Routes> {
+        self.routes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn routes_mut(&self) -> RwLockWriteGuard<'_, Routes> {
+        self.routes.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kv(&self) -> MutexGuard<'_, KvStore> {
+        self.kv.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Requests that brokers send about themselves.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::time::Duration;
+
+use flate2::read::ZlibDecoder;
+use serde::Deserialize;
+use wire::body::{DataVersion, KvTable, RegisterBrokerBody, TopicConfig, TopicQueueMapping};
+use wire::codes::{VERSION_3_0_11, response};
+use wire::fields::Fields;
+use wire::json;
+
+use super::{Errand, Refusal, RequestHandler};
+use crate::kv::ORDER_TOPIC_CONFIG;
+use crate::{Content, Departure, Registered, Registration, TopicQueues};
+
+/// Time without heartbeat after which a broker counts as lost, unless it registered another one
+/// (`DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Most bytes to which a compressed registration may inflate: four times the largest frame.
+pub(super) const INFLATED_BYTES_MAX: u64 = 64 << 20;
+
+/// The members of `RegisterBrokerBody` that are used; the others are not even allocated.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Body {
+    filter_server_list: Option<Vec<String>>,
+    topic_config_serialize_wrapper: Topics,
+}
+
+/// The members of `TopicConfigAndMappingSerializeWrapper` that are used.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Topics {
+    data_version: DataVersion,
+    topic_config_table: HashMap<String, TopicQueues>,
+    topic_queue_mapping_info_map: HashMap<String, TopicQueueMapping>,
+}
+
+impl From<Body> for Content {
+    fn from(body: Body) -> Self {
+        let topics = body.topic_config_serialize_wrapper;
+        Self {
+            filter_servers: body.filter_server_list,
+            version: topics.data_version,
+            topics: topics.topic_config_table,
+            mappings: topics.topic_queue_mapping_info_map,
+        }
+    }
+}
+
+impl From<RegisterBrokerBody> for Content {
+    fn from(body: RegisterBrokerBody) -> Self {
+        let topics = body.topic_config_serialize_wrapper;
+        let queues = |topic: TopicConfig| TopicQueues {
+            perm: topic.perm,
+            read_queue_nums: topic.read_queue_nums,
+            topic_sys_flag: topic.topic_sys_flag,
+            write_queue_nums: topic.write_queue_nums,
+        };
+        Self {
+            filter_servers: body.filter_server_list,
+            version: topics.data_version,
+            topics: topics
+                .topic_config_table
+                .into_iter()
+                .map(|(name, topic)| (name, queues(topic)))
+                .collect(),
+            mappings: topics.topic_queue_mapping_info_map.into_iter().collect(),
+        }
+    }
+}
+
+/// Parses the body of a registration in any of its formats.
+///
+/// RocketMQ 5.x brokers compress by their configuration but always send `compressed=false`, so the first byte decides.
+fn content(body: &[u8], version: i32) -> Result<Content, Refusal> {
+    let undecodable = |error: String| Refusal::error(format!("Failed to decode RegisterBrokerBody, {error}"));
+    if body.is_empty() {
+        return Ok(Content::default());
+    }
+    if version < VERSION_3_0_11 {
+        let topics: Topics = json::from_slice(body).map_err(|error| undecodable(error.to_string()))?;
+        return Ok(Body { topic_config_serialize_wrapper: topics, ..Body::default() }.into());
+    }
+    if body[0] != b'x' {
+        let body: Body = json::from_slice(body).map_err(|error| undecodable(error.to_string()))?;
+        return Ok(body.into());
+    }
+    let mut packed = Vec::new();
+    let read = ZlibDecoder::new(body).take(INFLATED_BYTES_MAX + 1).read_to_end(&mut packed);
+    read.map_err(|error| undecodable(error.to_string()))?;
+    if packed.len() as u64 > INFLATED_BYTES_MAX {
+        return Err(undecodable(format!(
+            "expected at most {INFLATED_BYTES_MAX} bytes when inflated, found more"
+        )));
+    }
+    let body =
+        RegisterBrokerBody::from_packed(&packed, version).map_err(|error| undecodable(error.to_string()))?;
+    Ok(body.into())
+}
+
+/// Parses an optional number in a header field.
+fn maybe_number<T: TryFrom<i64>>(fields: &Fields<'_>, key: &'static str) -> Result<Option<T>, Refusal> {
+    if fields.bytes(key).is_none() { Ok(None) } else { Ok(Some(fields.need_number(key)?)) }
+}
+
+impl RequestHandler {
+    /// Answers `REGISTER_BROKER`.
+    pub(super) fn register(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let command = errand.command;
+        let fields = &command.fields;
+        let crc = fields.number_or::<u32>("bodyCrc32", 0)?;
+        if crc != 0 && crc != crc32fast::hash(command.body) & 0x7fff_ffff {
+            return Err(Refusal::error("crc32 not match"));
+        }
+        let timeout = maybe_number(fields, "heartbeatTimeoutMillis")?.map_or(TIMEOUT, Duration::from_millis);
+        let registration = Registration {
+            cluster: fields.need("clusterName")?,
+            broker: fields.need("brokerName")?,
+            address: fields.need("brokerAddr")?,
+            id: fields.need_number("brokerId")?,
+            ha_address: fields.text("haServerAddr").unwrap_or_default(),
+            zone: fields.text("__ZONE_NAME"),
+            acting_master: fields.bytes("enableActingMaster").map(|text| text.eq_ignore_ascii_case(b"true")),
+            timeout,
+            connection: errand.connection,
+            content: content(command.body, command.version)?,
+        };
+        let (prune, with_order) = {
+            let config = self.config();
+            (config.delete_topic_with_broker_registration, config.return_order_topic_config_to_broker)
+        };
+        let master = match self.routes_mut().register(errand.now, &registration, prune) {
+            Registered::Incomplete => return Err(Refusal::error("register broker failed")),
+            Registered::Fenced => None,
+            Registered::Accepted { master, notice } => {
+                self.notify(notice);
+                master
+            }
+        };
+        let order = if with_order { self.kv().namespace(ORDER_TOPIC_CONFIG).cloned() } else { None };
+        let body = order.map(|table| json::to_vec(&KvTable { table })).unwrap_or_default();
+        let master = master.as_ref();
+        errand
+            .reply()
+            .maybe("haServerAddr", master.map(|master| master.ha_address.as_str()))
+            .maybe("masterAddr", master.map(|master| master.address.as_str()))
+            .finish(&body);
+        Ok(())
+    }
+
+    /// Answers `UNREGISTER_BROKER` at once; the broker is removed by the next [`RequestHandler::settle`].
+    pub(super) fn unregister(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let fields = &errand.command.fields;
+        let departure = Departure {
+            cluster: fields.need("clusterName")?.to_owned(),
+            broker: fields.need("brokerName")?.to_owned(),
+            address: fields.need("brokerAddr")?.to_owned(),
+            id: fields.need_number("brokerId")?,
+            connection: None,
+        };
+        let max = self.config().departures_max;
+        if !self.depart([departure], max) {
+            return Err(Refusal { code: response::SYSTEM_ERROR, remark: None });
+        }
+        errand.finish(&[])
+    }
+
+    /// Answers `QUERY_DATA_VERSION`: a heartbeat that asks whether a full registration is needed.
+    pub(super) fn query_data_version(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let fields = &errand.command.fields;
+        let (cluster, address) = (fields.need("clusterName")?, fields.need("brokerAddr")?);
+        let given: DataVersion = match errand.command.body {
+            [] => DataVersion::default(),
+            body => json::from_slice(body).map_err(|error| Refusal::error(error.to_string()))?,
+        };
+        let mut routes = self.routes_mut();
+        routes.touch(errand.now, cluster, address);
+        let stored = routes.live(cluster, address).map(|live| live.version);
+        drop(routes);
+        let body = stored.map(|version| json::to_vec(&version)).unwrap_or_default();
+        errand.reply().flag("changed", stored != Some(given)).finish(&body);
+        Ok(())
+    }
+
+    /// Answers `BROKER_HEARTBEAT`: an unregistered broker is no error and stays unregistered.
+    pub(super) fn heartbeat(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let fields = &errand.command.fields;
+        let (cluster, address) = (fields.need("clusterName")?, fields.need("brokerAddr")?);
+        self.routes_mut().touch(errand.now, cluster, address);
+        errand.finish(&[])
+    }
+}

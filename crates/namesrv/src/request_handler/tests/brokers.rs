@@ -1,0 +1,306 @@
+use wire::body::RegisterBrokerBody;
+
+use super::*;
+
+#[test]
+fn check_1_register_then_route_then_data_version() {
+    let office = Office::new();
+    let broker = Broker::new(0, "a:1");
+    assert_eq!(
+        office.register(&broker),
+        Answer { code: 0, remark: String::new(), fields: BTreeMap::new(), body: String::new() }
+    );
+    let expected = json!({
+        "brokerDatas": [{"brokerAddrs": {"0": "a:1"}, "brokerName": "broker-a", "cluster": "C", "enableActingMaster": false}],
+        "filterServerTable": {},
+        "queueDatas": [{"brokerName": "broker-a", "perm": 6, "readQueueNums": 8, "topicSysFlag": 1, "writeQueueNums": 4}],
+    });
+    assert_eq!((office.route("T1"), office.route("T2")), (expected.clone(), expected.clone()));
+    office.register(&broker);
+    assert_eq!(office.route("T1"), expected);
+
+    let version = broker.version().to_string();
+    let answer = office.ask(322, broker.fields(), &version);
+    assert_eq!((answer.fields["changed"].as_str(), answer.body.as_str()), ("false", version.as_str()));
+    let newer = Broker { counter: 2, ..broker.clone() };
+    let answer = office.ask(322, newer.fields(), &newer.version().to_string());
+    assert_eq!((answer.fields["changed"].as_str(), answer.body.as_str()), ("true", version.as_str()));
+    let stranger = Broker::new(0, "b:1");
+    let answer = office.ask(322, stranger.fields(), &version);
+    assert_eq!((answer.fields["changed"].as_str(), answer.body.as_str()), ("true", ""));
+}
+
+#[test]
+fn check_2_the_crc_of_the_body_is_verified() {
+    let office = Office::new();
+    let mut broker = Broker::new(0, "a:1");
+    let crc = crc32fast::hash(broker.body().to_string().as_bytes()) & 0x7fff_ffff;
+    broker.extra = json!({"bodyCrc32": (crc ^ 1).to_string()});
+    let answer = office.register(&broker);
+    assert_eq!((answer.code, answer.remark.as_str()), (1, "crc32 not match"));
+    assert_eq!(office.route("T1"), Value::Null);
+    broker.extra = json!({"bodyCrc32": crc.to_string()});
+    assert_eq!(office.register(&broker).code, 0);
+    broker.extra = json!({"bodyCrc32": "0"});
+    assert_eq!(office.register(&broker).code, 0);
+}
+
+#[test]
+fn check_3_a_first_registration_has_no_or_several_topics() {
+    let office = Office::new();
+    let answer = office.register(&Broker { topics: vec!["T1"], ..Broker::new(0, "a:1") });
+    assert_eq!((answer.code, answer.remark.as_str()), (1, "register broker failed"));
+    assert_eq!(office.ask(106, json!({}), "").body, r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#);
+    assert_eq!(office.register(&Broker { topics: vec![], ..Broker::new(0, "a:1") }).code, 0);
+    assert_eq!(office.register(&Broker { name: "broker-b", ..Broker::new(0, "b:1") }).code, 0);
+}
+
+#[test]
+fn check_4_a_registration_of_one_topic_keeps_the_others() {
+    let office = Office::new();
+    let broker = Broker::new(0, "a:1");
+    office.register(&broker);
+    assert_eq!(office.register(&Broker { counter: 2, topics: vec!["T3"], ..broker }).code, 0);
+    assert_eq!(office.ask(206, json!({}), "").body, r#"{"topicList":["T1","T2","T3"]}"#);
+}
+
+#[test]
+fn topics_that_are_no_longer_named_go_if_the_configuration_says_so() {
+    let office = Office::with("deleteTopicWithBrokerRegistration=true");
+    let broker = Broker::new(0, "a:1");
+    office.register(&broker);
+    office.register(&Broker { counter: 2, topics: vec!["T2", "T3"], ..broker });
+    assert_eq!(office.ask(206, json!({}), "").body, r#"{"topicList":["T2","T3"]}"#);
+}
+
+#[test]
+fn an_unchanged_version_changes_no_queues_but_adds_missing_topics() {
+    let office = Office::new();
+    let broker = Broker::new(0, "a:1");
+    office.register(&broker);
+    office.ask(205, json!({"brokerName": "broker-a"}), "");
+    office.register(&Broker { topics: vec!["T1", "T3"], ..broker.clone() });
+    assert_eq!((office.perm("T1"), office.perm("T3")), (json!(4), json!(6)));
+    office.register(&Broker { counter: 2, ..broker });
+    assert_eq!(office.perm("T1"), json!(6));
+}
+
+#[test]
+fn check_5_slaves_learn_their_master_while_it_is_live() {
+    let office = Office::new();
+    let (master, slave) = (Broker::new(0, "a:1"), Broker::new(1, "a:2"));
+    assert_eq!(office.register(&slave).fields, BTreeMap::new());
+    assert_eq!(office.register(&master).fields, BTreeMap::new());
+    let fields = office.register(&slave).fields;
+    let expected = [("haServerAddr", "ha-a:1"), ("masterAddr", "a:1")];
+    assert_eq!(fields, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    office.unregister(&master);
+    assert_eq!(office.register(&slave).fields, BTreeMap::new());
+}
+
+#[test]
+fn check_6_a_broker_that_changes_its_id_leaves_the_old_one() {
+    let office = Office::new();
+    let slave = Broker::new(1, "a:1");
+    office.register(&Broker { extra: json!({"enableActingMaster": "false"}), ..slave });
+    assert_eq!(office.addresses("T1"), json!({"1": "a:1"}));
+    office.register(&Broker::new(0, "a:1"));
+    assert_eq!(office.addresses("T1"), json!({"0": "a:1"}));
+}
+
+#[test]
+fn check_7_a_master_of_an_earlier_epoch_is_fenced() {
+    let office = Office::new();
+    office.register(&Broker { state_version: 5, ..Broker::new(0, "a:1") });
+    let late = Broker { state_version: 4, ..Broker::new(0, "b:1") };
+    let answer = office.register(&late);
+    assert_eq!((answer.code, answer.fields), (0, BTreeMap::new()));
+    assert_eq!(office.addresses("T1"), json!({"0": "a:1"}));
+    assert_eq!(office.ask(322, late.fields(), "{}").body, "");
+    office.register(&Broker { state_version: 6, ..late });
+    assert_eq!(office.addresses("T1"), json!({"0": "b:1"}));
+}
+
+#[test]
+fn check_8_a_lost_connection_removes_its_broker() {
+    let office = Office::new();
+    office.register(&Broker { connection: 5, ..Broker::new(0, "a:1") });
+    assert!(!office.handler.disconnected(6));
+    assert!(office.handler.disconnected(5));
+    assert!(office.handler.is_unsettled());
+    office.handler.settle();
+    assert_eq!(office.route("T1"), Value::Null);
+    assert!(!office.handler.is_unsettled());
+}
+
+#[test]
+fn check_8_silence_removes_a_broker_after_its_timeout() {
+    let mut office = Office::new();
+    let patient = Broker { connection: 5, ..Broker::new(0, "a:1") };
+    let hasty = Broker { name: "broker-b", connection: 6, topics: vec!["T3", "T4"], ..Broker::new(0, "b:1") };
+    office.register(&patient);
+    office.register(&Broker { extra: json!({"heartbeatTimeoutMillis": "10000"}), ..hasty });
+    office.wait(10);
+    assert!(office.handler.expire(office.now).is_empty());
+    office.wait(1);
+    assert_eq!(office.handler.expire(office.now), [6]);
+    office.handler.settle();
+    assert_eq!((office.route("T3"), office.addresses("T1")), (Value::Null, json!({"0": "a:1"})));
+    office.wait(110);
+    assert_eq!(office.handler.expire(office.now), [5]);
+    office.handler.settle();
+    assert_eq!(office.route("T1"), Value::Null);
+}
+
+#[test]
+fn a_broker_that_came_back_on_another_connection_stays() {
+    let office = Office::new();
+    let broker = Broker { connection: 5, ..Broker::new(0, "a:1") };
+    office.register(&broker);
+    office.handler.disconnected(5);
+    office.register(&Broker { connection: 6, ..broker });
+    assert_eq!(office.addresses("T1"), json!({"0": "a:1"}));
+}
+
+#[test]
+fn check_9_heartbeats_keep_known_brokers_and_create_none() {
+    let mut office = Office::new();
+    let broker = Broker::new(0, "a:1");
+    assert_eq!(office.ask(904, broker.fields(), "").code, 0);
+    assert_eq!(office.ask(106, json!({}), "").body, r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#);
+    office.register(&broker);
+    for code in [904, 322] {
+        office.wait(100);
+        assert_eq!(office.ask(code, broker.fields(), "").code, 0);
+        assert!(office.handler.expire(office.now).is_empty());
+    }
+    office.wait(121);
+    assert_eq!(office.handler.expire(office.now), [1]);
+}
+
+#[test]
+fn check_19_the_last_address_takes_its_group_topics_and_cluster_along() {
+    let office = Office::new();
+    let (master, slave) = (Broker::new(0, "a:1"), Broker::new(1, "a:2"));
+    let other = Broker { name: "broker-b", topics: vec!["T2", "T3"], ..Broker::new(0, "b:1") };
+    for broker in [&master, &slave, &other] {
+        office.register(broker);
+    }
+    office.unregister(&master);
+    assert_eq!(office.addresses("T1"), json!({"1": "a:2"}));
+    office.unregister(&slave);
+    assert_eq!(office.ask(206, json!({}), "").body, r#"{"topicList":["T2","T3"]}"#);
+    assert_eq!(office.route("T2")["queueDatas"].as_array().unwrap().len(), 1);
+    assert!(office.ask(106, json!({}), "").body.ends_with(r#""clusterAddrTable":{"C":["broker-b"]}}"#));
+    office.unregister(&other);
+    assert_eq!(office.ask(206, json!({}), "").body, r#"{"topicList":[]}"#);
+    assert_eq!(office.ask(106, json!({}), "").body, r#"{"brokerAddrTable":{},"clusterAddrTable":{}}"#);
+}
+
+#[test]
+fn too_many_waiting_departures_are_refused() {
+    let office = Office::with("unRegisterBrokerQueueCapacity=2");
+    let broker = Broker::new(0, "a:1");
+    let codes: Vec<_> = (0..3).map(|_| office.ask(104, broker.fields(), "").code).collect();
+    assert_eq!(codes, [0, 0, 1]);
+    assert_eq!(office.ask(104, broker.fields(), "").remark, "");
+    office.handler.settle();
+    assert_eq!(office.ask(104, broker.fields(), "").code, 0);
+}
+
+#[test]
+fn compressed_bodies_are_read_whatever_the_header_says() {
+    for (version, compressed) in [(353, "true"), (V5_3_3, "true"), (V5_3_3, "false")] {
+        let office = Office::new();
+        let broker = Broker { extra: json!({"compressed": compressed}), ..Broker::new(0, "a:1") };
+        let body: RegisterBrokerBody = wire::json::from_str(&broker.body().to_string()).unwrap();
+        let body = zlib(&body.to_packed(version));
+        assert_eq!(office.ask_as(1, version, 103, broker.fields(), &body).code, 0);
+        let queues = office.route("T1")["queueDatas"][0].clone();
+        assert_eq!((&queues["readQueueNums"], &queues["writeQueueNums"]), (&json!(8), &json!(4)));
+    }
+    for broken in [&zlib(b"\0\0\0\x02{}\0\0\0\x01\0\0\0\x04T1 8")[..], b"x\x9cno zlib"] {
+        let answer = Office::new().ask_as(1, V5_3_3, 103, Broker::new(0, "a:1").fields(), broken);
+        assert_eq!(answer.code, 1);
+        assert!(answer.remark.starts_with("Failed to decode RegisterBrokerBody, "), "{}", answer.remark);
+    }
+}
+
+#[test]
+fn a_body_that_inflates_beyond_all_measure_is_refused() {
+    let office = Office::new();
+    let bomb =
+        zlib(&vec![0; usize::try_from(crate::request_handler::brokers::INFLATED_BYTES_MAX).unwrap() + 1]);
+    let answer = office.ask_as(1, V5_3_3, 103, Broker::new(0, "a:1").fields(), &bomb);
+    assert!(
+        answer.remark.ends_with("expected at most 67108864 bytes when inflated, found more"),
+        "{}",
+        answer.remark
+    );
+}
+
+#[test]
+fn bodies_of_every_age_are_read() {
+    let office = Office::new();
+    let broker = Broker::new(0, "a:1");
+    let legacy = broker.body()["topicConfigSerializeWrapper"].to_string();
+    assert_eq!(office.ask_as(1, 30, 103, broker.fields(), legacy.as_bytes()).code, 0);
+    assert_eq!(office.addresses("T1"), json!({"0": "a:1"}));
+    let answer = office.ask(103, broker.fields(), "{\"topicConfigSerializeWrapper\":[]}");
+    assert_eq!(
+        answer.remark,
+        "Failed to decode RegisterBrokerBody, bad json at byte 31: expected an object, found `[`"
+    );
+    assert_eq!(office.ask(103, Broker { name: "broker-b", ..Broker::new(0, "b:1") }.fields(), "").code, 0);
+}
+
+#[test]
+fn order_configurations_are_told_to_brokers() {
+    let office = Office::new();
+    let broker = Broker::new(0, "a:1");
+    let namespace = "ORDER_TOPIC_CONFIG";
+    office.ask(100, json!({"namespace": namespace, "key": "T1", "value": "broker-a:8"}), "");
+    assert_eq!(office.register(&broker).body, r#"{"table":{"T1":"broker-a:8"}}"#);
+    assert_eq!(office.ask(318, json!({}), "returnOrderTopicConfigToBroker=false").code, 0);
+    assert_eq!(office.register(&broker).body, "");
+}
+
+#[test]
+fn brokers_are_told_of_a_new_smallest_id() {
+    let office = Office::with("notifyMinBrokerIdChanged=true");
+    let (master, second, third) =
+        (Broker::acting(0, "a:1"), Broker::acting(1, "a:2"), Broker::acting(2, "a:3"));
+    let register = |broker: &Broker| {
+        office.ask_as(1, V5_3_3, 103, broker.fields(), broker.body().to_string().as_bytes());
+        office.handler.settle()
+    };
+    assert_eq!((register(&third), register(&third)), (vec![], vec![]));
+    let notice =
+        |id, address: &str, offline: Option<&str>, ha: Option<&str>, recipients: &[&str]| MinBrokerNotice {
+            id,
+            address: address.into(),
+            offline_address: offline.map(Into::into),
+            ha_address: ha.map(Into::into),
+            recipients: recipients.iter().map(|recipient| (*recipient).into()).collect(),
+        };
+    assert_eq!(register(&second), [notice(1, "a:2", None, Some("ha-a:2"), &["a:3"])]);
+    assert_eq!(register(&master), [notice(0, "a:1", None, Some("ha-a:1"), &["a:2", "a:3"])]);
+    office.ask(104, third.fields(), "");
+    assert_eq!(office.handler.settle(), []);
+    office.ask(104, master.fields(), "");
+    assert_eq!(office.handler.settle(), [notice(1, "a:2", Some("a:1"), None, &["a:2"])]);
+    let plain = Broker { name: "broker-b", ..Broker::new(0, "b:1") };
+    register(&plain);
+    register(&Broker { id: 1, address: "b:2", ..plain.clone() });
+    office.ask(104, plain.fields(), "");
+    assert_eq!(office.handler.settle(), []);
+}
+
+#[test]
+fn without_the_setting_nobody_is_told() {
+    let office = Office::new();
+    office.register(&Broker::acting(1, "a:2"));
+    let master = Broker::acting(0, "a:1");
+    office.ask(103, master.fields(), &master.body().to_string());
+    assert!(!office.handler.is_unsettled());
+}

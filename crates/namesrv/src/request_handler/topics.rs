@@ -1,0 +1,144 @@
+//! Requests about topics and their routes.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use wire::body::TopicRouteData;
+use wire::codes::{VERSION_4_9_4, request, response};
+use wire::json::{self, Dialect};
+
+use super::{Errand, Refusal, RequestHandler};
+use crate::kv::ORDER_TOPIC_CONFIG;
+use crate::{Lens, Units};
+
+/// A list of topic names; serializes like `wire::body::TopicList`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Names<'a> {
+    topic_list: Vec<&'a str>,
+}
+
+/// Body of the answer to `GET_BROKER_MEMBER_GROUP`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Members<'a> {
+    broker_member_group: crate::MemberView<'a>,
+}
+
+impl RequestHandler {
+    /// Answers `GET_ROUTEINFO_BY_TOPIC`.
+    pub(super) fn route(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let command = errand.command;
+        let fields = &command.fields;
+        let topic = fields.need("topic")?;
+        let (acting_master, with_order) = {
+            let config = self.config();
+            let wait = Duration::from_secs(config.wait_seconds_for_service);
+            if config.need_wait_for_service && errand.now.saturating_duration_since(self.started) < wait {
+                return Err(Refusal::error("name server not ready"));
+            }
+            (config.support_acting_master, config.order_message_enable)
+        };
+        let zone = fields.text("__ZONE_NAME").filter(|zone| !zone.trim().is_empty());
+        let zone = zone.filter(|_| fields.flag_or("__ZONE_MODE", false));
+        // RocketMQ's zone filter re-encodes the body whatever the client's version is.
+        let wants_standard =
+            command.version >= VERSION_4_9_4 || fields.flag_or("acceptStandardJsonOnly", false);
+        let dialect = if wants_standard && zone.is_none() { Dialect::Standard } else { Dialect::Plain };
+        let order =
+            if with_order { self.kv().get(ORDER_TOPIC_CONFIG, topic).map(str::to_owned) } else { None };
+        let body = {
+            let routes = self.routes();
+            let route = routes.route(topic, Lens { acting_master, zone, order: order.as_deref() });
+            route.map(|route| json::to_vec_as(&route, dialect))
+        };
+        match body {
+            Some(body) => errand.finish(&body),
+            None => Err(Refusal::new(
+                response::TOPIC_NOT_EXIST,
+                format!(
+                    "No topic route info in name server for the topic: {topic}\n\
+                     See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+                ),
+            )),
+        }
+    }
+
+    /// Answers `GET_BROKER_CLUSTER_INFO`.
+    pub(super) fn clusters(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let body = json::to_vec(&self.routes().clusters());
+        errand.finish(&body)
+    }
+
+    /// Answers `GET_BROKER_MEMBER_GROUP`.
+    pub(super) fn members(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let fields = &errand.command.fields;
+        let (cluster, broker) = (fields.need("clusterName")?, fields.need("brokerName")?);
+        let body = json::to_vec(&Members { broker_member_group: self.routes().members(cluster, broker) });
+        errand.finish(&body)
+    }
+
+    /// Answers `GET_ALL_TOPIC_LIST_FROM_NAMESERVER`.
+    pub(super) fn all_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        if !self.config().enable_all_topic_list {
+            return Err(Refusal::error("disable"));
+        }
+        let body = json::to_vec(&Names { topic_list: self.routes().topics() });
+        errand.finish(&body)
+    }
+
+    /// Answers `GET_SYSTEM_TOPIC_LIST_FROM_NS`, which no setting turns off.
+    pub(super) fn system_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let body = json::to_vec(&self.routes().system_topics());
+        errand.finish(&body)
+    }
+
+    /// Answers the requests for lists of some topics, by cluster or unit flags.
+    pub(super) fn some_topics(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        if !self.config().enable_topic_list {
+            return Err(Refusal::error("disable"));
+        }
+        let routes = self.routes();
+        let topic_list = match errand.command.code {
+            request::GET_TOPICS_BY_CLUSTER => routes.topics_of(errand.command.fields.need("cluster")?),
+            request::GET_UNIT_TOPIC_LIST => routes.unit_topics(Units::Unit),
+            request::GET_HAS_UNIT_SUB_TOPIC_LIST => routes.unit_topics(Units::Subscribed),
+            _ => routes.unit_topics(Units::SubscribedOnly),
+        };
+        let body = json::to_vec(&Names { topic_list });
+        errand.finish(&body)
+    }
+
+    /// Answers `WIPE_WRITE_PERM_OF_BROKER`.
+    pub(super) fn wipe_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let count = self.routes_mut().wipe_write_perm(errand.command.fields.need("brokerName")?);
+        errand.reply().number("wipeTopicCount", count).finish(&[]);
+        Ok(())
+    }
+
+    /// Answers `ADD_WRITE_PERM_OF_BROKER`.
+    pub(super) fn add_write_perm(&self, mut errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let count = self.routes_mut().add_write_perm(errand.command.fields.need("brokerName")?);
+        errand.reply().number("addTopicCount", count).finish(&[]);
+        Ok(())
+    }
+
+    /// Answers `DELETE_TOPIC_IN_NAMESRV`.
+    pub(super) fn delete_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let fields = &errand.command.fields;
+        let cluster = fields.text("clusterName").filter(|cluster| !cluster.is_empty());
+        self.routes_mut().delete_topic(fields.need("topic")?, cluster);
+        errand.finish(&[])
+    }
+
+    /// Answers `REGISTER_TOPIC_IN_NAMESRV`.
+    pub(super) fn add_topic(&self, errand: Errand<'_, '_>) -> Result<(), Refusal> {
+        let topic = errand.command.fields.need("topic")?;
+        if !errand.command.body.is_empty() {
+            let route = TopicRouteData::decode(errand.command.body);
+            let route = route.map_err(|error| Refusal::error(error.to_string()))?;
+            self.routes_mut().add_topic(topic, &route.queue_datas);
+        }
+        errand.finish(&[])
+    }
+}

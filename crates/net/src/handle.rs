@@ -1,0 +1,378 @@
+//! The handle of one connection: pushes frames, makes calls, closes the connection.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use wire::frame::{Command, Encoding, FrameWriter, Head};
+
+use crate::Limits;
+use crate::budget::{Budget, Holding};
+use crate::memory_charge::{Account, MemoryCharge};
+
+/// Error: the connection has ended, and nothing was sent.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the connection to {0} is closed")]
+pub struct Gone(pub SocketAddr);
+
+/// Why a call has no answer. It is unknown whether the other side performed the request.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CallError {
+    /// The connection ended before the answer came.
+    #[error("the connection to {0} was closed before the answer came")]
+    Closed(SocketAddr),
+    /// No answer came within the given time.
+    #[error("no answer from {0} within {1:?}")]
+    TimedOut(SocketAddr, Duration),
+}
+
+/// An answer, copied out of the receive buffer.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    /// Response code (`ResponseCode`).
+    pub code: i32,
+    /// Version ordinal of the other side (`MQVersion`).
+    pub version: i32,
+    /// The `remark`, a text for humans.
+    pub remark: Option<String>,
+    /// Header fields (`extFields`), in order.
+    pub fields: Vec<(String, String)>,
+    /// The body; empty when there is none.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// The value of a header field.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.fields.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    fn detach(command: &Command<'_>) -> Self {
+        let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            code: command.code,
+            version: command.version,
+            remark: command.remark.map(str::to_owned),
+            fields: command.fields.iter().map(|(key, value)| (owned(key), owned(value))).collect(),
+            body: command.body.to_vec(),
+        }
+    }
+}
+
+/// Work to do on the connection's own thread; it appends frames to the connection's answers.
+pub type Work = Box<dyn FnOnce(&Arc<ConnectionHandle>, &mut Vec<u8>) + Send>;
+
+#[derive(Default)]
+struct Outbox {
+    bytes: Vec<u8>,
+    work: VecDeque<Work>,
+    waker: Option<Waker>,
+    closing: bool,
+}
+
+/// The handle of one connection. Frames may be pushed from any thread; the connection's task writes them, several at once.
+pub struct ConnectionHandle {
+    id: u64,
+    remote: SocketAddr,
+    local: SocketAddr,
+    unsent_bytes_max: usize,
+    pub(crate) account: Account,
+    pub(crate) holding: Holding,
+    outbox: Mutex<Outbox>,
+    closed: AtomicBool,
+    opened: Instant,
+    /// When bytes were last received, in microseconds after `opened`.
+    received_us: AtomicU64,
+    /// Whether there is queued work, so that the hot path need not lock.
+    has_work: AtomicBool,
+    next_opaque: AtomicI32,
+    calls: Mutex<HashMap<i32, oneshot::Sender<Reply>>>,
+    /// Number of entries in `calls`, so that the hot path need not lock.
+    waiting: AtomicUsize,
+}
+
+impl ConnectionHandle {
+    /// Creates the handle; `unanswered` counts the memory charges of all connections.
+    pub(crate) fn new(
+        id: u64,
+        (remote, local): (SocketAddr, SocketAddr),
+        limits: &Limits,
+        unanswered: Arc<AtomicUsize>,
+        budget: Arc<Budget>,
+    ) -> Self {
+        Self {
+            id,
+            remote,
+            local,
+            unsent_bytes_max: limits.unsent_bytes_max,
+            account: Account::new(limits, unanswered),
+            holding: Holding::new(budget),
+            outbox: Mutex::default(),
+            closed: AtomicBool::new(false),
+            opened: Instant::now(),
+            received_us: AtomicU64::new(0),
+            has_work: AtomicBool::new(false),
+            next_opaque: AtomicI32::new(0),
+            calls: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// A handle without a connection, for tests and simulations: pushed frames are kept for [`ConnectionHandle::pushed`].
+    pub fn detached(id: u64, remote: SocketAddr) -> Self {
+        let limits = Limits { unsent_bytes_max: usize::MAX, ..Limits::default() };
+        Self::new(id, (remote, remote), &limits, Arc::default(), Budget::unbounded())
+    }
+
+    /// Does the queued work and returns the bytes that were pushed, and that the work wrote, as the connection's task would.
+    pub fn pushed(self: &Arc<Self>) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.outbox().bytes);
+        while let Some(work) = self.take_work() {
+            work(self, &mut bytes);
+        }
+        bytes
+    }
+
+    /// Whether [`ConnectionHandle::close`] was called or the connection has ended.
+    pub fn is_closing(&self) -> bool {
+        self.outbox().closing
+    }
+
+    /// Id of the connection, unique in this process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Address of the other side.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Local address of the connection.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Time since bytes were last received.
+    pub fn silence(&self) -> Duration {
+        let received = Duration::from_micros(self.received_us.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(received)
+    }
+
+    /// When the connection was opened.
+    pub(crate) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// Records that bytes were received.
+    pub(crate) fn received(&self, now: Instant) {
+        let micros = now.duration_since(self.opened).as_micros();
+        self.received_us.store(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The id (`opaque`) for the next request sent on this connection.
+    pub fn next_opaque(&self) -> i32 {
+        self.next_opaque.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Queues whole frames, which the connection's task writes. A client that takes them too slowly is disconnected.
+    pub fn push(&self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Gone> {
+        let waker = {
+            let mut outbox = self.outbox();
+            if self.is_closed() || outbox.closing {
+                return Err(Gone(self.remote));
+            }
+            write(&mut outbox.bytes);
+            if outbox.bytes.len() > self.unsent_bytes_max {
+                outbox.closing = true;
+                outbox.bytes.clear();
+            }
+            outbox.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Charges the connection with `bytes` bytes of an unanswered request. It is not read while its charges are at the limit.
+    pub fn charge(self: &Arc<Self>, bytes: usize) -> MemoryCharge {
+        MemoryCharge::new(self.clone(), bytes)
+    }
+
+    /// Bytes charged for unanswered requests of the connection.
+    pub fn unanswered(&self) -> usize {
+        self.account.bytes()
+    }
+
+    /// Queues work between arriving frames: it runs on the connection's thread, and not while too many answers are unsent.
+    /// The caller bounds how much is queued. The work is dropped when the connection ends first.
+    pub fn put_back(&self, work: Work) -> Result<(), Gone> {
+        let waker = {
+            let mut outbox = self.outbox();
+            if self.is_closed() || outbox.closing {
+                return Err(Gone(self.remote));
+            }
+            outbox.work.push_back(work);
+            self.has_work.store(true, Ordering::Release);
+            outbox.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Takes the next queued work. For the connection's task, and for tests of handles without a connection.
+    pub fn take_work(&self) -> Option<Work> {
+        if !self.has_work.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut outbox = self.outbox();
+        let work = outbox.work.pop_front();
+        if outbox.work.is_empty() {
+            outbox.work = VecDeque::new();
+            self.has_work.store(false, Ordering::Release);
+        }
+        work
+    }
+
+    /// Asks the connection's task to end once everything pushed before is written.
+    pub fn close(&self) {
+        self.outbox().closing = true;
+        self.wake();
+    }
+
+    /// Ends the connection at once: unsent bytes are not written, queued work is not done, and pending calls fail.
+    pub fn abort(&self) {
+        self.mark_closed();
+    }
+
+    /// Wakes the connection's task to check what there is to do.
+    pub(crate) fn wake(&self) {
+        let waker = self.outbox().waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Sends a request and waits for its answer. `write` adds header fields and finishes the frame. Needs a tokio runtime
+    /// with a timer; any runtime of the process will do.
+    pub fn call<'p, W: FnOnce(FrameWriter<'_>)>(
+        &'p self,
+        encoding: Encoding,
+        code: i32,
+        timeout: Duration,
+        write: W,
+    ) -> impl Future<Output = Result<Reply, CallError>> + Send + use<'p, W> {
+        let opaque = self.next_opaque();
+        let (sender, receiver) = oneshot::channel();
+        self.calls().insert(opaque, sender);
+        self.waiting.fetch_add(1, Ordering::Release);
+        let pushed = self.push(|out| write(FrameWriter::begin(out, Head::request(encoding, code, opaque))));
+        let pending = Pending { peer: self, opaque };
+        async move {
+            let _pending = pending;
+            pushed.map_err(|Gone(remote)| CallError::Closed(remote))?;
+            match tokio::time::timeout(timeout, receiver).await {
+                Ok(Ok(reply)) => Ok(reply),
+                Ok(Err(_)) => Err(CallError::Closed(self.remote)),
+                Err(_) => Err(CallError::TimedOut(self.remote, timeout)),
+            }
+        }
+    }
+
+    /// Passes an answer to the call that waits for it; false when none does.
+    pub(crate) fn answer(&self, command: &Command<'_>) -> bool {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let Some(sender) = self.forget(command.opaque) else { return false };
+        // A caller that stopped waiting has dropped its receiver; that is no error.
+        let _ = sender.send(Reply::detach(command));
+        true
+    }
+
+    fn forget(&self, opaque: i32) -> Option<oneshot::Sender<Reply>> {
+        let sender = self.calls().remove(&opaque);
+        if sender.is_some() {
+            self.waiting.fetch_sub(1, Ordering::Release);
+        }
+        sender
+    }
+
+    /// Moves pushed bytes to `unsent` and stores the waker for later ones; true when the connection must end.
+    pub(crate) fn take_pushed(&self, unsent: &mut Vec<u8>, waker: &Waker) -> bool {
+        let mut outbox = self.outbox();
+        if outbox.bytes.is_empty() {
+            // Free the buffer: an idle connection keeps no memory for earlier answers.
+            outbox.bytes = Vec::new();
+        } else if unsent.is_empty() {
+            std::mem::swap(unsent, &mut outbox.bytes);
+        } else {
+            unsent.append(&mut outbox.bytes);
+        }
+        if !outbox.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            outbox.waker = Some(waker.clone());
+        }
+        outbox.closing
+    }
+
+    pub(crate) fn mark_closed(&self) {
+        self.closed.store(true, Ordering::Release);
+        let mut left = std::mem::replace(&mut *self.outbox(), Outbox { closing: true, ..Outbox::default() });
+        let waker = left.waker.take();
+        // Dropped without the lock: work that is not done releases its memory charges.
+        drop(left);
+        self.calls().clear();
+        self.waiting.store(0, Ordering::Release);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        // A panic while frames are pushed can leave a torn frame at the end, so the connection ends.
+        self.outbox.lock().unwrap_or_else(|poisoned| {
+            let mut outbox = poisoned.into_inner();
+            outbox.closing = true;
+            outbox
+        })
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<i32, oneshot::Sender<Reply>>> {
+        self.calls.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for ConnectionHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConnectionHandle")
+            .field("id", &self.id)
+            .field("remote", &self.remote)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Removes a call when its caller stops waiting.
+struct Pending<'a> {
+    peer: &'a ConnectionHandle,
+    opaque: i32,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.peer.forget(self.opaque);
+    }
+}
