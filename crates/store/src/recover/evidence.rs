@@ -39,7 +39,7 @@ pub(super) struct Behind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) broken: Broken,
-    /// The position lies below the checkpoint's: older bytes of a reused file were overwritten there long ago.
+    /// The position lies below the checkpoint's: remains of an earlier cut of the log were overwritten there long ago.
     pub(super) is_checkpointed: bool,
     /// The checkpoint, or an earlier opening, said that the log is on the disk up to a point behind this position.
     pub(super) was_durable: bool,

@@ -108,7 +108,7 @@ impl Shared {
             return;
         }
         if wanted > next {
-            // Every earlier message took at least this many bytes of the log.
+            // Each missing message took at least `RECORD_BYTES_MIN` bytes of the log.
             let is_empty = queue.min() == queue.max();
             let records = if is_empty { offset } else { scan.gap_bytes } / RECORD_BYTES_MIN as u64;
             let room = records.saturating_mul(if queue.is_batched() { BATCH_COUNT_MAX } else { 1 });

@@ -8,8 +8,8 @@ use crate::disk::Usage;
 /// What happens to messages that a consumer group has not consumed yet (`unconsumedDataPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unconsumed {
-    /// Unconsumed messages are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no space for the log's next
-    /// file.
+    /// Unconsumed messages are kept beyond their age until the disk passes `diskSpaceCleanForciblyRatio`, or has no space for
+    /// the log's next file.
     Protect,
     /// Unconsumed messages are deleted like all others, as RocketMQ does.
     Drop,
