@@ -23,8 +23,8 @@ use wire::json;
 
 use conflict::Stated;
 pub(crate) use handlers::{
-    Desk, all_producers, check_client, consumer_connections, consumer_list, heartbeat, producer_connections,
-    subscription, unregister,
+    RequestContext, all_producers, check_client, consumer_connections, consumer_list, heartbeat,
+    producer_connections, subscription, unregister,
 };
 pub(crate) use notify::{Change, notify};
 pub(crate) use subscription::Subscription;

@@ -103,9 +103,9 @@ impl DiskPool {
     /// Starts `count` threads for pulls and pops, `count` for other requests, and one for operators' requests.
     pub(crate) fn start(count: usize) -> std::io::Result<Self> {
         Ok(Self {
-            consumers: Pool::start("cold-read", count)?,
-            requests: Pool::start("cold-ask", count)?,
-            operators: Pool::start("cold-admin", 1)?,
+            consumers: Pool::start("disk-pull", count)?,
+            requests: Pool::start("disk-request", count)?,
+            operators: Pool::start("disk-admin", 1)?,
             waiting_bytes: AtomicUsize::new(0),
         })
     }

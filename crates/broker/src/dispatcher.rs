@@ -8,7 +8,7 @@ use wire::codes::{VERSION_5_3_1, request, response};
 use wire::frame::{Command, Encoding, Head};
 
 use crate::broker::Broker;
-use crate::clients::Desk;
+use crate::clients::RequestContext;
 use crate::pull::PullScratch;
 use crate::send::StagedSends;
 use crate::{
@@ -309,7 +309,7 @@ fn serve_clients(
     command: &Command<'_>,
 ) -> Result<Answer, Refusal> {
     let now_ms = broker.now_ms();
-    let desk = Desk {
+    let context = RequestContext {
         clients: &broker.clients,
         groups: &broker.groups,
         auto_create_groups: broker.config.auto_create_subscription_group,
@@ -317,20 +317,20 @@ fn serve_clients(
         now_ms,
     };
     match command.code {
-        request::HEART_BEAT => clients::heartbeat(&desk, peer, command, |consumer, queues| {
+        request::HEART_BEAT => clients::heartbeat(&context, peer, command, |consumer, queues| {
             // A light group has no retry topic.
             let is_light = broker.config.store.multi_dispatch && light::is_light(&consumer.group_name);
             if is_light { None } else { broker.retry_topic_missing(&consumer.group_name, queues) }
         }),
-        request::UNREGISTER_CLIENT => clients::unregister(&desk, peer, command),
-        request::GET_CONSUMER_LIST_BY_GROUP => clients::consumer_list(desk.clients, command),
+        request::UNREGISTER_CLIENT => clients::unregister(&context, peer, command),
+        request::GET_CONSUMER_LIST_BY_GROUP => clients::consumer_list(context.clients, command),
         request::CHECK_CLIENT_CONFIG => clients::check_client(command, broker.config.enable_property_filter),
-        request::GET_CONSUMER_CONNECTION_LIST => clients::consumer_connections(desk.clients, command),
-        request::GET_PRODUCER_CONNECTION_LIST => clients::producer_connections(desk.clients, command),
+        request::GET_CONSUMER_CONNECTION_LIST => clients::consumer_connections(context.clients, command),
+        request::GET_PRODUCER_CONNECTION_LIST => clients::producer_connections(context.clients, command),
         request::UPDATE_AND_CREATE_SUBSCRIPTIONGROUP => groups::update_group(command),
         request::GET_SUBSCRIPTIONGROUP_CONFIG => groups::get_group(|group| broker.group(group), command),
-        request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(desk.groups, command),
-        request::UPDATE_AND_GET_GROUP_FORBIDDEN => groups::forbid(desk.groups, command),
+        request::GET_ALL_SUBSCRIPTIONGROUP_CONFIG => groups::all_groups(context.groups, command),
+        request::UPDATE_AND_GET_GROUP_FORBIDDEN => groups::forbid(context.groups, command),
         request::DELETE_SUBSCRIPTIONGROUP => groups::delete_group(command),
         _ => serve_offsets(broker, command),
     }

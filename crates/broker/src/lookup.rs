@@ -11,7 +11,7 @@ use wire::codes::request;
 use wire::frame::Command;
 
 use crate::broker::Broker;
-use crate::offsets::{self, ResetDesk};
+use crate::offsets::{self, ResetContext};
 use crate::topics::Queue;
 use crate::{Answer, Refusal, client_relay};
 pub(crate) use query::{query, view};
@@ -99,7 +99,7 @@ pub(crate) fn search(broker: &Broker, command: &Command<'_>) -> Result<Answer, R
 
 /// 222 `INVOKE_BROKER_TO_RESET_OFFSET`: moves a group to other offsets, from its next pull on.
 pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Refusal> {
-    let desk = ResetDesk {
+    let context = ResetContext {
         offsets: &broker.offsets,
         groups: &broker.groups,
         broker_name: &broker.config.broker_name,
@@ -114,12 +114,12 @@ pub(crate) fn reset(broker: &Broker, command: &Command<'_>) -> Result<Answer, Re
         },
     };
     if broker.config.server_side_reset {
-        let answer = offsets::reset(&desk, command)?;
+        let answer = offsets::reset(&context, command)?;
         // Saved before the answer, because a reset that was answered must survive a kill.
         broker.save();
         return Ok(answer);
     }
-    let mut targets = offsets::reset_targets(&desk, command)?;
+    let mut targets = offsets::reset_targets(&context, command)?;
     if !command.fields.flag_or("isForce", false) {
         let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
         // Moves offsets only backwards, as `Broker2Client.resetOffset` does.

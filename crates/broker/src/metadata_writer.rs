@@ -6,9 +6,9 @@
 //! |---|---|
 //! | a handler misses a topic or a group, or changes one: it stops with [`Refusal::later`] | thread of the connection |
 //! | the request is detached from the receive buffer and queued | thread of the connection |
-//! | all queued changes are applied and written, then visible | `broker-changes` |
+//! | all queued changes are applied and written, then visible | `metadata-writer` |
 //! | of topics, name servers are told | `broker-tasks-0` |
-//! | the request is answered | `broker-changes`, or `broker-tasks-0` |
+//! | the request is answered | `metadata-writer`, or `broker-tasks-0` |
 //! | or served once more from the start | thread of the connection |
 //!
 //! A request that waits here may be overtaken by later requests of its connection that need no change. In Java, too, several
@@ -168,7 +168,7 @@ impl Changes {
             }
             drop(ending);
         };
-        let thread = broker.supervisor.spawn(SupervisedWork::Changes, "broker-changes", run)?;
+        let thread = broker.supervisor.spawn(SupervisedWork::Changes, "metadata-writer", run)?;
         *broker.changes.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Drop for Ending {
 
 /// The refusal of a request that needs the metadata writer after that thread has ended.
 fn abandoned() -> Refusal {
-    let remark = "service not available now. The thread broker-changes has stopped: topics and groups are not made or changed";
+    let remark = "service not available now. The thread metadata-writer has stopped: topics and groups are not made or changed";
     Refusal::new(response::SERVICE_NOT_AVAILABLE, remark)
 }
 

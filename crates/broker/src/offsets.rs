@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use wire::body::{ConsumerOffsetTable, DataVersion, Extra};
 
 use crate::persist;
-pub(crate) use handlers::{ResetDesk, query, reset, reset_targets, update};
+pub(crate) use handlers::{ResetContext, query, reset, reset_targets, update};
 pub(crate) use view::Reader;
 
 /// The offsets of all groups.

@@ -22,7 +22,7 @@ impl PositionWriter {
     pub(crate) fn start(supervisor: &Arc<Supervisor>) -> std::io::Result<Arc<Self>> {
         let (jobs, inbox): (Sender<Job>, Receiver<Job>) = channel();
         let run = move || inbox.iter().for_each(|job| job());
-        let thread = supervisor.spawn(SupervisedWork::Positions, "broker-keep", run)?;
+        let thread = supervisor.spawn(SupervisedWork::Positions, "position-writer", run)?;
         Ok(Arc::new(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) }))
     }
 

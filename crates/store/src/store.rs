@@ -528,13 +528,13 @@ impl Shared {
             thread::Builder::new().name(name.to_owned()).spawn(move || shared.supervise(name, need, run))
         };
         let flushers = vec![
-            spawn("store-flush", Need::Vital, Self::run_flusher)?,
-            spawn("store-deadline", Need::Vital, Self::run_deadlines)?,
+            spawn("store-flush", Need::Required, Self::run_flusher)?,
+            spawn("store-deadline", Need::Required, Self::run_deadlines)?,
         ];
         let mut others = vec![
-            spawn("store-check", Need::Vital, Self::run_checkpoints)?,
-            spawn("store-journal", Need::Vital, Self::run_journal)?,
-            spawn("store-prepare", Need::Vital, Self::run_preallocation)?,
+            spawn("store-check", Need::Required, Self::run_checkpoints)?,
+            spawn("store-journal", Need::Required, Self::run_journal)?,
+            spawn("store-prealloc", Need::Required, Self::run_preallocation)?,
             spawn("store-heal", Need::Useful, Self::run_healer)?,
         ];
         if self.config.key_index {

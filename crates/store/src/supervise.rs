@@ -12,7 +12,7 @@ const RESTARTS_MAX: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Without the thread nothing becomes durable, or files pile up: its panic fences the store.
-    Vital,
+    Required,
     /// Without the thread messages are not found by key, or lost queue files are not rebuilt: it is restarted, and ends after
     /// repeated panics.
     Useful,
@@ -27,7 +27,7 @@ impl Shared {
         while panics() {
             match need {
                 // Behind the fence a vital thread is run again, to answer those who wait, or to end.
-                Need::Vital if !self.fence.is_up() => {
+                Need::Required if !self.fence.is_up() => {
                     self.put_up_fence(&format!("the thread {name} panicked"))
                 }
                 Need::Useful if restarts < RESTARTS_MAX => {
@@ -64,7 +64,7 @@ mod tests {
     fn a_panic_of_a_thread_that_makes_durable_fences_the_store_and_answers_all() {
         let store = store();
         let runs = AtomicUsize::new(0);
-        store.shared.supervise("store-flush", Need::Vital, |shared| {
+        store.shared.supervise("store-flush", Need::Required, |shared| {
             assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
             // The second run happens behind the fence, as with the flush thread, which then answers those who wait.
             assert!(shared.fence.is_up());
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_thread_that_panics_behind_the_fence_as_well_ends() {
         let store = store();
-        store.shared.supervise("store-check", Need::Vital, |_| panic!("on purpose"));
+        store.shared.supervise("store-check", Need::Required, |_| panic!("on purpose"));
         assert_eq!(store.stopped_threads(), ["store-check"]);
     }
 

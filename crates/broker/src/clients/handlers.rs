@@ -22,7 +22,7 @@ use crate::{Answer, Refusal, names};
 
 /// The tables and settings that requests of clients are served with.
 #[derive(Clone, Copy)]
-pub(crate) struct Desk<'a> {
+pub(crate) struct RequestContext<'a> {
     pub clients: &'a Clients,
     pub groups: &'a Groups,
     /// `autoCreateSubscriptionGroup`.
@@ -36,55 +36,55 @@ pub(crate) struct Desk<'a> {
 /// 34 `HEART_BEAT`, with and without subscriptions. `retry_topic_missing` gets each consumer group and the number of queues of
 /// its retry topic, and returns the configuration of that topic when it has to be created.
 pub(crate) fn heartbeat(
-    desk: &Desk<'_>,
+    context: &RequestContext<'_>,
     peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     retry_topic_missing: impl FnMut(&ConsumerData, i32) -> Option<TopicConfig>,
 ) -> Result<Answer, Refusal> {
     let data: HeartbeatData = json::from_slice(command.body)?;
-    check_room(desk.clients, peer.id(), &data)?;
-    make_missing(desk, &data, retry_topic_missing)?;
+    check_room(context.clients, peer.id(), &data)?;
+    make_missing(context, &data, retry_topic_missing)?;
     let member = Member {
         client_id: data.client_id,
         language: command.language,
         version: command.version,
         peer: peer.clone(),
-        seen_ms: desk.now_ms,
+        seen_ms: context.now_ms,
     };
     let fingerprint = data.heartbeat_fingerprint;
     let beat = Beat { fingerprint, without_subscriptions: fingerprint != 0 && data.without_sub };
     let mut is_sub_change = fingerprint == 0;
     let mut changes = Vec::new();
     for consumer in &data.consumer_data_set {
-        if desk.groups.find(&consumer.group_name).is_none() {
+        if context.groups.find(&consumer.group_name).is_none() {
             // Java passes over a group that does not exist; the group's pulls are refused with a reason.
             tracing::debug!(group = consumer.group_name, "a heartbeat names a group that may not be created");
             is_sub_change = true;
             continue;
         }
-        let (change, differs) = desk.clients.join_consumer(consumer, member.clone(), beat);
+        let (change, differs) = context.clients.join_consumer(consumer, member.clone(), beat);
         is_sub_change |= differs;
         changes.extend(change);
     }
     for producer in &data.producer_data_set {
-        desk.clients.join_producer(&producer.group_name, member.clone());
+        context.clients.join_producer(&producer.group_name, member.clone());
     }
-    desk.announce(&changes);
+    context.announce(&changes);
     Ok(Answer::success().field("IS_SUPPORT_HEART_BEAT_V2", true).field("IS_SUB_CHANGE", is_sub_change))
 }
 
 /// Has the heartbeat wait until its new groups and their retry topics are on disk, all stored with one write.
 fn make_missing(
-    desk: &Desk<'_>,
+    context: &RequestContext<'_>,
     data: &HeartbeatData,
     mut retry_topic_missing: impl FnMut(&ConsumerData, i32) -> Option<TopicConfig>,
 ) -> Result<(), Refusal> {
     let mut change = Change::default();
     for consumer in &data.consumer_data_set {
         let name = &consumer.group_name;
-        let queues = match desk.groups.find(name) {
+        let queues = match context.groups.find(name) {
             Some(group) => group.retry_queue_nums,
-            None if desk.groups.may_create(name, desk.auto_create_groups) => {
+            None if context.groups.may_create(name, context.auto_create_groups) => {
                 change.groups.push(GroupChange::Ensure(name.clone()));
                 SubscriptionGroupConfig::default().retry_queue_nums
             }
@@ -97,15 +97,15 @@ fn make_missing(
 
 /// 35 `UNREGISTER_CLIENT`.
 pub(crate) fn unregister(
-    desk: &Desk<'_>,
+    context: &RequestContext<'_>,
     peer: &ConnectionHandle,
     command: &Command<'_>,
 ) -> Result<Answer, Refusal> {
     if let Some(group) = command.fields.text("producerGroup") {
-        desk.clients.leave_producer(group, peer.id());
+        context.clients.leave_producer(group, peer.id());
     }
     if let Some(group) = command.fields.text("consumerGroup") {
-        desk.announce(desk.clients.leave_consumer(group, peer.id()).as_slice());
+        context.announce(context.clients.leave_consumer(group, peer.id()).as_slice());
     }
     Ok(Answer::success())
 }
@@ -195,7 +195,7 @@ pub(crate) fn subscription(clients: &Clients, command: &Command<'_>) -> Result<A
     Ok(Answer::success().body(json::to_vec(&body)))
 }
 
-impl Desk<'_> {
+impl RequestContext<'_> {
     fn announce(&self, changes: &[super::Change]) {
         if self.notify {
             notify(self.groups, changes);

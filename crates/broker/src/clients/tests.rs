@@ -12,7 +12,7 @@ use crate::testing::settled;
 use crate::{Answer, Refusal};
 
 /// The clients of a broker, with connections that remember what they were told.
-struct Scene {
+struct Fixture {
     folder: tempfile::TempDir,
     clients: Clients,
     groups: Groups,
@@ -22,7 +22,7 @@ struct Scene {
     retry_topics: Vec<(String, i32)>,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let groups = Groups::load(folder.path().join("subscriptionGroup.json")).unwrap();
@@ -38,7 +38,7 @@ impl Scene {
         }
     }
 
-    /// Gives a request to a handler that needs a `Desk`.
+    /// Gives a request to a handler that needs a `RequestContext`.
     fn ask(
         &mut self,
         code: i32,
@@ -50,7 +50,7 @@ impl Scene {
         let writer = FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, code, 1));
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body.as_bytes());
         let command = Command::decode(&mut bytes).unwrap();
-        let desk = Desk {
+        let context = RequestContext {
             clients: &self.clients,
             groups: &self.groups,
             auto_create_groups: self.auto_create,
@@ -61,12 +61,12 @@ impl Scene {
         match code {
             request::HEART_BEAT => settled(&self.groups, self.now_ms, || {
                 retry_topics.clear();
-                heartbeat(&desk, peer, &command, |data, queues| {
+                heartbeat(&context, peer, &command, |data, queues| {
                     retry_topics.push((data.group_name.clone(), queues));
                     None
                 })
             }),
-            request::UNREGISTER_CLIENT => unregister(&desk, peer, &command),
+            request::UNREGISTER_CLIENT => unregister(&context, peer, &command),
             request::GET_CONSUMER_LIST_BY_GROUP => consumer_list(&self.clients, &command),
             request::CHECK_CLIENT_CONFIG => check_client(&command, self.filters_properties),
             request::GET_CONSUMER_CONNECTION_LIST => consumer_connections(&self.clients, &command),
@@ -151,197 +151,198 @@ fn told(peer: &Arc<ConnectionHandle>) -> Vec<String> {
 
 #[test]
 fn line_16_every_membership_change_is_told_to_all_members_at_once() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let (first, second) = (peer(1), peer(2));
-    scene.beat(&first, "g", &[("T", "*", 1)]);
+    fixture.beat(&first, "g", &[("T", "*", 1)]);
     assert_eq!(told(&first), ["g"]);
-    scene.beat(&second, "g", &[("T", "*", 1)]);
+    fixture.beat(&second, "g", &[("T", "*", 1)]);
     assert_eq!((told(&first), told(&second)), (vec!["g".to_owned()], vec!["g".to_owned()]));
-    scene.beat(&first, "g", &[("T", "*", 1)]);
-    scene.beat(&second, "g", &[("T", "a", 2)]);
+    fixture.beat(&first, "g", &[("T", "*", 1)]);
+    fixture.beat(&second, "g", &[("T", "a", 2)]);
     assert_eq!(
         (told(&first), told(&second)),
         (vec![], vec![]),
         "a new expression is no change of membership"
     );
-    scene.beat(&second, "g", &[("T", "a", 2), ("U", "*", 2)]);
+    fixture.beat(&second, "g", &[("T", "a", 2), ("U", "*", 2)]);
     assert_eq!((told(&first), told(&second)), (vec!["g".to_owned()], vec!["g".to_owned()]));
-    notify(&scene.groups, &scene.clients.closed(2));
+    notify(&fixture.groups, &fixture.clients.closed(2));
     assert_eq!((told(&first), told(&second)), (vec!["g".to_owned()], vec![]));
 }
 
 #[test]
 fn line_17_the_list_names_the_clients_of_a_group() {
-    let mut scene = Scene::new();
-    scene.beat(&peer(2), "g", &[]);
-    scene.beat(&peer(1), "g", &[]);
-    assert_eq!(scene.list("g").unwrap(), ["client-1", "client-2"]);
-    let refusal = scene.list("h").unwrap_err();
+    let mut fixture = Fixture::new();
+    fixture.beat(&peer(2), "g", &[]);
+    fixture.beat(&peer(1), "g", &[]);
+    assert_eq!(fixture.list("g").unwrap(), ["client-1", "client-2"]);
+    let refusal = fixture.list("h").unwrap_err();
     assert_eq!((refusal.code, refusal.remark.as_ref()), (1, "no consumer for this group, h"));
-    scene.clients.closed(1);
-    scene.clients.closed(2);
-    scene.list("g").unwrap_err();
-    assert!(scene.clients.message_model("g").is_none() && scene.clients.subscription("g", "T").is_none());
+    fixture.clients.closed(1);
+    fixture.clients.closed(2);
+    fixture.list("g").unwrap_err();
+    assert!(fixture.clients.message_model("g").is_none() && fixture.clients.subscription("g", "T").is_none());
 }
 
 #[test]
 fn line_19_heartbeats_are_answered_with_what_java_clients_look_for() {
-    let mut scene = Scene::new();
-    assert!(scene.beat(&peer(1), "g", &[("T", "*", 1)]), "always true for heartbeats of the first kind");
-    assert_eq!(scene.retry_topics, [("g".to_owned(), 1)]);
+    let mut fixture = Fixture::new();
+    assert!(fixture.beat(&peer(1), "g", &[("T", "*", 1)]), "always true for heartbeats of the first kind");
+    assert_eq!(fixture.retry_topics, [("g".to_owned(), 1)]);
     const { assert!(wire::codes::VERSION >= 232) };
 }
 
 #[test]
 fn line_20_string_codes_of_the_go_client_are_the_right_codes() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let subscription = r#"{"topic":"T","subString":"TagA || TagB","codeSet":["2598919","2598920"],
         "tagsSet":["TagA","TagB"],"subVersion":1700000000000000000,"expressionType":"TAG"}"#;
-    scene.beat_with(&peer(1), "g", subscription, "CLUSTERING", "");
+    fixture.beat_with(&peer(1), "g", subscription, "CLUSTERING", "");
     assert!(
-        scene.code_of("g", "T", "TagA")
-            && scene.code_of("g", "T", "TagB")
-            && !scene.code_of("g", "T", "TagC")
+        fixture.code_of("g", "T", "TagA")
+            && fixture.code_of("g", "T", "TagB")
+            && !fixture.code_of("g", "T", "TagC")
     );
-    assert_eq!(scene.clients.subscription("g", "T").unwrap().sub_version, 1_700_000_000_000_000_000);
+    assert_eq!(fixture.clients.subscription("g", "T").unwrap().sub_version, 1_700_000_000_000_000_000);
 }
 
 #[test]
 fn the_newest_version_of_a_subscription_counts_and_missing_topics_go() {
-    let mut scene = Scene::new();
-    scene.beat(&peer(1), "g", &[("T", "a", 5), ("U", "*", 5)]);
-    scene.beat(&peer(1), "g", &[("T", "b", 4), ("U", "*", 5)]);
-    assert!(scene.code_of("g", "T", "a") && !scene.code_of("g", "T", "b"));
-    scene.beat(&peer(2), "g", &[("T", "b", 6)]);
-    assert!(scene.code_of("g", "T", "b") && !scene.code_of("g", "T", "a"));
-    assert!(scene.clients.subscription("g", "U").is_none());
+    let mut fixture = Fixture::new();
+    fixture.beat(&peer(1), "g", &[("T", "a", 5), ("U", "*", 5)]);
+    fixture.beat(&peer(1), "g", &[("T", "b", 4), ("U", "*", 5)]);
+    assert!(fixture.code_of("g", "T", "a") && !fixture.code_of("g", "T", "b"));
+    fixture.beat(&peer(2), "g", &[("T", "b", 6)]);
+    assert!(fixture.code_of("g", "T", "b") && !fixture.code_of("g", "T", "a"));
+    assert!(fixture.clients.subscription("g", "U").is_none());
 }
 
 #[test]
 fn groups_that_do_not_exist_are_skipped_silently() {
-    let mut scene = Scene::new();
-    scene.auto_create = false;
-    scene.beat(&peer(1), "g", &[("T", "*", 1)]);
-    scene.list("g").unwrap_err();
-    assert!(scene.retry_topics.is_empty() && scene.groups.find("g").is_none());
-    scene.auto_create = true;
-    scene.beat(&peer(1), "g", &[("T", "*", 1)]);
-    assert_eq!(scene.list("g").unwrap(), ["client-1"]);
+    let mut fixture = Fixture::new();
+    fixture.auto_create = false;
+    fixture.beat(&peer(1), "g", &[("T", "*", 1)]);
+    fixture.list("g").unwrap_err();
+    assert!(fixture.retry_topics.is_empty() && fixture.groups.find("g").is_none());
+    fixture.auto_create = true;
+    fixture.beat(&peer(1), "g", &[("T", "*", 1)]);
+    assert_eq!(fixture.list("g").unwrap(), ["client-1"]);
 }
 
 #[test]
 fn broadcasting_groups_and_groups_that_do_not_want_it_are_not_told() {
-    let mut scene = Scene::new();
-    scene.groups.make("quiet", 1).unwrap();
+    let mut fixture = Fixture::new();
+    fixture.groups.make("quiet", 1).unwrap();
     let quiet = SubscriptionGroupConfig {
         notify_consumer_ids_changed_enable: false,
         ..SubscriptionGroupConfig::new("quiet")
     };
-    scene.groups.put(quiet, 1).unwrap();
+    fixture.groups.put(quiet, 1).unwrap();
     let peer = peer(1);
-    scene.beat(&peer, "quiet", &[("T", "*", 1)]);
-    scene.beat_with(&peer, "wide", &subscription_json(("T", "*", 1)), "BROADCASTING", "");
+    fixture.beat(&peer, "quiet", &[("T", "*", 1)]);
+    fixture.beat_with(&peer, "wide", &subscription_json(("T", "*", 1)), "BROADCASTING", "");
     assert!(told(&peer).is_empty());
-    assert_eq!(scene.clients.message_model("wide"), Some(MessageModel::Broadcasting));
+    assert_eq!(fixture.clients.message_model("wide"), Some(MessageModel::Broadcasting));
 }
 
 /// Sends a heartbeat with a fingerprint, with or without subscriptions.
-fn second_kind(scene: &mut Scene, peer: &Arc<ConnectionHandle>, fingerprint: i32, without: bool) -> bool {
+fn second_kind(fixture: &mut Fixture, peer: &Arc<ConnectionHandle>, fingerprint: i32, without: bool) -> bool {
     let topics = if without { String::new() } else { subscription_json(("T", "*", 1)) };
     let more = format!(r#","heartbeatFingerprint":{fingerprint},"withoutSub":{without}"#);
-    scene.beat_with(peer, "g", &topics, "CLUSTERING", &more)
+    fixture.beat_with(peer, "g", &topics, "CLUSTERING", &more)
 }
 
 #[test]
 fn heartbeats_without_subscriptions_keep_those_the_broker_has() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let client = peer(1);
-    assert!(!second_kind(&mut scene, &client, 7, false));
-    assert!(!second_kind(&mut scene, &client, 7, true));
-    assert!(scene.clients.subscription("g", "T").is_some());
-    assert!(second_kind(&mut scene, &client, 8, true), "another fingerprint asks for the subscriptions");
-    assert!(!second_kind(&mut scene, &client, 8, false));
+    assert!(!second_kind(&mut fixture, &client, 7, false));
+    assert!(!second_kind(&mut fixture, &client, 7, true));
+    assert!(fixture.clients.subscription("g", "T").is_some());
+    assert!(second_kind(&mut fixture, &client, 8, true), "another fingerprint asks for the subscriptions");
+    assert!(!second_kind(&mut fixture, &client, 8, false));
     assert_eq!(told(&client), ["g"]);
     let other = peer(2);
-    assert!(!second_kind(&mut scene, &other, 8, true));
+    assert!(!second_kind(&mut fixture, &other, 8, true));
     assert_eq!((told(&client), told(&other)), (vec!["g".to_owned()], vec!["g".to_owned()]));
 }
 
 #[test]
 fn after_a_restart_of_the_broker_subscriptions_are_asked_for() {
-    let mut scene = Scene::new();
-    assert!(second_kind(&mut scene, &peer(1), 7, true));
-    assert!(!second_kind(&mut scene, &peer(1), 7, false));
-    assert!(!second_kind(&mut scene, &peer(1), 7, true));
+    let mut fixture = Fixture::new();
+    assert!(second_kind(&mut fixture, &peer(1), 7, true));
+    assert!(!second_kind(&mut fixture, &peer(1), 7, false));
+    assert!(!second_kind(&mut fixture, &peer(1), 7, true));
 }
 
 #[test]
 fn unregistering_removes_the_client_from_the_groups_it_names() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let (first, second) = (peer(1), peer(2));
     for peer in [&first, &second] {
-        scene.beat(peer, "g", &[("T", "*", 1)]);
+        fixture.beat(peer, "g", &[("T", "*", 1)]);
     }
     let body = r#"{"clientID":"p","producerDataSet":[{"groupName":"pg"}]}"#;
-    scene.ask(request::HEART_BEAT, &[], body, &first).unwrap();
+    fixture.ask(request::HEART_BEAT, &[], body, &first).unwrap();
     told(&first);
     told(&second);
     let fields = [("clientID", "client-1"), ("producerGroup", "pg"), ("consumerGroup", "g")];
-    assert_eq!(scene.ask(request::UNREGISTER_CLIENT, &fields, "", &first).unwrap(), Answer::success());
+    assert_eq!(fixture.ask(request::UNREGISTER_CLIENT, &fields, "", &first).unwrap(), Answer::success());
     assert_eq!((told(&first), told(&second)), (vec![], vec!["g".to_owned()]));
-    assert_eq!(scene.list("g").unwrap(), ["client-2"]);
-    assert!(scene.clients.producers("pg").is_none());
-    assert_eq!(scene.ask(request::UNREGISTER_CLIENT, &fields, "", &first).unwrap(), Answer::success());
+    assert_eq!(fixture.list("g").unwrap(), ["client-2"]);
+    assert!(fixture.clients.producers("pg").is_none());
+    assert_eq!(fixture.ask(request::UNREGISTER_CLIENT, &fields, "", &first).unwrap(), Answer::success());
     assert!(told(&second).is_empty(), "it had left already");
-    assert!(!scene.clients.read().joined.contains_key(&1));
+    assert!(!fixture.clients.read().joined.contains_key(&1));
 }
 
 #[test]
 fn silent_clients_are_forgotten_and_disconnected() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let (silent, alive) = (peer(1), peer(2));
     for peer in [&silent, &alive] {
-        scene.beat(peer, "g", &[("T", "*", 1)]);
-        scene.beat(peer, "once", &[]);
+        fixture.beat(peer, "g", &[("T", "*", 1)]);
+        fixture.beat(peer, "once", &[]);
     }
-    let start = scene.now_ms;
-    scene.now_ms += 60_000;
-    scene.beat(&alive, "g", &[("T", "*", 1)]);
+    let start = fixture.now_ms;
+    fixture.now_ms += 60_000;
+    fixture.beat(&alive, "g", &[("T", "*", 1)]);
     told(&alive);
-    assert!(scene.clients.expire(start + SILENCE_MAX_MS).is_empty());
-    notify(&scene.groups, &scene.clients.expire(start + SILENCE_MAX_MS + 1));
+    assert!(fixture.clients.expire(start + SILENCE_MAX_MS).is_empty());
+    notify(&fixture.groups, &fixture.clients.expire(start + SILENCE_MAX_MS + 1));
     assert!(silent.is_closing() && !alive.is_closing());
-    assert_eq!(scene.list("g").unwrap(), ["client-2"]);
-    scene.list("once").unwrap_err();
+    assert_eq!(fixture.list("g").unwrap(), ["client-2"]);
+    fixture.list("once").unwrap_err();
     assert!(told(&alive).contains(&"g".to_owned()));
 }
 
 #[test]
 fn a_heartbeat_of_too_many_groups_is_refused_whole() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let named = |count: usize| {
         let groups: Vec<_> = (0..count).map(|n| format!(r#"{{"groupName":"p{n}"}}"#)).collect();
         format!(r#"{{"clientID":"c","producerDataSet":[{}]}}"#, groups.join(","))
     };
     let client = peer(1);
-    scene.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX), &client).unwrap();
-    scene.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX), &client).unwrap();
+    fixture.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX), &client).unwrap();
+    fixture.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX), &client).unwrap();
     let refusal =
-        scene.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX + 1), &client).unwrap_err();
+        fixture.ask(request::HEART_BEAT, &[], &named(GROUPS_PER_CLIENT_MAX + 1), &client).unwrap_err();
     assert!(refusal.remark.contains("names 4097 groups; one connection may be in 4096"), "{refusal}");
     let one_more = r#"{"clientID":"c","producerDataSet":[{"groupName":"another"}]}"#;
-    scene.ask(request::HEART_BEAT, &[], one_more, &client).unwrap_err();
-    scene.ask(request::HEART_BEAT, &[], one_more, &peer(2)).unwrap();
+    fixture.ask(request::HEART_BEAT, &[], one_more, &client).unwrap_err();
+    fixture.ask(request::HEART_BEAT, &[], one_more, &peer(2)).unwrap();
 }
 
 #[test]
 fn connections_are_listed_for_operators() {
-    let mut scene = Scene::new();
-    let ask = |scene: &mut Scene, code, key, group: &str| scene.ask(code, &[(key, group)], "", &peer(0));
-    scene.beat(&peer(1), "g", &[("T", "a", 3)]);
+    let mut fixture = Fixture::new();
+    let ask =
+        |fixture: &mut Fixture, code, key, group: &str| fixture.ask(code, &[(key, group)], "", &peer(0));
+    fixture.beat(&peer(1), "g", &[("T", "a", 3)]);
     let body = r#"{"clientID":"p","producerDataSet":[{"groupName":"pg"}]}"#;
-    scene.ask(request::HEART_BEAT, &[], body, &peer(1)).unwrap();
-    let answer = ask(&mut scene, request::GET_CONSUMER_CONNECTION_LIST, "consumerGroup", "g").unwrap();
+    fixture.ask(request::HEART_BEAT, &[], body, &peer(1)).unwrap();
+    let answer = ask(&mut fixture, request::GET_CONSUMER_CONNECTION_LIST, "consumerGroup", "g").unwrap();
     let list: ConsumerConnection = json::from_slice(&answer.body).unwrap();
     assert_eq!(list.connection_set.len(), 1);
     let connection = &list.connection_set[0];
@@ -351,43 +352,43 @@ fn connections_are_listed_for_operators() {
     );
     assert_eq!((connection.language.as_str(), connection.version), ("RUST", wire::codes::VERSION));
     assert_eq!(list.subscription_table["T"].sub_string, "a");
-    let answer = ask(&mut scene, request::GET_PRODUCER_CONNECTION_LIST, "producerGroup", "pg").unwrap();
+    let answer = ask(&mut fixture, request::GET_PRODUCER_CONNECTION_LIST, "producerGroup", "pg").unwrap();
     let list: ProducerConnection = json::from_slice(&answer.body).unwrap();
     assert_eq!(list.connection_set[0].client_id, "p");
-    let refusal = ask(&mut scene, request::GET_CONSUMER_CONNECTION_LIST, "consumerGroup", "x").unwrap_err();
+    let refusal = ask(&mut fixture, request::GET_CONSUMER_CONNECTION_LIST, "consumerGroup", "x").unwrap_err();
     assert_eq!((refusal.code, refusal.remark.as_ref()), (206, "the consumer group[x] not online"));
-    let refusal = ask(&mut scene, request::GET_PRODUCER_CONNECTION_LIST, "producerGroup", "x").unwrap_err();
+    let refusal = ask(&mut fixture, request::GET_PRODUCER_CONNECTION_LIST, "producerGroup", "x").unwrap_err();
     assert_eq!((refusal.code, refusal.remark.as_ref()), (1, "the producer group[x] not exist"));
-    assert!(scene.folder.path().join("subscriptionGroup.json").exists());
+    assert!(fixture.folder.path().join("subscriptionGroup.json").exists());
 }
 
 #[test]
 fn line_38_clients_are_checked_before_they_start() {
-    let mut scene = Scene::new();
-    let check = |scene: &mut Scene, kind: &str, expression: &str| {
+    let mut fixture = Fixture::new();
+    let check = |fixture: &mut Fixture, kind: &str, expression: &str| {
         let data = format!(r#"{{"expressionType":{kind},"subString":"{expression}"}}"#);
         let body = format!(r#"{{"clientId":"c","group":"g","subscriptionData":{data}}}"#);
-        scene.ask(request::CHECK_CLIENT_CONFIG, &[], &body, &peer(0)).map_err(|refusal| refusal.to_string())
+        fixture.ask(request::CHECK_CLIENT_CONFIG, &[], &body, &peer(0)).map_err(|refusal| refusal.to_string())
     };
     for tag in ["\"TAG\"", "\"\"", "null"] {
-        assert_eq!(check(&mut scene, tag, "a"), Ok(Answer::success()));
+        assert_eq!(check(&mut fixture, tag, "a"), Ok(Answer::success()));
     }
     let remark = "1: The broker does not support consumer to filter message by SQL92";
-    assert_eq!(check(&mut scene, "\"SQL92\"", "a > 1"), Err(remark.to_owned()));
-    scene.filters_properties = true;
-    assert_eq!(check(&mut scene, "\"SQL92\"", "a > 1"), Ok(Answer::success()));
-    let refusal = check(&mut scene, "\"SQL92\"", "a >").unwrap_err();
+    assert_eq!(check(&mut fixture, "\"SQL92\"", "a > 1"), Err(remark.to_owned()));
+    fixture.filters_properties = true;
+    assert_eq!(check(&mut fixture, "\"SQL92\"", "a > 1"), Ok(Answer::success()));
+    let refusal = check(&mut fixture, "\"SQL92\"", "a >").unwrap_err();
     assert!(refusal.starts_with("23: the expression \"a >\" is no filter: at character 4"), "{refusal}");
-    let refusal = check(&mut scene, "\"XYZ\"", "a").unwrap_err();
+    let refusal = check(&mut fixture, "\"XYZ\"", "a").unwrap_err();
     assert_eq!(refusal, "23: the expression type is \"XYZ\", expected TAG or SQL92");
 }
 
 #[test]
 fn damaged_heartbeats_change_nothing() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     for body in ["", "{", "[]", r#"{"consumerDataSet":[{"groupName":"g"}"#] {
-        let refusal = scene.ask(request::HEART_BEAT, &[], body, &peer(1)).unwrap_err();
+        let refusal = fixture.ask(request::HEART_BEAT, &[], body, &peer(1)).unwrap_err();
         assert!(refusal.remark.starts_with("the request body is not the JSON expected"), "{refusal}");
     }
-    scene.list("g").unwrap_err();
+    fixture.list("g").unwrap_err();
 }

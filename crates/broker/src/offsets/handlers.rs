@@ -77,7 +77,7 @@ pub(crate) fn update(
 }
 
 /// What a reset needs to know of topics, queues and groups; the closures look it up in the broker's tables.
-pub(crate) struct ResetDesk<'a> {
+pub(crate) struct ResetContext<'a> {
     pub offsets: &'a Offsets,
     pub groups: &'a Groups,
     pub broker_name: &'a str,
@@ -90,27 +90,30 @@ pub(crate) struct ResetDesk<'a> {
 }
 
 /// Serves 222 `INVOKE_BROKER_TO_RESET_OFFSET` with `useServerSideResetOffset`: the next pull takes the new offsets.
-pub(crate) fn reset(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn reset(context: &ResetContext<'_>, command: &Command<'_>) -> Result<Answer, Refusal> {
     let (group, topic) = (command.fields.need("group")?, command.fields.need("topic")?);
-    let body = reset_targets(desk, command)?;
+    let body = reset_targets(context, command)?;
     for (queue, offset) in &body.offset_table {
-        desk.offsets.set_reset(group, topic, queue.queue_id, *offset);
+        context.offsets.set_reset(group, topic, queue.queue_id, *offset);
     }
     tracing::info!(group, topic, queues = body.offset_table.len(), "offsets are reset");
     Ok(Answer::success().body(json::to_vec(&body)))
 }
 
 /// The new offset of each queue that a 222 `INVOKE_BROKER_TO_RESET_OFFSET` resets.
-pub(crate) fn reset_targets(desk: &ResetDesk<'_>, command: &Command<'_>) -> Result<ResetOffsetBody, Refusal> {
+pub(crate) fn reset_targets(
+    context: &ResetContext<'_>,
+    command: &Command<'_>,
+) -> Result<ResetOffsetBody, Refusal> {
     let fields = &command.fields;
     let (group, topic) = (fields.need("group")?, fields.need("topic")?);
     let queue_id: i32 = fields.number_or("queueId", -1)?;
     let timestamp_ms: i64 = fields.need_number("timestamp")?;
     let target: i64 = fields.number_or("offset", -1)?;
-    let Some(queues) = (desk.read_queues)(topic) else {
+    let Some(queues) = (context.read_queues)(topic) else {
         return Err(Refusal::new(response::TOPIC_NOT_EXIST, format!("Topic {topic} does not exist")));
     };
-    if desk.groups.find(group).is_none() {
+    if context.groups.find(group).is_none() {
         let remark = format!("Group {group} does not exist");
         return Err(Refusal::new(response::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }
@@ -122,24 +125,24 @@ pub(crate) fn reset_targets(desk: &ResetDesk<'_>, command: &Command<'_>) -> Resu
     let mut body = ResetOffsetBody::default();
     for queue in chosen {
         let offset = match target {
-            _ if queue_id < 0 || target == -1 => by_time(desk, topic, queue, timestamp_ms)?,
-            _ => in_bounds(desk, topic, queue, target)?,
+            _ if queue_id < 0 || target == -1 => by_time(context, topic, queue, timestamp_ms)?,
+            _ => in_bounds(context, topic, queue, target)?,
         };
-        body.offset_table.insert(MessageQueue::new(topic, desk.broker_name, queue), offset);
+        body.offset_table.insert(MessageQueue::new(topic, context.broker_name, queue), offset);
     }
     Ok(body)
 }
 
-fn by_time(desk: &ResetDesk<'_>, topic: &str, queue: i32, timestamp_ms: i64) -> Result<i64, Refusal> {
+fn by_time(context: &ResetContext<'_>, topic: &str, queue: i32, timestamp_ms: i64) -> Result<i64, Refusal> {
     if timestamp_ms < 0 {
-        Ok((desk.bounds)(topic, queue).1)
+        Ok((context.bounds)(topic, queue).1)
     } else {
-        (desk.search)(topic, queue, timestamp_ms)
+        (context.search)(topic, queue, timestamp_ms)
     }
 }
 
-fn in_bounds(desk: &ResetDesk<'_>, topic: &str, queue: i32, target: i64) -> Result<i64, Refusal> {
-    let (min, max) = (desk.bounds)(topic, queue);
+fn in_bounds(context: &ResetContext<'_>, topic: &str, queue: i32, target: i64) -> Result<i64, Refusal> {
+    let (min, max) = (context.bounds)(topic, queue);
     if (min..=max.saturating_add(1)).contains(&target) {
         return Ok(target);
     }

@@ -11,14 +11,14 @@ use crate::{Answer, Refusal};
 const JAVA: &[u8] = include_bytes!("../golden/consumerOffset.json");
 
 /// A broker with group g, and topic T of two queues that hold offsets 3 to 9.
-struct Scene {
+struct Fixture {
     folder: tempfile::TempDir,
     offsets: Offsets,
     groups: Groups,
     young: bool,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let offsets = Offsets::load(folder.path().join("consumerOffset.json")).unwrap();
@@ -43,7 +43,7 @@ impl Scene {
                 update(&self.offsets, &command, |group| Ok(self.groups.find(group).is_some()), queues)
             }
             _ => {
-                let desk = ResetDesk {
+                let context = ResetContext {
                     offsets: &self.offsets,
                     groups: &self.groups,
                     broker_name: "b",
@@ -51,7 +51,7 @@ impl Scene {
                     bounds: &|_, _| (3, 9),
                     search: &|_, queue, timestamp_ms| Ok(timestamp_ms + i64::from(queue)),
                 };
-                reset(&desk, &command)
+                reset(&context, &command)
             }
         }
     }
@@ -94,25 +94,25 @@ fn shown(result: Result<Answer, Refusal>) -> String {
 
 #[test]
 fn line_18_a_new_group_on_a_young_queue_starts_from_the_beginning() {
-    let mut scene = Scene::new();
-    assert_eq!(scene.query("new"), "0 0");
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.query("new"), "0 0");
     let fields = [("consumerGroup", "new"), ("topic", "T"), ("queueId", "0"), ("setZeroIfNotFound", "false")];
     assert_eq!(
-        shown(scene.ask(request::QUERY_CONSUMER_OFFSET, &fields)),
+        shown(fixture.ask(request::QUERY_CONSUMER_OFFSET, &fields)),
         "22 Not found, do not set to zero, maybe this group boot first"
     );
-    scene.young = false;
-    assert_eq!(scene.query("new"), "22 Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first");
-    assert_eq!(scene.update("7"), "0");
-    assert_eq!(scene.query("g"), "0 7");
-    assert_eq!(scene.update("2"), "0");
-    assert_eq!(scene.query("g"), "0 2");
+    fixture.young = false;
+    assert_eq!(fixture.query("new"), "22 Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first");
+    assert_eq!(fixture.update("7"), "0");
+    assert_eq!(fixture.query("g"), "0 7");
+    assert_eq!(fixture.update("2"), "0");
+    assert_eq!(fixture.query("g"), "0 2");
 }
 
 #[test]
 fn updates_are_refused_with_the_texts_of_java() {
-    let scene = Scene::new();
-    let check = |fields: &[(&str, &str)], expected: &str| assert_eq!(scene.update_with(fields), expected);
+    let fixture = Fixture::new();
+    let check = |fields: &[(&str, &str)], expected: &str| assert_eq!(fixture.update_with(fields), expected);
     let (group, topic, queue) = (("consumerGroup", "g"), ("topic", "T"), ("queueId", "0"));
     check(&[("consumerGroup", "h"), topic, queue, ("commitOffset", "1")], "26 Group h not exist!");
     check(&[group, ("topic", "U"), queue, ("commitOffset", "1")], "17 Topic U not exist!");
@@ -124,33 +124,33 @@ fn updates_are_refused_with_the_texts_of_java() {
         "29 QueueId is -1, topic T has 2 queues",
     );
     check(&[group, topic, queue, ("commitOffset", "-1")], "29 Offset is -1, expected 0 or more, topic is T");
-    assert!(scene.offsets.table().offset_table.is_empty());
+    assert!(fixture.offsets.table().offset_table.is_empty());
 }
 
 #[test]
 fn line_22_a_reset_is_delivered_exactly_once_and_blocks_updates_until_then() {
-    let scene = Scene::new();
-    scene.update("7");
-    assert_eq!(scene.offsets.take_reset("g", "T", 0), None);
-    let moved = scene.reset(&[("queueId", "0"), ("offset", "5")]).unwrap();
+    let fixture = Fixture::new();
+    fixture.update("7");
+    assert_eq!(fixture.offsets.take_reset("g", "T", 0), None);
+    let moved = fixture.reset(&[("queueId", "0"), ("offset", "5")]).unwrap();
     assert_eq!(moved, BTreeMap::from([(MessageQueue::new("T", "b", 0), 5)]));
-    assert_eq!(scene.query("g"), "0 5");
-    assert_eq!(scene.update("8"), "0 Offset has been previously reset");
-    assert!(!scene.offsets.commit("g", "T", 0, 8) && scene.offsets.commit("g", "T", 1, 8));
-    assert_eq!(scene.offsets.committed("g", "T", 0), Some(5), "it counts for a group that is offline");
-    assert_eq!(scene.offsets.take_reset("g", "T", 0), Some(5));
-    assert_eq!(scene.offsets.take_reset("g", "T", 0), None);
-    assert_eq!(scene.update("6"), "0");
-    assert_eq!(scene.query("g"), "0 6");
+    assert_eq!(fixture.query("g"), "0 5");
+    assert_eq!(fixture.update("8"), "0 Offset has been previously reset");
+    assert!(!fixture.offsets.commit("g", "T", 0, 8) && fixture.offsets.commit("g", "T", 1, 8));
+    assert_eq!(fixture.offsets.committed("g", "T", 0), Some(5), "it counts for a group that is offline");
+    assert_eq!(fixture.offsets.take_reset("g", "T", 0), Some(5));
+    assert_eq!(fixture.offsets.take_reset("g", "T", 0), None);
+    assert_eq!(fixture.update("6"), "0");
+    assert_eq!(fixture.query("g"), "0 6");
 }
 
 #[test]
 fn resets_go_to_a_time_to_the_end_or_to_an_offset() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let queue = |id| MessageQueue::new("T", "b", id);
     let check = |fields: &[(&str, &str)], expected: Result<&[(i32, i64)], &str>| {
         let expected = expected.map(|all| all.iter().map(|(id, at)| (queue(*id), *at)).collect());
-        assert_eq!(scene.reset(fields), expected.map_err(str::to_owned), "{fields:?}");
+        assert_eq!(fixture.reset(fields), expected.map_err(str::to_owned), "{fields:?}");
     };
     check(&[], Ok(&[(0, 4), (1, 5)]));
     check(&[("timestamp", "-1")], Ok(&[(0, 9), (1, 9)]));
@@ -165,9 +165,9 @@ fn resets_go_to_a_time_to_the_end_or_to_an_offset() {
 
 #[test]
 fn a_file_of_java_loads_and_survives_a_rewrite() {
-    let scene = Scene::new();
-    std::fs::write(scene.folder.path().join("consumerOffset.json"), JAVA).unwrap();
-    let offsets = scene.reopened();
+    let fixture = Fixture::new();
+    std::fs::write(fixture.folder.path().join("consumerOffset.json"), JAVA).unwrap();
+    let offsets = fixture.reopened();
     assert_eq!(offsets.committed("GID_1", "TopicN", 1), Some(4));
     let java: ConsumerOffsetTable = json::from_slice(JAVA).unwrap();
     assert_eq!(offsets.table().offset_table, java.offset_table);
@@ -176,87 +176,87 @@ fn a_file_of_java_loads_and_survives_a_rewrite() {
     offsets.commit("GID_1", "TopicN", 1, 9);
     offsets.save(77, || true).unwrap();
     let rewritten: ConsumerOffsetTable =
-        persist::read(&scene.folder.path().join("consumerOffset.json")).unwrap().unwrap();
+        persist::read(&fixture.folder.path().join("consumerOffset.json")).unwrap().unwrap();
     assert_eq!(rewritten.offset_table["TopicN@GID_1"], BTreeMap::from([(0, 4), (1, 9)]));
     assert_eq!((rewritten.data_version.counter, rewritten.data_version.timestamp), (1, 77));
 }
 
 #[test]
 fn an_idle_broker_does_not_rewrite_its_file() {
-    let scene = Scene::new();
-    let path = scene.folder.path().join("consumerOffset.json");
-    scene.offsets.save(1, || true).unwrap();
+    let fixture = Fixture::new();
+    let path = fixture.folder.path().join("consumerOffset.json");
+    fixture.offsets.save(1, || true).unwrap();
     assert!(!path.exists());
-    scene.offsets.commit("g", "T", 0, 5);
-    scene.offsets.save(2, || true).unwrap();
+    fixture.offsets.commit("g", "T", 0, 5);
+    fixture.offsets.save(2, || true).unwrap();
     std::fs::remove_file(&path).unwrap();
-    scene.offsets.commit("g", "T", 0, 5);
-    scene.offsets.note_pull(&scene.offsets.reader("g", "T"), 1, 6, 1, 100);
-    scene.offsets.save(3, || true).unwrap();
+    fixture.offsets.commit("g", "T", 0, 5);
+    fixture.offsets.note_pull(&fixture.offsets.reader("g", "T"), 1, 6, 1, 100);
+    fixture.offsets.save(3, || true).unwrap();
     assert!(path.exists(), "a pull moved");
     std::fs::remove_file(&path).unwrap();
-    scene.offsets.commit("g", "T", 0, 5);
-    scene.offsets.note_pull(&scene.offsets.reader("g", "T"), 1, 6, 1, 100);
-    scene.offsets.save(4, || true).unwrap();
+    fixture.offsets.commit("g", "T", 0, 5);
+    fixture.offsets.note_pull(&fixture.offsets.reader("g", "T"), 1, 6, 1, 100);
+    fixture.offsets.save(4, || true).unwrap();
     assert!(!path.exists());
 }
 
 #[test]
 fn positions_wait_for_the_messages_they_speak_of() {
-    let scene = Scene::new();
-    scene.offsets.commit("g", "T", 0, 5);
-    scene
+    let fixture = Fixture::new();
+    fixture.offsets.commit("g", "T", 0, 5);
+    fixture
         .offsets
         .save(1, || {
-            scene.offsets.commit("g", "T", 0, 6);
+            fixture.offsets.commit("g", "T", 0, 6);
             false
         })
         .unwrap();
-    assert_eq!(scene.reopened().committed("g", "T", 0), None);
-    scene
+    assert_eq!(fixture.reopened().committed("g", "T", 0), None);
+    fixture
         .offsets
         .save(2, || {
-            scene.offsets.commit("g", "T", 0, 7);
+            fixture.offsets.commit("g", "T", 0, 7);
             true
         })
         .unwrap();
-    assert_eq!(scene.reopened().committed("g", "T", 0), Some(6), "7 may be ahead of what is on disk");
-    scene.offsets.save(3, || true).unwrap();
-    assert_eq!(scene.reopened().committed("g", "T", 0), Some(7));
+    assert_eq!(fixture.reopened().committed("g", "T", 0), Some(6), "7 may be ahead of what is on disk");
+    fixture.offsets.save(3, || true).unwrap();
+    assert_eq!(fixture.reopened().committed("g", "T", 0), Some(7));
 }
 
 #[test]
 fn a_failed_save_is_tried_again() {
-    let scene = Scene::new();
-    let obstacle = scene.folder.path().join("consumerOffset.json.tmp");
+    let fixture = Fixture::new();
+    let obstacle = fixture.folder.path().join("consumerOffset.json.tmp");
     std::fs::create_dir(&obstacle).unwrap();
-    scene.offsets.commit("g", "T", 0, 5);
-    assert!(scene.offsets.save(1, || true).unwrap_err().to_string().contains("consumerOffset.json.tmp"));
+    fixture.offsets.commit("g", "T", 0, 5);
+    assert!(fixture.offsets.save(1, || true).unwrap_err().to_string().contains("consumerOffset.json.tmp"));
     std::fs::remove_dir(&obstacle).unwrap();
-    scene.offsets.save(2, || true).unwrap();
-    assert_eq!(scene.reopened().committed("g", "T", 0), Some(5));
+    fixture.offsets.save(2, || true).unwrap();
+    assert_eq!(fixture.reopened().committed("g", "T", 0), Some(5));
 }
 
 #[test]
 fn deleted_groups_and_topics_are_forgotten() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for (group, topic) in [("g", "T"), ("g", "U"), ("h", "T")] {
-        scene.offsets.set_reset(group, topic, 0, 5);
+        fixture.offsets.set_reset(group, topic, 0, 5);
     }
     let check = |expected: &[&str]| {
-        let table = scene.offsets.table().offset_table;
+        let table = fixture.offsets.table().offset_table;
         assert_eq!(table.keys().collect::<Vec<_>>(), expected);
     };
     check(&["T@g", "T@h", "U@g"]);
-    scene.offsets.forget_group("g");
+    fixture.offsets.forget_group("g");
     check(&["T@h"]);
-    assert_eq!(scene.offsets.take_reset("g", "U", 0), None);
-    assert_eq!(scene.offsets.pending_reset("h", "T", 0), Some(5));
-    scene.offsets.forget_topic("T");
+    assert_eq!(fixture.offsets.take_reset("g", "U", 0), None);
+    assert_eq!(fixture.offsets.pending_reset("h", "T", 0), Some(5));
+    fixture.offsets.forget_topic("T");
     check(&[]);
-    assert_eq!(scene.offsets.resets.load(Ordering::Relaxed), 0);
-    scene.offsets.save(1, || true).unwrap();
-    assert!(scene.reopened().table().offset_table.is_empty());
+    assert_eq!(fixture.offsets.resets.load(Ordering::Relaxed), 0);
+    fixture.offsets.save(1, || true).unwrap();
+    assert!(fixture.reopened().table().offset_table.is_empty());
 }
 
 #[derive(Clone, Debug)]
@@ -283,8 +283,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn positions_behave_like_two_maps(steps in prop::collection::vec(step(), 0..60)) {
-        let scene = Scene::new();
-        let mut offsets = scene.reopened();
+        let fixture = Fixture::new();
+        let mut offsets = fixture.reopened();
         let mut committed: BTreeMap<(u8, u8, i32), i64> = BTreeMap::new();
         let mut resets: BTreeMap<(u8, u8, i32), i64> = BTreeMap::new();
         let name = |prefix: char, number: u8| format!("{prefix}{number}");
@@ -313,7 +313,7 @@ proptest! {
                 }
                 Step::Reopen => {
                     offsets.save(now_ms, || true).unwrap();
-                    offsets = scene.reopened();
+                    offsets = fixture.reopened();
                     resets.clear();
                 }
             }
