@@ -189,7 +189,7 @@ impl Shared {
             queue.push(if number >= first { unit } else { Unit::PRE_BLANK }, 1, &self.queues);
             self.queues.unwritten_units.fetch_add(1, Ordering::Relaxed);
         }
-        if !scan.gaps.is_empty() {
+        if scan.gap_bytes > 0 {
             scan.behind_gaps.insert(Arc::as_ptr(queue) as usize);
         }
     }
