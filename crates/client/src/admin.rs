@@ -45,7 +45,7 @@ impl Client {
         let write = |frame: wire::frame::FrameWriter<'_>| {
             frame
                 .text("topic", topic)
-                .text("defaultTopic", crate::client::TEMPLATE_TOPIC)
+                .text("defaultTopic", wire::names::DEFAULT_TOPIC)
                 .number("readQueueNums", queues)
                 .number("writeQueueNums", queues)
                 .number("perm", PERM_READ | PERM_WRITE)

@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex};
 use wire::body::TopicRouteData;
 use wire::codes::{request, response};
 use wire::frame::Encoding;
-
-/// The topic from whose queues a missing topic is created (`TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC`).
-pub(crate) const TEMPLATE_TOPIC: &str = "TBW102";
+use wire::names::DEFAULT_TOPIC;
 
 /// How a client reaches a cluster.
 #[derive(Clone, Debug)]
@@ -152,7 +150,7 @@ impl Client {
     pub async fn publish_route(&self, topic: &str, queues_max: i32) -> Result<Arc<Route>, Error> {
         match self.route(topic).await {
             Err(error) if error.code() == Some(response::TOPIC_NOT_EXIST) => {
-                let data = self.fetch_route(TEMPLATE_TOPIC).await?;
+                let data = self.fetch_route(DEFAULT_TOPIC).await?;
                 let route = Arc::new(Route::limited(topic, &data, queues_max));
                 self.inner.routes.lock().expect("short section").insert(topic.to_owned(), route.clone());
                 Ok(route)

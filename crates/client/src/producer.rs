@@ -296,7 +296,7 @@ impl Producer {
         SendHeader {
             producer_group: &self.config.group,
             topic: &queue.topic,
-            default_topic: crate::client::TEMPLATE_TOPIC,
+            default_topic: wire::names::DEFAULT_TOPIC,
             default_topic_queue_nums: self.config.default_topic_queues,
             queue_id: queue.queue_id,
             sys_flag: prepared.sys_flag,

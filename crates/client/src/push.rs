@@ -38,6 +38,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 pub use wire::body::MessageModel;
+use wire::names::RETRY_PREFIX;
 
 /// Where a group begins in a queue in which it has no committed offset (`ConsumeFromWhere`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -129,7 +130,7 @@ const RETRY_LATER: Duration = Duration::from_secs(5);
 
 /// Name of the retry topic of a group (`MixAll.getRetryTopic`).
 fn retry_topic(group: &str) -> String {
-    format!("%RETRY%{group}")
+    format!("{RETRY_PREFIX}{group}")
 }
 
 /// Name of a queue for logs.

@@ -18,8 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Default topic of message traces (`TopicValidator.RMQ_SYS_TRACE_TOPIC`).
-pub const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";
+pub use wire::names::TRACE_TOPIC;
 
 /// Most records that may wait to be sent.
 const WAITING_MAX: usize = 2048;

@@ -15,15 +15,10 @@ use crate::queue::Queue;
 use crate::queue::registry::Queues;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use wire::names::{LIGHT_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_TOPIC_PREFIX};
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::{CRC_PROPERTY_BYTES, EncodeError, RecordView};
 
-/// Prefix of the names of light queues.
-const LIGHT_PREFIX: &str = "%LMQ%";
-/// Prefix of the names of retry topics, whose messages are not dispatched further.
-const RETRY_PREFIX: &str = "%RETRY%";
-const SYSTEM_PREFIX: &str = "rmq_sys_";
-const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 /// Ends a property; some clients omit it behind the last one.
 const SEPARATOR: u8 = 2;
 /// Bytes of the longest offset and its separator.
@@ -78,7 +73,8 @@ impl Multi {
 
 /// The queues that a message names, as topic and queue id; `None` for ordinary messages.
 fn names<'a>(topic: &str, queue_id: i32, stored: &'a [u8]) -> Option<impl Iterator<Item = (&'a str, i32)>> {
-    let kept = topic.starts_with(RETRY_PREFIX) || topic.starts_with(SYSTEM_PREFIX) || topic == SCHEDULE_TOPIC;
+    let kept =
+        topic.starts_with(RETRY_PREFIX) || topic.starts_with(SYSTEM_TOPIC_PREFIX) || topic == SCHEDULE_TOPIC;
     let names =
         properties::get_str(stored, key::INNER_MULTI_DISPATCH).filter(|names| !names.is_empty() && !kept)?;
     Some(names.split(',').map(move |name| (name, if name.starts_with(LIGHT_PREFIX) { 0 } else { queue_id })))

@@ -5,6 +5,7 @@
 //! - [`codes`]: request codes, response codes, language and version numbers.
 //! - [`header`]: the typed headers of the message paths.
 //! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
+//! - [`names`]: the names of topics and groups that RocketMQ fixes.
 //! - [`recall`]: the recall handle of a timed message.
 //! - [`pop`]: the receipt handles of popped messages, and the offset fields of pop answers.
 //! - [`defaults`]: the defaults of RocketMQ's settings.
@@ -22,6 +23,7 @@ pub mod hash;
 pub mod header;
 pub mod id;
 pub mod json;
+pub mod names;
 pub mod pop;
 pub mod properties;
 pub mod recall;

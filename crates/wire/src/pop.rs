@@ -9,10 +9,10 @@
 
 use std::fmt::Write as _;
 
+use crate::names::RETRY_PREFIX;
+
 /// Revive queue in the handles of ordered pops, which have no checkpoint (`KeyBuilder.POP_ORDER_REVIVE_QUEUE`).
 pub const ORDER_REVIVE_QUEUE: i32 = 999;
-
-const RETRY_PREFIX: &str = "%RETRY%";
 
 /// Which topic a popped message is stored in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

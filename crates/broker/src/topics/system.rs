@@ -22,7 +22,7 @@ fn system_topics(broker: &Broker) -> Vec<(String, i32, i32)> {
         (names::SCHEDULE_TOPIC.to_owned(), levels, READ_WRITE),
         (format!("{cluster}_REPLY_TOPIC"), 1, READ_WRITE),
         (broker.pops.revive_topic.clone(), config.pop.revive_queues, READ_WRITE),
-        (format!("rmq_sys_SYNC_BROKER_MEMBER_{name}"), 1, PERM_INHERIT),
+        (format!("{}{name}", names::SYNC_MEMBER_PREFIX), 1, PERM_INHERIT),
         (names::HALF_TOPIC.to_owned(), 1, READ_WRITE),
         (names::OP_HALF_TOPIC.to_owned(), 1, READ_WRITE),
         (names::TIMER_TOPIC.to_owned(), 1, READ_WRITE),

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use wire::codes::request;
 use wire::id::UniqKeys;
+use wire::names::{DLQ_PREFIX, RETRY_PREFIX};
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::sys_flag;
 
@@ -110,7 +111,7 @@ fn check(message: &Message, config: &ProducerConfig) -> Result<(), Error> {
     if topic.is_empty() || !topic.bytes().all(legal) {
         return illegal(format!("topic {topic:?} is not made of letters, digits and %|_-"));
     }
-    if topic.len() > TOPIC_BYTES_MAX && !topic.starts_with("%RETRY%") && !topic.starts_with("%DLQ%") {
+    if topic.len() > TOPIC_BYTES_MAX && !topic.starts_with(RETRY_PREFIX) && !topic.starts_with(DLQ_PREFIX) {
         return illegal(format!(
             "topic {topic} is {} characters long, the limit is {TOPIC_BYTES_MAX}",
             topic.len()
@@ -135,7 +136,7 @@ fn check_member(message: &Message, first: &Message) -> Result<(), Error> {
     if message.topic != first.topic {
         return illegal("the messages of a batch must have the same topic");
     }
-    if message.topic.starts_with("%RETRY%") {
+    if message.topic.starts_with(RETRY_PREFIX) {
         return illegal("a batch cannot go to a retry topic");
     }
     let delays = [key::DELAY, "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"];

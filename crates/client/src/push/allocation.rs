@@ -2,9 +2,7 @@
 
 use crate::MessageQueue;
 use std::collections::BTreeSet;
-
-/// Prefix of retry topics (`MixAll.RETRY_GROUP_TOPIC_PREFIX`).
-const RETRY: &str = "%RETRY%";
+use wire::names::RETRY_PREFIX;
 
 /// Strategy that allocates the queues of a topic to the members of a group. All members need the same strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -29,7 +27,7 @@ impl Allocation {
     pub(super) fn share(&self, queues: &[MessageQueue], members: &[String], me: &str) -> Vec<MessageQueue> {
         let Some(index) = members.iter().position(|member| member == me) else { return Vec::new() };
         match self {
-            Self::Config(own) if !queues.iter().all(|queue| queue.topic.starts_with(RETRY)) => {
+            Self::Config(own) if !queues.iter().all(|queue| queue.topic.starts_with(RETRY_PREFIX)) => {
                 queues.iter().filter(|queue| own.contains(queue)).cloned().collect()
             }
             Self::Average | Self::Config(_) => {
@@ -96,7 +94,7 @@ mod tests {
         let other = MessageQueue::new("u", "b", 2);
         let config = Allocation::Config(own.into_iter().chain([other]).collect());
         assert_eq!(shares(&config, 4, 2), "1,3 | 1,3", "only queues that exist, and of this topic");
-        let retries = [0, 1].map(|id| MessageQueue::new("%RETRY%g", "b", id));
+        let retries = [0, 1].map(|id| MessageQueue::new("%RETRY_PREFIX%g", "b", id));
         assert_eq!(shares_of(&config, &retries, 2), "0 | 1", "every member takes part in retries");
         let standby = Allocation::Config(BTreeSet::new());
         assert_eq!(shares(&standby, 4, 2), " | ", "who names nothing of a topic reads nothing of it");

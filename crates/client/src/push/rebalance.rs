@@ -11,6 +11,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 use tokio::task::JoinSet;
 use wire::body::MessageModel;
+use wire::names::RETRY_PREFIX;
 
 /// When to rebalance again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl State {
                     }
                 }
                 // The retry topic exists only after a broker has received the group's heartbeat.
-                Err(error) if topic.starts_with("%RETRY%") => tracing::debug!(%error, topic, "no share"),
+                Err(error) if topic.starts_with(RETRY_PREFIX) => tracing::debug!(%error, topic, "no share"),
                 Err(error) => tracing::warn!(%error, topic, "queues stay as they are"),
             }
         }
@@ -192,7 +193,7 @@ impl State {
             return Ok(Window::new(offset));
         }
         let offset = match config.from {
-            From::Last if queue.topic.starts_with("%RETRY%") => 0,
+            From::Last if queue.topic.starts_with(RETRY_PREFIX) => 0,
             From::Last => client.max_offset(queue).await?,
             From::First => 0,
             From::Time(timestamp) => client.search_offset(queue, timestamp).await?,

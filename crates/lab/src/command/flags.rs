@@ -53,7 +53,7 @@ pub struct Run {
         value_parser = name_servers)]
     pub namesrv: String,
     /// Topic.
-    #[arg(short = 't', long, default_value = "BenchmarkTest")]
+    #[arg(short = 't', long, default_value = wire::names::BENCHMARK_TOPIC)]
     pub topic: String,
     /// Creates the topic with this many queues when it does not exist.
     #[arg(long, value_name = "N")]
@@ -83,10 +83,10 @@ pub struct Run {
     #[arg(short = 'a', long = "aclEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub acl: Bool,
     /// Access key.
-    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2")]
+    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2", hide_default_value = true)]
     pub access_key: String,
     /// Secret key.
-    #[arg(long = "sk", alias = "secretKey", default_value = "12345678")]
+    #[arg(long = "sk", alias = "secretKey", default_value = "12345678", hide_default_value = true)]
     pub secret_key: String,
 }
 

@@ -25,10 +25,10 @@ pub struct ScenarioArguments {
     #[arg(short = 'a', long = "aclEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub acl: Bool,
     /// Access key.
-    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2")]
+    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2", hide_default_value = true)]
     pub access_key: String,
     /// Secret key; runs do not keep it.
-    #[arg(long = "sk", alias = "secretKey", default_value = "12345678")]
+    #[arg(long = "sk", alias = "secretKey", default_value = "12345678", hide_default_value = true)]
     pub secret_key: String,
     /// Directory of the run; if it holds an interrupted run of the same cells, that run is resumed.
     #[arg(long, value_name = "DIR")]
@@ -389,10 +389,10 @@ pub struct CleanFlags {
     #[arg(short = 'a', long = "aclEnable", value_name = "BOOL", default_value_t = Bool(false))]
     pub acl: Bool,
     /// Access key.
-    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2")]
+    #[arg(long = "ak", alias = "accessKey", default_value = "rocketmq2", hide_default_value = true)]
     pub access_key: String,
     /// Secret key.
-    #[arg(long = "sk", alias = "secretKey", default_value = "12345678")]
+    #[arg(long = "sk", alias = "secretKey", default_value = "12345678", hide_default_value = true)]
     pub secret_key: String,
 }
 

@@ -152,7 +152,7 @@ impl Default for Workload {
             namesrv: String::new(),
             access: None,
             cluster: String::new(),
-            topic: "BenchmarkTest".to_owned(),
+            topic: wire::names::BENCHMARK_TOPIC.to_owned(),
             topics: 1,
             queues: 8,
             threads: 1,

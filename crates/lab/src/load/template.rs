@@ -209,7 +209,7 @@ fn front(message: &Message, target: &Target, code: i32, properties: &[u8], encod
     let header = SendHeader {
         producer_group: &message.group,
         topic: target.topic.as_deref().unwrap_or(&message.topic),
-        default_topic: "TBW102",
+        default_topic: wire::names::DEFAULT_TOPIC,
         default_topic_queue_nums: 4,
         queue_id: target.queue_id,
         sys_flag: message.sys_flag,

@@ -13,7 +13,7 @@ use std::path::Path;
 const TOLD_MAX: usize = 3;
 
 /// Topics that brokers create for a group (`MixAll.getRetryTopic`, `MixAll.getDLQTopic`).
-const BESIDE_GROUP: [&str; 2] = ["%RETRY%", "%DLQ%"];
+const BESIDE_GROUP: [&str; 2] = [wire::names::RETRY_PREFIX, wire::names::DLQ_PREFIX];
 
 /// Removes what a run left on its cluster, `vostok lab clean`.
 ///

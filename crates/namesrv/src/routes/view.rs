@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use wire::body::{PERM_WRITE, TopicQueueMapping};
+use wire::names::SYNC_MEMBER_PREFIX;
 
 use super::{Group, MASTER, Routes, TopicQueues, member};
-
-/// Prefix of topics whose routes are never rewritten: brokers find the members of their group in them.
-const SYNC_MEMBER_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
 
 /// How a client wants to see a route.
 #[derive(Debug, Default, Clone, Copy)]

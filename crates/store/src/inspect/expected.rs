@@ -7,12 +7,10 @@ use crate::batch::tags::Tags;
 use crate::queue::Unit;
 use crate::queue::batched::{self, BatchUnit};
 use std::collections::{BTreeMap, HashMap};
+use wire::names::SCHEDULE_TOPIC;
 use wire::properties::{self, key};
 use wire::record::{RecordView, sys_flag};
 use wire::units::LogOffset;
-
-/// Topic of delayed messages, whose units hold the delivery time as tags code.
-const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
 /// A unit that a record requires.
 #[derive(Clone, Copy, Debug)]

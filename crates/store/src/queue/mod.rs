@@ -170,7 +170,7 @@ impl std::fmt::Debug for Queue {
 
 /// Whether the units of this topic hold delivery times instead of tag hashes.
 pub(crate) fn is_schedule(topic: &str) -> bool {
-    topic == "SCHEDULE_TOPIC_XXXX"
+    topic == wire::names::SCHEDULE_TOPIC
 }
 
 /// Range of queue offsets that a queue's files hold.
