@@ -1,52 +1,14 @@
 //! The client of a cluster: it holds the routes of topics and the connections to name servers and brokers.
 
-use crate::heartbeat::{self, Groups};
+use crate::groups::Groups;
 use crate::remote::{Remote, accept};
-use crate::{Credentials, Error, Route, clock};
-use net::tls::Security;
+use crate::{Error, Route};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use wire::body::TopicRouteData;
 use wire::codes::{request, response};
-use wire::frame::Encoding;
 use wire::names::DEFAULT_TOPIC;
-
-/// How a client reaches a cluster.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Addresses of the name servers, `host:port`.
-    pub name_servers: Vec<String>,
-    /// Distinguishes the clients of one process (`ClientConfig.instanceName`); the process id when empty.
-    pub instance_name: String,
-    /// IP address in the client id; `None` to find it automatically.
-    pub client_ip: Option<IpAddr>,
-    /// Number of threads that carry connections.
-    pub workers: usize,
-    /// Encoding of request headers.
-    pub encoding: Encoding,
-    /// Whether connections are encrypted with TLS.
-    pub security: Security,
-    /// Keys to sign requests with; `None` for unsigned requests.
-    pub credentials: Option<Credentials>,
-}
-
-impl Config {
-    /// The defaults of RocketMQ's Java client. Several name servers are separated by semicolons.
-    #[must_use]
-    pub fn new(name_servers: &str) -> Self {
-        let name_servers = name_servers.split([';', ',']).map(str::trim).filter(|server| !server.is_empty());
-        Self {
-            name_servers: name_servers.map(str::to_owned).collect(),
-            instance_name: String::new(),
-            client_ip: None,
-            workers: 1,
-            encoding: Encoding::Json,
-            security: Security::default(),
-            credentials: None,
-        }
-    }
-}
 
 /// A client of a cluster. It is cheap to clone, and shared by producers, consumers and admin calls.
 ///
@@ -65,27 +27,13 @@ pub(crate) struct Inner {
     routes: Mutex<HashMap<String, Arc<Route>>>,
 }
 
-impl Client {
-    /// Starts the client's threads. Servers are contacted on first use.
-    ///
-    /// # Errors
-    /// [`Error::NoNameServer`] when there is no name server address, [`Error::System`] when threads cannot be started.
-    pub fn start(config: Config) -> Result<Self, Error> {
-        let ip = config.client_ip.or_else(|| own_address(config.name_servers.first()?));
-        let ip = ip.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let seed = clock::seed();
-        let instance = match config.instance_name.as_str() {
-            "" | "DEFAULT" => format!("{}#{seed}", std::process::id()),
-            name => name.to_owned(),
-        };
-        let remote = Remote::start(&config, seed)?;
-        let id = format!("{ip}@{instance}");
-        let inner = Arc::new(Inner { remote, id, ip, groups: Groups::default(), routes: Mutex::default() });
-        let weak = Arc::downgrade(&inner);
-        inner.remote.workers.spawn(0, move || heartbeat::run(weak))?;
-        Ok(Self { inner })
+impl Inner {
+    pub fn new(remote: Remote, id: String, ip: IpAddr) -> Self {
+        Self { remote, id, ip, groups: Groups::default(), routes: Mutex::default() }
     }
+}
 
+impl Client {
     /// The client id, by which brokers know this client: `ip@instance` (`ClientConfig.buildMQClientId`).
     #[must_use]
     pub fn id(&self) -> &str {
@@ -167,11 +115,4 @@ impl Client {
     pub(crate) fn topics(&self) -> Vec<String> {
         self.inner.routes.lock().expect("short section").keys().cloned().collect()
     }
-}
-
-/// The local address of connections to a server. Nothing is sent: connecting a UDP socket only selects a route.
-fn own_address(server: &str) -> Option<IpAddr> {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    socket.connect(server).ok()?;
-    Some(socket.local_addr().ok()?.ip())
 }

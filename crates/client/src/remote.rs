@@ -1,6 +1,6 @@
 //! Connections to name servers and brokers, which are made on first use, and calls over them.
 
-use crate::client::Config;
+use crate::config::Config;
 use crate::server_requests::ServerRequests;
 use crate::{Credentials, Error, Signed};
 use net::{CallError, ConnectionHandle, Limits, Reply, Workers};

@@ -5,7 +5,6 @@
 //! of the consumer or producer.
 
 use crate::message::{self, Received};
-use crate::transaction::Check;
 use net::{ConnectionHandle, Service};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc::SyncSender};
@@ -240,5 +239,33 @@ impl Service for ServerRequests {
             }
             _ => {}
         }
+    }
+}
+
+/// A transaction check: the broker asks for the decision on a half message.
+pub(crate) struct Check {
+    pub message: Received,
+    pub peer: Arc<ConnectionHandle>,
+    pub queue_offset: i64,
+    pub log_offset: i64,
+    pub message_id: String,
+    pub transaction_id: String,
+}
+
+impl Check {
+    /// Decodes a `CHECK_TRANSACTION_STATE` request (39).
+    pub fn read(peer: &Arc<ConnectionHandle>, command: &Command<'_>) -> Result<Self, String> {
+        let number = |name| command.fields.need_number(name).map_err(|error| error.to_string());
+        let message = message::decode_one(command.body, command.fields.text("bname").unwrap_or_default())?;
+        let own = message.message_id();
+        let text = |name: &str| command.fields.text(name).unwrap_or(&own).to_owned();
+        Ok(Self {
+            queue_offset: number("tranStateTableOffset")?,
+            log_offset: number("commitLogOffset")?,
+            message_id: text("msgId"),
+            transaction_id: text("transactionId"),
+            peer: peer.clone(),
+            message,
+        })
     }
 }

@@ -4,19 +4,18 @@
 //! When that request is lost, or the producer is gone, the broker sends a transaction check to any producer of the
 //! group.
 
-use crate::message::decode_one;
 use crate::remote::tell;
+use crate::server_requests::Check;
 use crate::trace::{Ending, Tracer};
 use crate::{
     Client, Credentials, Error, Message, Producer, ProducerConfig, Received, SendOutcome, SendStatus,
 };
-use net::ConnectionHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use wire::codes::request;
-use wire::frame::{Command, FrameWriter};
+use wire::frame::FrameWriter;
 pub use wire::header::Decision;
 use wire::header::EndTransaction;
 use wire::id::OffsetId;
@@ -28,34 +27,6 @@ const CHECKS_MAX: usize = 2000;
 
 /// Properties that the trace of a transaction's end contains.
 const TRACED: [&str; 3] = [key::MSG_REGION, key::TAGS, key::KEYS];
-
-/// A transaction check: the broker asks for the decision on a half message.
-pub(crate) struct Check {
-    pub message: Received,
-    peer: Arc<ConnectionHandle>,
-    queue_offset: i64,
-    log_offset: i64,
-    message_id: String,
-    transaction_id: String,
-}
-
-impl Check {
-    /// Decodes a `CHECK_TRANSACTION_STATE` request (39).
-    pub fn read(peer: &Arc<ConnectionHandle>, command: &Command<'_>) -> Result<Self, String> {
-        let number = |name| command.fields.need_number(name).map_err(|error| error.to_string());
-        let message = decode_one(command.body, command.fields.text("bname").unwrap_or_default())?;
-        let own = message.message_id();
-        let text = |name: &str| command.fields.text(name).unwrap_or(&own).to_owned();
-        Ok(Self {
-            queue_offset: number("tranStateTableOffset")?,
-            log_offset: number("commitLogOffset")?,
-            message_id: text("msgId"),
-            transaction_id: text("transactionId"),
-            peer: peer.clone(),
-            message,
-        })
-    }
-}
 
 /// A producer of half messages that answers the transaction checks of brokers.
 pub struct TransactionProducer {

@@ -94,7 +94,7 @@ mod tests {
         let other = MessageQueue::new("u", "b", 2);
         let config = Allocation::Config(own.into_iter().chain([other]).collect());
         assert_eq!(shares(&config, 4, 2), "1,3 | 1,3", "only queues that exist, and of this topic");
-        let retries = [0, 1].map(|id| MessageQueue::new("%RETRY_PREFIX%g", "b", id));
+        let retries = [0, 1].map(|id| MessageQueue::new("%RETRY%g", "b", id));
         assert_eq!(shares_of(&config, &retries, 2), "0 | 1", "every member takes part in retries");
         let standby = Allocation::Config(BTreeSet::new());
         assert_eq!(shares(&standby, 4, 2), " | ", "who names nothing of a topic reads nothing of it");

@@ -1,0 +1,42 @@
+//! How a client reaches a cluster.
+
+use crate::Credentials;
+use net::tls::Security;
+use std::net::IpAddr;
+use wire::frame::Encoding;
+
+/// How a client reaches a cluster: name servers, encryption, keys.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Addresses of the name servers, `host:port`.
+    pub name_servers: Vec<String>,
+    /// Distinguishes the clients of one process (`ClientConfig.instanceName`); the process id when empty.
+    pub instance_name: String,
+    /// IP address in the client id; `None` to find it automatically.
+    pub client_ip: Option<IpAddr>,
+    /// Number of threads that carry connections.
+    pub workers: usize,
+    /// Encoding of request headers.
+    pub encoding: Encoding,
+    /// Whether connections are encrypted with TLS.
+    pub security: Security,
+    /// Keys to sign requests with; `None` for unsigned requests.
+    pub credentials: Option<Credentials>,
+}
+
+impl Config {
+    /// The defaults of RocketMQ's Java client. Several name servers are separated by semicolons.
+    #[must_use]
+    pub fn new(name_servers: &str) -> Self {
+        let name_servers = name_servers.split([';', ',']).map(str::trim).filter(|server| !server.is_empty());
+        Self {
+            name_servers: name_servers.map(str::to_owned).collect(),
+            instance_name: String::new(),
+            client_ip: None,
+            workers: 1,
+            encoding: Encoding::Json,
+            security: Security::default(),
+            credentials: None,
+        }
+    }
+}
