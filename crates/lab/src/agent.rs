@@ -1,7 +1,7 @@
 //! `vostok lab agent`: observes another machine for the lab, beside a broker of any kind, without privileges.
 //!
 //! The protocol is lines of JSON over TCP. The lab sends [`Asked`], which says what to observe. The agent answers once
-//! with [`Hello`], which describes the machine and gives the time of its clock, and then sends one [`HostSecond`] per
+//! with [`Hello`], which describes the machine and gives the time of its clock, and then sends one [`HostSecond`](crate::archive::HostSecond) per
 //! second until the connection ends. The times of the rows are the agent's; from the hello the lab knows the difference
 //! between the clocks and its error.
 //!
@@ -18,9 +18,9 @@ pub use link::Link;
 
 use crate::Error;
 use crate::archive::{HostFile, Roofline};
-use crate::command::AgentFlags;
 use crate::measure::{self, Collector, HostProbe, device_of, process_of, servers_on, store_of};
 use crate::output::say;
+use crate::scenario_arguments::AgentFlags;
 use crate::{selftest, session};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! `vostok lab batchproducer`: RocketMQ's batchproducer.sh.
 
 use crate::Error;
-use crate::command::BatchProducerFlags;
+use crate::arguments::BatchProducerFlags;
 use crate::load::{Clock, Message, Template};
 use crate::output::say;
-use crate::producer::{encoding, key_prefix, message, opening_compression, refuse_trace};
+use crate::producer::{encoding, message, opening_compression, refuse_trace};
 use crate::report::{Tally, line};
 use crate::session::{self, Plan};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn opening(flags: &BatchProducerFlags) -> String {
 /// The message of which batches are made. Batches are never compressed, as by RocketMQ's Java producer.
 fn batched(flags: &BatchProducerFlags) -> Result<Message, Error> {
     let mut sending = flags.sending.clone();
-    sending.compress = crate::command::Bool(false);
+    sending.compress = crate::arguments::Bool(false);
     let message = message(GROUP, &flags.run.topic, &sending)?;
     let message = Message { batch: flags.batch, credentials: flags.run.credentials(), ..message };
     let bytes = message.batch_bytes();
@@ -67,7 +67,8 @@ async fn send(flags: &BatchProducerFlags, message: Message) -> Result<(), Error>
     let plan = Plan { sending, in_flight: sending.threads, quantity: None, messages_each };
     let encoding = encoding(sending);
     let work = |targets: &[_], index| {
-        let message = Message { key_prefix: key_prefix(client.ip(), clock, index), ..message.clone() };
+        let message =
+            Message { key_prefix: crate::load::key_prefix(client.ip(), clock, index), ..message.clone() };
         Template::batch(&message, *batch, targets, encoding)
     };
     let connections = plan.connections(&places, (&tally, clock), work);

@@ -1,31 +1,19 @@
 //! `vostok lab TOOL …`: the command line of the lab.
 
-mod argv;
-mod fill;
-mod flags;
-mod scenario_arguments;
 #[cfg(test)]
 mod tests;
-mod vary;
 
-pub(crate) use argv::{SECRET, is_secret, without_secrets};
-pub use fill::Fill;
-pub use flags::{
-    BatchProducerFlags, Bool, Compression, ConsumerFlags, EchoFlags, LineFormat, ProducerFlags, Run, Sending,
-    TransactionProducerFlags,
+use crate::arguments::{
+    BatchProducerFlags, ConsumerFlags, EchoFlags, ProducerFlags, TransactionProducerFlags, long_options,
 };
-
-pub use scenario_arguments::{
-    AgentFlags, BacklogFlags, CleanFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, Scale,
-    ScenarioArguments, SeedFlags, SelftestFlags, SoakFlags,
-};
-
-pub use vary::Vary;
-
 use crate::compare::{self, CompareFlags};
+use crate::export::{self, ReportFlags};
 use crate::output::say;
-use crate::pages::write::{self, ReportFlags};
 use crate::plan::{self, PlanFlags};
+use crate::scenario_arguments::{
+    AgentFlags, BacklogFlags, CleanFlags, MatrixFlags, ModesFlags, QueuesFlags, SafeTpsFlags, SeedFlags,
+    SelftestFlags, SoakFlags,
+};
 use crate::{
     Error, agent, batch_producer, consumer, echo, output, producer, scenario, selftest, transaction_producer,
 };
@@ -90,7 +78,7 @@ impl Lab {
     }
 
     fn tool(self) -> Result<Tool, clap::Error> {
-        let arguments = argv::long_options(self.arguments);
+        let arguments = long_options(self.arguments);
         Tool::try_parse_from(std::iter::once("vostok lab".to_owned()).chain(arguments))
     }
 }
@@ -122,7 +110,7 @@ fn perform(tool: Result<Tool, clap::Error>) -> Result<(), Error> {
         Ok(Tool::Selftest(flags)) => selftest::run(&flags),
         Ok(Tool::Agent(flags)) => agent::run(&flags),
         Ok(Tool::Echo(flags)) => echo::run(&flags),
-        Ok(Tool::Report(flags)) => write::run(&flags),
+        Ok(Tool::Report(flags)) => export::run(&flags),
         Ok(Tool::Compare(flags)) => compare::run(&flags),
         Ok(Tool::Plan(flags)) => plan::run(&flags),
         Err(text) if !text.use_stderr() => {

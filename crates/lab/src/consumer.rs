@@ -3,7 +3,7 @@
 mod figures;
 
 use crate::Error;
-use crate::command::ConsumerFlags;
+use crate::arguments::ConsumerFlags;
 use crate::load::Clock;
 use crate::output::{is_closed, say};
 use crate::report::line::zone_ms;

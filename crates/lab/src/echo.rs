@@ -12,7 +12,7 @@ mod log;
 mod tests;
 
 use crate::Error;
-use crate::command::EchoFlags;
+use crate::arguments::EchoFlags;
 use crate::output::{alert, say};
 use std::io;
 use std::net::{SocketAddr, TcpListener};

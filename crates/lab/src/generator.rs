@@ -19,14 +19,13 @@ pub use interval::IntervalSample;
 pub use ledger::{Ledger, Receipt};
 pub use mix::Mix;
 pub use reader::{Reader, Reading};
-pub(crate) use workload::ONE_WAY_BYTES_MAX;
 pub use workload::{Consume, Payload, Send, Sizes, Start, Workload};
 
 use crate::Error;
+use crate::load::Ending;
 use crate::load::{Clock, Connection, ConnectionOptions, Pace, keep};
 use crate::report::{Snapshot, Tally};
 use crate::session::{self, Place};
-use crate::transaction_producer::Ending;
 use client::Client;
 use net::Workers;
 use push::Pusher;
@@ -65,11 +64,11 @@ impl Generator {
     ///
     /// # Errors
     /// [`Error::Flag`] for a workload that cannot be served, [`Error::Cluster`] when the cluster does not answer,
-    /// otherwise as [`Generator::start_readers`] and [`Generator::start_lanes`].
+    /// otherwise as [`Generator::start_readers`] and [`Generator::start_producers`].
     pub async fn start(workload: &Workload) -> Result<Self, Error> {
         let mut generator = Self::prepare(workload).await?;
         generator.start_readers(workload).await?;
-        generator.start_lanes(workload)?;
+        generator.start_producers(workload)?;
         Ok(generator)
     }
 
@@ -115,7 +114,7 @@ impl Generator {
     /// # Errors
     /// [`Error::File`] when the file of the payload cannot be read, [`Error::Flag`] when there are too many queues,
     /// tags and sizes.
-    pub fn start_lanes(&mut self, workload: &Workload) -> Result<(), Error> {
+    pub fn start_producers(&mut self, workload: &Workload) -> Result<(), Error> {
         let spread = workload.spread(self.places.len());
         let count = spread.connections();
         let messages = workload.messages()?;
@@ -126,7 +125,7 @@ impl Generator {
                 Ending::new(workload.encoding(), workload::PRODUCER_GROUP, self.client.id())
                     .signed_by(workload.credentials())
             });
-            let prefix = crate::producer::key_prefix(self.client.ip(), self.clock, index);
+            let prefix = crate::load::key_prefix(self.client.ip(), self.clock, index);
             let options = ConnectionOptions {
                 in_flight: spread.share(index),
                 work: Mix::new(workload, &messages, (&place.targets, index, prefix))?
@@ -217,7 +216,7 @@ impl Generator {
     }
 
     /// Stops the producers; consumers go on.
-    pub fn stop_lanes(&self) {
+    pub fn stop_producers(&self) {
         self.connections.iter().for_each(|connection| connection.stop());
     }
 
@@ -269,7 +268,7 @@ impl Generator {
 
     /// Stops the producers and then the consumers, and waits for requests in flight.
     pub async fn stop(mut self) {
-        self.stop_lanes();
+        self.stop_producers();
         self.stop_readers().await;
         let drained = async { while self.keepers.join_next().await.is_some() {} };
         // Requests that are not answered in time end with their connection.

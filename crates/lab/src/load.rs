@@ -7,6 +7,7 @@
 
 mod clock;
 mod connection;
+mod ending;
 mod keeper;
 mod message;
 mod pace;
@@ -19,10 +20,17 @@ mod work;
 
 pub use clock::Clock;
 pub use connection::{Connection, ConnectionOptions};
+pub(crate) use ending::Ending;
 pub use keeper::keep;
-pub use message::{Message, body};
+pub use message::{Message, body, key_prefix};
 pub use pace::Pace;
 pub use slots::{Flight, Slots, WAIT_NS};
 pub use spread::{Spread, Turn};
 pub use template::{Stamp, Target, Template};
 pub use work::{Fate, Work};
+
+/// Requests in flight of an asynchronous producer (`-y true`).
+pub(crate) const ASYNCHRONOUS_IN_FLIGHT: u32 = 10_000;
+
+/// Most bytes of one-way requests that may wait for a socket; beyond that the connection is closed.
+pub(crate) const ONE_WAY_BYTES_MAX: usize = 256 << 20;

@@ -3,7 +3,6 @@
 //! - [`html`]: the page and its chapters, with [`answer`] first. Charts are SVG inside the page, and nothing is
 //!   fetched.
 //! - [`markdown`], [`table`], [`json`]: the same content in other formats.
-//! - [`write`]: `vostok lab report RUN`.
 //!
 //! Every figure names its data file. The page is in the same directory as these files.
 
@@ -24,7 +23,6 @@ pub mod table;
 mod timeline;
 pub(crate) mod verdict;
 mod words;
-pub mod write;
 
 #[cfg(test)]
 mod tests;

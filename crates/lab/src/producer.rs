@@ -3,14 +3,12 @@
 mod traced;
 
 use crate::Error;
-use crate::command::{Compression, ProducerFlags, Run, Sending};
-use crate::generator::ONE_WAY_BYTES_MAX;
-use crate::load::{Clock, Message, Template, body};
+use crate::arguments::{Compression, ProducerFlags, Run, Sending};
+use crate::load::{ASYNCHRONOUS_IN_FLIGHT, Clock, Message, ONE_WAY_BYTES_MAX, Template, body, key_prefix};
 use crate::output::say;
 use crate::report::{Tally, line};
 use crate::session::{self, Plan};
 use client::{TRACE_TOPIC, Tracer};
-use std::net::IpAddr;
 use std::sync::Arc;
 use traced::Traced;
 use wire::frame::Encoding;
@@ -18,9 +16,6 @@ use wire::record::sys_flag;
 
 /// Producer group of producer.sh.
 const GROUP: &str = "benchmark_producer";
-
-/// Requests in flight with `-y true`.
-pub(crate) const ASYNCHRONOUS_IN_FLIGHT: u32 = 10_000;
 
 /// Most encoded headers that are kept, one per queue and tag.
 const FRONTS_MAX: usize = 1 << 18;
@@ -158,21 +153,6 @@ fn compressed(sending: &Sending, plain: Vec<u8>) -> Result<(Vec<u8>, i32), Error
     let failed = Error::system("compress the body");
     let body = client::compress(kind, sending.compress_level, &plain).map_err(failed)?;
     Ok((body, sys_flag::compressed_with(kind)))
-}
-
-/// The fixed part of unique keys: address, process, and bytes that differ between connections and runs.
-pub(crate) fn key_prefix(ip: IpAddr, clock: Clock, connection: u32) -> [u8; 10] {
-    let ip = match ip {
-        IpAddr::V4(ip) => ip.octets(),
-        IpAddr::V6(ip) => *ip.octets().last_chunk().expect("sixteen bytes"),
-    };
-    let process = (std::process::id() as u16).to_be_bytes();
-    let run = (clock.epoch_ms(0) as u32).wrapping_mul(0x9e37_79b1) ^ connection;
-    let mut prefix = [0; 10];
-    prefix[..4].copy_from_slice(&ip);
-    prefix[4..6].copy_from_slice(&process);
-    prefix[6..].copy_from_slice(&run.to_be_bytes());
-    prefix
 }
 
 #[cfg(test)]

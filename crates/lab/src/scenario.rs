@@ -21,7 +21,6 @@ mod resume;
 mod safe_tps;
 mod seed;
 mod settings;
-mod sizes;
 mod soak;
 #[cfg(test)]
 mod tests;
@@ -35,5 +34,4 @@ pub use modes::run as modes;
 pub use record::{Action, Stage, Until};
 pub use safe_tps::run as safe_tps;
 pub use seed::run as seed;
-pub use sizes::{bytes, mix};
 pub use soak::run as soak;

@@ -11,10 +11,11 @@ mod tests;
 
 use crate::Error;
 use crate::archive::Roofline;
-use crate::command::{EchoFlags, SelftestFlags};
+use crate::arguments::EchoFlags;
 use crate::echo::Echo;
 use crate::generator::{Generator, Workload};
 use crate::output::say;
+use crate::scenario_arguments::SelftestFlags;
 use crate::session;
 use std::hint::black_box;
 use std::path::Path;

@@ -8,7 +8,7 @@ pub(crate) use plan::Plan;
 pub(crate) use topic::{Place, Wanted, existing, find, places};
 
 use crate::Error;
-use crate::command::Run;
+use crate::arguments::Run;
 use crate::load::{Clock, Connection, Work, keep};
 use crate::output::{alert, is_closed, say};
 use crate::report::line::zone_ms;
@@ -179,7 +179,7 @@ pub(crate) fn tell(run: &Run, finished: &Finished) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{EchoFlags, ProducerFlags};
+    use crate::arguments::{EchoFlags, ProducerFlags};
     use crate::echo::Echo;
     use crate::load::{Target, Template};
     use crate::report::Latency;

@@ -1,17 +1,15 @@
 //! `vostok lab tproducer`: RocketMQ's tproducer.sh. It sends half messages, ends them, answers checks of the broker,
 //! and verifies these checks.
 
-mod ending;
 mod half;
 mod verdict;
 
-pub(crate) use ending::Ending;
-
 use crate::Error;
-use crate::command::{Bool, LineFormat, Sending, TransactionProducerFlags};
+use crate::arguments::{Bool, LineFormat, Sending, TransactionProducerFlags};
 use crate::load::Clock;
+use crate::load::{Ending, key_prefix};
 use crate::output::say;
-use crate::producer::{encoding, key_prefix, message, refuse_trace};
+use crate::producer::{encoding, message, refuse_trace};
 use crate::report::line::zone_ms;
 use crate::report::{Rates, Tally};
 use crate::session::{self, Plan};
@@ -45,7 +43,7 @@ fn sending(flags: &TransactionProducerFlags) -> Sending {
         keys: Bool(false),
         tags: 0,
         compress: Bool(false),
-        compress_type: crate::command::Compression::Zlib,
+        compress_type: crate::arguments::Compression::Zlib,
         compress_level: 5,
         compress_over: usize::MAX,
         property_size: 0,

@@ -190,12 +190,12 @@ impl Load {
                     return Err(format!("a start in {wait:?}: expected one within {START_MAX:?}"));
                 }
                 tokio::time::sleep(wait).await;
-                generator.start_lanes(workload).map_err(told)?;
+                generator.start_producers(workload).map_err(told)?;
                 self.runs = true;
                 Ok(None)
             }
             (Order::Stop, Some((generator, _))) => {
-                generator.stop_lanes();
+                generator.stop_producers();
                 self.runs = false;
                 Ok(None)
             }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::command::EchoFlags;
+use crate::arguments::EchoFlags;
 use crate::echo::Echo;
 use crate::generator::{IntervalSample, Workload};
 

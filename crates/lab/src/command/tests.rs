@@ -1,6 +1,7 @@
 //! Tests that the command lines of RocketMQ's scripts are understood.
 
 use super::*;
+use crate::arguments::{Bool, Compression, LineFormat};
 
 fn producer(line: &str) -> ProducerFlags {
     let arguments = format!("producer {line}");

@@ -1,7 +1,7 @@
 //! The counts of consumer.sh (`org.apache.rocketmq.example.benchmark.Consumer`).
 
 use super::record;
-use crate::command::LineFormat;
+use crate::arguments::LineFormat;
 use crate::report::line::clock;
 use crate::report::{Latency, Snapshot};
 use std::collections::VecDeque;

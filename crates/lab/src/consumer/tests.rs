@@ -1,7 +1,7 @@
 //! Tests of the lines and flags of the consumer.
 
 use super::*;
-use crate::command::LineFormat;
+use crate::arguments::LineFormat;
 use clap::Parser;
 
 #[derive(Parser)]

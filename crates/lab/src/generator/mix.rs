@@ -3,9 +3,9 @@
 use super::ledger::Ledger;
 use super::workload::{Send, Sizes, Workload};
 use crate::Error;
+use crate::load::Ending;
 use crate::load::{Fate, Message, Stamp, Target, Template, Work};
 use crate::output::alert;
-use crate::transaction_producer::Ending;
 use net::ConnectionHandle;
 use std::sync::Arc;
 use wire::codes::request;

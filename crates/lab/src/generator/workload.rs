@@ -14,9 +14,6 @@ use wire::record::sys_flag;
 /// Producer group of all load generators.
 pub(crate) const PRODUCER_GROUP: &str = "lab_producer";
 
-/// Most bytes of one-way requests that may wait for a socket; beyond that the connection is closed.
-pub(crate) const ONE_WAY_BYTES_MAX: usize = 256 << 20;
-
 /// Most bytes of additional user properties. With the properties that every message has, they stay below the limit of
 /// 32,767.
 const PROPERTIES_BYTES_MAX: u32 = 32_000;
@@ -361,7 +358,7 @@ impl Workload {
     /// Requests in flight over all connections together.
     pub(crate) fn in_flight(&self) -> u32 {
         if self.send == Send::Async {
-            self.threads.max(crate::producer::ASYNCHRONOUS_IN_FLIGHT)
+            self.threads.max(crate::load::ASYNCHRONOUS_IN_FLIGHT)
         } else {
             self.threads
         }
@@ -370,7 +367,7 @@ impl Workload {
     /// Most bytes that may wait for the socket of a connection. Requests in flight bound them, except for one-way
     /// sends.
     pub(crate) fn unsent_bytes_max(&self) -> usize {
-        if self.send == Send::OneWay { ONE_WAY_BYTES_MAX } else { usize::MAX }
+        if self.send == Send::OneWay { crate::load::ONE_WAY_BYTES_MAX } else { usize::MAX }
     }
 
     /// How request headers are written.

@@ -1,6 +1,8 @@
 //! The message that a tool sends repeatedly.
 
+use super::Clock;
 use client::Credentials;
+use std::net::IpAddr;
 use wire::properties::{self, key};
 
 /// Placeholder for the born timestamp in templates: milliseconds since 1970 have thirteen digits until the year 2286.
@@ -96,4 +98,19 @@ pub fn body(size: usize, seed: u64) -> Vec<u8> {
         LETTERS[(state >> 16) as usize % LETTERS.len()]
     };
     (0..size).map(|_| letter()).collect()
+}
+
+/// The fixed part of unique keys: address, process, and bytes that differ between connections and runs.
+pub fn key_prefix(ip: IpAddr, clock: Clock, connection: u32) -> [u8; 10] {
+    let ip = match ip {
+        IpAddr::V4(ip) => ip.octets(),
+        IpAddr::V6(ip) => *ip.octets().last_chunk().expect("sixteen bytes"),
+    };
+    let process = (std::process::id() as u16).to_be_bytes();
+    let run = (clock.epoch_ms(0) as u32).wrapping_mul(0x9e37_79b1) ^ connection;
+    let mut prefix = [0; 10];
+    prefix[..4].copy_from_slice(&ip);
+    prefix[4..6].copy_from_slice(&process);
+    prefix[6..].copy_from_slice(&run.to_be_bytes());
+    prefix
 }

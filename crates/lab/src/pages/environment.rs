@@ -3,7 +3,7 @@
 use super::defaults::{Changed, UNKNOWN, changed, release};
 use super::words::words;
 use crate::archive::{BrokerFile, HostFile, Roofline, RunFile};
-use crate::command::SECRET;
+use crate::arguments::SECRET;
 use crate::judge::{Text, both, numbers};
 use maud::{Markup, html};
 

@@ -1,7 +1,7 @@
 //! The lines of RocketMQ's benchmark scripts, character by character.
 
 use super::{Rates, Snapshot};
-use crate::command::LineFormat;
+use crate::arguments::LineFormat;
 use client::calendar::civil;
 use std::time::Duration;
 

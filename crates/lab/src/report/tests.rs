@@ -1,7 +1,7 @@
 //! Lines and rates as the scripts print and compute them.
 
 use super::*;
-use crate::command::LineFormat;
+use crate::arguments::LineFormat;
 use std::time::Duration;
 
 fn sample(second: u64) -> Snapshot {

@@ -8,8 +8,8 @@ use super::bench::{Bench, Plan};
 use super::record::{Action, Stage, Until};
 use crate::Error;
 use crate::archive::Factors;
-use crate::command::{BacklogFlags, Fill, ScenarioArguments};
 use crate::generator::{Consume, Workload};
+use crate::scenario_arguments::{BacklogFlags, Fill, ScenarioArguments};
 use crate::session;
 
 /// Shortest time limit of filling by size and of draining, in seconds, unless given by flags.
@@ -97,8 +97,8 @@ impl Plan for Backlog {
         let mut stages = stages(&self.arguments, self.fill, self.seconds);
         if self.rests {
             let action = |name, action| Stage { action, ..Stage::new(name, 0) };
-            stages.insert(5, action("restart", Action::StartLanes));
-            stages.insert(4, action("rest", Action::StopLanes));
+            stages.insert(5, action("restart", Action::StartProducers));
+            stages.insert(4, action("rest", Action::StopProducers));
         }
         stages
     }
@@ -113,7 +113,7 @@ pub(super) fn stages(
     let stage = |name, seconds, action, until| Stage { name, seconds, action, until };
     vec![
         stage("start", 0, Action::StartReaders, Until::Time),
-        stage("warmup", arguments.warmup().max(1), Action::StartLanes, Until::Time),
+        stage("warmup", arguments.warmup().max(1), Action::StartProducers, Until::Time),
         Stage::new("before", arguments.duration()),
         stage("during", filling, Action::StopReaders, fill),
         stage("drain", draining, Action::StartReaders, Until::Drained),

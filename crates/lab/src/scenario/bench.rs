@@ -13,12 +13,13 @@ use crate::agent::Asked;
 use crate::archive::{
     Archive, Cell, Factors, LoadSecond, Phase, RecordedCell, Roofline, RunFile, Slo, TargetKind,
 };
-use crate::command::{ScenarioArguments, without_secrets};
+use crate::arguments::without_secrets;
+use crate::export::{self, ReportFlags};
 use crate::generator::Workload;
 use crate::judge::{numbers, stats};
 use crate::measure::{Collector, HostProbe, cores_allowed, device_of};
 use crate::output::{alert, say};
-use crate::pages::{self, write::ReportFlags};
+use crate::scenario_arguments::ScenarioArguments;
 use crate::selftest;
 use crate::session::{existing, signalled};
 use std::path::{Path, PathBuf};
@@ -405,7 +406,7 @@ impl Bench {
     fn report(&self) -> Result<(), Error> {
         self.progress.end();
         self.cluster.client.shutdown();
-        pages::write::run(&ReportFlags::of(self.archive.root()))
+        export::run(&ReportFlags::of(self.archive.root()))
     }
 
     fn end(&mut self) -> Result<(), Error> {

@@ -3,8 +3,8 @@
 
 use crate::Error;
 use crate::archive::{Archive, Made, RunFile};
-use crate::command::CleanFlags;
 use crate::output::say;
+use crate::scenario_arguments::CleanFlags;
 use crate::session;
 use client::{Client, Config};
 use std::path::Path;

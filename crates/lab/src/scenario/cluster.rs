@@ -3,9 +3,10 @@
 use crate::Error;
 use crate::agent::Asked;
 use crate::archive::{BrokerFile, HostFile, Target, TargetKind, plain};
-use crate::command::{ScenarioArguments, is_secret};
+use crate::arguments::is_secret;
 use crate::generator::Access;
 use crate::measure::{self, process_of, servers_on, store_of};
+use crate::scenario_arguments::ScenarioArguments;
 use client::{Client, Config};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, UdpSocket};

@@ -5,8 +5,8 @@ use super::cluster::{Cluster, Machine, asked_of};
 use crate::Error;
 use crate::agent::{Asked, Link};
 use crate::archive::{HostFile, Target, plain};
-use crate::command::ScenarioArguments;
 use crate::output::say;
+use crate::scenario_arguments::ScenarioArguments;
 
 /// The descriptions of this machine and of the agents' machines, the machines to observe, and the largest clock
 /// difference between the machines that send and consume, in microseconds.

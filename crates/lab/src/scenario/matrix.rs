@@ -4,11 +4,11 @@ use super::bench::{Bench, Plan};
 use super::cluster::Cluster;
 use super::record::Stage;
 use super::settings::sweep;
-use super::sizes::mix;
 use crate::Error;
 use crate::archive::{Factors, SETTING};
-use crate::command::{MatrixFlags, QueuesFlags, ScenarioArguments};
 use crate::generator::{Sizes, Workload};
+use crate::scenario_arguments::mix;
+use crate::scenario_arguments::{MatrixFlags, QueuesFlags, ScenarioArguments};
 use crate::session;
 use clap::ValueEnum;
 

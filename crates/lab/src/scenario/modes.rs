@@ -15,11 +15,11 @@ use super::safe_tps::mean_rate;
 use super::settings::set;
 use crate::Error;
 use crate::archive::{FLUSH, Factors};
-use crate::command::{ModesFlags, ScenarioArguments};
 use crate::generator::Workload;
 use crate::judge::conclusion::EQUAL_RATE;
 use crate::judge::factor::Factor;
 use crate::output::say;
+use crate::scenario_arguments::{ModesFlags, ScenarioArguments};
 use crate::session;
 
 /// Replication modes; the empty one stands for the mode of the cluster.

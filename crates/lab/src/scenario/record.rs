@@ -58,9 +58,9 @@ pub enum Action {
     /// Stop the consumers; when started again they go on where they stopped.
     StopReaders,
     /// Start the producers.
-    StartLanes,
+    StartProducers,
     /// Stop the producers.
-    StopLanes,
+    StopProducers,
 }
 
 impl Stage {
@@ -75,7 +75,7 @@ impl Stage {
     pub fn plain(warmup: u32, steady: u32) -> Vec<Self> {
         vec![
             Self { action: Action::StartReaders, ..Self::new("start", 0) },
-            Self { action: Action::StartLanes, ..Self::new("warmup", warmup) },
+            Self { action: Action::StartProducers, ..Self::new("warmup", warmup) },
             Self::new("steady", steady),
         ]
     }
@@ -245,16 +245,16 @@ impl<'a> RunningRepeat<'a> {
                 self.generator.stop_readers().await;
                 "consumers-stop"
             }
-            Action::StartLanes => {
+            Action::StartProducers => {
                 tokio::time::sleep(self.fleet.start().await?).await;
-                self.generator.start_lanes(&self.workload)?;
+                self.generator.start_producers(&self.workload)?;
                 self.sending = true;
                 "producers-start"
             }
-            Action::StopLanes => {
+            Action::StopProducers => {
                 self.sending = false;
                 self.fleet.stop().await?;
-                self.generator.stop_lanes();
+                self.generator.stop_producers();
                 "producers-stop"
             }
         };
@@ -275,7 +275,7 @@ impl<'a> RunningRepeat<'a> {
     async fn last_answers(&mut self) -> Result<IntervalSample, Error> {
         if self.sending {
             self.fleet.stop().await?;
-            self.generator.stop_lanes();
+            self.generator.stop_producers();
         }
         let (mut last, mut lasted_ms) = (IntervalSample::default(), 0);
         let mut is_over = false;

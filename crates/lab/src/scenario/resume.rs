@@ -5,9 +5,9 @@ use super::bench::Plan;
 use super::settings::changes;
 use crate::Error;
 use crate::archive::{Archive, BrokerFile, Factors, HostFile, RunFile};
-use crate::command::ScenarioArguments;
 use crate::generator::Payload;
 use crate::judge::factor::Factor;
+use crate::scenario_arguments::ScenarioArguments;
 use std::collections::BTreeMap;
 use std::path::Path;
 

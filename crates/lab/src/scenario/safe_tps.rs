@@ -16,7 +16,6 @@ use super::idle::wait_for_idle;
 use super::record::Stage;
 use crate::Error;
 use crate::archive::{Archive, Factors, LoadSecond, Record, RecordedCell, RunFile, Slo};
-use crate::command::{SafeTpsFlags, ScenarioArguments};
 use crate::generator::{Send, Workload};
 use crate::judge::ceiling::flat_part;
 use crate::judge::conclusion::{CEILING, CONFIRM, Case, PROBE, levels_off};
@@ -26,6 +25,7 @@ use crate::judge::selftest::without_beaten;
 use crate::judge::stats::mean;
 use crate::judge::validity::REPEATS_MIN;
 use crate::judge::{Language, validity};
+use crate::scenario_arguments::{SafeTpsFlags, ScenarioArguments};
 use crate::session;
 
 /// Most steps of the ladder of closed loops.

@@ -5,14 +5,15 @@ use super::bench::{Bench, Plan};
 use super::cluster::Cluster;
 use super::modes::set_flush;
 use super::record::{Action, Stage, Until};
-use super::sizes::{bytes, mix};
 use crate::Error;
 use crate::archive::{Factors, TargetKind};
-use crate::command::{Scale, ScenarioArguments, SeedFlags};
 use crate::generator::{Payload, Workload};
 use crate::judge::validity::SOAK_SECONDS_MIN;
 use crate::output::say;
+use crate::scenario_arguments::mix;
+use crate::scenario_arguments::{Scale, ScenarioArguments, SeedFlags};
 use crate::session;
+use crate::sizes::bytes;
 
 /// Bodies of report 003: random, compressible ones with zlib, and incompressible ones with zlib.
 const PLAIN: &[(&str, &str)] = &[];
@@ -250,7 +251,7 @@ impl Plan for Seed {
         let mut stages = Stage::plain(self.arguments.warmup(), soak.unwrap_or(self.arguments.duration()));
         if soak.is_some() {
             let until = Until::Drained;
-            stages.push(Stage { name: "rest", seconds: 60, action: Action::StopLanes, until });
+            stages.push(Stage { name: "rest", seconds: 60, action: Action::StopProducers, until });
         }
         stages
     }

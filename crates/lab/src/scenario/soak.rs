@@ -4,10 +4,10 @@ use super::bench::{Bench, Plan};
 use super::record::{Action, Stage, Until};
 use crate::Error;
 use crate::archive::Factors;
-use crate::command::{ScenarioArguments, SoakFlags};
 use crate::generator::Workload;
 use crate::judge::validity::SOAK_SECONDS_MIN;
 use crate::output::say;
+use crate::scenario_arguments::{ScenarioArguments, SoakFlags};
 use crate::session;
 
 /// Longest wait for the last messages, in seconds.
@@ -70,7 +70,7 @@ impl Plan for Soak {
         stages.push(Stage {
             name: "rest",
             seconds: LAST_SECONDS,
-            action: Action::StopLanes,
+            action: Action::StopProducers,
             until: Until::Drained,
         });
         stages

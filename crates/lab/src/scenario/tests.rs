@@ -6,11 +6,13 @@ use super::seed::Seed;
 use super::*;
 use crate::agent::{self, Asked};
 use crate::archive::{BrokerFile, Factors, HostFile, Target};
-use crate::command::{AgentFlags, MatrixFlags, ScenarioArguments, SeedFlags};
 use crate::generator::{Consume, IntervalSample, Send, Sizes};
 use crate::judge::ceiling::flat_part;
 use crate::judge::conclusion::levels_off;
+use crate::scenario_arguments::mix;
+use crate::scenario_arguments::{AgentFlags, MatrixFlags, ScenarioArguments, SeedFlags};
 use crate::session;
+use crate::sizes::bytes;
 use clap::Parser;
 
 #[derive(Parser)]
@@ -96,7 +98,7 @@ fn any_flag_of_a_scene_can_differ_between_cells() {
         ("set:flushLeastPages=", "or set:KEY"),
         ("set:tlsServerKeyPassword=hush,hash", "set it at the broker"),
     ] {
-        let error = wrong.parse::<crate::command::Vary>().unwrap_err();
+        let error = wrong.parse::<crate::scenario_arguments::Vary>().unwrap_err();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -241,7 +243,7 @@ fn what_a_second_showed_began_with_it() {
 #[derive(Parser)]
 struct SafeLine {
     #[command(flatten)]
-    flags: crate::command::SafeTpsFlags,
+    flags: crate::scenario_arguments::SafeTpsFlags,
 }
 
 fn safe_scene(line: &[&str]) -> ScenarioArguments {
@@ -504,7 +506,7 @@ fn a_backlog_can_be_drained_without_producers() {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        flags: crate::command::BacklogFlags,
+        flags: crate::scenario_arguments::BacklogFlags,
     }
     let steps = |line: &str| {
         let flags = Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags;
@@ -517,9 +519,9 @@ fn a_backlog_can_be_drained_without_producers() {
     assert_eq!(goes_on[4], ("drain", Action::StartReaders));
     let rests = steps("--keep-producing false");
     let between = [
-        ("rest", Action::StopLanes),
+        ("rest", Action::StopProducers),
         ("drain", Action::StartReaders),
-        ("restart", Action::StartLanes),
+        ("restart", Action::StartProducers),
         ("after", Action::None),
     ];
     assert_eq!(rests[4..], between);
@@ -530,7 +532,7 @@ fn a_backlog_is_filled_by_size_or_by_time() {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        flags: crate::command::BacklogFlags,
+        flags: crate::scenario_arguments::BacklogFlags,
     }
     let during = |line: &str| {
         let flags = Line::parse_from(std::iter::once("x").chain(line.split_whitespace())).flags;

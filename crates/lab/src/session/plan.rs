@@ -1,7 +1,7 @@
 //! How the requests of a tool are spread over connections.
 
 use super::topic::Place;
-use crate::command::Sending;
+use crate::arguments::Sending;
 use crate::load::{Clock, Connection, ConnectionOptions, Pace, Spread, Target, Work};
 use crate::report::Tally;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Finds the queues to load, and creates the topic when a flag asks for that.
 
 use crate::Error;
-use crate::command::Run;
+use crate::arguments::Run;
 use crate::load::Target;
 use client::{Client, Config, Route};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,7 @@
 //! The requests of a connection that sends half messages.
 
-use super::Ending;
 use super::verdict::{Earlier, Meta};
-use crate::load::{Stamp, Template, Work};
+use crate::load::{Ending, Stamp, Template, Work};
 use crate::output::{alert, say};
 use crate::report::line::clock;
 use net::ConnectionHandle;

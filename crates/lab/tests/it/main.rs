@@ -8,7 +8,8 @@ mod producer;
 mod report;
 mod settings;
 
-use lab::command::{EchoFlags, Lab};
+use lab::arguments::EchoFlags;
+use lab::command::Lab;
 use lab::echo::Echo;
 
 /// Starts an echo server on a free port and returns its address.

@@ -1,12 +1,16 @@
 //! Flags of the scenarios: the scenario arguments.
 
-use super::fill::Fill;
-use super::flags::{Bool, above_zero, address, name_servers, one_to};
-use super::vary::Vary;
+mod fill;
+mod vary;
+
+pub use fill::Fill;
+pub use vary::Vary;
+
 use crate::archive::{Roofline, run_directory};
+use crate::arguments::{Bool, above_zero, address, name_servers, one_to};
 use crate::generator::{Access, Consume, Payload, Send, Sizes};
 use crate::judge::guards::Slo;
-use crate::scenario::{bytes, mix};
+use crate::sizes::bytes;
 use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +19,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug, Clone)]
 pub struct ScenarioArguments {
     /// Name servers, separated by semicolons.
-    #[arg(short = 'n', value_name = "HOST:PORT", default_value_t = super::flags::namesrv_default(),
+    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT", default_value_t = crate::arguments::namesrv_default(),
         value_parser = name_servers)]
     pub namesrv: String,
     /// The cluster to load; needed where the name servers know several.
@@ -383,7 +387,7 @@ pub struct CleanFlags {
     #[arg(value_name = "RUN", value_parser = run_directory)]
     pub run: PathBuf,
     /// Name servers, separated by semicolons; those of the run when absent.
-    #[arg(short = 'n', value_name = "HOST:PORT", value_parser = name_servers)]
+    #[arg(short = 'n', long = "namesrv", value_name = "HOST:PORT", value_parser = name_servers)]
     pub namesrv: Option<String>,
     /// Access control, on or off: requests are signed with the keys.
     #[arg(short = 'a', long = "aclEnable", value_name = "BOOL", default_value_t = Bool(false))]
@@ -446,4 +450,19 @@ pub struct AgentFlags {
     /// Figures of that self-test, and the device on which it ran.
     #[arg(skip)]
     pub roofline: Option<(String, Roofline)>,
+}
+
+/// Parses one size, or several with weights: `1k`, `512:9/10k:1`.
+///
+/// # Errors
+/// What was expected and what was found, for any other text.
+pub fn mix(text: &str) -> Result<Sizes, String> {
+    let one = |part: &str| match part.split_once(':') {
+        None => Ok((bytes(part)?, 1)),
+        Some((size, weight)) => {
+            let weight = weight.parse().map_err(|_| format!("expected a weight like 9, found {weight:?}"))?;
+            Ok((bytes(size)?, weight))
+        }
+    };
+    text.split('/').map(one).collect::<Result<_, String>>().map(Sizes)
 }

@@ -1,6 +1,4 @@
-//! Parses message sizes and mixtures of sizes.
-
-use crate::generator::Sizes;
+//! Parses numbers of bytes.
 
 /// Parses a number of bytes: `512`, `1k`, `10K`, `1m`, `2g`, where `k` is 1,024.
 ///
@@ -23,19 +21,4 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     } else {
         Err(wrong())
     }
-}
-
-/// Parses one size, or several with weights: `1k`, `512:9/10k:1`.
-///
-/// # Errors
-/// What was expected and what was found, for any other text.
-pub fn mix(text: &str) -> Result<Sizes, String> {
-    let one = |part: &str| match part.split_once(':') {
-        None => Ok((bytes(part)?, 1)),
-        Some((size, weight)) => {
-            let weight = weight.parse().map_err(|_| format!("expected a weight like 9, found {weight:?}"))?;
-            Ok((bytes(size)?, weight))
-        }
-    };
-    text.split('/').map(one).collect::<Result<_, String>>().map(Sizes)
 }

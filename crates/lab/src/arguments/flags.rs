@@ -1,7 +1,7 @@
 //! Flags of the tools. Their letters, long names, meanings and defaults are those of the benchmark scripts of RocketMQ
 //! 5; long names without a letter are Vostok's own.
 
-use crate::scenario::bytes;
+use crate::sizes::bytes;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub enum LineFormat {
 #[derive(Args, Debug, Clone)]
 pub struct Run {
     /// Name servers, separated by semicolons.
-    #[arg(short = 'n', long = "namesrvAddr", alias = "namesrv", value_name = "HOST:PORT", default_value_t = namesrv_default(),
+    #[arg(short = 'n', long = "namesrv", alias = "namesrvAddr", value_name = "HOST:PORT", default_value_t = namesrv_default(),
         value_parser = name_servers)]
     pub namesrv: String,
     /// Topic.
@@ -115,7 +115,7 @@ fn seconds_to_duration(seconds: f64) -> Duration {
 }
 
 /// Parser for a number from 1 to `most`.
-pub(super) fn one_to(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync {
+pub fn one_to(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync {
     move |text| {
         let number = text.parse().ok().filter(|number: &u32| (1..=most).contains(number));
         number.ok_or_else(|| format!("expected a number of 1 to {most}"))
@@ -123,14 +123,14 @@ pub(super) fn one_to(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone 
 }
 
 /// Parses `HOST:PORT`.
-pub(super) fn address(text: &str) -> Result<String, String> {
+pub fn address(text: &str) -> Result<String, String> {
     let parts = text.rsplit_once(':');
     let is_address = parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     if is_address { Ok(text.to_owned()) } else { Err("expected HOST:PORT".to_owned()) }
 }
 
 /// Parses addresses of name servers, separated as [`client::Config::new`] takes them.
-pub(super) fn name_servers(text: &str) -> Result<String, String> {
+pub fn name_servers(text: &str) -> Result<String, String> {
     let mut servers = text.split([';', ',']).map(str::trim).filter(|server| !server.is_empty()).peekable();
     servers.peek().ok_or("expected HOST:PORT")?;
     servers.try_for_each(|server| address(server).map(drop))?;
@@ -138,7 +138,7 @@ pub(super) fn name_servers(text: &str) -> Result<String, String> {
 }
 
 /// Parses a number of bytes: `512`, `1k`, `4m`.
-pub(super) fn size(text: &str) -> Result<usize, String> {
+pub fn size(text: &str) -> Result<usize, String> {
     usize::try_from(bytes(text)?).map_err(|_| format!("{text} are too many bytes"))
 }
 
@@ -157,12 +157,12 @@ fn by_clients(text: &str) -> Result<Bool, String> {
 }
 
 /// Parses a number above zero.
-pub(super) fn above_zero(text: &str) -> Result<f64, String> {
+pub fn above_zero(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| format!("expected a number above 0, found {text:?}"))
 }
 
-pub(super) fn namesrv_default() -> String {
+pub fn namesrv_default() -> String {
     std::env::var("NAMESRV_ADDR").unwrap_or_else(|_| "127.0.0.1:9876".to_owned())
 }
 

@@ -1,8 +1,8 @@
 //! Flags of a scenario that differ between the cells of a matrix: `--vary groups=0,1,3`.
 
-use super::argv::is_secret;
-use super::scenario_arguments::ScenarioArguments;
+use super::ScenarioArguments;
 use crate::archive::SETTING;
+use crate::arguments::is_secret;
 use clap::ValueEnum;
 use std::str::FromStr;
 

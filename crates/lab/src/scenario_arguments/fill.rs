@@ -1,6 +1,6 @@
 //! The size of a backlog: `--fill 200g`, `--fill 18h`.
 
-use crate::scenario::bytes;
+use crate::sizes::bytes;
 use std::str::FromStr;
 
 /// Size of a backlog: bytes of bodies, or a time.

@@ -1,7 +1,5 @@
 //! `vostok lab report RUN`: reads a run's directory and writes the four reports into it.
 
-use super::html::{self, Additions};
-use super::{json, markdown, table};
 use crate::Error;
 use crate::archive::{Record, run_directory, write_whole};
 use crate::compare::{self, Comparison};
@@ -10,6 +8,8 @@ use crate::judge::guards::{Limits, Slo};
 use crate::judge::selftest::without_beaten;
 use crate::judge::{Language, numbers};
 use crate::output::say;
+use crate::pages::html::{self, Additions};
+use crate::pages::{json, markdown, table};
 use crate::plan::{self, Plan};
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,7 @@ pub fn run(flags: &ReportFlags) -> Result<(), Error> {
             serde_json::to_string_pretty(&json::json(&conclusion)).expect("texts and numbers become JSON");
         write("report.json", text)?;
     }
-    for (name, text) in super::verdict::lines(&conclusion) {
+    for (name, text) in crate::pages::verdict::lines(&conclusion) {
         say!("{}: {}", name.get(flags.lang), text.get(flags.lang));
     }
     Ok(())
