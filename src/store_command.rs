@@ -21,37 +21,37 @@ const LOST_LINES: usize = 100;
 pub enum StoreCommand {
     /// Read every file once and compare what belongs together.
     #[command(after_help = "Examples:
-  vostok store verify --root /data/rocketmq/store
-  vostok store verify --root ./data --commit-log /disk1/commitlog,/disk2/commitlog
+  vostok store verify --data /data/rocketmq/store
+  vostok store verify --data ./data --commit-log /disk1/commitlog,/disk2/commitlog
 
 Each line names a file, a position in it, what was expected and what was found. Exit code 0: clean, 1: findings, 2: the store
 cannot be read. A store in use may show findings at its end that are none.")]
     Verify(Place),
     /// Say what would mend a store, and do it with --apply.
     #[command(after_help = "Examples:
-  vostok store repair --root /data/rocketmq/store            what would be done, and which messages are lost
-  vostok store repair --root /data/rocketmq/store --apply    do it; the broker must not run
+  vostok store repair --data /data/rocketmq/store            what would be done, and which messages are lost
+  vostok store repair --data /data/rocketmq/store --apply    do it; the broker must not run
 
 A broker that cannot tell damage from what a power cut left refuses to start and names the place. Then decide:
-  vostok store repair --root DIR --keep-behind OFFSET --apply   the messages behind it stay, those in it are lost
-  vostok store repair --root DIR --cut-at OFFSET --apply        the log ends there
+  vostok store repair --data DIR --keep-behind OFFSET --apply   the messages behind it stay, those in it are lost
+  vostok store repair --data DIR --cut-at OFFSET --apply        the log ends there
 
 What is overwritten or removed is copied to a directory beside the store first.")]
     Repair(RepairFlags),
     /// Print records, queue units, the checkpoint, the key index, timers and the files of config/.
     #[command(after_help = "Examples:
-  vostok store dump --root /data/rocketmq/store --topic Orders --limit 10
-  vostok store dump --root ./data log --from 5858 --body --json
-  vostok store dump --root ./data queues --topic Orders --queue 3 --queue-from 100
-  vostok store dump --root ./data checkpoint")]
+  vostok store dump --data /data/rocketmq/store --topic Orders --limit 10
+  vostok store dump --data ./data log --from 5858 --body --json
+  vostok store dump --data ./data queues --topic Orders --queue 3 --queue-from 100
+  vostok store dump --data ./data checkpoint")]
     Dump(DumpFlags),
 }
 
 /// Which store.
 #[derive(Args)]
 pub struct Place {
-    /// The store's directory: storePathRootDir of the broker, --data of vostok serve.
-    #[arg(long, value_name = "DIR")]
+    /// The store's directory: --data of vostok serve, storePathRootDir of a RocketMQ broker.
+    #[arg(long = "data", alias = "root", value_name = "DIR")]
     root: PathBuf,
     /// Directories of the commit log, when it is not in commitlog/ below the root (storePathCommitLog).
     #[arg(long, value_delimiter = ',', value_name = "DIR,...")]

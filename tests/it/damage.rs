@@ -89,7 +89,7 @@ fn one_flipped_bit_behind_the_checkpoint_and_a_kill_cost_the_message_it_hits() {
     assert!(log.contains("what lies behind it is kept"), "{log}");
     assert!(stage.server.terminate().success());
     let verified =
-        Command::new(binary).args(["store", "verify", "--root"]).arg(&data).output().expect("it runs");
+        Command::new(binary).args(["store", "verify", "--data"]).arg(&data).output().expect("it runs");
     let text = String::from_utf8_lossy(&verified.stdout);
     assert_eq!(verified.status.code(), Some(1), "{text}");
     assert!(text.contains("no whole record up to"), "{text}");

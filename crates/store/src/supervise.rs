@@ -26,7 +26,7 @@ impl Shared {
         let mut restarts = 0;
         while panics() {
             match need {
-                // Behind the fence a vital thread is run again, to answer those who wait, or to end.
+                // Behind the fence a required thread is run again, to answer those who wait, or to end.
                 Need::Required if !self.fence.is_up() => {
                     self.put_up_fence(&format!("the thread {name} panicked"))
                 }

@@ -154,7 +154,7 @@ impl Shared {
         let Undecided { what, behind } = undecided;
         let (base, segment) = (at / self.log.segment_bytes * self.log.segment_bytes, self.log.segment_of(at));
         let path = segment.map_or_else(|| self.config.commit_log.clone(), |segment| segment.path.clone());
-        let mut store = format!("--root {}", self.config.root.display());
+        let mut store = format!("--data {}", self.config.root.display());
         if self.config.commit_log != self.config.root.join("commitlog") || self.log.places.all().count() > 1 {
             let directories: Vec<_> =
                 self.log.places.all().map(|directory| directory.display().to_string()).collect();

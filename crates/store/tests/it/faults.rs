@@ -160,7 +160,7 @@ fn a_power_cut_that_nothing_tells_from_damage_refuses_the_start() {
     let at = ends.iter().rev().find(|end| **end <= 1024).copied().unwrap();
     let before = disk.killed();
     let refusal = Store::open(config(), Arc::new(disk.clone())).err().unwrap().to_string();
-    for part in [FIRST_FILE.to_owned(), format!("--root /store --keep-behind {at}"), format!("--cut-at {at}")]
+    for part in [FIRST_FILE.to_owned(), format!("--data /store --keep-behind {at}"), format!("--cut-at {at}")]
     {
         assert!(refusal.contains(&part), "{refusal}");
     }
