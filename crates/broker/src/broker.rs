@@ -23,7 +23,7 @@ use crate::groups::Groups;
 use crate::light::Light;
 use crate::locks::Locks;
 use crate::long_polling::{PollTimeouts, SuspendedPull};
-use crate::metadata_writer::{Change, Changes};
+use crate::metadata_writer::{Change, MetadataWriter};
 use crate::offsets::Offsets;
 use crate::pop::{self, Pops};
 use crate::position_writer::wait_flushed;
@@ -62,7 +62,7 @@ pub struct Broker {
     pub(crate) timer: timer::Shared,
     pub(crate) poll_timeouts: PollTimeouts,
     pub(crate) disk_pool: DiskPool,
-    pub(crate) changes: Changes,
+    pub(crate) metadata_writer: MetadataWriter,
     pub(crate) registration_acks: RegistrationAcks,
     pub(crate) light: Light,
     pub(crate) transactions: Transactions,
@@ -129,7 +129,7 @@ impl Broker {
             locks: Locks::default(),
             timer: timer::Shared::default(),
             poll_timeouts: PollTimeouts::default(),
-            changes: Changes::default(),
+            metadata_writer: MetadataWriter::default(),
             registration_acks: RegistrationAcks::default(),
             retention: Retention::default(),
             client_calls: ClientCalls::default(),

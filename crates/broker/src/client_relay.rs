@@ -125,12 +125,12 @@ fn relay(
 
 /// The answers of a group's members so far. The operator is answered when the last member has answered or timed out, which
 /// drops this value.
-struct Told {
+struct MemberAnswers {
     asker: Asker,
     table: Mutex<BTreeMap<String, BTreeMap<MessageQueue, i64>>>,
 }
 
-impl Drop for Told {
+impl Drop for MemberAnswers {
     fn drop(&mut self) {
         let consumer_table = std::mem::take(self.table.get_mut().unwrap_or_else(PoisonError::into_inner));
         let body = ConsumerStatus { consumer_table, ..ConsumerStatus::default() };
@@ -156,15 +156,15 @@ pub(crate) fn status(
         return Err(Refusal::error(remark));
     }
     refuse_old(&members)?;
-    let told = Arc::new(Told { asker: Asker::new(peer, command), table: Mutex::default() });
+    let answers = Arc::new(MemberAnswers { asker: Asker::new(peer, command), table: Mutex::default() });
     for member in members {
-        let (topic, group, told) = (topic.clone(), group.clone(), told.clone());
+        let (topic, group, answers) = (topic.clone(), group.clone(), answers.clone());
         let write =
             move |writer: FrameWriter<'_>| writer.text("topic", &topic).text("group", &group).finish(b"");
         let then = move |_: &Arc<Broker>, answered: Result<net::Reply, CallError>| {
             let reply = answered.ok().filter(|reply| reply.code == response::SUCCESS);
             let status = reply.and_then(|reply| json::from_slice::<ConsumerStatus>(&reply.body).ok());
-            let mut table = told.table.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut table = answers.table.lock().unwrap_or_else(PoisonError::into_inner);
             table.extend(status.map(|status| (member.client_id, status.message_queue_table)));
         };
         // A member that cannot be called now is left out like one that does not answer.

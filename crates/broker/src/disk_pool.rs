@@ -83,7 +83,7 @@ impl Pool {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a cold reader panicked");
+                tracing::error!("a thread of the disk pool panicked");
             }
         }
     }

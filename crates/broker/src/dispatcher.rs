@@ -43,7 +43,7 @@ pub(crate) struct ReadBatch {
 
 /// Acknowledgements of pops, which are stored together at the end of the read batch.
 struct Acks {
-    notes: pop::revive_records::ReviveRecords,
+    records: pop::revive_records::ReviveRecords,
     /// The encoded answers, which are sent once the acknowledgements are stored.
     answers: Vec<u8>,
     /// Encoding and id of the requests that wait for these answers.
@@ -59,7 +59,7 @@ impl Service for Dispatcher {
             send: StagedSends::new(store.batch()),
             pull: PullScratch::default(),
             acks: Acks {
-                notes: pop::revive_records::ReviveRecords::new(store),
+                records: pop::revive_records::ReviveRecords::new(store),
                 answers: Vec::new(),
                 waiting: Vec::new(),
             },
@@ -96,7 +96,7 @@ impl Service for Dispatcher {
 
     fn end(&self, read_batch: &mut ReadBatch, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
         send::commit(&self.broker, &mut read_batch.send, peer, out);
-        if read_batch.acks.notes.len() > 0 {
+        if read_batch.acks.records.len() > 0 {
             read_batch.acks.commit(&self.broker, peer, out);
         }
     }
@@ -119,9 +119,9 @@ impl Acks {
         out: &mut Vec<u8>,
         ack: impl FnOnce(&mut pop::revive_records::ReviveRecords) -> Result<Answer, Refusal>,
     ) -> Result<(), Refusal> {
-        let before = self.notes.len();
-        let answer = ack(&mut self.notes)?;
-        if self.notes.len() == before {
+        let before = self.records.len();
+        let answer = ack(&mut self.records)?;
+        if self.records.len() == before {
             answer.write(command, out);
         } else if !command.is_one_way() {
             answer.write(command, &mut self.answers);
@@ -133,7 +133,7 @@ impl Acks {
     /// Stores the acknowledgements of the read batch and answers them.
     fn commit(&mut self, broker: &Broker, peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
         let answers = std::mem::take(&mut self.answers);
-        match self.notes.append(broker, broker.now_ms()) {
+        match self.records.append(broker, broker.now_ms()) {
             Ok(end) => durability::answer_when_flushed(broker, peer, answers, end, out),
             Err(error) => {
                 let refusal = send::not_put(broker, error);
@@ -175,10 +175,10 @@ impl Dispatcher {
             request::QUERY_ASSIGNMENT => assign::query(broker, peer, command, out),
             request::NOTIFICATION => pop::notify(broker, peer, command, out),
             request::ACK_MESSAGE => {
-                read_batch.acks.serve(command, out, |notes| pop::ack(broker, notes, peer, command))
+                read_batch.acks.serve(command, out, |records| pop::ack(broker, records, peer, command))
             }
             request::BATCH_ACK_MESSAGE => {
-                read_batch.acks.serve(command, out, |notes| pop::batch_ack(broker, notes, command))
+                read_batch.acks.serve(command, out, |records| pop::batch_ack(broker, records, command))
             }
             request::GET_CONSUMER_RUNNING_INFO => client_relay::running_info(broker, peer, command),
             request::CONSUME_MESSAGE_DIRECTLY => client_relay::consume(broker, peer, command),

@@ -112,15 +112,15 @@ struct Queue {
 
 /// The requests that wait for the metadata writer.
 #[derive(Default)]
-pub(crate) struct Changes {
+pub(crate) struct MetadataWriter {
     queue: Mutex<Queue>,
     added: Condvar,
     /// Bytes of the requests whose topics are stored and that wait for name servers.
-    untold_bytes: AtomicUsize,
+    unacknowledged_bytes: AtomicUsize,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Changes {
+impl MetadataWriter {
     /// Queues a request together with the change it waits for.
     fn add(&self, waiting: Waiting) -> Result<(), Refusal> {
         let mut queue = self.queue();
@@ -163,13 +163,13 @@ impl Changes {
         let writer = broker.clone();
         let run = move || {
             let ending = Ending(writer.clone());
-            while let Some(waiting) = writer.changes.next() {
+            while let Some(waiting) = writer.metadata_writer.next() {
                 round(&writer, waiting);
             }
             drop(ending);
         };
-        let thread = broker.supervisor.spawn(SupervisedWork::Changes, "metadata-writer", run)?;
-        *broker.changes.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let thread = broker.supervisor.spawn(SupervisedWork::Metadata, "metadata-writer", run)?;
+        *broker.metadata_writer.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }
 
@@ -191,7 +191,7 @@ struct Ending(Arc<Broker>);
 impl Drop for Ending {
     fn drop(&mut self) {
         let waiting = {
-            let mut queue = self.0.changes.queue();
+            let mut queue = self.0.metadata_writer.queue();
             queue.abandoned = !queue.stopped;
             queue.bytes = 0;
             std::mem::take(&mut queue.waiting)
@@ -232,7 +232,7 @@ fn queue(
     let Later { change, then } = *later;
     let request = detach();
     let charge = peer.charge(request.bytes() + size_of::<Waiting>());
-    broker.changes.add(Waiting { change, then, peer: peer.clone(), request, charge })
+    broker.metadata_writer.add(Waiting { change, then, peer: peer.clone(), request, charge })
 }
 
 /// Queues a request for the disk pool, because serving it may wait for the disk or takes long.
@@ -269,16 +269,16 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
         let outcomes = broker.store_changes(changes);
         let generation = broker.topics.generation();
         let is_known = broker.registration_acks.is_known(generation);
-        let mut untold = Vec::new();
+        let mut unacknowledged = Vec::new();
         for ((waiting, outcome), are_topics) in waiting.into_iter().zip(outcomes).zip(are_topics) {
             if are_topics && outcome.is_ok() && !is_known {
-                untold.push(waiting);
+                unacknowledged.push(waiting);
             } else {
                 go_on(broker, waiting, outcome);
             }
         }
-        if !untold.is_empty() {
-            go_on_told(broker, untold, generation);
+        if !unacknowledged.is_empty() {
+            go_on_acknowledged(broker, unacknowledged, generation);
         }
         waiting = rest;
     }
@@ -287,17 +287,17 @@ fn round(broker: &Arc<Broker>, mut waiting: Vec<Waiting>) {
 /// Lets requests go on whose topics were stored, once the name servers have acknowledged these topics
 /// (`registerIncrementBrokerData`). Unlike in Java this includes requests that delete topics: a registration that is still on its
 /// way must not bring a deleted topic back at a name server.
-fn go_on_told(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
+fn go_on_acknowledged(broker: &Arc<Broker>, stored: Vec<Waiting>, generation: u64) {
     let bytes: usize = stored.iter().map(|waiting| waiting.request.bytes() + size_of::<Waiting>()).sum();
-    let untold_bytes = &broker.changes.untold_bytes;
-    if untold_bytes.load(Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
+    let unacknowledged_bytes = &broker.metadata_writer.unacknowledged_bytes;
+    if unacknowledged_bytes.load(Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
         return stored.into_iter().for_each(|waiting| go_on(broker, waiting, Ok(())));
     }
-    untold_bytes.fetch_add(bytes, Ordering::Relaxed);
+    unacknowledged_bytes.fetch_add(bytes, Ordering::Relaxed);
     let handle = broker.clone();
     let wait = move || async move {
         handle.registration_acks.wait(generation, NAME_SERVER_PATIENCE).await;
-        handle.changes.untold_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        handle.metadata_writer.unacknowledged_bytes.fetch_sub(bytes, Ordering::Relaxed);
         stored.into_iter().for_each(|waiting| go_on(&handle, waiting, Ok(())));
     };
     // Fails only while the broker stops; the connections of these requests are closed by then.
@@ -372,15 +372,15 @@ pub(crate) fn serve_again(
 ) {
     let rounds = request.rounds + 1;
     request.with(|command, fast| {
-        let front = Dispatcher { broker: broker.clone(), fast };
-        let Err(mut refusal) = front.serve_alone(peer, command, out) else { return };
+        let dispatcher = Dispatcher { broker: broker.clone(), fast };
+        let Err(mut refusal) = dispatcher.serve_alone(peer, command, out) else { return };
         if rounds < ROUNDS_MAX {
             match queue(broker, peer, refusal, || Detached::new(command, fast, rounds)) {
                 Ok(()) => return,
                 Err(error) => refusal = error,
             }
         }
-        front.refuse(command, &refusal, out);
+        dispatcher.refuse(command, &refusal, out);
     });
 }
 
@@ -460,7 +460,7 @@ impl Broker {
     #[cfg(test)]
     pub(crate) fn settle(self: &Arc<Self>) {
         loop {
-            let waiting = std::mem::take(&mut self.changes.queue().waiting);
+            let waiting = std::mem::take(&mut self.metadata_writer.queue().waiting);
             if waiting.is_empty() {
                 return;
             }

@@ -4,7 +4,7 @@
 //! | step | where |
 //! |---|---|
 //! | a pop reads messages of one or more queues | [`pick`] |
-//! | for each queue a *checkpoint* of the messages is stored as a timed message, due when they are visible again | [`notes`] |
+//! | for each queue a *checkpoint* of the messages is stored as a timed message, due when they are visible again | [`revive_records`] |
 //! | the group's offset passes the popped messages once their checkpoint is on disk | [`in_flight`] |
 //! | an acknowledgement is stored as a timed message as well | [`ack`] |
 //! | the timer delivers both to the revive topic, checkpoints one second before their acknowledgements | `crate::timer` |
@@ -174,7 +174,7 @@ impl Pops {
         settings.buffer_merge
             && patience(broker).holds(checkpoint, now_ms)
             && self.in_flight_queues.held.load(Ordering::Relaxed) < settings.held_max
-            && cell.in_flight().len() < settings.lane_held_max
+            && cell.in_flight().len() < settings.in_flight_max
     }
 
     /// Advances the group's offset past the settled pops at the head of the in-flight queue, and sets the time of its next check.
@@ -199,12 +199,12 @@ impl Pops {
             return;
         }
         let now_ms = broker.now_ms();
-        let mut notes = ReviveRecords::new(&broker.store);
+        let mut records = ReviveRecords::new(&broker.store);
         // The acknowledgements so far are stored within the checkpoint itself, so they need no records of their own.
         let pushed = left
             .iter()
-            .try_for_each(|held| notes.checkpoint(broker, held.revive_queue, &held.checkpoint, now_ms));
-        let end = pushed.and_then(|()| notes.append(broker, now_ms));
+            .try_for_each(|held| records.checkpoint(broker, held.revive_queue, &held.checkpoint, now_ms));
+        let end = pushed.and_then(|()| records.append(broker, now_ms));
         if let Err(error) = &end {
             tracing::warn!(%error, "checkpoints of pops cannot be stored; it is tried again");
         }

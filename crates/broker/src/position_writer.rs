@@ -20,8 +20,8 @@ pub(crate) struct PositionWriter {
 impl PositionWriter {
     /// Starts the position writer.
     pub(crate) fn start(supervisor: &Arc<Supervisor>) -> std::io::Result<Arc<Self>> {
-        let (jobs, inbox): (Sender<Job>, Receiver<Job>) = channel();
-        let run = move || inbox.iter().for_each(|job| job());
+        let (jobs, queued): (Sender<Job>, Receiver<Job>) = channel();
+        let run = move || queued.iter().for_each(|job| job());
         let thread = supervisor.spawn(SupervisedWork::Positions, "position-writer", run)?;
         Ok(Arc::new(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) }))
     }

@@ -69,13 +69,13 @@ pub(crate) enum Source {
 /// Serves 11 `PULL_MESSAGE` and 361 `LITE_PULL_MESSAGE`.
 pub(crate) fn serve(
     broker: &Arc<Broker>,
-    read_batch: &mut PullScratch,
+    scratch: &mut PullScratch,
     peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
     // A one-way pull gets no answer, so there is nothing to do.
-    if command.is_one_way() { Ok(()) } else { try_serve(broker, read_batch, peer, command, out) }
+    if command.is_one_way() { Ok(()) } else { try_serve(broker, scratch, peer, command, out) }
 }
 
 /// Writes the answer of a pull that is refused.
@@ -85,7 +85,7 @@ pub(crate) fn refuse(head: Head<'_>, out: &mut Vec<u8>) {
 
 fn try_serve(
     broker: &Arc<Broker>,
-    read_batch: &mut PullScratch,
+    scratch: &mut PullScratch,
     peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
@@ -100,7 +100,7 @@ fn try_serve(
         write_empty(broker, &pull, &scan, out);
         return Ok(());
     }
-    let mut scan = Scan::of(broker, &pull, Source::Memory, &mut read_batch.units);
+    let mut scan = Scan::of(broker, &pull, Source::Memory, &mut scratch.units);
     let suspends = header.sys_flag & pull_flag::SUSPEND != 0 && header.suspend_timeout_ms > 0;
     if suspends && scan.as_ref().is_some_and(|scan| scan.code == response::PULL_NOT_FOUND) {
         let suspend_ms = if broker.config.long_polling_enable {
@@ -125,12 +125,11 @@ fn try_serve(
             // A message came while the pull was put into the list of its queue.
             Held::Ready(held) => {
                 pull = held.pull;
-                scan = Scan::of(broker, &pull, Source::Memory, &mut read_batch.units);
+                scan = Scan::of(broker, &pull, Source::Memory, &mut scratch.units);
             }
         }
     }
-    let answered =
-        scan.is_some_and(|scan| answer(broker, &pull, &scan, &read_batch.units, Source::Memory, out));
+    let answered = scan.is_some_and(|scan| answer(broker, &pull, &scan, &scratch.units, Source::Memory, out));
     if !answered {
         broker.disk_pool.submit(broker, peer.clone(), pull);
     }

@@ -57,7 +57,13 @@ impl Service for Silent {
 
     fn read_batch(&self) {}
 
-    fn frame(&self, _turn: &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, _out: &mut Vec<u8>) {
+    fn frame(
+        &self,
+        _read_batch: &mut (),
+        peer: &Arc<ConnectionHandle>,
+        command: Command<'_>,
+        _out: &mut Vec<u8>,
+    ) {
         tracing::debug!(from = %peer.remote(), code = command.code, "a name server's request is ignored");
     }
 }
@@ -198,7 +204,7 @@ async fn remind(
     Ok(())
 }
 
-/// ClientCalls a name server with `QUERY_DATA_VERSION` (322) whether it has this version of the table. The request also counts as a
+/// Asks a name server with `QUERY_DATA_VERSION` (322) whether it has this version of the table. The request also counts as a
 /// heartbeat of the broker.
 async fn has_version(
     broker: &Broker,

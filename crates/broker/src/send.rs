@@ -132,20 +132,20 @@ impl StagedSends {
 /// Checks a send and encodes its records. Nothing is stored of a send that is refused.
 pub(crate) fn stage(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
-    let ids_before = read_batch.ids.len();
-    if let Err(refusal) = try_stage(broker, read_batch, peer, command) {
+    let ids_before = staged.ids.len();
+    if let Err(refusal) = try_stage(broker, staged, peer, command) {
         // Only a commit clears the staged state, so a worker that refuses all requests would otherwise collect their keys.
-        read_batch.ids.truncate(ids_before);
+        staged.ids.truncate(ids_before);
         return Err(refusal);
     }
-    let staged = read_batch.batch.size();
-    if staged > STAGED_BYTES_MAX || staged > FLUSHED_BYTES_MIN && flush_could_start(broker) {
-        commit(broker, read_batch, peer, out);
+    let staged_bytes = staged.batch.size();
+    if staged_bytes > STAGED_BYTES_MAX || staged_bytes > FLUSHED_BYTES_MIN && flush_could_start(broker) {
+        commit(broker, staged, peer, out);
     }
     Ok(())
 }
@@ -157,13 +157,13 @@ fn flush_could_start(broker: &Broker) -> bool {
 
 fn try_stage(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
 ) -> Result<(), Refusal> {
     let header = SendHeader::decode(command.code, &command.fields)?;
     let request = Request { peer, command, header };
-    let topic = find_topic(broker, read_batch, &header)?;
+    let topic = find_topic(broker, staged, &header)?;
     topic.prefetch(header.queue_id);
     check::check(broker, &topic, &request)?;
     let target = if header.topic.starts_with(names::RETRY_PREFIX) && !header.batch {
@@ -177,20 +177,20 @@ fn try_stage(
     };
     let target = Target { queue_id, ..target };
     if header.batch {
-        batch::stage(broker, read_batch, &request, &target)
+        batch::stage(broker, staged, &request, &target)
     } else {
-        stage_single(broker, read_batch, &request, &target)
+        stage_single(broker, staged, &request, &target)
     }
 }
 
 /// The topic of a send. Taken over from the last send when that had the same topic and the table has not changed since.
 fn find_topic(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     header: &SendHeader<'_>,
 ) -> Result<Arc<Topic>, Refusal> {
     let generation = broker.topics.generation();
-    if let Some((known, topic)) = &read_batch.last
+    if let Some((known, topic)) = &staged.last
         && *known == generation
         && topic.name() == header.topic
     {
@@ -198,7 +198,7 @@ fn find_topic(
     }
     let topic = broker.topics.find_or_create(header.topic, &template(header))?;
     // With the generation from before the lookup: a topic that changed during the lookup is then looked up again.
-    read_batch.last = Some((generation, topic.clone()));
+    staged.last = Some((generation, topic.clone()));
     Ok(topic)
 }
 
@@ -217,16 +217,15 @@ fn illegal(broker: &Broker) -> Refusal {
 
 fn stage_single(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     request: &Request<'_>,
     target: &Target,
 ) -> Result<(), Refusal> {
     let Request { command, header, .. } = request;
-    read_batch.properties.clear();
-    let id_start = read_batch.ids.len();
-    let properties =
-        Properties::rewrite(broker, header, target, &mut read_batch.properties, &mut read_batch.ids)?;
-    let id = id_start..read_batch.ids.len();
+    staged.properties.clear();
+    let id_start = staged.ids.len();
+    let properties = Properties::rewrite(broker, header, target, &mut staged.properties, &mut staged.ids)?;
+    let id = id_start..staged.ids.len();
     let reported = target.queue_id;
     let real = target;
     let target = match (properties.delay_level, properties.out_ms) {
@@ -237,27 +236,27 @@ fn stage_single(
     };
     let queue = find_queue(broker, &target)?;
     let message = Message {
-        properties: &read_batch.properties,
+        properties: &staged.properties,
         flag: header.flag,
         ..request.message(broker, command.body)
     };
-    let index = read_batch.batch.push(&queue.index, &message).map_err(|error| {
+    let index = staged.batch.push(&queue.index, &message).map_err(|error| {
         tracing::debug!(topic = header.topic, %error, "a message cannot be stored");
         illegal(broker)
     })?;
-    read_batch.cancels |= properties.out_ms.is_some() && properties.cancels;
-    let handle_start = read_batch.ids.len();
+    staged.cancels |= properties.out_ms.is_some() && properties.cancels;
+    let handle_start = staged.ids.len();
     if let Some(out_ms) = properties.out_ms.filter(|_| !names::is_retry_topic(real.topic.name())) {
-        let key = read_batch.ids[id.clone()].to_vec();
+        let key = staged.ids[id.clone()].to_vec();
         RecallHandle::append(
-            &mut read_batch.ids,
+            &mut staged.ids,
             real.topic.name(),
             &broker.config.broker_name,
             out_ms + 1,
             &key,
         );
     }
-    read_batch.pending.push(Pending {
+    staged.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
         one_way: command.is_one_way(),
@@ -266,7 +265,7 @@ fn stage_single(
         queue,
         records: index..index + 1,
         id,
-        handle: handle_start..read_batch.ids.len(),
+        handle: handle_start..staged.ids.len(),
         inner: false,
         recalls_at: None,
     });
@@ -304,80 +303,78 @@ fn find_queue(broker: &Broker, target: &Target) -> Result<Arc<Queue>, Refusal> {
 /// Appends all staged records with one write, and answers their requests.
 pub(crate) fn commit(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     peer: &Arc<ConnectionHandle>,
     out: &mut Vec<u8>,
 ) {
-    if read_batch.pending.is_empty() {
+    if staged.pending.is_empty() {
         return;
     }
     // The gate is locked while a cancelling message is appended: see `crate::timer`.
-    let mut gate = read_batch.cancels.then(|| broker.timer.gate());
+    let mut gate = staged.cancels.then(|| broker.timer.gate());
     let delivered_ms = gate.as_ref().map_or(i64::MIN, |gate| gate.delivered_ms);
-    recall::push(broker, read_batch, delivered_ms);
-    if read_batch.batch.is_empty() {
+    recall::push(broker, staged, delivered_ms);
+    if staged.batch.is_empty() {
         // All requests are recalls that came too late.
         drop(gate);
         let mut ids = Vec::with_capacity(ID_BYTES);
-        for pending in &read_batch.pending {
-            reply::stored(broker, read_batch, pending, delivered_ms, &mut ids, out);
+        for pending in &staged.pending {
+            reply::stored(broker, staged, pending, delivered_ms, &mut ids, out);
         }
-        return read_batch.clear();
+        return staged.clear();
     }
     let begin = Instant::now();
-    let done = broker.store.append(&mut read_batch.batch, broker.now_ms());
+    let done = broker.store.append(&mut staged.batch, broker.now_ms());
     if let Some(gate) = &mut gate {
         gate.cancels += 1;
         if done.is_ok() {
-            gate.recalled_end = gate.recalled_end.max(recall::end(read_batch));
+            gate.recalled_end = gate.recalled_end.max(recall::end(staged));
         }
     }
     drop(gate);
     if done.is_ok() {
-        for pending in read_batch.pending.iter().filter(|pending| !pending.records.is_empty()) {
-            let sizes = pending.records.clone().map(|index| u64::from(read_batch.batch.placed(index).size));
+        for pending in staged.pending.iter().filter(|pending| !pending.records.is_empty()) {
+            let sizes = pending.records.clone().map(|index| u64::from(staged.batch.placed(index).size));
             pending.queue.sent.count(sizes.sum());
         }
     }
     match done {
-        Ok(()) if broker.flushes_before_answer() => {
-            defer(broker, read_batch, peer, (delivered_ms, begin), out)
-        }
+        Ok(()) if broker.flushes_before_answer() => defer(broker, staged, peer, (delivered_ms, begin), out),
         Ok(()) => {
-            took(broker, read_batch.pending.iter().map(|pending| &pending.queue), begin.elapsed());
+            took(broker, staged.pending.iter().map(|pending| &pending.queue), begin.elapsed());
             let mut ids = Vec::with_capacity(ID_BYTES);
-            for pending in &read_batch.pending {
-                reply::stored(broker, read_batch, pending, delivered_ms, &mut ids, out);
+            for pending in &staged.pending {
+                reply::stored(broker, staged, pending, delivered_ms, &mut ids, out);
             }
-            let further = broker.further_queues(&read_batch.batch);
-            let sent = read_batch.pending.iter().map(|pending| &pending.queue);
+            let further = broker.further_queues(&staged.batch);
+            let sent = staged.pending.iter().map(|pending| &pending.queue);
             for queue in sent.chain(&further).filter(|queue| queue.is_waited_on()) {
-                if read_batch.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
-                    read_batch.grown.push(queue.clone());
+                if staged.grown.last().is_none_or(|last| !Arc::ptr_eq(last, queue)) {
+                    staged.grown.push(queue.clone());
                 }
             }
             if broker.flushes_before_answer() {
                 // The flush mode changed meanwhile: the pulls and pops woken above may not see the messages before the flush.
-                let sent = read_batch.pending.iter().map(|pending| pending.queue.clone());
-                broker.handle().wake_when_flushed(read_batch.batch.end(), sent.chain(further).collect());
+                let sent = staged.pending.iter().map(|pending| pending.queue.clone());
+                broker.handle().wake_when_flushed(staged.batch.end(), sent.chain(further).collect());
             }
         }
         Err(error) => {
-            broker.refused.count(Cause::from(&error), read_batch.pending.len());
+            broker.refused.count(Cause::from(&error), staged.pending.len());
             let (refusal, recall_failed) = (not_stored(broker, &error), crate::timer::recall::failed());
-            for pending in read_batch.pending.iter().filter(|pending| !pending.one_way) {
+            for pending in staged.pending.iter().filter(|pending| !pending.one_way) {
                 let refusal = if pending.recalls_at.is_some() { &recall_failed } else { &refusal };
                 let head = wire::frame::Head::response(pending.encoding, refusal.code, pending.opaque);
                 reply::refused(broker, head.remark(&refusal.remark), out);
             }
         }
     }
-    read_batch.clear();
+    staged.clear();
 }
 
 /// Wakes the suspended pulls and pops of the queues that grew since the last call.
-pub(crate) fn wake(broker: &Broker, read_batch: &mut StagedSends) {
-    for queue in read_batch.grown.drain(..) {
+pub(crate) fn wake(broker: &Broker, staged: &mut StagedSends) {
+    for queue in staged.grown.drain(..) {
         broker.wake(&queue);
     }
 }
@@ -393,32 +390,32 @@ fn took<'a>(broker: &Broker, queues: impl ExactSizeIterator<Item = &'a Arc<Queue
 /// Answers a batch once it is on disk; requests that do not wait for that are answered at once.
 fn defer(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     peer: &Arc<ConnectionHandle>,
     (delivered_ms, begin): (i64, Instant),
     out: &mut Vec<u8>,
 ) {
     let mut late = Vec::new();
-    let mut queues: Vec<Arc<Queue>> = broker.further_queues(&read_batch.batch);
+    let mut queues: Vec<Arc<Queue>> = broker.further_queues(&staged.batch);
     let mut ids = Vec::with_capacity(ID_BYTES);
-    for pending in &read_batch.pending {
+    for pending in &staged.pending {
         if !queues.iter().any(|queue| Arc::ptr_eq(queue, &pending.queue)) {
             queues.push(pending.queue.clone());
         }
         // A recall that came too late stores nothing, and is answered at once.
         let is_refused = pending.records.is_empty();
         let target = if pending.waits && !is_refused { &mut late } else { &mut *out };
-        reply::stored(broker, read_batch, pending, delivered_ms, &mut ids, target);
+        reply::stored(broker, staged, pending, delivered_ms, &mut ids, target);
     }
-    let end = read_batch.batch.end();
+    let end = staged.batch.end();
     let broker = broker.handle();
-    let sent: Vec<_> = read_batch.pending.iter().map(|pending| pending.queue.clone()).collect();
+    let sent: Vec<_> = staged.pending.iter().map(|pending| pending.queue.clone()).collect();
     if late.is_empty() {
         took(&broker, sent.iter(), begin.elapsed());
         return broker.wake_when_flushed(end, queues);
     }
     // The memory charge makes a connection wait whose sends come faster than the disk takes them.
-    let charge = peer.charge(read_batch.batch.size() + late.len());
+    let charge = peer.charge(staged.batch.size() + late.len());
     let (peer, store) = (peer.clone(), broker.store.clone());
     let answer = move |outcome: FlushOutcome| {
         took(&broker, sent.iter(), begin.elapsed());

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::disk_pool::DiskPool;
 use crate::dispatcher::Dispatcher;
 use crate::groups::Groups;
-use crate::metadata_writer::Changes;
+use crate::metadata_writer::MetadataWriter;
 use crate::offsets::Offsets;
 use crate::position_writer::PositionWriter;
 use crate::retention::RetentionThread;
@@ -181,13 +181,13 @@ impl RunningBroker {
     }
 
     fn spawn_tasks(&self) -> io::Result<()> {
-        Changes::start(&self.broker)?;
+        MetadataWriter::start(&self.broker)?;
         self.broker.client_calls.start(self.tasks.clone());
         self.watched(BLOCKING, (SupervisedWork::Checks, "transaction-check"), transaction::run)?;
-        self.watched(0, (SupervisedWork::Pulls, "held-pulls"), answer_expired)?;
+        self.watched(0, (SupervisedWork::Pulls, "suspended-pulls"), answer_expired)?;
         self.watched(0, (SupervisedWork::Clients, "clients"), housekeep)?;
         self.watched(BLOCKING, (SupervisedWork::Offsets, "offsets"), save_regularly)?;
-        self.watched(0, (SupervisedWork::Pops, "held-pops"), pop::run)?;
+        self.watched(0, (SupervisedWork::Pops, "suspended-pops"), pop::run)?;
         let tasks = self.tasks.clone();
         self.watched(0, (SupervisedWork::Routes, "routes"), move |broker| assign::run(broker, tasks))?;
         for name_server in self.broker.config.name_servers() {
@@ -253,7 +253,7 @@ impl RunningBroker {
             }
         }
         self.workers.shutdown();
-        self.broker.changes.stop();
+        self.broker.metadata_writer.stop();
         self.tasks.shutdown();
         self.delivery.stop(&self.broker);
         self.broker.disk_pool.stop();
@@ -306,7 +306,8 @@ fn load(
     let port = config.listen_port;
     let timers = config.timers.files(&config.store, config.retention.reserved_ms);
     let timers = config.timers.enabled.then(|| TimerFiles::open(timers, Arc::new(RealDisk))).transpose()?;
-    let disk_pool = DiskPool::start(DISK_READERS).map_err(io_error("cold readers cannot be started"))?;
+    let disk_pool =
+        DiskPool::start(DISK_READERS).map_err(io_error("the threads of the disk pool cannot be started"))?;
     let light = config.store.multi_dispatch;
     let loaded = Loaded {
         topics,

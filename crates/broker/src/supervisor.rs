@@ -24,12 +24,12 @@ pub(crate) enum SupervisedWork {
     /// Brings popped messages back that are not acknowledged.
     Revive,
     /// Writes changes of topics and groups to their files.
-    Changes,
+    Metadata,
     /// Deletes old messages and watches the disk.
     Retention,
     /// Saves the offsets of groups.
     Offsets,
-    /// ClientCalls producers about undecided transactions.
+    /// Asks producers about undecided transactions.
     Checks,
     /// Answers suspended pulls whose polling time is over.
     Pulls,
@@ -50,7 +50,7 @@ impl SupervisedWork {
             Self::Timer => "timed messages are not delivered",
             Self::Positions => "delayed and timed messages may be delivered again after a restart",
             Self::Revive => "popped messages that are not acknowledged do not come back",
-            Self::Changes => "topics and groups are not made or changed",
+            Self::Metadata => "topics and groups are not made or changed",
             Self::Retention => "old messages are not deleted and the disk is not watched",
             Self::Offsets => "offsets of groups are not saved",
             Self::Checks => "producers are not asked about undecided transactions",
@@ -75,55 +75,55 @@ impl Supervisor {
     /// Starts a supervised thread, which must run until the broker stops.
     pub(crate) fn spawn(
         self: &Arc<Self>,
-        duty: SupervisedWork,
+        work: SupervisedWork,
         name: &str,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         let (supervisor, thread) = (self.clone(), name.to_owned());
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            if supervisor.watch(duty, &thread, run) {
-                supervisor.ended(duty, &thread, "ended");
+            if supervisor.watch(work, &thread, run) {
+                supervisor.ended(work, &thread, "ended");
             }
         })
     }
 
-    /// Starts a thread that works for another thread with the same `duty` and may end with it. Only a panic is reported.
+    /// Starts a thread that works for another thread with the same `work` and may end with it. Only a panic is reported.
     pub(crate) fn spawn_for_another(
         self: &Arc<Self>,
-        duty: SupervisedWork,
+        work: SupervisedWork,
         name: &str,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         let (supervisor, thread) = (self.clone(), name.to_owned());
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            supervisor.watch(duty, &thread, run);
+            supervisor.watch(work, &thread, run);
         })
     }
 
     /// Runs a supervised task, which must run until the broker stops.
-    pub(crate) async fn task(&self, duty: SupervisedWork, name: &str, run: impl Future<Output = ()>) {
+    pub(crate) async fn task(&self, work: SupervisedWork, name: &str, run: impl Future<Output = ()>) {
         let how = if net::caught(run).await.is_ok() { "ended" } else { "panicked" };
-        self.ended(duty, name, how);
+        self.ended(work, name, how);
     }
 
     /// Runs the body of a thread and reports a panic. True when it did not panic.
-    fn watch(&self, duty: SupervisedWork, thread: &str, run: impl FnOnce()) -> bool {
+    fn watch(&self, work: SupervisedWork, thread: &str, run: impl FnOnce()) -> bool {
         // State shared with other threads is behind locks, and consistent whenever a holder of a lock may panic.
         let is_whole = catch_unwind(AssertUnwindSafe(run)).is_ok();
         if !is_whole {
-            self.ended(duty, thread, "panicked");
+            self.ended(work, thread, "panicked");
         }
         is_whole
     }
 
-    /// Records that the thread or task of a duty has ended, unless the broker stops.
-    fn ended(&self, duty: SupervisedWork, thread: &str, how: &str) {
+    /// Records that the thread or task that does this work has ended, unless the broker stops.
+    fn ended(&self, work: SupervisedWork, thread: &str, how: &str) {
         if self.stopping.load(Ordering::Acquire) {
             return;
         }
-        tracing::error!(thread, "a thread {how}: {} until the broker is started again", duty.text());
-        // Only the first thread of a duty is kept, since it is the cause.
-        self.stopped().entry(duty).or_insert_with(|| thread.to_owned());
+        tracing::error!(thread, "a thread {how}: {} until the broker is started again", work.text());
+        // Only the first thread of a work is kept, since it is the cause.
+        self.stopped().entry(work).or_insert_with(|| thread.to_owned());
     }
 
     /// Tells the supervisor that the broker stops, so that threads and tasks may end from now on.
@@ -135,12 +135,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// `SERVICE_NOT_AVAILABLE` with the name of the thread.
-    pub(crate) fn demand(&self, duty: SupervisedWork) -> Result<(), Refusal> {
-        match self.stopped().get(&duty) {
+    pub(crate) fn demand(&self, work: SupervisedWork) -> Result<(), Refusal> {
+        match self.stopped().get(&work) {
             None => Ok(()),
             Some(thread) => {
                 let remark =
-                    format!("service not available now. The thread {thread} has stopped: {}", duty.text());
+                    format!("service not available now. The thread {thread} has stopped: {}", work.text());
                 Err(Refusal::new(response::SERVICE_NOT_AVAILABLE, remark))
             }
         }

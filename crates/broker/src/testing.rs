@@ -209,13 +209,13 @@ impl Fixture {
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-        let front = crate::dispatcher::Dispatcher { broker: self.broker.clone(), fast: false };
+        let dispatcher = crate::dispatcher::Dispatcher { broker: self.broker.clone(), fast: false };
         let mut out = Vec::new();
-        if let Err(refusal) = front.serve_alone(&peer, &command, &mut out)
+        if let Err(refusal) = dispatcher.serve_alone(&peer, &command, &mut out)
             && let Err(refusal) =
                 crate::metadata_writer::postpone(&self.broker, &peer, &command, refusal, false)
         {
-            front.refuse(&command, &refusal, &mut out);
+            dispatcher.refuse(&command, &refusal, &mut out);
         }
         self.broker.settle();
         out.extend(peer.pushed());

@@ -1,6 +1,6 @@
 //! Timed messages, delivered at a point in time that is exact to the millisecond (`TimerMessageStore`).
 //!
-//! A timed send is stored in queue 0 of `rmq_sys_wheel_timer`, the timer queue ([`put`]). The timer thread ([`clock`]) reads
+//! A timed send is stored in queue 0 of `rmq_sys_wheel_timer`, the timer queue ([`put`]). The timer thread ([`scheduler`]) reads
 //! that queue, adds the messages to the files of [`store::timer`], and appends a copy of each message to its real topic when
 //! it is due. Two more threads keep the timer thread from waiting for the disk: [`fetch`] reads what is due in some seconds,
 //! and the position writer ([`crate::position_writer`]) makes the files durable.

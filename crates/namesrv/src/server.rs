@@ -72,8 +72,11 @@ impl NameServer {
         let scan_interval = Duration::from_millis(config.scan_interval_ms.max(1));
         let kv = KvStore::open(&config.kv_config_path)?;
         let handler = Arc::new(RequestHandler::new(config, kv, Instant::now()));
-        let front =
-            Arc::new(Front { handler: handler.clone(), brokers: Mutex::default(), unsettled: Notify::new() });
+        let front = Arc::new(NameServerService {
+            handler: handler.clone(),
+            brokers: Mutex::default(),
+            unsettled: Notify::new(),
+        });
         let workers = Workers::start_within("namesrv", WORKERS, limits, security, budget)
             .map_err(StartError::Thread)?;
         let listening = workers.listen(address, front.clone()).and_then(|local| {
@@ -112,7 +115,7 @@ impl NameServer {
 }
 
 /// Receives the commands of all connections.
-struct Front {
+struct NameServerService {
     handler: Arc<RequestHandler>,
     /// Handles of the connections on which brokers registered, to close those of silent brokers.
     brokers: Mutex<HashMap<u64, Arc<ConnectionHandle>>>,
@@ -120,18 +123,24 @@ struct Front {
     unsettled: Notify,
 }
 
-impl Front {
+impl NameServerService {
     fn brokers(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionHandle>>> {
         self.brokers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Service for Front {
+impl Service for NameServerService {
     type ReadBatch = ();
 
     fn read_batch(&self) {}
 
-    fn frame(&self, _turn: &mut (), peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
+    fn frame(
+        &self,
+        _read_batch: &mut (),
+        peer: &Arc<ConnectionHandle>,
+        command: Command<'_>,
+        out: &mut Vec<u8>,
+    ) {
         if command.is_response() {
             return;
         }
@@ -141,7 +150,7 @@ impl Service for Front {
         self.handler.answer(Instant::now(), peer.id(), &command, out);
     }
 
-    fn end(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
+    fn end(&self, _read_batch: &mut (), _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
         if self.handler.is_unsettled() {
             self.unsettled.notify_one();
         }
@@ -155,7 +164,7 @@ impl Service for Front {
 }
 
 /// Runs [`keep`] and restarts it after a panic: without it lost brokers would stay in the routes.
-async fn keep_on(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
+async fn keep_on(workers: Workers, front: Arc<NameServerService>, scan_interval: Duration) {
     while net::caught(keep(workers.clone(), front.clone(), scan_interval)).await.is_err() {
         tracing::error!("the task that removes silent brokers panicked and begins anew");
         // Wait, so that a panic at every start does not occupy the thread.
@@ -164,7 +173,7 @@ async fn keep_on(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
 }
 
 /// Removes departing brokers, searches silent ones, and sends notices.
-async fn keep(workers: Workers, front: Arc<Front>, scan_interval: Duration) {
+async fn keep(workers: Workers, front: Arc<NameServerService>, scan_interval: Duration) {
     let mut scan = tokio::time::interval(scan_interval);
     scan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -226,7 +235,7 @@ impl Service for Deaf {
 
     fn frame(
         &self,
-        _turn: &mut (),
+        _read_batch: &mut (),
         _peer: &Arc<ConnectionHandle>,
         _command: Command<'_>,
         _out: &mut Vec<u8>,

@@ -25,7 +25,13 @@ struct Echo;
 impl Service for Echo {
     type ReadBatch = ();
     fn read_batch(&self) {}
-    fn frame(&self, _turn: &mut (), _peer: &Arc<ConnectionHandle>, command: Command<'_>, out: &mut Vec<u8>) {
+    fn frame(
+        &self,
+        _read_batch: &mut (),
+        _peer: &Arc<ConnectionHandle>,
+        command: Command<'_>,
+        out: &mut Vec<u8>,
+    ) {
         answer(&command, out);
     }
 }

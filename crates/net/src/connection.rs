@@ -204,7 +204,7 @@ impl<S: Service> State<S> {
             if self.must_queue(cx) {
                 return Poll::Pending;
             }
-            match self.poll_contained_turn(cx) {
+            match self.poll_contained(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(end)) => return Poll::Ready(end),
                 Poll::Pending => {
@@ -287,13 +287,13 @@ impl<S: Service> State<S> {
     /// Serves one read batch and answers it. When a handler panics, everything staged by it and by the frames before it is
     /// dropped at once: the service's state of a read batch is shared by all connections of the worker, and the next one must
     /// not find another's answers.
-    fn poll_contained_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        let read_batch = AssertUnwindSafe(|| {
-            let polled = self.poll_turn(cx);
+    fn poll_contained(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let serve = AssertUnwindSafe(|| {
+            let polled = self.poll_read_batch(cx);
             self.answer_first(cx);
             polled
         });
-        match catch_unwind(read_batch) {
+        match catch_unwind(serve) {
             Ok(polled) => polled,
             Err(panic) => {
                 self.link.scratch.borrow_mut().output.clear();
@@ -319,7 +319,7 @@ impl<S: Service> State<S> {
 
     /// Does queued work if there is any; otherwise serves frames held back; otherwise reads once and serves the frames that
     /// are complete.
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+    fn poll_read_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let scratch = self.link.scratch.clone();
         let mut scratch = scratch.borrow_mut();
         let Scratch { input, output, pairs, .. } = &mut *scratch;

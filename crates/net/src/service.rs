@@ -28,11 +28,11 @@ pub trait Service: Send + Sync + 'static {
     );
 
     /// Called after all commands of a read batch, or after as many as the output limit permits.
-    fn end(&self, _turn: &mut Self::ReadBatch, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {}
+    fn end(&self, _read_batch: &mut Self::ReadBatch, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {}
 
     /// Called after the answers of a read batch were passed to the socket, which may not have taken all of them. For work
     /// that other clients wait for, such as waking pulls.
-    fn answered(&self, _turn: &mut Self::ReadBatch) {}
+    fn answered(&self, _read_batch: &mut Self::ReadBatch) {}
 
     /// Called when the connection is established; bytes appended to `out` are its first.
     fn opened(&self, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {}

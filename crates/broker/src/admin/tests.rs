@@ -4,7 +4,7 @@ use wire::codes::request;
 
 use crate::testing::Fixture;
 
-/// ClientCalls for a topic to be made or changed; the code and remark of the answer.
+/// Asks for a topic to be made or changed; the code and remark of the answer.
 fn put_topic(fixture: &Fixture, name: &str, filter_type: &str) -> (i32, String) {
     let fields = [
         ("topic", name),

@@ -136,7 +136,7 @@ struct NoRoute {
     is_answered: bool,
 }
 
-/// ClientCalls the name servers one after the other for a topic's route.
+/// Asks the name servers one after the other for a topic's route.
 async fn fetch(
     broker: &Broker,
     workers: &Workers,

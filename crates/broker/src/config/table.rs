@@ -229,7 +229,7 @@ properties! {
         pop.held_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
     "popCkOffsetMaxQueueSize" Restart "most checkpoints of pops in memory of one queue and group" {
-        pop.lane_held_max = |text| number(text, 0..=i64::from(i32::MAX)), show
+        pop.in_flight_max = |text| number(text, 0..=i64::from(i32::MAX)), show
     }
     "popFromRetryProbability" Restart "percentage of pops that look at the retry topic first; the others look at it last" {
         pop.retry_probability = |text| number(text, 0..=100), show

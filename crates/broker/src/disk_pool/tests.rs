@@ -15,10 +15,10 @@ fn peer() -> Arc<ConnectionHandle> {
 fn ask(fixture: &Fixture, peer: &Arc<ConnectionHandle>, code: i32) -> Vec<(i32, i32)> {
     let mut bytes = Vec::new();
     Head::request(Encoding::Json, code, code).write(&mut bytes, b"");
-    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
-    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
-    front.frame(&mut read_batch, peer, Command::decode(&mut bytes).unwrap(), &mut out);
-    front.end(&mut read_batch, peer, &mut out);
+    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+    dispatcher.frame(&mut read_batch, peer, Command::decode(&mut bytes).unwrap(), &mut out);
+    dispatcher.end(&mut read_batch, peer, &mut out);
     answers(out)
 }
 
@@ -123,9 +123,9 @@ fn a_connection_does_not_wait_for_the_locks_of_another() {
         );
         let mut bytes = Vec::new();
         Head::request(Encoding::Json, request::LOCK_BATCH_MQ, 41).write(&mut bytes, body.as_bytes());
-        let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
-        let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
-        front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
+        let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
         assert_eq!(out.is_empty(), is_large, "{count} queues");
     }
     fixture.broker.disk_pool.stop();

@@ -117,12 +117,12 @@ impl Slow {
         fields.iter().fold(writer, |writer, (key, value)| writer.text(key, value)).finish(body);
         let command = Command::decode(&mut bytes).unwrap();
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-        let front = Dispatcher { broker: broker.clone(), fast: false };
+        let dispatcher = Dispatcher { broker: broker.clone(), fast: false };
         let mut out = Vec::new();
-        if let Err(refusal) = front.serve_alone(&peer, &command, &mut out)
+        if let Err(refusal) = dispatcher.serve_alone(&peer, &command, &mut out)
             && let Err(refusal) = postpone(broker, &peer, &command, refusal, false)
         {
-            front.refuse(&command, &refusal, &mut out);
+            dispatcher.refuse(&command, &refusal, &mut out);
         }
         peer.push(|pushed| pushed.extend_from_slice(&out)).unwrap();
         peer

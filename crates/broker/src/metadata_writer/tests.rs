@@ -23,10 +23,10 @@ fn ask(
     use net::Service as _;
     let mut bytes = Vec::new();
     fields(FrameWriter::begin(&mut bytes, head)).finish(body);
-    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
-    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
-    front.frame(&mut read_batch, peer, Command::decode(&mut bytes).unwrap(), &mut out);
-    front.end(&mut read_batch, peer, &mut out);
+    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+    dispatcher.frame(&mut read_batch, peer, Command::decode(&mut bytes).unwrap(), &mut out);
+    dispatcher.end(&mut read_batch, peer, &mut out);
     out
 }
 
@@ -221,9 +221,9 @@ fn what_a_crash_left_of_a_deleted_topic_goes_when_it_is_deleted_again() {
 fn the_thread_writes_what_waits_before_it_ends() {
     let fixture = Fixture::new();
     let peer = peer(1);
-    Changes::start(&fixture.broker).unwrap();
+    MetadataWriter::start(&fixture.broker).unwrap();
     put_topic(&fixture, &peer, 1, "T", &[]);
-    fixture.broker.changes.stop();
+    fixture.broker.metadata_writer.stop();
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
     let refused = put_topic(&fixture, &peer, 2, "U", &[]);
     assert_eq!(answers(refused), [(2, 2)]);
@@ -237,9 +237,9 @@ fn wire_17_before_it_stops_a_broker_sends_newer_clients_elsewhere() {
         let mut bytes = Vec::new();
         Head::request(Encoding::Binary, request::GET_BROKER_CONFIG, 1).write(&mut bytes, b"");
         bytes[11..13].copy_from_slice(&version.to_be_bytes());
-        let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
-        let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
-        front.frame(&mut read_batch, &peer(1), Command::decode(&mut bytes).unwrap(), &mut out);
+        let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
+        let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+        dispatcher.frame(&mut read_batch, &peer(1), Command::decode(&mut bytes).unwrap(), &mut out);
         answers(out)[0].0
     };
     let (new, old) = (wire::codes::VERSION_5_3_1 as i16 + 4, 409);
@@ -402,7 +402,7 @@ fn who_makes_a_topic_is_answered_when_the_name_servers_know_it() {
         std::thread::yield_now();
     }
     assert_eq!(answers(peer.pushed()), [(0, 1)]);
-    assert_eq!(fixture.broker.changes.untold_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(fixture.broker.metadata_writer.unacknowledged_bytes.load(Ordering::Relaxed), 0);
     tasks.shutdown();
 }
 

@@ -70,7 +70,7 @@ impl Origin<'_> {
 /// Serves 200051 `ACK_MESSAGE`. An acknowledgement that comes too late, or twice, has no effect and is answered with success.
 pub(crate) fn ack(
     broker: &Arc<Broker>,
-    notes: &mut ReviveRecords,
+    records: &mut ReviveRecords,
     peer: &ConnectionHandle,
     command: &Command<'_>,
 ) -> Result<Answer, Refusal> {
@@ -86,14 +86,14 @@ pub(crate) fn ack(
         return settle_in_order(broker, &origin, offset);
     }
     origin.check(broker, offset, broker.now_ms())?;
-    acknowledge(broker, notes, &origin, (&[offset], LogOffset::ZERO))?;
+    acknowledge(broker, records, &origin, (&[offset], LogOffset::ZERO))?;
     Ok(Answer::success())
 }
 
 /// Serves 200151 `BATCH_ACK_MESSAGE`. Entries whose queue or messages do not exist are skipped.
 pub(crate) fn batch_ack(
     broker: &Arc<Broker>,
-    notes: &mut ReviveRecords,
+    records: &mut ReviveRecords,
     command: &Command<'_>,
 ) -> Result<Answer, Refusal> {
     let body: BatchAckBody =
@@ -108,7 +108,7 @@ pub(crate) fn batch_ack(
         };
         let topic = kind.topic(&entry.topic, &entry.consumer_group);
         if let Some(queue) = broker.log_queue(&topic, entry.queue_id)
-            && let Err(refusal) = ack_entry(broker, notes, (entry, &body.broker_name), &topic, &queue)
+            && let Err(refusal) = ack_entry(broker, records, (entry, &body.broker_name), &topic, &queue)
         {
             answer = refusal.into();
         }
@@ -118,7 +118,7 @@ pub(crate) fn batch_ack(
 
 fn ack_entry(
     broker: &Arc<Broker>,
-    notes: &mut ReviveRecords,
+    records: &mut ReviveRecords,
     (entry, broker_name): (&BatchAck, &str),
     topic: &str,
     queue: &Queue,
@@ -144,7 +144,7 @@ fn ack_entry(
     }
     let Some(first) = offsets.first() else { return Ok(()) };
     origin.check(broker, *first, broker.now_ms())?;
-    acknowledge(broker, notes, &origin, (&offsets, LogOffset::ZERO))
+    acknowledge(broker, records, &origin, (&offsets, LogOffset::ZERO))
 }
 
 /// Serves 200053 `CHANGE_MESSAGE_INVISIBLETIME`: the message gets a checkpoint of its own, and is acknowledged in the old one.
@@ -182,15 +182,15 @@ pub(crate) fn change_invisible_time(
         topic: topic.to_owned(),
         ..Checkpoint::default()
     };
-    let mut notes = ReviveRecords::new(&broker.store);
-    let pushed = notes.checkpoint(broker, origin.revive_queue, &checkpoint, now_ms);
+    let mut records = ReviveRecords::new(&broker.store);
+    let pushed = records.checkpoint(broker, origin.revive_queue, &checkpoint, now_ms);
     let put = |error: PutError| not_put(broker, error);
     pushed.map_err(put)?;
     // The new checkpoint is stored first: a message acknowledged in the old one and without a new one would never come back.
-    let end = notes.append(broker, now_ms).map_err(put)?;
-    let mut notes = ReviveRecords::new(&broker.store);
-    acknowledge(broker, &mut notes, &origin, (&[offset], end))?;
-    let end = notes.append(broker, now_ms).map_err(put)?.max(end);
+    let end = records.append(broker, now_ms).map_err(put)?;
+    let mut records = ReviveRecords::new(&broker.store);
+    acknowledge(broker, &mut records, &origin, (&[offset], end))?;
+    let end = records.append(broker, now_ms).map_err(put)?.max(end);
     Ok(invisible(pop_ms, invisible_ms, origin.revive_queue).appended(end))
 }
 
@@ -234,11 +234,11 @@ fn origin<'a>(command: &Command<'a>, topic: &'a str, queue_id: i32) -> Result<Or
     })
 }
 
-/// Marks messages as acknowledged in their checkpoint in memory, or else adds a record of the acknowledgements to `notes`.
+/// Marks messages as acknowledged in their checkpoint in memory, or else adds a record of the acknowledgements to `records`.
 /// `after` is the end in the log of the new checkpoints these messages got, zero when they got none.
 fn acknowledge(
     broker: &Broker,
-    notes: &mut ReviveRecords,
+    records: &mut ReviveRecords,
     origin: &Origin<'_>,
     (offsets, after): (&[i64], LogOffset),
 ) -> Result<(), Refusal> {
@@ -267,7 +267,7 @@ fn acknowledge(
         topic: origin.topic.to_owned(),
     };
     let deliver_ms = origin.pop_ms.saturating_add(origin.invisible_ms);
-    let pushed = notes.acks(broker, origin.revive_queue, &acks, (deliver_ms, now_ms));
+    let pushed = records.acks(broker, origin.revive_queue, &acks, (deliver_ms, now_ms));
     pushed.map_err(|error| not_put(broker, error))
 }
 

@@ -20,7 +20,7 @@ use wire::units::LogOffset;
 const MARGIN_MS: i64 = 1500;
 
 /// Pending checkpoints are recorded by time in steps of at least this many milliseconds, so that the table stays small.
-const OWED_STEP_MS: i64 = 10_000;
+const PENDING_STEP_MS: i64 = 10_000;
 
 /// How long checkpoints are kept in memory.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +129,7 @@ impl InFlightQueue {
         self.forget_over(revived_ms);
         let revive_ms = checkpoint.revive_ms();
         // The further away the time is, the larger its step.
-        let least_ms = (revive_ms.saturating_sub(now_ms) / 16).clamp(OWED_STEP_MS, 1 << 40);
+        let least_ms = (revive_ms.saturating_sub(now_ms) / 16).clamp(PENDING_STEP_MS, 1 << 40);
         let step_ms = least_ms.cast_unsigned().next_power_of_two().cast_signed();
         let over_ms = revive_ms.div_euclid(step_ms).saturating_add(1).saturating_mul(step_ms);
         let first = self.pending.entry(over_ms).or_insert(checkpoint.start_offset);

@@ -289,7 +289,7 @@ impl Picking<'_> {
     /// Stores the checkpoints of all queues of the pop, in memory or in the log, and advances the in-flight queues.
     fn finish(self) -> Result<Popped, Unpopped> {
         let (broker, now_ms) = (self.broker, self.popped.pop_ms);
-        let mut notes = ReviveRecords::new(&broker.store);
+        let mut records = ReviveRecords::new(&broker.store);
         let mut settled = Vec::with_capacity(self.parts.len());
         let mut held = Vec::new();
         for Part { busy, next, checkpoint } in self.parts {
@@ -298,14 +298,14 @@ impl Picking<'_> {
                     held.push((busy, next, checkpoint));
                 }
                 Some(checkpoint) => {
-                    let pushed = notes.checkpoint(broker, self.popped.revive_queue, &checkpoint, now_ms);
+                    let pushed = records.checkpoint(broker, self.popped.revive_queue, &checkpoint, now_ms);
                     pushed.map_err(Unpopped::NotStored)?;
                     settled.push((busy, next, true));
                 }
                 None => settled.push((busy, next, false)),
             }
         }
-        let end = notes.append(broker, now_ms).map_err(Unpopped::NotStored)?;
+        let end = records.append(broker, now_ms).map_err(Unpopped::NotStored)?;
         for (busy, next, checkpoint) in held {
             let held = Held { checkpoint, revive_queue: self.popped.revive_queue, after: LogOffset::ZERO };
             broker.pops.in_flight_queues.held.fetch_add(1, Ordering::Relaxed);

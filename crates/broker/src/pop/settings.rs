@@ -34,7 +34,7 @@ pub struct PopSettings {
     /// `popCkMaxBufferSize`: most checkpoints in memory.
     pub held_max: usize,
     /// `popCkOffsetMaxQueueSize`: most pops in flight of one queue and group while checkpoints are kept in memory.
-    pub lane_held_max: usize,
+    pub in_flight_max: usize,
     /// `popFromRetryProbability`: percentage of pops that look at the retry topic first.
     pub retry_probability: i32,
     /// `enableRetryTopicV2`: names of retry topics separate group and topic with `+`, not `_`.
@@ -67,7 +67,7 @@ impl Default for PopSettings {
             stay_ms: 10_000,
             rest_ms: 3000,
             held_max: 200_000,
-            lane_held_max: 20_000,
+            in_flight_max: 20_000,
             retry_probability: 20,
             retry_v2: false,
             retry_v1_too: true,

@@ -13,12 +13,12 @@ pub(crate) struct RegistrationAcks(watch::Sender<BTreeMap<String, u64>>);
 impl RegistrationAcks {
     /// Records that a name server has acknowledged the registration of the table as of `generation`.
     pub(crate) fn note(&self, name_server: &str, generation: u64) {
-        self.0.send_if_modified(|told| told.insert(name_server.to_owned(), generation) != Some(generation));
+        self.0.send_if_modified(|acks| acks.insert(name_server.to_owned(), generation) != Some(generation));
     }
 
     /// Removes a name server that cannot be reached, so that no request waits for it, as in Java (`getAvailableNameSrvList`).
     pub(crate) fn lose(&self, name_server: &str) {
-        self.0.send_if_modified(|told| told.remove(name_server).is_some());
+        self.0.send_if_modified(|acks| acks.remove(name_server).is_some());
     }
 
     /// Whether all reachable name servers have acknowledged `generation`.
@@ -29,11 +29,11 @@ impl RegistrationAcks {
     /// Waits until all reachable name servers have acknowledged `generation`, at most for `patience`. A name server that took
     /// longer is removed, so that no request waits for it until it answers again.
     pub(crate) async fn wait(&self, generation: u64, patience: Duration) {
-        let mut told = self.0.subscribe();
-        let known = told.wait_for(|told| is_known(told, generation));
+        let mut acks = self.0.subscribe();
+        let known = acks.wait_for(|acks| is_known(acks, generation));
         if tokio::time::timeout(patience, known).await.is_err() {
-            self.0.send_modify(|told| {
-                for (name_server, _) in told.extract_if(.., |_, known| *known < generation) {
+            self.0.send_modify(|acks| {
+                for (name_server, _) in acks.extract_if(.., |_, known| *known < generation) {
                     tracing::warn!(%name_server, "the name server does not answer; it may not know new topics yet");
                 }
             });
@@ -41,8 +41,8 @@ impl RegistrationAcks {
     }
 }
 
-fn is_known(told: &BTreeMap<String, u64>, generation: u64) -> bool {
-    told.values().all(|known| *known >= generation)
+fn is_known(acks: &BTreeMap<String, u64>, generation: u64) -> bool {
+    acks.values().all(|known| *known >= generation)
 }
 
 #[cfg(test)]
@@ -51,18 +51,18 @@ mod tests {
 
     #[test]
     fn a_name_server_that_is_silent_is_waited_for_once() {
-        let told = RegistrationAcks::default();
-        assert!(told.is_known(9), "there is none");
-        told.note("one", 3);
-        told.note("two", 2);
-        assert!(told.is_known(2) && !told.is_known(3));
+        let acks = RegistrationAcks::default();
+        assert!(acks.is_known(9), "there is none");
+        acks.note("one", 3);
+        acks.note("two", 2);
+        assert!(acks.is_known(2) && !acks.is_known(3));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(told.wait(3, Duration::from_millis(1)));
-        assert!(told.is_known(3) && !told.is_known(4), "it was the second one");
-        told.note("two", 3);
-        told.note("one", 4);
-        assert!(!told.is_known(4), "it answered");
-        told.lose("two");
-        assert!(told.is_known(4));
+        runtime.block_on(acks.wait(3, Duration::from_millis(1)));
+        assert!(acks.is_known(3) && !acks.is_known(4), "it was the second one");
+        acks.note("two", 3);
+        acks.note("one", 4);
+        assert!(!acks.is_known(4), "it answered");
+        acks.lose("two");
+        assert!(acks.is_known(4));
     }
 }

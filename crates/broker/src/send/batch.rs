@@ -20,14 +20,14 @@ const INNER_MAX: usize = i16::MAX.unsigned_abs() as usize;
 /// Checks a batch and encodes its records.
 pub(super) fn stage(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     request: &Request<'_>,
     target: &Target,
 ) -> Result<(), Refusal> {
     let Request { command, header, .. } = request;
     let queue = find_queue(broker, target)?;
     if queue.index.is_batched() && properties::get(header.properties, key::UNIQ_KEY).is_some() {
-        return stage_inner(broker, read_batch, request, target, queue);
+        return stage_inner(broker, staged, request, target, queue);
     }
     let mut entries = Vec::new();
     for entry in batch::entries(command.body) {
@@ -45,14 +45,14 @@ pub(super) fn stage(
         ..request.message(broker, entry.body)
     });
     let waits = message::waits(header.properties);
-    let records = read_batch.batch.push_group(&queue.index, messages).map_err(|_| illegal(broker))?;
+    let records = staged.batch.push_group(&queue.index, messages).map_err(|_| illegal(broker))?;
     let first_key = || entries.first().and_then(|(_, text)| properties::get(text, key::UNIQ_KEY));
-    let id_start = read_batch.ids.len();
-    read_batch.ids.extend_from_slice(
+    let id_start = staged.ids.len();
+    staged.ids.extend_from_slice(
         properties::get(header.properties, key::UNIQ_KEY).or_else(first_key).unwrap_or_default(),
     );
-    let id = id_start..read_batch.ids.len();
-    read_batch.pending.push(Pending {
+    let id = id_start..staged.ids.len();
+    staged.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
         one_way: command.is_one_way(),
@@ -77,7 +77,7 @@ fn unreadable(error: batch::BatchError) -> Refusal {
 /// message by message instead.
 fn stage_inner(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     request: &Request<'_>,
     target: &Target,
     queue: Arc<Queue>,
@@ -85,29 +85,24 @@ fn stage_inner(
     let Request { command, header, .. } = request;
     let count = batch::entries(command.body).try_fold(0, |count, entry| entry.map(|_| count + 1));
     let count = count.map_err(unreadable)?;
-    read_batch.properties.clear();
-    let id_start = read_batch.ids.len();
-    let properties =
-        Properties::rewrite(broker, header, target, &mut read_batch.properties, &mut read_batch.ids)?;
+    staged.properties.clear();
+    let id_start = staged.ids.len();
+    let properties = Properties::rewrite(broker, header, target, &mut staged.properties, &mut staged.ids)?;
     let is_moved = properties.delay_level.is_some() || properties.out_ms.is_some() || properties.is_half;
     if is_moved || count > INNER_MAX {
         return Err(illegal(broker));
     }
-    properties::append(
-        &mut read_batch.properties,
-        key::INNER_NUM,
-        itoa::Buffer::new().format(count).as_bytes(),
-    );
+    properties::append(&mut staged.properties, key::INNER_NUM, itoa::Buffer::new().format(count).as_bytes());
     let sent = request.message(broker, command.body);
     let message = Message {
-        properties: &read_batch.properties,
+        properties: &staged.properties,
         flag: header.flag,
         sys_flag: sent.sys_flag | sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH,
         ..sent
     };
-    let index = read_batch.batch.push(&queue.index, &message).map_err(|_| illegal(broker))?;
-    let id = id_start..read_batch.ids.len();
-    read_batch.pending.push(Pending {
+    let index = staged.batch.push(&queue.index, &message).map_err(|_| illegal(broker))?;
+    let id = id_start..staged.ids.len();
+    staged.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
         one_way: command.is_one_way(),

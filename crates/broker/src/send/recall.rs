@@ -28,25 +28,20 @@ pub(super) struct Staged {
 /// Checks a recall and keeps the parts of its cancelling message.
 pub(crate) fn stage_recall(
     broker: &Broker,
-    read_batch: &mut StagedSends,
+    staged: &mut StagedSends,
     peer: &Arc<ConnectionHandle>,
     command: &Command<'_>,
 ) -> Result<(), Refusal> {
     let mut properties = Vec::new();
     let recall = recall::check(broker, command, &mut properties)?;
     let queue = find_queue(broker, &Target { topic: broker.timer_topic()?, queue_id: 0, dead: false })?;
-    let id_start = read_batch.ids.len();
-    read_batch.ids.extend_from_slice(recall.message_id.as_bytes());
-    let id = id_start..read_batch.ids.len();
-    read_batch.cancels = true;
+    let id_start = staged.ids.len();
+    staged.ids.extend_from_slice(recall.message_id.as_bytes());
+    let id = id_start..staged.ids.len();
+    staged.cancels = true;
     let (born_timestamp, born_host) = (broker.now_ms(), peer.remote());
-    read_batch.recalls.push(Staged {
-        pending: read_batch.pending.len(),
-        born_timestamp,
-        born_host,
-        properties,
-    });
-    read_batch.pending.push(Pending {
+    staged.recalls.push(Staged { pending: staged.pending.len(), born_timestamp, born_host, properties });
+    staged.pending.push(Pending {
         opaque: command.opaque,
         encoding: command.encoding,
         one_way: command.is_one_way(),
@@ -64,42 +59,41 @@ pub(crate) fn stage_recall(
 
 /// Encodes the cancelling messages, except those of recalls that come too late: messages due until `delivered_ms` (milliseconds
 /// since the epoch) may have been delivered. Called with the gate locked, so that this holds until they are appended.
-pub(super) fn push(broker: &Broker, read_batch: &mut StagedSends, delivered_ms: i64) {
-    for staged in &read_batch.recalls {
-        let pending = &mut read_batch.pending[staged.pending];
+pub(super) fn push(broker: &Broker, staged: &mut StagedSends, delivered_ms: i64) {
+    for recall in &staged.recalls {
+        let pending = &mut staged.pending[recall.pending];
         if pending.recalls_at.is_none_or(|time_ms| time_ms <= delivered_ms) {
             continue;
         }
         let message = Message {
             body: recall::BODY,
-            properties: &staged.properties,
+            properties: &recall.properties,
             sys_flag: 0,
             flag: 0,
-            born_timestamp: staged.born_timestamp,
-            born_host: staged.born_host,
+            born_timestamp: recall.born_timestamp,
+            born_host: recall.born_host,
             store_host: broker.store_host,
             reconsume_times: 0,
             prepared_transaction_offset: 0,
         };
         // A recall whose message cannot be encoded is answered as not stored.
-        if let Ok(index) = read_batch.batch.push(&pending.queue.index, &message) {
+        if let Ok(index) = staged.batch.push(&pending.queue.index, &message) {
             pending.records = index..index + 1;
         }
     }
 }
 
 /// Offset in the timer queue behind the last recall of an appended read batch; 0 when there is none.
-pub(super) fn end(read_batch: &StagedSends) -> i64 {
-    let records =
-        read_batch.recalls.iter().flat_map(|staged| read_batch.pending[staged.pending].records.clone());
-    records.map(|index| read_batch.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
+pub(super) fn end(staged: &StagedSends) -> i64 {
+    let records = staged.recalls.iter().flat_map(|recall| staged.pending[recall.pending].records.clone());
+    records.map(|index| staged.batch.placed(index).queue_offset.to_i64() + 1).max().unwrap_or(0)
 }
 
 /// Answers a recall whose cancelling message was stored or left out. Messages due until `delivered_ms` (milliseconds since the
 /// epoch) may have been delivered before that.
 pub(super) fn answer(
     broker: &Broker,
-    read_batch: &StagedSends,
+    staged: &StagedSends,
     pending: &Pending,
     delivered_ms: i64,
     out: &mut Vec<u8>,
@@ -115,6 +109,6 @@ pub(super) fn answer(
         return reply::refused(broker, head.remark(&refusal.remark), out);
     }
     let head = Head::response(pending.encoding, response::SUCCESS, pending.opaque);
-    let writer = FrameWriter::begin(out, head).bytes("msgId", &read_batch.ids[pending.id.clone()]);
+    let writer = FrameWriter::begin(out, head).bytes("msgId", &staged.ids[pending.id.clone()]);
     writer.text("MSG_REGION", &broker.config.region_id).finish(b"");
 }

@@ -10,7 +10,7 @@ use crate::broker::Broker;
 /// Writes the answer of a request whose records are stored; nothing for a one-way request. `ids` is a buffer for reuse.
 pub(super) fn stored(
     broker: &Broker,
-    read_batch: &StagedSends,
+    staged: &StagedSends,
     pending: &Pending,
     delivered_ms: i64,
     ids: &mut Vec<u8>,
@@ -20,27 +20,27 @@ pub(super) fn stored(
         return;
     }
     if pending.recalls_at.is_some() {
-        return super::recall::answer(broker, read_batch, pending, delivered_ms, out);
+        return super::recall::answer(broker, staged, pending, delivered_ms, out);
     }
     ids.clear();
     for index in pending.records.clone() {
         if !ids.is_empty() {
             ids.push(b',');
         }
-        let log_offset = read_batch.batch.placed(index).log_offset;
+        let log_offset = staged.batch.placed(index).log_offset;
         OffsetId { store_host: broker.store_host, log_offset }.append_to(ids);
     }
-    let first = read_batch.batch.placed(pending.records.start).queue_offset;
+    let first = staged.batch.placed(pending.records.start).queue_offset;
     let head = Head::response(pending.encoding, response::SUCCESS, pending.opaque);
     let writer = FrameWriter::begin(out, head)
         .bytes("msgId", ids)
         .number("queueId", pending.queue_id)
         .number("queueOffset", first.get());
-    let key = &read_batch.ids[pending.id.clone()];
+    let key = &staged.ids[pending.id.clone()];
     let writer = if key.is_empty() { writer } else { writer.bytes("transactionId", key) };
     // Without this field the client builds the batch's id from those of its messages.
     let writer = if pending.inner { writer.bytes("batchUniqId", key) } else { writer };
-    let handle = &read_batch.ids[pending.handle.clone()];
+    let handle = &staged.ids[pending.handle.clone()];
     let writer = if handle.is_empty() { writer } else { writer.bytes("recallHandle", handle) };
     region(broker, writer).finish(b"");
 }

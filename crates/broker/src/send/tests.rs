@@ -45,11 +45,11 @@ fn answered_at_once(fixture: &Fixture, properties: &[u8]) -> bool {
     let mut bytes = Vec::new();
     let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
     header.write(FrameWriter::begin(&mut bytes, head)).finish(b"body");
-    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
-    front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
-    front.end(&mut read_batch, &peer, &mut out);
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+    dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+    dispatcher.end(&mut read_batch, &peer, &mut out);
     if out.is_empty() {
         // The answer comes once the message is on disk.
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -79,10 +79,10 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
     let fixture = Fixture::new();
     fixture.queue("T", 0);
     fixture.broker.groups.make("G", 1).unwrap();
-    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
     let (producer, consumer) =
         (Arc::new(ConnectionHandle::detached(1, ADDRESS)), Arc::new(ConnectionHandle::detached(2, ADDRESS)));
-    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     let mut bytes = Vec::new();
     let pull = PullHeader {
         consumer_group: "G",
@@ -95,20 +95,20 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
     };
     pull.write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::PULL_MESSAGE, 1)))
         .finish(b"");
-    front.frame(&mut read_batch, &consumer, Command::decode(&mut bytes).unwrap(), &mut out);
-    front.end(&mut read_batch, &consumer, &mut out);
-    front.answered(&mut read_batch);
+    dispatcher.frame(&mut read_batch, &consumer, Command::decode(&mut bytes).unwrap(), &mut out);
+    dispatcher.end(&mut read_batch, &consumer, &mut out);
+    dispatcher.answered(&mut read_batch);
     assert_eq!(crate::testing::answers(out), [], "the pull waits");
     let header = SendHeader { producer_group: "PG", topic: "T", ..SendHeader::default() };
     let (mut bytes, mut out) = (Vec::new(), Vec::new());
     header
         .write(FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 2)))
         .finish(b"body");
-    front.frame(&mut read_batch, &producer, Command::decode(&mut bytes).unwrap(), &mut out);
-    front.end(&mut read_batch, &producer, &mut out);
+    dispatcher.frame(&mut read_batch, &producer, Command::decode(&mut bytes).unwrap(), &mut out);
+    dispatcher.end(&mut read_batch, &producer, &mut out);
     assert_eq!(crate::testing::answers(out), [(0, 2)]);
     assert!(consumer.pushed().is_empty(), "nobody is served before the producer has its answer");
-    front.answered(&mut read_batch);
+    dispatcher.answered(&mut read_batch);
     let work = consumer.take_work().expect("the pull runs on the consumer's connection");
     let mut out = Vec::new();
     work(&consumer, &mut out);
@@ -120,9 +120,9 @@ fn a_producer_is_answered_before_those_who_wait_are_woken() {
 fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
     let fixture = Fixture::with(|config| config.store.flush = FlushMode::Sync);
     fixture.queue("T", 0);
-    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     // A flush may be done before the number of unanswered requests is read, so several sends may be needed.
     while peer.unanswered() == 0 {
@@ -131,8 +131,8 @@ fn a_send_that_waits_for_the_disk_is_charged_to_its_connection() {
         let mut bytes = Vec::new();
         let head = Head::request(Encoding::Json, request::SEND_MESSAGE_V2, 1);
         header.write(FrameWriter::begin(&mut bytes, head)).finish(&[7; 1000]);
-        front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
-        front.end(&mut read_batch, &peer, &mut out);
+        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        dispatcher.end(&mut read_batch, &peer, &mut out);
         assert!(out.is_empty());
     }
     while peer.unanswered() > 0 {
@@ -150,10 +150,10 @@ fn behaviour_24_the_flush_mode_changes_while_sends_go_on() {
         let mut bytes = Vec::new();
         let head = Head::request(Encoding::Json, request::UPDATE_BROKER_CONFIG, 1);
         head.write(&mut bytes, value.as_bytes());
-        let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+        let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
         let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-        let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
-        front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
         while out.is_empty() {
             out = peer.pushed();
             std::thread::yield_now();
@@ -210,11 +210,11 @@ fn batched() -> Fixture {
 
 /// The answer to one frame: its code, and a function that returns its fields.
 fn call(fixture: &Fixture, bytes: &mut [u8]) -> (i32, impl Fn(&str) -> Option<String> + use<>) {
-    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
-    front.frame(&mut read_batch, &peer, Command::decode(bytes).unwrap(), &mut out);
-    front.end(&mut read_batch, &peer, &mut out);
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
+    dispatcher.frame(&mut read_batch, &peer, Command::decode(bytes).unwrap(), &mut out);
+    dispatcher.end(&mut read_batch, &peer, &mut out);
     fixture.broker.settle();
     out.extend(peer.pushed());
     let code = Command::decode(&mut out.clone()).unwrap().code;

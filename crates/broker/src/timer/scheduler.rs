@@ -236,7 +236,7 @@ impl Scheduler {
         }
     }
 
-    /// ClientCalls the fetch thread for the chains of slots that will begin soon.
+    /// Asks the fetch thread for the chains of slots that will begin soon.
     fn ask(&mut self, now_ms: i64) -> io::Result<()> {
         let files = &mut self.files;
         // Written first, since a slot may name units that were added and are not in the file yet.

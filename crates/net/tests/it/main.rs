@@ -136,7 +136,7 @@ fn pipelined_requests_are_answered_by_id_also_out_of_order() {
         }
     }
     assert_eq!(late, Some((1, b"late".to_vec())));
-    assert!(probe.turns.load(Ordering::SeqCst) < 250, "frames of one read are one read_batch");
+    assert!(probe.turns.load(Ordering::SeqCst) < 250, "frames of one read are one read batch");
     workers.shutdown();
 }
 

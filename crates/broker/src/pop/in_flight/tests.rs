@@ -112,7 +112,7 @@ fn a_checkpoint_that_could_not_be_stored_at_a_reset_is_tried_again() {
 }
 
 #[test]
-fn a_lane_that_ended_keeps_nothing() {
+fn an_in_flight_queue_that_ended_keeps_nothing() {
     let mut in_flight = InFlightQueue::default();
     in_flight.hold(held(3, 1, 1), 4);
     let left = in_flight.end();

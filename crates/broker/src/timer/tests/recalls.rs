@@ -84,18 +84,18 @@ fn a_recall_that_comes_too_late_is_not_stored() {
     let late = (604, "recall failed, timestamp invalid".to_owned());
     assert_eq!((recall(&fixture, start + 1, "x"), stored(&fixture)), (late, 0));
     // The late recall is sent together with one that comes in time.
-    let front = Dispatcher { broker: fixture.broker.clone(), fast: false };
+    let dispatcher = Dispatcher { broker: fixture.broker.clone(), fast: false };
     let peer = Arc::new(ConnectionHandle::detached(1, ADDRESS));
-    let (mut read_batch, mut out) = (front.read_batch(), Vec::new());
+    let (mut read_batch, mut out) = (dispatcher.read_batch(), Vec::new());
     for (opaque, time_ms) in [(1, start + 1), (2, start + 2)] {
         let mut bytes = Vec::new();
         let writer =
             FrameWriter::begin(&mut bytes, Head::request(Encoding::Json, request::RECALL_MESSAGE, opaque));
         let writer = writer.text("producerGroup", "PG").text("topic", "Real");
         writer.text("recallHandle", &handle(&fixture, time_ms, "y")).finish(b"");
-        front.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
+        dispatcher.frame(&mut read_batch, &peer, Command::decode(&mut bytes).unwrap(), &mut out);
     }
-    front.end(&mut read_batch, &peer, &mut out);
+    dispatcher.end(&mut read_batch, &peer, &mut out);
     assert_eq!(answers(out), [(604, 1), (0, 2)]);
     assert_eq!((stored(&fixture), fixture.broker.timer.gate().recalled_end), (1, 1));
 }
