@@ -1,6 +1,9 @@
-//! The layer rule: a crate uses only the crates below it that the design names.
+//! The layer rules: a crate uses only the crates below it that the design names, and the top-level modules of a crate do not
+//! use each other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Who may use whom. A crate that is not listed here needs a decision first.
@@ -14,6 +17,10 @@ const LAYERS: [(&str, &[&str]); 8] = [
     ("lab", &["wire", "net", "client"]),
     ("vostok", &["wire", "store", "net", "client", "namesrv", "broker", "lab"]),
 ];
+
+/// Top-level modules of a crate that use each other in a circle. Crates that are not listed have none; the numbers may only
+/// fall.
+const CIRCLES: [(&str, usize); 2] = [("broker", 31), ("store", 18)];
 
 /// Packages of the shipped binary at most.
 const PACKAGES_MAX: usize = 250;
@@ -75,4 +82,119 @@ fn the_binary_has_few_dependencies() {
     let packages: BTreeSet<_> = text.lines().map(|line| line.trim_end_matches(" (*)")).collect();
     assert!(packages.len() > 20, "cargo tree lists packages: {packages:?}");
     assert!(packages.len() <= PACKAGES_MAX, "{} packages ship, the limit is {PACKAGES_MAX}", packages.len());
+}
+
+/// Top-level modules by the top-level modules they use.
+type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// All Rust files below a directory, without tests.
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory of the repository") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().and_then(|name| name.to_str()).expect("names are text");
+        if matches!(name, "tests" | "testing" | "lib") {
+            continue;
+        }
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The names that follow `crate::` in the code of a file, groups in braces included.
+fn used_names(text: &str) -> BTreeSet<String> {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let code: String =
+        text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
+    let name =
+        |text: &str| text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect::<String>();
+    let mut names = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        let Some(group) = rest.strip_prefix('{') else {
+            names.insert(name(rest));
+            continue;
+        };
+        let mut depth = 0;
+        let mut is_first = true;
+        for (index, letter) in group.char_indices() {
+            match letter {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => is_first = true,
+                letter if is_first && depth == 0 && !letter.is_whitespace() => {
+                    names.insert(name(&group[index..]));
+                    is_first = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    names
+}
+
+fn uses_of(krate: &str) -> Uses {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(krate).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut uses = Uses::new();
+    for path in files {
+        let top = path
+            .strip_prefix(&root)
+            .expect("below it")
+            .iter()
+            .next()
+            .expect("a name")
+            .to_str()
+            .expect("text");
+        let names = used_names(&fs::read_to_string(&path).expect("readable"));
+        uses.entry(top.trim_end_matches(".rs").to_owned()).or_default().extend(names);
+    }
+    let modules: BTreeSet<String> = uses.keys().cloned().collect();
+    uses.iter_mut().for_each(|(module, used)| used.retain(|name| name != module && modules.contains(name)));
+    uses
+}
+
+/// Modules from which a chain of uses leads back to themselves.
+fn in_circles(uses: &Uses) -> BTreeSet<&str> {
+    let leads_back = |module: &str| {
+        let mut reached: BTreeSet<&str> = BTreeSet::new();
+        let mut open: Vec<&str> = uses[module].iter().map(String::as_str).collect();
+        while let Some(next) = open.pop() {
+            if reached.insert(next) {
+                open.extend(uses[next].iter().map(String::as_str));
+            }
+        }
+        reached.contains(module)
+    };
+    uses.keys().map(String::as_str).filter(|module| leads_back(module)).collect()
+}
+
+#[test]
+fn modules_of_a_crate_form_no_new_circles() {
+    let allowed: BTreeMap<_, _> = CIRCLES.into_iter().collect();
+    for (krate, _) in LAYERS.into_iter().filter(|(krate, _)| *krate != "vostok") {
+        let uses = uses_of(krate);
+        assert!(uses.len() > 3 && uses.values().any(|used| !used.is_empty()), "{krate}: {uses:?}");
+        let found = in_circles(&uses);
+        let expected = allowed.get(krate).copied().unwrap_or(0);
+        assert_eq!(found.len(), expected, "{krate}: modules that use each other in a circle: {found:?}");
+    }
+}
+
+#[test]
+fn circles_are_found() {
+    let text = "use crate::{b, c::{d, e}};\nfn f() { crate::g::h() } // crate::i\n#[cfg(test)]\nmod tests { use crate::j; }";
+    assert_eq!(used_names(text), ["b", "c", "g"].map(str::to_owned).into());
+    let uses = |list: &[(&str, &[&str])]| -> Uses {
+        list.iter()
+            .map(|(name, used)| ((*name).to_owned(), used.iter().map(|it| (*it).to_owned()).collect()))
+            .collect()
+    };
+    let circle = uses(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])]);
+    assert_eq!(in_circles(&circle), ["b", "c"].into());
+    assert!(in_circles(&uses(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])])).is_empty());
 }
