@@ -365,7 +365,7 @@ impl Broker {
             self.pops.wake_reviver();
         }
         // In this order: `is_waited_on` has the memory fence that both checks need.
-        let is_pulled = queue.held.is_waited_on();
+        let is_pulled = queue.suspended.is_waited_on();
         if queue.waiters.has_count() {
             pop::arrived(&self.handle(), queue);
         }
@@ -373,7 +373,7 @@ impl Broker {
             return;
         }
         let broker = self.handle();
-        for held in queue.held.take() {
+        for held in queue.suspended.take() {
             broker.hand_over(held);
         }
     }
@@ -398,11 +398,11 @@ impl Broker {
             let expired = deadline_ms <= self.now_ms();
             let Some(waiting) = pull::resume(self, held, expired, out) else { break };
             let examined = waiting.pull.offset;
-            queue.held.add(waiting);
+            queue.suspended.add(waiting);
             if self.visible_end(&queue) <= examined && deadline_ms > self.now_ms() {
                 return;
             }
-            match queue.held.take_one(id) {
+            match queue.suspended.take_one(id) {
                 Some(again) => held = again,
                 None => return,
             }

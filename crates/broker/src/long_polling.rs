@@ -16,9 +16,9 @@ use crate::topics::Queue;
 
 /// Most suspended pulls of a broker: twenty groups that wait at 50,000 queues. A further pull is answered as busy; Java has no
 /// bound. Suspended pulls are not charged to their connections, which are read on.
-pub const HELD_MAX: usize = 1_000_000;
+pub const SUSPENDED_MAX: usize = 1_000_000;
 /// All suspended pulls together take at most 256 MiB, not counting filters that pulls bring.
-const _: () = assert!(size_of::<SuspendedPull>() * HELD_MAX <= 256 << 20);
+const _: () = assert!(size_of::<SuspendedPull>() * SUSPENDED_MAX <= 256 << 20);
 
 /// A suspended pull.
 pub struct SuspendedPull {
@@ -38,14 +38,14 @@ pub struct SuspendedPull {
 
 /// The suspended pulls of one queue.
 #[derive(Default)]
-pub struct Held {
+pub struct SuspendedPulls {
     /// Number of suspended pulls. An appender that reads 0 after publishing the queue's new end need not wake anybody: a pull is
     /// counted before it looks at the queue's end for the last time.
     waiting: AtomicUsize,
     pulls: Mutex<Vec<SuspendedPull>>,
 }
 
-impl Held {
+impl SuspendedPulls {
     /// True when a pull may be suspended at the queue.
     pub fn is_waited_on(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -95,13 +95,13 @@ pub struct PollTimeouts {
 }
 
 impl PollTimeouts {
-    /// Suspends a pull: puts it into its queue's list and returns its id; `None` when [`HELD_MAX`] is reached.
+    /// Suspends a pull: puts it into its queue's list and returns its id; `None` when [`SUSPENDED_MAX`] is reached.
     ///
     /// The caller must look at the queue's end once more afterwards, because a message may have come in between.
     pub fn hold(&self, mut pull: SuspendedPull) -> Option<u64> {
         let key = {
             let mut table = self.table();
-            if table.by_deadline.len() >= HELD_MAX {
+            if table.by_deadline.len() >= SUSPENDED_MAX {
                 return None;
             }
             table.next_id += 1;
@@ -111,7 +111,7 @@ impl PollTimeouts {
         let queue = pull.pull.queue.clone();
         // The list comes first. Were the pull in the table first, its timeout could fire while the pull is not in the list, and
         // the pull would never be answered. The timeout of a pull that was answered in between finds nothing.
-        queue.held.add(pull);
+        queue.suspended.add(pull);
         let mut table = self.table();
         table.by_deadline.insert(key, Arc::downgrade(&queue));
         if table.by_deadline.first_key_value().is_some_and(|(first, _)| *first == key) {
@@ -131,7 +131,7 @@ impl PollTimeouts {
         let later = table.by_deadline.split_off(&(now_ms + 1, 0));
         let due = std::mem::replace(&mut table.by_deadline, later);
         drop(table);
-        due.into_iter().filter_map(|((_, id), queue)| queue.upgrade()?.held.take_one(id)).collect()
+        due.into_iter().filter_map(|((_, id), queue)| queue.upgrade()?.suspended.take_one(id)).collect()
     }
 
     /// The earliest timeout, milliseconds since 1970.

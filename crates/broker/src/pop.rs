@@ -46,7 +46,7 @@ use wire::body::Checkpoint;
 use crate::broker::Broker;
 use crate::names;
 pub(crate) use ack::{ack, batch_ack, change_invisible_time};
-use in_flight::{Held, InFlightQueue, Patience};
+use in_flight::{HeldCheckpoint, InFlightQueue, Patience};
 use in_flight_queues::{Cell, InFlightQueues};
 pub(crate) use peek::{peek, polling, rollback};
 pub(crate) use request::Ask;
@@ -194,7 +194,7 @@ impl Pops {
     }
 
     /// Appends checkpoints that were taken out of an in-flight queue to the log; on failure they are put back into it.
-    fn store_left(&self, broker: &Broker, cell: &Arc<Cell>, left: Vec<Held>) {
+    fn store_left(&self, broker: &Broker, cell: &Arc<Cell>, left: Vec<HeldCheckpoint>) {
         if left.is_empty() {
             return;
         }

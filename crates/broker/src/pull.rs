@@ -117,13 +117,13 @@ fn try_serve(
             id: 0,
         };
         match hold(broker, held) {
-            Held::Waits => return Ok(()),
-            Held::Full => {
+            Suspension::Waits => return Ok(()),
+            Suspension::Full => {
                 let remark = "[OVERLOAD]system busy, start flow control for a while: too many pulls wait";
                 return Err(Refusal::because(Cause::HeldPulls, response::SYSTEM_BUSY, remark));
             }
             // A message came while the pull was put into the list of its queue.
-            Held::Ready(held) => {
+            Suspension::Ready(held) => {
                 pull = held.pull;
                 scan = Scan::of(broker, &pull, Source::Memory, &mut scratch.units);
             }
@@ -136,25 +136,25 @@ fn try_serve(
     Ok(())
 }
 
-enum Held {
+enum Suspension {
     Waits,
     Ready(SuspendedPull),
     Full,
 }
 
-fn hold(broker: &Broker, held: SuspendedPull) -> Held {
+fn hold(broker: &Broker, held: SuspendedPull) -> Suspension {
     let (queue, offset) = (held.pull.queue.clone(), held.pull.offset);
-    let Some(id) = broker.poll_timeouts.hold(held) else { return Held::Full };
+    let Some(id) = broker.poll_timeouts.hold(held) else { return Suspension::Full };
     if broker.visible_end(&queue) <= offset {
-        return Held::Waits;
+        return Suspension::Waits;
     }
-    match queue.held.take_one(id) {
+    match queue.suspended.take_one(id) {
         Some(held) => {
             broker.poll_timeouts.forget(held.deadline_ms, held.id);
-            Held::Ready(held)
+            Suspension::Ready(held)
         }
         // The thread that appended the message has taken the pull and answers it.
-        None => Held::Waits,
+        None => Suspension::Waits,
     }
 }
 

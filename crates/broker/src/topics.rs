@@ -17,7 +17,7 @@ use wire::body::queue::DataVersion;
 use wire::body::topic::{PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig};
 use wire::codes::response;
 
-use crate::long_polling::Held;
+use crate::long_polling::SuspendedPulls;
 use crate::metadata_writer::Change;
 use crate::persist;
 use crate::pop::Waiters;
@@ -36,7 +36,7 @@ pub struct Queue {
     /// The queue's index and offsets in the store.
     pub index: Arc<store::Queue>,
     /// Suspended pulls, which wait for a message of the queue.
-    pub held: Held,
+    pub suspended: SuspendedPulls,
     /// Suspended pops, which wait for a message of the topic.
     pub(crate) waiters: Arc<Waiters>,
     /// True for the queues of delayed messages: an append wakes their delivery.
@@ -54,7 +54,11 @@ impl Queue {
     /// new end.
     pub(crate) fn is_waited_on(&self) -> bool {
         // The order matters: the first check executes the fence that the checks of pulls and of pops both need.
-        self.held.is_waited_on() || self.waiters.has_count() || self.delayed || self.timed || self.revives
+        self.suspended.is_waited_on()
+            || self.waiters.has_count()
+            || self.delayed
+            || self.timed
+            || self.revives
     }
 }
 
@@ -131,8 +135,8 @@ impl Topic {
         let timed = self.name() == names::TIMER_TOPIC;
         let revives = self.name().starts_with(names::REVIVE_PREFIX);
         let waiters = self.waiters.clone();
-        let (held, sent) = (Held::default(), Sent::default());
-        Some(Arc::new(Queue { index, held, waiters, delayed, timed, revives, sent }))
+        let (suspended, sent) = (SuspendedPulls::default(), Sent::default());
+        Some(Arc::new(Queue { index, suspended, waiters, delayed, timed, revives, sent }))
     }
 
     /// Prefetches a queue's data into the processor cache, because a message for it comes soon.

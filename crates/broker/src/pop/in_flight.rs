@@ -53,7 +53,7 @@ struct InFlightPop {
 
 #[derive(Debug)]
 enum State {
-    Held(Held),
+    InMemory(HeldCheckpoint),
     /// The checkpoint was taken out of memory and is being appended to the log.
     Leaving {
         start: i64,
@@ -65,7 +65,7 @@ enum State {
 
 /// A checkpoint in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct HeldCheckpoint {
     /// The checkpoint, with the acknowledgements so far.
     pub checkpoint: Checkpoint,
     /// Queue of the revive topic that gets the checkpoint when it is stored.
@@ -87,7 +87,7 @@ pub(super) struct InFlightQueue {
     /// a new group or topic with the same name.
     pub gone: bool,
     /// Checkpoints that were taken out by [`Self::clear`] and could not be stored yet.
-    unstored: Vec<Held>,
+    unstored: Vec<HeldCheckpoint>,
     /// Pending checkpoints in the log: the first message offset of each time step, by the time in milliseconds at which all
     /// checkpoints of that step have been processed by the revive thread.
     pending: BTreeMap<i64, i64>,
@@ -150,8 +150,8 @@ impl InFlightQueue {
     }
 
     /// Adds a pop that read up to queue offset `next` and whose checkpoint stays in memory.
-    pub(super) fn hold(&mut self, held: Held, next: i64) {
-        self.pops.push_back(InFlightPop { next, state: State::Held(held) });
+    pub(super) fn hold(&mut self, held: HeldCheckpoint, next: i64) {
+        self.pops.push_back(InFlightPop { next, state: State::InMemory(held) });
     }
 
     /// Acknowledges messages of the checkpoint in memory that began at offset `start` at time `pop_ms`. `after` is the log
@@ -165,7 +165,7 @@ impl InFlightQueue {
         now_ms: i64,
     ) -> Option<bool> {
         let found = self.pops.iter_mut().rev().find_map(|pop| match &mut pop.state {
-            State::Held(held)
+            State::InMemory(held)
                 if held.checkpoint.start_offset == start && held.checkpoint.pop_ms == pop_ms =>
             {
                 Some(pop)
@@ -173,7 +173,9 @@ impl InFlightQueue {
             _ => None,
         });
         let pop = found?;
-        let State::Held(Held { checkpoint, after: passed, .. }) = &mut pop.state else { return None };
+        let State::InMemory(HeldCheckpoint { checkpoint, after: passed, .. }) = &mut pop.state else {
+            return None;
+        };
         if !patience.holds(checkpoint, now_ms) {
             return None;
         }
@@ -191,17 +193,17 @@ impl InFlightQueue {
     }
 
     /// Takes the checkpoints that must go to the log now. The caller reports the outcome of each with [`Self::left`].
-    pub(super) fn leave(&mut self, patience: Patience, now_ms: i64) -> Vec<Held> {
+    pub(super) fn leave(&mut self, patience: Patience, now_ms: i64) -> Vec<HeldCheckpoint> {
         self.take(|checkpoint| patience.due_ms(checkpoint) <= now_ms)
     }
 
     /// Takes all checkpoints. Called when the broker stops.
-    pub(super) fn leave_all(&mut self) -> Vec<Held> {
+    pub(super) fn leave_all(&mut self) -> Vec<HeldCheckpoint> {
         self.take(|_| true)
     }
 
     /// Takes all checkpoints and drops all pops in flight. Called when the group's offset is set to another place.
-    pub(super) fn clear(&mut self) -> Vec<Held> {
+    pub(super) fn clear(&mut self) -> Vec<HeldCheckpoint> {
         let left = self.take(|_| true);
         self.pops.clear();
         self.order = None;
@@ -209,19 +211,19 @@ impl InFlightQueue {
     }
 
     /// Takes all checkpoints and ends the in-flight queue. Called when the group or the topic is deleted.
-    pub(super) fn end(&mut self) -> Vec<Held> {
+    pub(super) fn end(&mut self) -> Vec<HeldCheckpoint> {
         self.gone = true;
         self.clear()
     }
 
-    fn take(&mut self, is_due: impl Fn(&Checkpoint) -> bool) -> Vec<Held> {
+    fn take(&mut self, is_due: impl Fn(&Checkpoint) -> bool) -> Vec<HeldCheckpoint> {
         let mut left = std::mem::take(&mut self.unstored);
         for pop in &mut self.pops {
-            if let State::Held(Held { checkpoint, .. }) = &pop.state
+            if let State::InMemory(HeldCheckpoint { checkpoint, .. }) = &pop.state
                 && is_due(checkpoint)
             {
                 let leaving = State::Leaving { start: checkpoint.start_offset, pop_ms: checkpoint.pop_ms };
-                if let State::Held(held) = std::mem::replace(&mut pop.state, leaving) {
+                if let State::InMemory(held) = std::mem::replace(&mut pop.state, leaving) {
                     left.push(held);
                 }
             }
@@ -232,14 +234,14 @@ impl InFlightQueue {
     /// Reports that a checkpoint that was taken out is stored and ends at log offset `end`; with `None` it could not be stored
     /// and is kept in memory again. Returns false when a checkpoint that is not stored is dropped, because the group or the topic
     /// was deleted.
-    pub(super) fn left(&mut self, held: Held, end: Option<LogOffset>) -> bool {
+    pub(super) fn left(&mut self, held: HeldCheckpoint, end: Option<LogOffset>) -> bool {
         let (start_offset, taken_ms) = (held.checkpoint.start_offset, held.checkpoint.pop_ms);
         let found = self.pops.iter_mut().find(|pop| {
             matches!(pop.state, State::Leaving { start, pop_ms } if start == start_offset && pop_ms == taken_ms)
         });
         match (found, end) {
             (Some(pop), Some(end)) => pop.state = State::Settled(end),
-            (Some(pop), None) => pop.state = State::Held(held),
+            (Some(pop), None) => pop.state = State::InMemory(held),
             (None, None) if !self.gone => self.unstored.push(held),
             (None, _) => return end.is_some(),
         }
@@ -263,7 +265,7 @@ impl InFlightQueue {
     /// `None` when no time needs to be waited for.
     pub(super) fn due_ms(&self, patience: Patience, flush_ms: i64) -> Option<i64> {
         let due = |pop: &InFlightPop| match &pop.state {
-            State::Held(held) => Some(patience.due_ms(&held.checkpoint)),
+            State::InMemory(held) => Some(patience.due_ms(&held.checkpoint)),
             _ => None,
         };
         let waits = self.pops.front().is_some_and(|pop| matches!(pop.state, State::Settled(_)))

@@ -15,7 +15,7 @@ use wire::codes::response;
 use wire::pop::{Kind, ORDER_REVIVE_QUEUE, OffsetTexts};
 use wire::units::LogOffset;
 
-use super::in_flight::Held;
+use super::in_flight::HeldCheckpoint;
 use super::in_flight_queues::{Busy, Cell};
 use super::order;
 use super::request::{Ask, Pop};
@@ -307,7 +307,8 @@ impl Picking<'_> {
         }
         let end = records.append(broker, now_ms).map_err(Unpopped::NotStored)?;
         for (busy, next, checkpoint) in held {
-            let held = Held { checkpoint, revive_queue: self.popped.revive_queue, after: LogOffset::ZERO };
+            let held =
+                HeldCheckpoint { checkpoint, revive_queue: self.popped.revive_queue, after: LogOffset::ZERO };
             broker.pops.in_flight_queues.held.fetch_add(1, Ordering::Relaxed);
             busy.in_flight().hold(held, next);
             broker.pops.advance(broker, &busy, now_ms);

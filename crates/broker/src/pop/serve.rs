@@ -15,7 +15,7 @@ use super::in_flight_queues::Cell;
 use super::order;
 use super::pick::{Popped, Unpopped, pick, position};
 use super::request::{self, Ask, Want};
-use super::wait::{Bounds, HeldPop, NoWait};
+use super::wait::{Bounds, NoWait, SuspendedPop};
 use crate::Refusal;
 use crate::broker::Broker;
 use crate::pull::Source;
@@ -156,7 +156,7 @@ fn wait(broker: &Arc<Broker>, peer: &Arc<ConnectionHandle>, ask: &Arc<Ask>, out:
 
 /// Runs requests that were taken out of their lists, each on the thread of its own connection, so that the thread that woke
 /// them (a producer's, or the one that answers flushed sends) does not pop for every group that waits.
-fn drive(broker: &Arc<Broker>, mut woken: Vec<HeldPop>) {
+fn drive(broker: &Arc<Broker>, mut woken: Vec<SuspendedPop>) {
     while let Some(held) = woken.pop() {
         let (peer, ask) = (held.peer.clone(), held.ask.clone());
         if peer.is_closing() {
@@ -174,7 +174,7 @@ fn drive(broker: &Arc<Broker>, mut woken: Vec<HeldPop>) {
 /// same queues are woken in its place.
 struct InHand {
     broker: Arc<Broker>,
-    held: Option<HeldPop>,
+    held: Option<SuspendedPop>,
 }
 
 impl InHand {
@@ -189,7 +189,7 @@ impl InHand {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        if let Some(HeldPop { ask, id, .. }) = self.held.take() {
+        if let Some(SuspendedPop { ask, id, .. }) = self.held.take() {
             self.broker.pops.poll_timeouts.forget(ask.deadline_ms, id);
             drive(&self.broker, left_over(&self.broker, &ask));
         }
@@ -197,8 +197,8 @@ impl Drop for InHand {
 }
 
 /// Runs a suspended request again, and suspends it again when there is no message for it. True when it was answered.
-fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
-    let HeldPop { peer, ask, id } = held;
+fn resume(broker: &Arc<Broker>, held: SuspendedPop, out: &mut Vec<u8>) -> bool {
+    let SuspendedPop { peer, ask, id } = held;
     for round in 0..=ROUNDS_MAX {
         if peer.is_closed() {
             break;
@@ -212,7 +212,7 @@ fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
             // The sweep of timeouts may have passed while the request was out of its list, and would not find it again.
             Run::Nothing if ask.deadline_ms <= broker.now_ms() => give_up(&ask, NoWait::TimedOut, out),
             Run::Nothing => {
-                ask.topic.waiters.add(HeldPop { peer: peer.clone(), ask: ask.clone(), id });
+                ask.topic.waiters.add(SuspendedPop { peer: peer.clone(), ask: ask.clone(), id });
                 // Likewise the end of the connection may have been handled while the request was out of its list.
                 let is_late = ask.deadline_ms <= broker.now_ms() || peer.is_closed();
                 let stays = !is_late && (round == ROUNDS_MAX || !is_answered(broker, &ask));
@@ -231,7 +231,7 @@ fn resume(broker: &Arc<Broker>, held: HeldPop, out: &mut Vec<u8>) -> bool {
 }
 
 /// Suspended requests of the same group to run next, when the queues a request looked at have more messages.
-fn left_over(broker: &Broker, ask: &Ask) -> Vec<HeldPop> {
+fn left_over(broker: &Broker, ask: &Ask) -> Vec<SuspendedPop> {
     let waiters = &ask.topic.waiters;
     if ask.notices() || !waiters.is_waited_on() || !has_messages(broker, ask) {
         return Vec::new();

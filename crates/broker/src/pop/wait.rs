@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::request::Ask;
 
 /// A suspended pop or notification request.
-pub(crate) struct HeldPop {
+pub(crate) struct SuspendedPop {
     /// Connection on which the request is answered.
     pub(super) peer: Arc<ConnectionHandle>,
     /// The request, to be run again.
@@ -22,7 +22,7 @@ pub(crate) struct HeldPop {
     pub(super) id: u64,
 }
 
-impl HeldPop {
+impl SuspendedPop {
     fn place(&self) -> Place {
         let ask = &self.ask;
         Place {
@@ -45,7 +45,7 @@ struct Place {
 }
 
 /// Requests of one group for one queue, or for any queue, by timeout in milliseconds and id.
-type List = BTreeMap<(i64, u64), HeldPop>;
+type List = BTreeMap<(i64, u64), SuspendedPop>;
 
 /// The lists of a group: by whether the requests are notifications, and by queue id (-1 for any queue).
 type Group = BTreeMap<(bool, i32), List>;
@@ -74,7 +74,7 @@ impl Waiters {
 
     /// Takes, for each group, up to four requests: a pop and a notification that wait for any queue, and a pop and a notification
     /// that wait for queue `queue_id`.
-    pub(super) fn take(&self, queue_id: i32) -> Vec<HeldPop> {
+    pub(super) fn take(&self, queue_id: i32) -> Vec<SuspendedPop> {
         let mut groups = self.groups();
         let mut taken = Vec::new();
         for group in groups.values_mut() {
@@ -87,26 +87,26 @@ impl Waiters {
     }
 
     /// Takes one pop of a group that waits for queue `queue_id`, or for any queue when that is -1.
-    pub(super) fn take_of(&self, group: &str, queue_id: i32) -> Option<HeldPop> {
+    pub(super) fn take_of(&self, group: &str, queue_id: i32) -> Option<SuspendedPop> {
         let taken = self.groups().get_mut(group)?.get_mut(&(false, queue_id)).and_then(first)?;
         self.count.fetch_sub(1, Ordering::SeqCst);
         Some(taken)
     }
 
     /// Takes the first request of each list of a group. Called when messages were brought back to the group.
-    pub(super) fn take_group(&self, group: &str) -> Vec<HeldPop> {
+    pub(super) fn take_group(&self, group: &str) -> Vec<SuspendedPop> {
         let mut groups = self.groups();
         let lists = groups.get_mut(group).into_iter().flat_map(BTreeMap::values_mut);
-        let taken: Vec<HeldPop> = lists.filter_map(first).collect();
+        let taken: Vec<SuspendedPop> = lists.filter_map(first).collect();
         self.count.fetch_sub(taken.len(), Ordering::SeqCst);
         taken
     }
 
     /// Takes all suspended requests of the topic.
-    pub(super) fn take_all(&self) -> Vec<HeldPop> {
+    pub(super) fn take_all(&self) -> Vec<SuspendedPop> {
         let groups = std::mem::take(&mut *self.groups());
         let lists = groups.into_values().flat_map(BTreeMap::into_values);
-        let taken: Vec<HeldPop> = lists.flat_map(BTreeMap::into_values).collect();
+        let taken: Vec<SuspendedPop> = lists.flat_map(BTreeMap::into_values).collect();
         self.count.fetch_sub(taken.len(), Ordering::SeqCst);
         taken
     }
@@ -117,7 +117,7 @@ impl Waiters {
     }
 
     /// Puts a request into its list. The caller must look at the queues afterwards, since messages may have come in between.
-    pub(super) fn add(&self, held: HeldPop) {
+    pub(super) fn add(&self, held: SuspendedPop) {
         let place = held.place();
         let mut groups = self.groups();
         self.count.fetch_add(1, Ordering::SeqCst);
@@ -126,7 +126,7 @@ impl Waiters {
         fence(Ordering::SeqCst);
     }
 
-    fn take_at(&self, place: &Place) -> Option<HeldPop> {
+    fn take_at(&self, place: &Place) -> Option<SuspendedPop> {
         let mut groups = self.groups();
         let lists = groups.get_mut(&place.group)?;
         let list = lists.get_mut(&(place.notices, place.queue_id))?;
@@ -146,7 +146,7 @@ impl Waiters {
     }
 }
 
-fn first(list: &mut List) -> Option<HeldPop> {
+fn first(list: &mut List) -> Option<SuspendedPop> {
     loop {
         let (_, held) = list.pop_first()?;
         // The entry in the table of timeouts is removed when it is due; only the count is corrected here.
@@ -241,7 +241,7 @@ impl PollTimeouts {
             table.next_id += 1;
             table.next_id
         };
-        let held = HeldPop { peer: peer.clone(), ask: ask.clone(), id };
+        let held = SuspendedPop { peer: peer.clone(), ask: ask.clone(), id };
         let place = held.place();
         // The list comes first: if the table came first, a sweep could take the timeout out and leave the request in the list.
         waiters.add(held);
@@ -273,7 +273,7 @@ impl PollTimeouts {
     }
 
     /// Takes a request out of its list; `None` when another thread has taken it already.
-    pub(super) fn take(&self, ask: &Arc<Ask>, id: u64) -> Option<HeldPop> {
+    pub(super) fn take(&self, ask: &Arc<Ask>, id: u64) -> Option<SuspendedPop> {
         let at = (ask.deadline_ms, id);
         let place = Place { group: ask.group.clone(), queue_id: ask.queue_id, notices: ask.notices(), at };
         ask.topic.waiters.take_at(&place)
@@ -288,7 +288,7 @@ impl PollTimeouts {
     }
 
     /// Takes the requests whose timeout has passed.
-    pub(super) fn expired(&self, now_ms: i64) -> Vec<HeldPop> {
+    pub(super) fn expired(&self, now_ms: i64) -> Vec<SuspendedPop> {
         let due = {
             let mut table = self.table();
             let later = table.by_deadline.split_off(&(now_ms + 1, 0));

@@ -30,7 +30,7 @@ const WATCHED: [Watch; 7] = [
 /// # Errors
 /// [`Error::Broken`] when the machines do not become idle, so that no rate would be safe.
 pub(super) async fn wait_for_idle(bench: &Bench, limits: &Limits) -> Result<(), Error> {
-    let (mut seen, mut probe) = (Probes::start(bench), bench.host_probe());
+    let (mut probes, mut probe) = (Probes::start(bench), bench.host_probe());
     probe.sample(epoch_ms());
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.tick().await;
@@ -43,7 +43,7 @@ pub(super) async fn wait_for_idle(bench: &Bench, limits: &Limits) -> Result<(), 
             () = bench.interrupted() => return Ok(()),
         }
         hosts.entry(own.clone()).or_default().extend(probe.sample(epoch_ms()));
-        while let Some((name, second)) = seen.machine() {
+        while let Some((name, second)) = probes.machine() {
             hosts.entry(name).or_default().extend(second);
         }
         hosts.values_mut().for_each(|seconds| drop(seconds.drain(..seconds.len().saturating_sub(SECONDS.0))));

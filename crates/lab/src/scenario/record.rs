@@ -162,7 +162,7 @@ struct RunningRepeat<'a> {
     generator: Generator,
     fleet: Fleet,
     probe: HostProbe,
-    seen: Probes,
+    probes: Probes,
     files: Files,
     clock: tokio::time::Interval,
     /// End of the last recorded second, milliseconds since 1970.
@@ -179,7 +179,7 @@ impl<'a> RunningRepeat<'a> {
         workload: &Workload,
         files: impl FnOnce() -> Result<Files, Error>,
     ) -> Result<Self, Error> {
-        let seen = Probes::start(bench);
+        let probes = Probes::start(bench);
         let (mut fleet, workload) = Fleet::prepare(bench.load_agents(), workload).await?;
         let mut generator = Generator::prepare(&workload).await?;
         let files = files()?;
@@ -191,7 +191,7 @@ impl<'a> RunningRepeat<'a> {
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         clock.tick().await;
         let (last_ms, sending) = (first.at_ms, false);
-        Ok(Self { bench, workload, generator, fleet, probe, seen, files, clock, last_ms, sending })
+        Ok(Self { bench, workload, generator, fleet, probe, probes, files, clock, last_ms, sending })
     }
 
     async fn stage(&mut self, stage: &Stage) -> Result<Ended, Error> {
@@ -223,10 +223,10 @@ impl<'a> RunningRepeat<'a> {
         self.fleet.add_to(&mut taken).await?;
         self.last_ms = taken.at_ms;
         self.files.second(&taken, &mut self.probe, self.bench.progress())?;
-        while let Some(seen) = self.seen.broker() {
-            self.files.broker(self.bench, seen)?;
+        while let Some(second) = self.probes.broker() {
+            self.files.broker(self.bench, second)?;
         }
-        while let Some((name, second)) = self.seen.machine() {
+        while let Some((name, second)) = self.probes.machine() {
             self.files.afar(self.bench, self.last_ms, name, second)?;
         }
         self.bench.check_space()?;

@@ -3,7 +3,7 @@ use super::*;
 const PATIENCE: Patience = Patience { stay_ms: 10_000, rest_ms: 3000 };
 const ALL: LogOffset = LogOffset::new(u64::MAX >> 1);
 
-fn held(start: i64, pop_ms: i64, count: u8) -> Held {
+fn held(start: i64, pop_ms: i64, count: u8) -> HeldCheckpoint {
     let diffs = (0..i32::from(count)).collect();
     let checkpoint = Checkpoint {
         start_offset: start,
@@ -13,7 +13,7 @@ fn held(start: i64, pop_ms: i64, count: u8) -> Held {
         invisible_ms: 60_000,
         ..Checkpoint::default()
     };
-    Held { checkpoint, revive_queue: 3, after: LogOffset::ZERO }
+    HeldCheckpoint { checkpoint, revive_queue: 3, after: LogOffset::ZERO }
 }
 
 #[test]
