@@ -122,7 +122,7 @@ impl Supervisor {
             return;
         }
         tracing::error!(thread, "a thread {how}: {} until the broker is started again", work.text());
-        // Only the first thread of a work is kept, since it is the cause.
+        // Only the first thread that ended is kept for each kind of work, since it is the cause.
         self.stopped().entry(work).or_insert_with(|| thread.to_owned());
     }
 

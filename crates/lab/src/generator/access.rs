@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Access key and secret key of a user. Agents that share the load receive both in clear text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// The access key.
+    /// The access key (`AccessKey`) that the requests of a run are signed with.
     pub access_key: String,
     /// The secret key.
     pub secret_key: String,

@@ -367,7 +367,7 @@ impl Service for Reader {
 
     fn frame(
         &self,
-        turn: &mut Batch,
+        batch: &mut Batch,
         _peer: &Arc<ConnectionHandle>,
         command: Command<'_>,
         out: &mut Vec<u8>,
@@ -399,7 +399,7 @@ impl Service for Reader {
             return;
         };
         if command.code == response::SUCCESS {
-            self.count(turn, queue, command.body, self.clock.epoch_us(now_ns));
+            self.count(batch, queue, command.body, self.clock.epoch_us(now_ns));
         }
         (queue.next, queue.end, queue.heard) = (reply.next_offset, reply.max_offset, true);
         queue.asked_ns = None;
@@ -408,10 +408,10 @@ impl Service for Reader {
         }
     }
 
-    fn end(&self, turn: &mut Batch, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
-        self.reading.add(turn.messages, turn.bytes, &turn.delays);
-        (turn.messages, turn.bytes) = (0, 0);
-        turn.delays.clear();
+    fn end(&self, batch: &mut Batch, _peer: &Arc<ConnectionHandle>, _out: &mut Vec<u8>) {
+        self.reading.add(batch.messages, batch.bytes, &batch.delays);
+        (batch.messages, batch.bytes) = (0, 0);
+        batch.delays.clear();
     }
 
     fn opened(&self, _peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {

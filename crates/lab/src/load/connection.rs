@@ -277,7 +277,7 @@ impl<W: Work> Service for Connection<W> {
 
     fn frame(
         &self,
-        turn: &mut Answers,
+        answered: &mut Answers,
         _peer: &Arc<ConnectionHandle>,
         command: Command<'_>,
         out: &mut Vec<u8>,
@@ -291,39 +291,39 @@ impl<W: Work> Service for Connection<W> {
         } else {
             self.tally.refused_with(command.code, command.remark);
         }
-        turn.answers.push((command.opaque, stored));
+        answered.answers.push((command.opaque, stored));
     }
 
-    fn end(&self, turn: &mut Answers, _peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
-        if turn.answers.is_empty() {
+    fn end(&self, answered: &mut Answers, _peer: &Arc<ConnectionHandle>, out: &mut Vec<u8>) {
+        if answered.answers.is_empty() {
             return;
         }
         let now_ns = self.clock.now_ns();
         let (mut refused, mut bytes) = (0, 0);
         let mut state = self.state();
-        for (opaque, stored) in turn.answers.drain(..) {
+        for (opaque, stored) in answered.answers.drain(..) {
             if !stored {
                 if let Some(flight) = state.slots.refuse(opaque, now_ns + REST_NS) {
                     self.work.settled(flight.sequence, Fate::Refused);
                     refused += 1;
                 }
             } else if let Some(flight) = state.slots.answer(opaque) {
-                turn.micros.push(now_ns.saturating_sub(flight.since_ns).div_ceil(1000));
+                answered.micros.push(now_ns.saturating_sub(flight.since_ns).div_ceil(1000));
                 bytes += self.work.plain_bytes(flight.sequence);
                 self.work.settled(flight.sequence, Fate::Stored);
             }
         }
-        if refused > 0 || !turn.micros.is_empty() {
+        if refused > 0 || !answered.micros.is_empty() {
             self.pass();
         }
-        self.issue(&mut state, now_ns, (out, &mut turn.late));
+        self.issue(&mut state, now_ns, (out, &mut answered.late));
         // Counted before another task can see the work as done.
-        self.tally.answered(&turn.micros, self.messages_each);
+        self.tally.answered(&answered.micros, self.messages_each);
         self.tally.stored_bytes(bytes);
         self.tally.refused(refused);
-        self.tally.late(&turn.late);
-        turn.micros.clear();
-        turn.late.clear();
+        self.tally.late(&answered.late);
+        answered.micros.clear();
+        answered.late.clear();
         if state.is_done() {
             self.changed.notify_one();
         }

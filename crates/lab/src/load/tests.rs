@@ -227,7 +227,7 @@ fn connection(turn: Option<Turn>) -> (Connection<Template>, Arc<Tally>, Arc<Conn
 #[test]
 fn a_quantity_counts_attempts() {
     let (connection, tally, peer, mut sent) = connection(None);
-    let (mut turn, mut out) = (connection.read_batch(), Vec::new());
+    let (mut answered, mut out) = (connection.read_batch(), Vec::new());
     while !sent.is_empty() {
         let length = wire::frame::frame_length(&sent).unwrap().unwrap();
         let rest = sent.split_off(length);
@@ -235,10 +235,10 @@ fn a_quantity_counts_attempts() {
         let head = head.remark("no route of this topic\nat org.apache");
         let mut answer = Vec::new();
         head.write(&mut answer, b"");
-        connection.frame(&mut turn, &peer, Command::decode(&mut answer).unwrap(), &mut out);
+        connection.frame(&mut answered, &peer, Command::decode(&mut answer).unwrap(), &mut out);
         sent = rest;
     }
-    connection.end(&mut turn, &peer, &mut out);
+    connection.end(&mut answered, &peer, &mut out);
     assert_eq!(tally.snapshot(0).response_failed, 3);
     let refusal = tally.take_refusal().unwrap();
     assert_eq!(refusal.to_string(), "code 17: no route of this topic");

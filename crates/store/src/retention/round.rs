@@ -33,7 +33,7 @@ pub struct Round<'a> {
 /// Result of a retention round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
-    /// The decision.
+    /// What the round decided to delete, and why.
     pub verdict: Verdict,
     /// Log position where the log began before the round.
     pub from: LogOffset,
