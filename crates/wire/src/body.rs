@@ -6,7 +6,9 @@
 
 pub mod admin;
 pub mod assignment;
+pub mod auth;
 pub mod cluster;
+pub mod controller;
 pub mod group;
 pub mod heartbeat;
 pub mod key_values;
@@ -22,7 +24,9 @@ use std::collections::BTreeMap;
 
 pub use admin::*;
 pub use assignment::*;
+pub use auth::*;
 pub use cluster::*;
+pub use controller::*;
 pub use group::*;
 pub use heartbeat::*;
 pub use key_values::*;

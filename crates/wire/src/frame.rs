@@ -23,6 +23,8 @@ use crate::fields::{Fields, Pairs};
 
 /// Largest frame on the wire, its 4-byte length included (`NettyDecoder.FRAME_MAX_LENGTH`).
 pub const FRAME_BYTES_MAX: usize = 16_777_216;
+/// Longest header that a frame can state: the length has three bytes.
+pub const HEADER_BYTES_MAX: usize = (1 << 24) - 1;
 
 /// Flag bit of a response.
 pub const FLAG_RESPONSE: i32 = 1;

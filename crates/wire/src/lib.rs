@@ -5,11 +5,14 @@
 //! - [`codes`]: request codes, response codes, language and version numbers.
 //! - [`header`]: the typed headers of the message paths.
 //! - [`units`], [`record`], [`properties`], [`batch`], [`id`], [`hash`]: the message record and its parts.
+//! - [`ha`]: the frames of replication between brokers.
 //! - [`names`]: the names of topics and groups that RocketMQ fixes.
 //! - [`recall`]: the recall handle of a timed message.
 //! - [`pop`]: the receipt handles of popped messages, and the offset fields of pop answers.
 //! - [`defaults`]: the defaults of RocketMQ's settings.
 //! - [`json`], [`body`]: the JSON dialect of bodies and configuration files, and their types.
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod base64;
 pub mod batch;
@@ -19,6 +22,7 @@ pub mod defaults;
 pub mod fields;
 mod find;
 pub mod frame;
+pub mod ha;
 pub mod hash;
 pub mod header;
 pub mod id;

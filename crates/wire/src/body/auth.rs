@@ -1,0 +1,73 @@
+//! Users and acls in requests 3001 to 3010.
+
+use serde::{Deserialize, Serialize};
+
+/// A user (`UserInfo`). Members that are absent stay as they are in an update.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UserInfo {
+    /// The user's secret in clear text; signatures cannot be verified without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    /// `enable` or `disable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_status: Option<String>,
+    /// `Super` or `Normal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_type: Option<String>,
+    /// The user's name, which is the access key of its requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+}
+
+impl std::fmt::Debug for UserInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserInfo")
+            .field("username", &self.username)
+            .field("user_type", &self.user_type)
+            .field("user_status", &self.user_status)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The policies of a subject (`AclInfo`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AclInfo {
+    /// The policies, at most one of each type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policies: Option<Vec<PolicyInfo>>,
+    /// `User:` and the user's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+}
+
+/// One policy of an acl (`AclInfo.PolicyInfo`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PolicyInfo {
+    /// What the policy allows and denies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Vec<PolicyEntryInfo>>,
+    /// `Custom` or `Default`; absent means `Custom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_type: Option<String>,
+}
+
+/// One entry of a policy (`AclInfo.PolicyEntryInfo`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PolicyEntryInfo {
+    /// Names of actions such as `Pub`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actions: Option<Vec<String>>,
+    /// `Allow` or `Deny`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    /// Text of a resource such as `Topic:orders*`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// Addresses and ranges from which the entry counts; absent or empty means all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_ips: Option<Vec<String>>,
+}

@@ -1,0 +1,216 @@
+//! Frames of replication between the brokers of a group: classic HA ([`classic`]) and the auto-switch HA of controller mode
+//! ([`switch`]). Integers are big-endian; neither protocol has a magic number, a version or a checksum of its own.
+//!
+//! The functions here turn bytes into checked values and back. A decoder gets what a connection has received so far and
+//! answers `Ok(None)` when the frame is not complete yet; a frame that can never become valid is a [`FrameError`], after which
+//! the connection has to be closed. The order of frames is the concern of the crate `replica`.
+
+pub mod classic;
+pub mod switch;
+
+use crate::units::LogOffset;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use thiserror::Error;
+
+/// Largest frame from a master, header and body together: the receive buffer of a Java slave
+/// (`DefaultHAClient.READ_MAX_BUFFER_SIZE`).
+pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The number of a mastership in controller mode. It grows by one with each election.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Epoch(u32);
+
+impl Epoch {
+    /// The epoch before the first election.
+    pub const ZERO: Self = Self(0);
+
+    /// Wraps a plain number. Panics above `i32::MAX`, which no frame can hold.
+    #[must_use]
+    pub const fn new(value: u32) -> Self {
+        assert!(value <= i32::MAX as u32, "an epoch fits a signed 32-bit field");
+        Self(value)
+    }
+
+    /// Converts a signed number from a frame or a file; `None` when it is negative.
+    #[must_use]
+    pub const fn from_i32(value: i32) -> Option<Self> {
+        if value < 0 { None } else { Some(Self(value.unsigned_abs())) }
+    }
+
+    /// The plain number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The number as RocketMQ's signed fields hold it.
+    #[must_use]
+    pub const fn to_i32(self) -> i32 {
+        self.0.cast_signed()
+    }
+
+    /// The epoch of the next election.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self::new(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Epoch({})", self.0)
+    }
+}
+
+/// The number that a controller assigned to a broker of a broker set, from 1. It does not change with the broker's role.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BrokerId(u64);
+
+impl BrokerId {
+    /// The id of the first broker of a broker set (`MixAll.FIRST_BROKER_CONTROLLER_ID`).
+    pub const FIRST: Self = Self(1);
+
+    /// Wraps a plain number. Panics above `i64::MAX`, which no frame can hold.
+    #[must_use]
+    pub const fn new(value: u64) -> Self {
+        assert!(value <= i64::MAX as u64, "a broker id fits a signed 64-bit field");
+        Self(value)
+    }
+
+    /// Converts a signed number from a frame or a header; `None` when it is negative, which RocketMQ uses for "no broker".
+    #[must_use]
+    pub const fn from_i64(value: i64) -> Option<Self> {
+        if value < 0 { None } else { Some(Self(value.unsigned_abs())) }
+    }
+
+    /// The plain number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The number as RocketMQ's signed fields hold it.
+    #[must_use]
+    pub const fn to_i64(self) -> i64 {
+        self.0.cast_signed()
+    }
+}
+
+impl fmt::Display for BrokerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for BrokerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BrokerId({})", self.0)
+    }
+}
+
+/// Where an epoch begins in the commit log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochStart {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Log offset of the first byte that the master of this epoch wrote.
+    pub start: LogOffset,
+}
+
+/// Why bytes are not a frame. The connection that sent them has to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// A field that is never negative is.
+    #[error("{field} is {found}, expected zero or more")]
+    Negative {
+        /// Name of the field.
+        field: &'static str,
+        /// Value of the field.
+        found: i64,
+    },
+    /// A master announces a body that fits no receive buffer.
+    #[error("frame body of {found} bytes, expected at most {max}")]
+    TooLarge {
+        /// Largest body in bytes.
+        max: usize,
+        /// Bytes announced.
+        found: usize,
+    },
+    /// The state at the head of an auto-switch frame is none that its sender may use.
+    #[error("frame state is {found}, expected 1 (handshake) or 2 (transfer)")]
+    State {
+        /// Value of the field.
+        found: i32,
+    },
+    /// The epoch list of a handshake reply has a size that is no multiple of an entry's, or too many entries.
+    #[error("epoch list of {found} bytes, expected a multiple of 12 up to {max}")]
+    EpochListSize {
+        /// Largest list in bytes.
+        max: usize,
+        /// Bytes announced.
+        found: usize,
+    },
+    /// The epoch list of a handshake reply does not rise from entry to entry.
+    #[error("epoch {epoch} from {start} does not lie behind the entry before it")]
+    EpochOrder {
+        /// Epoch of the entry that does not rise.
+        epoch: Epoch,
+        /// Log offset of the entry that does not rise.
+        start: LogOffset,
+    },
+}
+
+/// Reads integers from the front of a buffer whose length was checked.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (bytes, rest) = self.0.split_first_chunk().expect("the caller checked the length");
+        self.0 = rest;
+        *bytes
+    }
+
+    fn int(&mut self) -> i32 {
+        i32::from_be_bytes(self.take())
+    }
+
+    fn flag(&mut self) -> bool {
+        i16::from_be_bytes(self.take()) == 1
+    }
+
+    fn long(&mut self) -> i64 {
+        i64::from_be_bytes(self.take())
+    }
+
+    fn offset(&mut self, field: &'static str) -> Result<LogOffset, FrameError> {
+        let found = self.long();
+        LogOffset::from_i64(found).ok_or(FrameError::Negative { field, found })
+    }
+
+    fn epoch(&mut self, field: &'static str) -> Result<Epoch, FrameError> {
+        let found = self.int();
+        Epoch::from_i32(found).ok_or(FrameError::Negative { field, found: i64::from(found) })
+    }
+
+    fn size(&mut self, field: &'static str) -> Result<usize, FrameError> {
+        let found = self.int();
+        usize::try_from(found).map_err(|_| FrameError::Negative { field, found: i64::from(found) })
+    }
+
+    /// A body's size that must leave room for its header of `header` bytes in a slave's receive buffer.
+    fn body_size(&mut self, header: usize) -> Result<u32, FrameError> {
+        let found = self.size("body size")?;
+        let max = FRAME_BYTES_MAX - header;
+        u32::try_from(found).ok().filter(|_| found <= max).ok_or(FrameError::TooLarge { max, found })
+    }
+}
+
+#[cfg(test)]
+mod tests;
