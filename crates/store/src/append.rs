@@ -3,15 +3,17 @@
 use crate::batch::{Batch, Item};
 use crate::digest::{Entry, Fresh, sum};
 use crate::disk::PAGE_BYTES;
-use crate::error::{AppendError, is_lack};
+use crate::dispatch::Dispatch;
+use crate::error::AppendError;
+use crate::index::KeyIndex;
 use crate::log::Segment;
-use crate::multi::{self, Multi};
 use crate::planted::{self, Bug};
+use crate::preallocation::Preallocator;
 use crate::queue::{Unit, batched};
-use crate::store::Shared;
+use crate::state::State;
 use crate::wake::lock;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use wire::record::{self, BLANK_BYTES, Placement, RecordView};
 use wire::units::{LogOffset, QueueOffset};
 
@@ -25,8 +27,57 @@ pub(crate) struct Appender {
     pub(crate) closed: bool,
     /// Digests of the records since the last checkpoint.
     pub(crate) fresh: Fresh,
+    /// Set while the store takes the log of a master instead of appends.
+    pub(crate) following: Option<Following>,
     /// The commit log file of the last write, kept to avoid a lookup.
     segment: Option<Arc<Segment>>,
+}
+
+/// State of a store that follows a master; see [`crate::follow`].
+#[derive(Default)]
+pub(crate) struct Following {
+    /// The bytes behind `appended` that came: the beginning of a record.
+    pub(crate) unfinished: Vec<u8>,
+}
+
+/// Whether appends are refused because the disk is over the warning level. Set by retention.
+#[derive(Default)]
+pub(crate) struct DiskFull {
+    refuses: AtomicBool,
+    /// Percentages in use of the log's disk and of the queues' disk.
+    percents: Mutex<(u64, u64)>,
+}
+
+impl DiskFull {
+    /// Refuses or accepts appends from now on. Returns whether they were refused before.
+    pub(crate) fn set(&self, refuses: bool, percents: (u64, u64)) -> bool {
+        *lock(&self.percents) = percents;
+        self.refuses.swap(refuses, Ordering::Relaxed)
+    }
+}
+
+/// The appender with what it works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Appending<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) appender: &'a Mutex<Appender>,
+    pub(crate) disk_full: &'a DiskFull,
+    pub(crate) index: &'a KeyIndex,
+}
+
+impl Appender {
+    /// Sets the bytes of the unfinished record at the end of a master's log.
+    pub(crate) fn keep_unfinished(&mut self, bytes: Vec<u8>) {
+        if let Some(following) = &mut self.following {
+            following.unfinished = bytes;
+        }
+    }
+
+    /// Goes back to the newest record that a truncation of the log left.
+    pub(crate) fn cut_to(&mut self, last_record: u64, store_timestamp: i64) {
+        (self.last_record, self.store_timestamp) = (last_record, store_timestamp);
+        self.segment = None;
+    }
 }
 
 /// A contiguous part of the batch that goes to one commit log file.
@@ -40,26 +91,25 @@ struct Run {
     blank: Option<u64>,
 }
 
-/// Divisor of the unwritten units' limit: beyond that share the next checkpoint begins before its interval is over, to free
-/// memory.
-const UNITS_WAKE_SHARE: u64 = 16;
-
-impl Shared {
+impl Appending<'_> {
     pub(crate) fn append(&self, batch: &mut Batch, now_ms: i64) -> Result<(), AppendError> {
         assert!(!batch.appended, "a batch is appended once");
         // Held across the write: log order must be queue offset order. The write goes to the page cache, and early write-back
         // paces it.
-        let mut appender = lock(&self.appender);
+        let mut appender = lock(self.appender);
         self.refuse(&appender)?;
+        if appender.following.is_some() {
+            return Err(AppendError::Following);
+        }
         if batch.is_empty() {
-            batch.end = LogOffset::new(self.appended.load(Ordering::Relaxed));
+            batch.end = LogOffset::new(self.state.appended.get());
             batch.store_timestamp = appender.store_timestamp;
             batch.appended = true;
             return Ok(());
         }
-        let start = self.appended.load(Ordering::Relaxed);
+        let start = self.state.appended.get();
         if batch.has_multi {
-            multi::write_offsets(batch);
+            batch.write_offsets();
         }
         if let Some(queue) = batch.items.iter().flat_map(Item::queues).find(|queue| queue.is_removed()) {
             return Err(AppendError::Removed { topic: queue.topic().to_owned() });
@@ -68,14 +118,14 @@ impl Shared {
         let store_timestamp = now_ms.max(appender.store_timestamp);
         self.fill_in(batch, store_timestamp);
         let size = batch.bytes.len();
-        if self.writes_ahead() {
+        if self.state.writes_ahead() {
             self.fill_page(&mut runs, batch, end);
         }
         let written = runs.iter().try_for_each(|run| self.write_run(&mut appender, run, &batch.bytes));
         batch.bytes.truncate(size);
         written?;
         appender.store_timestamp = store_timestamp;
-        if self.config.digests {
+        if self.state.config.digests {
             for item in &batch.items {
                 let digest = item.digest.expect("filled in with the place");
                 appender.fresh.push(Entry { at: item.log_offset, digest });
@@ -85,39 +135,41 @@ impl Shared {
         // Published before the index: whoever sees a unit may read its record. No checkpoint comes in between, as it takes
         // the appender's lock. Sequentially consistent with the idle flags: a thread that sets its flag and then sees the old
         // end is found by the check below, and one that sees the new end does not sleep.
-        self.appended.store(end, Ordering::SeqCst);
+        self.state.appended.set(end);
         self.index(batch, store_timestamp);
         batch.end = LogOffset::new(end);
         batch.store_timestamp = store_timestamp;
-        self.index.hand_over(batch, end);
+        self.index.hand_over(end, batch.hashes.len(), batch.key_entries());
         batch.appended = true;
         drop(appender);
         self.after_append(start, end);
         Ok(())
     }
 
-    fn refuse(&self, appender: &Appender) -> Result<(), AppendError> {
-        if let Some(reason) = self.fence.reason() {
+    pub(crate) fn preallocator(&self) -> Preallocator<'_> {
+        Preallocator { state: self.state }
+    }
+
+    /// Refuses bytes of whatever origin while they could not be stored.
+    pub(crate) fn refuse(&self, appender: &Appender) -> Result<(), AppendError> {
+        if let Some(reason) = self.state.fence.reason() {
             return Err(AppendError::Fenced(reason));
         }
         if appender.closed {
             return Err(AppendError::Closed);
         }
-        if self.retention.refuses.load(Ordering::Relaxed) {
-            let view = lock(&self.retention.view);
-            return Err(AppendError::DiskFull {
-                log_percent: view.log_percent(),
-                queue_percent: view.queue_percent(),
-            });
+        if self.disk_full.refuses.load(Ordering::Relaxed) {
+            let (log_percent, queue_percent) = *lock(&self.disk_full.percents);
+            return Err(AppendError::DiskFull { log_percent, queue_percent });
         }
-        let waiting = self.queues.unwritten_units.load(Ordering::Relaxed);
-        let limit = self.config.unwritten_units_max;
+        let waiting = self.state.queues.unwritten_units.load(Ordering::Relaxed);
+        let limit = self.state.config.unwritten_units_max;
         if waiting > limit { Err(AppendError::Busy { waiting, limit }) } else { Ok(()) }
     }
 
     /// Assigns a log position to each record and creates the files for all of them. An error leaves nothing else changed.
     fn lay_out(&self, batch: &mut Batch, start: u64) -> Result<(Vec<Run>, u64), AppendError> {
-        let segment_bytes = self.config.segment_bytes;
+        let segment_bytes = self.state.config.segment_bytes;
         let mut runs = vec![Run { from: 0, end: 0, at: start, blank: None }];
         let mut at = start;
         let mut index = 0;
@@ -143,22 +195,9 @@ impl Shared {
             index = next;
         }
         for run in &runs {
-            self.ensure_segment(run.at / segment_bytes * segment_bytes)?;
+            self.preallocator().ensure_segment(run.at / segment_bytes * segment_bytes)?;
         }
         Ok((runs, at))
-    }
-
-    /// Makes sure that the commit log file exists. Lack of space or of file descriptors only refuses; any other error fences
-    /// the store.
-    pub(crate) fn ensure_segment(&self, base: u64) -> Result<(), AppendError> {
-        self.log.ensure(base).map(|_| ()).map_err(|error| {
-            if is_lack(&error) {
-                return AppendError::NoSpace(error);
-            }
-            let reason = format!("making the commit log file {base}: {error}");
-            self.put_up_fence(&reason);
-            AppendError::Fenced(reason)
-        })
     }
 
     /// Assigns queue offsets and completes the records.
@@ -188,7 +227,9 @@ impl Shared {
             }
             item.digest = match item.digest {
                 Some(unplaced) => Some(unplaced ^ sum::placed(&placement)),
-                None if self.config.digests => RecordView::parse(record).ok().map(|view| sum::of(&view)),
+                None if self.state.config.digests => {
+                    RecordView::parse(record).ok().map(|view| sum::of(&view))
+                }
                 None => None,
             };
         }
@@ -197,7 +238,7 @@ impl Shared {
     /// Extends the last write with zeros to the end of its page. The file holds zeros there already, but written past the
     /// page cache: to write a part of a page, the kernel would first have to read it.
     fn fill_page(&self, runs: &mut [Run], batch: &mut Batch, end: u64) {
-        let segment_bytes = self.config.segment_bytes;
+        let segment_bytes = self.state.config.segment_bytes;
         let at = end % segment_bytes;
         let fill = at.next_multiple_of(PAGE_BYTES).min(segment_bytes) - at;
         let run = runs.last_mut().expect("there is one from the start");
@@ -206,7 +247,7 @@ impl Shared {
     }
 
     fn write_run(&self, appender: &mut Appender, run: &Run, bytes: &[u8]) -> Result<(), AppendError> {
-        let segment_bytes = self.config.segment_bytes;
+        let segment_bytes = self.state.config.segment_bytes;
         if let Some(at) = run.blank {
             let left = segment_bytes - at % segment_bytes;
             let left = u32::try_from(left).expect("less than a record and eight bytes");
@@ -215,28 +256,28 @@ impl Shared {
         self.write_at(appender, &bytes[run.from..run.end], run.at)
     }
 
-    fn write_at(&self, appender: &mut Appender, bytes: &[u8], at: u64) -> Result<(), AppendError> {
+    pub(crate) fn write_at(&self, appender: &mut Appender, bytes: &[u8], at: u64) -> Result<(), AppendError> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let base = at / self.config.segment_bytes * self.config.segment_bytes;
+        let base = at / self.state.config.segment_bytes * self.state.config.segment_bytes;
         let segment = match &appender.segment {
             Some(segment) if segment.base == base => segment,
             _ => {
-                let segment = self.log.segment_of(at).expect("made while the batch was laid out");
+                let segment = self.state.log.segment_of(at).expect("made while the batch was laid out");
                 appender.segment.insert(segment)
             }
         };
         let (from, end) = (at - base, at - base + bytes.len() as u64);
-        if self.writes_ahead() && segment.written_ahead.load(Ordering::Acquire) < end {
-            self.preallocation.wake();
-            if !self.log.wait_written_ahead(segment, end, || self.fence.is_up()) {
-                return Err(AppendError::Fenced(self.fence.reason().unwrap_or_default()));
-            }
+        if self.state.writes_ahead()
+            && segment.written_ahead.load(Ordering::Acquire) < end
+            && !self.preallocator().wait_written_ahead(segment, end)
+        {
+            return Err(AppendError::Fenced(self.state.fence.reason().unwrap_or_default()));
         }
         segment.file.write_at(bytes, from).map_err(|error| {
             let reason = format!("writing {} bytes at {at} of the commit log: {error}", bytes.len());
-            self.put_up_fence(&reason);
+            self.state.put_up_fence(&reason);
             AppendError::Fenced(reason)
         })
     }
@@ -245,36 +286,31 @@ impl Shared {
     fn index(&self, batch: &Batch, store_timestamp: i64) {
         let mut count = 0;
         for item in batch.items.iter().filter(|item| item.queued) {
-            let tags_code = item.tags.at(store_timestamp) + i64::from(planted::is(Bug::WrongTags));
-            let unit = Unit { log_offset: item.log_offset, size: item.size, tags_code };
-            item.queue.push(unit, item.count(), &self.queues);
-            count += u64::from(item.count());
-            for queue in item.multi.iter().flat_map(Multi::queues) {
-                queue.push(unit, 1, &self.queues);
-                count += 1;
+            for Dispatch { queue, count: messages, unit, .. } in item.dispatches(store_timestamp) {
+                let tags_code = unit.tags_code + i64::from(planted::is(Bug::WrongTags));
+                queue.push(Unit { tags_code, ..unit }, messages, &self.state.queues);
+                count += u64::from(messages);
             }
         }
-        let waiting = self.queues.unwritten_units.fetch_add(count, Ordering::Relaxed) + count;
-        let limit = self.config.unwritten_units_max;
-        let early = limit / UNITS_WAKE_SHARE;
-        if waiting > limit / 2 || waiting > early && waiting - count <= early {
-            self.checkpoint.wake();
-        }
+        self.state.note_unwritten(count);
     }
 
     /// Wakes the threads that have work after an append.
-    fn after_append(&self, start: u64, end: u64) {
+    pub(crate) fn after_append(&self, start: u64, end: u64) {
         let passed = |step: u64| start / step != end / step;
-        if self.flush_idle.load(Ordering::SeqCst) || passed(self.config.write_back_bytes.max(1)) {
-            self.flush_idle.store(false, Ordering::Relaxed);
-            self.flush.wake.wake();
+        if self.state.signals.flush_idle.load(Ordering::SeqCst)
+            || passed(self.state.config.write_back_bytes.max(1))
+        {
+            self.state.signals.flush_idle.store(false, Ordering::Relaxed);
+            self.state.signals.flush.wake();
         }
-        if self.checkpoint_idle.load(Ordering::SeqCst) {
-            self.checkpoint_idle.store(false, Ordering::Relaxed);
-            self.checkpoint.wake();
+        if self.state.signals.checkpoint_idle.load(Ordering::SeqCst) {
+            self.state.signals.checkpoint_idle.store(false, Ordering::Relaxed);
+            self.state.signals.checkpoint.wake();
         }
-        if passed((self.config.segment_bytes / 4).max(1)) {
-            self.preallocation.wake();
+        if passed((self.state.config.segment_bytes / 4).max(1)) {
+            self.state.signals.preallocation.wake();
         }
+        self.state.appended.answer();
     }
 }

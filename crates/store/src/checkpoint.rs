@@ -1,34 +1,97 @@
 //! The checkpoint: queue tails are written to their files, these files and the log become durable, and then the `checkpoint`
 //! file says up to which log position everything is. Recovery reads the log only from there.
 
-mod page;
+mod batches;
+mod removal;
 mod round;
 mod units;
 
-pub use page::{Checkpoint, Mark};
 pub(crate) use round::{Dirty, Rounds};
-pub(crate) use units::forget_removed;
+pub(crate) use units::{JournalState, forget_removed};
 
-use crate::error::is_lack;
+use crate::append::Appender;
+use crate::checkpoint_file::Checkpoint;
+use crate::disk::Syncer;
+use crate::flusher::Flusher;
+use crate::index::Indexer;
 use crate::queue::Queue;
 use crate::queue::files::Touched;
-use crate::store::Shared;
-use crate::wake::lock;
-use std::io;
+use crate::queue::journal::Journal;
+use crate::read::Reader;
+use crate::state::{Interrupted, State};
+use crate::wake::{Next, lock};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wire::units::LogOffset;
 
 /// Longest time between two checkpoints while there is something to write.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Why a checkpoint was not finished.
-pub(crate) enum Interrupted {
-    /// The disk is full; nothing is lost, the next round tries again.
-    NoSpace(io::Error),
-    /// The store is fenced.
-    Fenced,
+/// State of the checkpointer: its rounds, the unit journal, and the queue files to sync.
+///
+/// The store's locks are taken in this order: `rounds`, `journaling`, the appender's, `touched`, the checkpoint page's, a
+/// queue's tail, the lists of unwritten and fresh queues; the key index's after the appender's.
+pub(crate) struct Checkpoints {
+    /// State of the checkpoint rounds; locked during a checkpoint.
+    pub(crate) rounds: Mutex<Rounds>,
+    /// When the last finished checkpoint read the log's end.
+    pub(crate) checkpointed_at: Mutex<Instant>,
+    /// The unit journal: a durable copy of units that are not in the queue files yet.
+    pub(crate) journaling: Mutex<Journal>,
+    /// Queue files that must be synced before the next checkpoint.
+    pub(crate) touched: Mutex<Touched>,
+    /// Makes the file system of the queue files durable (`syncfs`).
+    sync_all: Syncer,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(sync_all: Syncer, now: Instant) -> Self {
+        Self {
+            rounds: Mutex::default(),
+            checkpointed_at: Mutex::new(now),
+            journaling: Mutex::default(),
+            touched: Mutex::default(),
+            sync_all,
+        }
+    }
+}
+
+/// The checkpointer with what it works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Checkpointer<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) checkpoints: &'a Checkpoints,
+    pub(crate) appender: &'a Mutex<Appender>,
+    pub(crate) flusher: Flusher<'a>,
+    pub(crate) reader: Reader<'a>,
+    pub(crate) indexer: Indexer<'a>,
+}
+
+/// What one round of the checkpointer leaves to the next.
+pub(crate) struct CheckpointState {
+    stage: Stage,
+    /// Queues whose tails were written last: their readers can use the tail in memory for one more interval.
+    settled: Vec<Arc<Queue>>,
+    /// When the last checkpoint began, and the shortest time until the next.
+    last: Instant,
+    pause: Duration,
+    /// Log position up to which the log was dropped from the page cache.
+    forgotten: u64,
+}
+
+/// What the last round of the checkpointer ended with.
+enum Stage {
+    Begins,
+    Running,
+    /// There was nothing to do.
+    Idle,
+}
+
+impl CheckpointState {
+    pub(crate) fn new(state: &State) -> Self {
+        let (last, forgotten) = (state.clock.now(), state.flushed.get());
+        Self { stage: Stage::Begins, settled: Vec::new(), last, pause: Duration::ZERO, forgotten }
+    }
 }
 
 /// Bytes of the log dropped from the page cache in one step: about a millisecond of work.
@@ -37,137 +100,116 @@ const FORGOTTEN_BYTES: u64 = 4 << 20;
 /// Pause between two steps of dropping the log from the page cache.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
-impl Shared {
-    /// Body of the checkpoint thread.
-    pub(crate) fn run_checkpoints(&self) {
-        // Queues whose tails were written last: their readers can use the tail in memory for one more interval.
-        let mut settled: Vec<Arc<Queue>> = Vec::new();
-        // Nobody waits for this thread, so appends get the CPU first. Where lowering the priority is not permitted, it stays.
-        let _ = rustix::process::nice(10);
-        let (mut last, mut pause) = (Instant::now(), Duration::ZERO);
-        let mut forgotten = self.flushed.load(Ordering::Acquire);
-        while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
-            self.sleep_for(self.config.checkpoint_interval);
-            if self.stopping.load(Ordering::Acquire) {
-                break;
+impl Checkpointer<'_> {
+    /// One round of the checkpointer.
+    pub(crate) fn checkpoint_round(&self, state: &mut CheckpointState, now: Instant) -> Next {
+        let is_over = || self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up();
+        if is_over() {
+            return Next::Over;
+        }
+        match std::mem::replace(&mut state.stage, Stage::Running) {
+            Stage::Begins => return Next::At(now + self.state.config.checkpoint_interval),
+            Stage::Idle => return self.leave_idle(state, now),
+            Stage::Running => {}
+        }
+        state.settled.drain(..).for_each(|queue| queue.trim_tail());
+        self.forget_old(&mut state.forgotten);
+        if self.is_checkpointed() {
+            self.state.signals.checkpoint_idle.store(true, Ordering::SeqCst);
+            // Checked again: the pauses above may have consumed the wake-up that asks this engine to stop.
+            if self.is_checkpointed() && !is_over() {
+                state.stage = Stage::Idle;
+                return Next::Woken;
             }
-            settled.drain(..).for_each(|queue| queue.trim_tail());
-            self.forget_old(&mut forgotten);
-            if self.is_checkpointed() {
-                self.checkpoint_idle.store(true, Ordering::SeqCst);
-                // Checked again: the pauses above may have consumed the wake-up that asks this thread to stop.
-                if self.is_checkpointed() && !self.stopping.load(Ordering::Acquire) {
-                    self.checkpoint.sleep(None);
-                }
-                self.checkpoint_idle.store(false, Ordering::SeqCst);
-                self.journal_wake.wake();
-                last = Instant::now();
-                continue;
-            }
-            let since = last.elapsed();
-            let due = self.due();
-            let is_due = due.is_now() && since >= pause || due.is_urgent() || since >= PAUSE_MAX;
-            if !is_due {
-                continue;
-            }
-            last = Instant::now();
+            return self.leave_idle(state, now);
+        }
+        let since = now.saturating_duration_since(state.last);
+        let due = self.due();
+        if due.is_now() && since >= state.pause || due.is_urgent() || since >= PAUSE_MAX {
+            state.last = now;
             match self.checkpoint_now() {
-                Ok(written) => settled = written,
+                Ok(written) => state.settled = written,
                 Err(Interrupted::NoSpace(error)) => {
                     tracing::warn!(%error, "no space for the queue files; they stay in memory until there is");
                 }
-                Err(Interrupted::Fenced) => break,
+                Err(Interrupted::Fenced) => return Next::Over,
             }
-            pause = (last.elapsed() * 5).min(PAUSE_MAX);
+            let length = self.state.clock.now().saturating_duration_since(now);
+            state.pause = (length * 5).min(PAUSE_MAX);
         }
+        Next::At(self.state.clock.now() + self.state.config.checkpoint_interval)
+    }
+
+    fn leave_idle(&self, state: &mut CheckpointState, now: Instant) -> Next {
+        self.state.signals.checkpoint_idle.store(false, Ordering::SeqCst);
+        self.state.signals.journal.wake();
+        state.last = now;
+        Next::At(now + self.state.config.checkpoint_interval)
     }
 
     /// Drops the log from the page cache, from `forgotten` up to the newest [`crate::Config::cached_bytes`] bytes.
     fn forget_old(&self, forgotten: &mut u64) {
-        let end = self.flushed.load(Ordering::Acquire).saturating_sub(self.config.cached_bytes);
+        let end = self.state.flushed.get().saturating_sub(self.state.config.cached_bytes);
         if end <= *forgotten {
             return;
         }
-        *forgotten = (*forgotten).max(self.log.min());
-        while *forgotten < end && !self.stopping.load(Ordering::Acquire) {
-            let Some(segment) = self.log.segment_of(*forgotten) else { break };
+        *forgotten = (*forgotten).max(self.state.log.min());
+        while *forgotten < end && !self.state.signals.stopping.load(Ordering::Acquire) {
+            let Some(segment) = self.state.log.segment_of(*forgotten) else { break };
             let first = *forgotten - segment.base;
-            let length = FORGOTTEN_BYTES.min(self.config.segment_bytes - first).min(end - *forgotten);
+            let length = FORGOTTEN_BYTES.min(self.state.config.segment_bytes - first).min(end - *forgotten);
             segment.file.forget(first, length);
             *forgotten += length;
             // In small steps, because the kernel does this work on a CPU that appends need.
-            self.sleep_for(FORGET_PAUSE);
+            self.state.clock.pause(&self.state.signals.checkpoint, FORGET_PAUSE);
         }
     }
 
-    fn sleep_for(&self, pause: Duration) {
-        self.checkpoint.sleep(Some(Instant::now() + pause));
-    }
-
     fn is_checkpointed(&self) -> bool {
-        let Checkpoint { logics_physical_offset: done, mark, .. } = *lock(&self.page);
+        let Checkpoint { logics_physical_offset: done, mark, confirm_phy_offset, .. } =
+            *lock(&self.state.page);
+        let is_confirmed = !self.state.config.controller_mode
+            || confirm_phy_offset == self.state.confirmed.get().min(done.unsigned_abs()).cast_signed();
         // Not idle after a failed round, or when files must be wiped or removed although nothing was appended. A store that
         // came without a queue table first gets one.
-        let is_idle = lock(&self.checkpointing).is_idle() && lock(&self.queues.unwritten).is_empty();
+        let is_idle =
+            lock(&self.checkpoints.rounds).is_idle() && lock(&self.state.queues.unwritten).is_empty();
         is_idle
+            && is_confirmed
             && mark.is_some()
-            && done == self.appended.load(Ordering::SeqCst).cast_signed()
-            && lock(&self.touched).is_empty()
+            && done == self.state.appended.get().cast_signed()
+            && lock(&self.checkpoints.touched).is_empty()
     }
 
     /// Makes everything appended so far durable and records that in the `checkpoint` file. Returns the queues whose units
     /// were written.
     pub(crate) fn checkpoint_now(&self) -> Result<Vec<Arc<Queue>>, Interrupted> {
-        let mut rounds = lock(&self.checkpointing);
-        if self.fence.is_up() {
+        let mut rounds = lock(&self.checkpoints.rounds);
+        if self.state.fence.is_up() {
             return Err(Interrupted::Fenced);
         }
-        let sampled = Instant::now();
+        let sampled = self.state.clock.now();
         let (end, store_timestamp, last_record) = {
-            let mut appender = lock(&self.appender);
-            self.digests.stage(std::mem::take(&mut appender.fresh));
-            (self.appended.load(Ordering::Acquire), appender.store_timestamp, appender.last_record)
+            let mut appender = lock(self.appender);
+            self.state.digests.stage(std::mem::take(&mut appender.fresh));
+            (self.state.appended.get(), appender.store_timestamp, appender.last_record)
         };
-        let mut touched = lock(&self.touched);
+        let mut touched = lock(&self.checkpoints.touched);
         let written = self.write_round(&mut rounds, end, &mut touched)?;
         self.sync_touched(&mut touched)?;
         drop(touched);
-        self.wait_flushed(end)?;
-        self.digests.write(self.log.min());
+        self.flusher.wait_flushed(end)?;
+        self.state.digests.write(self.state.log.min());
         self.export_batches()?;
-        self.settle_index(end);
+        self.indexer.settle_index(end);
         self.commit(&mut rounds, (end, store_timestamp, last_record))?;
-        *lock(&self.checkpointed_at) = sampled;
+        *lock(&self.checkpoints.checkpointed_at) = sampled;
         Ok(written)
     }
 
     pub(crate) fn sync_touched(&self, touched: &mut Touched) -> Result<(), Interrupted> {
-        touched.sync(&*self.disk, &self.sync_all).map_err(|error| self.fatal("flushing queue files", &error))
-    }
-
-    pub(crate) fn wait_flushed(&self, end: u64) -> Result<(), Interrupted> {
-        while self.flushed.load(Ordering::Acquire) < end {
-            let (sender, receiver) = mpsc::channel();
-            self.when_flushed(LogOffset::new(end), Box::new(move |outcome| drop(sender.send(outcome))));
-            match receiver.recv() {
-                Ok(crate::FlushOutcome::Flushed | crate::FlushOutcome::TimedOut) => {}
-                _ => return Err(Interrupted::Fenced),
-            }
-        }
-        Ok(())
-    }
-
-    /// The outcome of a failed write: lack of space may be retried, as the write does not count yet; any other error fences
-    /// the store.
-    pub(crate) fn failed(&self, what: &str, error: io::Error) -> Interrupted {
-        if is_lack(&error) { Interrupted::NoSpace(error) } else { self.fatal(what, &error) }
-    }
-
-    fn fatal(&self, what: &str, error: &io::Error) -> Interrupted {
-        self.put_up_fence(&format!("{what}: {error}"));
-        Interrupted::Fenced
+        touched
+            .sync(&*self.state.disk, &self.checkpoints.sync_all)
+            .map_err(|error| self.state.fatal("flushing queue files", &error))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -60,6 +60,8 @@ pub struct Config {
     pub crc_property: bool,
     /// `enableLmq` and `enableMultiDispatch`: messages may name further queues that receive them.
     pub multi_dispatch: bool,
+    /// `enableControllerMode`: the checkpoint holds the confirm offset in place of the newest message's position.
+    pub controller_mode: bool,
     /// Whether a digest, a checksum of everything but the body, is kept for every record and compared when the record is read
     /// from the disk. Turned off only to measure its cost.
     pub digests: bool,
@@ -106,6 +108,7 @@ impl Config {
             .expect("the default text is well formed"),
             crc_property: false,
             multi_dispatch: false,
+            controller_mode: false,
             digests: true,
             key_index: false,
             index_slots: 5_000_000,

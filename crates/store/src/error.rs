@@ -1,6 +1,5 @@
 //! Errors of the store, one type per operation.
 
-use crate::digest::Damage;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -87,6 +86,12 @@ pub(crate) fn is_lack(error: &io::Error) -> bool {
         || error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
 }
 
+/// Whether this error of reading a queue file means that the file is damaged, rather than that the disk failed.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), NotFound | InvalidData | UnexpectedEof)
+}
+
 impl OpenError {
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
@@ -152,6 +157,9 @@ pub enum AppendError {
     /// The store is closed.
     #[error("the store is closed")]
     Closed,
+    /// The store follows a master and takes no messages of its own; see [`crate::Store::start_following`].
+    #[error("the store follows a master and takes no messages of its own")]
+    Following,
     /// The batch holds a message for a queue of a removed topic.
     #[error("topic {topic} was removed")]
     Removed {
@@ -166,6 +174,69 @@ pub enum AppendError {
         /// The limit of that number ([`crate::Config::unwritten_units_max`]).
         limit: u64,
     },
+}
+
+/// Why bytes of a master's log were not taken, or the log was not truncated. Ask [`crate::Store::followed`] afterwards where
+/// the master's bytes must go on.
+#[derive(Debug, Error)]
+pub enum FollowError {
+    /// The store does not follow a master; see [`crate::Store::start_following`].
+    #[error("the store does not follow a master")]
+    NotFollowing,
+    /// The bytes do not begin where those before them ended. Nothing was written.
+    #[error("bytes for log offset {found} came, expected {expected}")]
+    Offset {
+        /// Log position where the next bytes belong.
+        expected: LogOffset,
+        /// Log position of the bytes that came.
+        found: LogOffset,
+    },
+    /// The log of an empty store can begin only where a commit log file does. Nothing was written.
+    #[error(
+        "the master's log begins at {found}, which no commit log file of {segment_bytes} bytes does: do mappedFileSizeCommitLog of both differ?"
+    )]
+    Start {
+        /// Log position of the bytes that came.
+        found: LogOffset,
+        /// Size of a commit log file in bytes.
+        segment_bytes: u64,
+    },
+    /// The bytes are no records. Nothing of the call counts, and the unfinished record before it was dropped.
+    #[error("no record of a master's log at log offset {at}: {what}")]
+    Record {
+        /// Log position where a record should begin.
+        at: LogOffset,
+        /// What was found there.
+        what: String,
+    },
+    /// The log cannot be truncated at this position. Nothing was changed.
+    #[error("the log cannot be truncated to {to}: {what}")]
+    Truncate {
+        /// The log position.
+        to: LogOffset,
+        /// What was expected and found there.
+        what: String,
+    },
+    /// The store can take no bytes now, or not until it is reopened.
+    #[error(transparent)]
+    Store(#[from] AppendError),
+}
+
+/// A message that cannot be served: the bytes on the disk are not those that were stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Index of the message in the request.
+    pub index: usize,
+    /// Log position where the message's record should begin.
+    pub at: LogOffset,
+    /// What was expected and what was found.
+    pub what: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the record at log offset {} is damaged: {}", self.at, self.what)
+    }
 }
 
 /// Why records or units were not read.

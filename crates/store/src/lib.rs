@@ -1,8 +1,8 @@
 //! The message store: append, flush, read, queue index, checkpoint and recovery, in RocketMQ's file formats.
 //!
 //! One commit log holds every message; per queue an index of 20-byte units says where its messages lie. One appender writes;
-//! all others read the two watermarks `appended` and `flushed`. The store has its own named threads and no async code; it
-//! accesses files only through [`Disk`].
+//! all others read watermarks: `appended`, `flushed`, and with replicas `replicated` and `confirmed`. The store has its own
+//! named threads, or none ([`Store::open_without_threads`]), and no async code; it accesses files only through [`Disk`].
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,19 +26,25 @@
 //! # Ok(()) }
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod append;
 mod batch;
 mod checkpoint;
+mod checkpoint_file;
 mod config;
 mod digest;
 mod disk;
+mod dispatch;
 mod error;
 mod fence;
-mod flush;
+mod flusher;
+mod follow;
+mod heal_list;
 mod index;
 pub mod inspect;
+mod keys;
 mod log;
-mod multi;
 mod planted;
 mod preallocation;
 mod prefetch;
@@ -47,30 +53,34 @@ mod read;
 mod read_ahead;
 mod recover;
 mod retention;
+mod state;
 mod store;
-mod supervise;
 pub mod timer;
 mod wake;
+mod watermark;
 
-pub use batch::{Batch, Message, Placed, delivery_delays};
-pub use checkpoint::{Checkpoint, Mark};
+pub use batch::{Batch, Message, Placed};
+pub use checkpoint_file::{Checkpoint, Mark};
 pub use config::{Config, FlushMode};
-pub use digest::{Damage, Numbered};
 pub use disk::{
-    Disk, DiskFile, Entry, FakeDisk, Faults, ReadOnlyDisk, RealDisk, Space, Syncer, Usage, local_hour,
-    lock_holder,
+    Disk, DiskFile, Entry, FakeDisk, Faults, Latency, Operation, Read, ReadOnlyDisk, RealDisk, Space, Syncer,
+    Usage, local_hour, lock_holder,
 };
-pub use error::{AppendError, OpenError, PushError, ReadError};
-pub use flush::{FlushOutcome, Flushes};
-pub use index::{KeyKind, KeyMatch, KeyMatches, KeyQuery};
+pub use dispatch::tags::delivery_delays;
+pub use error::{AppendError, Damage, FollowError, OpenError, PushError, ReadError};
+pub use flusher::{FlushOutcome, Flushes};
+pub use heal_list::Progress;
+pub use index::{KeyMatch, KeyMatches, KeyQuery};
+pub use keys::KeyKind;
 pub use log::GaveBack;
 pub use prefetch::prefetch;
 pub use queue::batched::batched_topics;
 pub use queue::{Queue, Unit};
-pub use read::{Boundary, Read};
-pub use recover::{Gap, Progress, Recovered};
+pub use read::{Boundary, Numbered};
+pub use recover::{Gap, Recovered};
 pub use retention::{
     Forecast, Level, LogFile, Reason, Retained, RetentionSettings, Round, Situation, SpaceView, Unconsumed,
-    Verdict, Watermark, decide, percent,
+    UsageLimit, Verdict, decide, percent,
 };
 pub use store::Store;
+pub use watermark::WaitOutcome;

@@ -1,19 +1,19 @@
 //! The commit log's files: fixed size, named by their start offset, preallocated, in one directory or several.
 
-mod places;
+mod directories;
 mod removal;
 
 use crate::config::Config;
+use crate::disk::file_name;
 use crate::disk::{Disk, DiskFile, Space};
 use crate::error::is_lack;
-use crate::queue::files::file_name;
 use crate::wake::lock;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, RwLock, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
 
-use places::Places;
+use directories::Directories;
 pub use removal::GaveBack;
 use removal::Removed;
 
@@ -29,7 +29,7 @@ pub(crate) struct Segment {
 
 /// All files of the commit log, ascending and without gaps.
 pub(crate) struct Log {
-    pub(crate) places: Places,
+    pub(crate) directories: Directories,
     pub(crate) segment_bytes: u64,
     disk: Arc<dyn Disk>,
     segments: RwLock<Vec<Arc<Segment>>>,
@@ -38,19 +38,22 @@ pub(crate) struct Log {
     removed: Removed,
     /// Held while a file is created, so that the appender and the preallocation thread do not both create it.
     making: Mutex<()>,
+    /// Whether space is taken for a file that is not listed yet.
+    takes_space: AtomicBool,
     ahead: (Mutex<()>, Condvar),
 }
 
 impl Log {
     pub(crate) fn new(config: &Config, disk: Arc<dyn Disk>) -> Self {
         Self {
-            places: Places::new(config),
+            directories: Directories::new(config),
             segment_bytes: config.segment_bytes,
             disk,
             segments: RwLock::default(),
             removed_below: AtomicU64::new(0),
             removed: Removed::default(),
             making: Mutex::default(),
+            takes_space: AtomicBool::new(false),
             ahead: Default::default(),
         }
     }
@@ -95,9 +98,10 @@ impl Log {
         self.write().push(Arc::new(Segment { base, path, file, written_ahead }));
     }
 
-    /// Whether a file is being created: its space is allocated, but it is not listed yet.
+    /// Whether a file is being created: its space is allocated, but it is not listed yet. An attempt that finds no directory
+    /// with room takes no space.
     pub(crate) fn is_making(&self) -> bool {
-        matches!(self.making.try_lock(), Err(TryLockError::WouldBlock))
+        self.takes_space.load(Ordering::Acquire)
     }
 
     /// Returns the file that starts at `base`, created if it does not exist. `base` must be the end of the last file, or any
@@ -111,25 +115,55 @@ impl Log {
             return Ok(segment);
         }
         let end = self.capacity_end();
-        assert!(base.is_multiple_of(self.segment_bytes), "files start at multiples of their size");
         assert!(base == end || self.read().is_empty(), "files are made in order");
+        self.make_at(base)
+    }
+
+    /// Makes the next file ahead of its use. Does nothing when the log's end has moved meanwhile, so that `base` is not the
+    /// start of the next file any more.
+    pub(crate) fn ensure_ahead(&self, base: u64) -> io::Result<()> {
+        if self.segment_of(base).is_some() {
+            return Ok(());
+        }
+        let _making = lock(&self.making);
+        let is_next = base == self.capacity_end() || self.read().is_empty() && base >= self.min();
+        if is_next && self.segment_of(base).is_none() { self.make_at(base).map(drop) } else { Ok(()) }
+    }
+
+    /// Makes the log, which holds no record, begin at `base`: removes the files made ahead and makes the one that begins there.
+    pub(crate) fn begin_at(&self, base: u64) -> io::Result<()> {
+        let _making = lock(&self.making);
+        self.remove_from(0)?;
+        self.raise_min(base);
+        self.make_at(base).map(drop)
+    }
+
+    /// Makes the file that starts at `base`. The caller holds `making`.
+    fn make_at(&self, base: u64) -> io::Result<Arc<Segment>> {
+        assert!(base.is_multiple_of(self.segment_bytes), "files start at multiples of their size");
         let directory = self.directory_of(base / self.segment_bytes)?;
         let path = directory.join(file_name(base));
         // The next attempt may choose another directory, and the file must not exist in both.
-        let file = self.make(directory, &path).inspect_err(|_| drop(self.disk.remove(&path)))?;
-        let segment = Arc::new(Segment { base, path, file, written_ahead: AtomicU64::new(0) });
-        self.write().push(segment.clone());
-        Ok(segment)
+        self.takes_space.store(true, Ordering::Release);
+        let made = self.make(directory, &path).inspect_err(|_| drop(self.disk.remove(&path)));
+        let segment = made.map(|file| {
+            let segment = Arc::new(Segment { base, path, file, written_ahead: AtomicU64::new(0) });
+            self.write().push(segment.clone());
+            segment
+        });
+        self.takes_space.store(false, Ordering::Release);
+        segment
     }
 
     /// The directory for a new file: the one whose turn it is, or another one when that has no space.
     fn directory_of(&self, number: u64) -> io::Result<&Path> {
-        let turn = self.places.of(number);
+        let turn = self.directories.of(number);
         let Err(error) = self.check_room(turn) else { return Ok(turn) };
         if !is_lack(&error) {
             return Err(error);
         }
-        let mut others = self.places.writable().iter().map(PathBuf::as_path).filter(|other| *other != turn);
+        let mut others =
+            self.directories.writable().iter().map(PathBuf::as_path).filter(|other| *other != turn);
         others.find(|other| self.check_room(other).is_ok()).ok_or(error)
     }
 
@@ -147,7 +181,7 @@ impl Log {
     /// Creates a file under another name beside the directory and renames it once it has its full size: a power cut in
     /// between must not leave a file of a wrong size, with which neither Vostok nor RocketMQ opens the store.
     fn make(&self, directory: &Path, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let beside = places::beside(directory);
+        let beside = directories::beside(directory);
         self.disk.remove(&beside)?;
         let file = self.disk.create(&beside, self.segment_bytes, Space::Reserved)?;
         // The file's length must be durable before its name is.
@@ -195,3 +229,6 @@ impl Log {
         self.ahead.1.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

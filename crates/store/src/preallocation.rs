@@ -1,14 +1,15 @@
-//! The preallocation thread: creates commit log files before they are needed. For synchronous flush it also fills them with
+//! Preallocation: creates commit log files before they are needed. For synchronous flush it also fills them with
 //! zeros ahead of the appender, so that a flush writes only data and no file metadata.
 
-use crate::config::FlushMode;
 use crate::disk::{DiskFile, PAGE_BYTES};
+use crate::error::{AppendError, is_lack};
 use crate::log::Segment;
-use crate::store::Shared;
+use crate::state::State;
+use crate::wake::Next;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most bytes of zeros made durable by one sync.
 const STEP_BYTES_MAX: u64 = 8 << 20;
@@ -19,31 +20,65 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Longest pause between two such writes.
 const REST_MAX: Duration = Duration::from_millis(100);
 
-impl Shared {
-    /// Whether files are filled with zeros before the appender writes to them (synchronous flush only).
-    pub(crate) fn writes_ahead(&self) -> bool {
-        self.config.flush == FlushMode::Sync
+/// Preallocation with what it works on; it owns nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct Preallocator<'a> {
+    pub(crate) state: &'a State,
+}
+
+impl Preallocator<'_> {
+    /// Makes sure that the commit log file exists. Lack of space or of file descriptors only refuses; any other error fences
+    /// the store.
+    pub(crate) fn ensure_segment(&self, base: u64) -> Result<(), AppendError> {
+        self.note_making(base, self.state.log.ensure(base).map(drop))
     }
 
-    /// Body of the preallocation thread.
-    pub(crate) fn run_preallocation(&self) {
-        while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
-            let end = self.appended.load(Ordering::Acquire);
-            self.make_ahead(end);
-            if self.writes_ahead() {
-                self.write_ahead(end);
+    /// Refuses, or fences the store, when a commit log file could not be made.
+    pub(crate) fn note_making(&self, base: u64, made: std::io::Result<()>) -> Result<(), AppendError> {
+        made.map_err(|error| {
+            if is_lack(&error) {
+                return AppendError::NoSpace(error);
             }
-            // A pause between two writes may have consumed the wake-up that asks this thread to stop.
-            if self.appended.load(Ordering::Acquire) == end && !self.stopping.load(Ordering::Acquire) {
-                self.preallocation.sleep(None);
+            let reason = format!("making the commit log file {base}: {error}");
+            self.state.put_up_fence(&reason);
+            AppendError::Fenced(reason)
+        })
+    }
+
+    /// One round of preallocation.
+    pub(crate) fn preallocation_round(&self) -> Next {
+        if self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up() {
+            return Next::Over;
+        }
+        let end = self.state.appended.get();
+        self.make_ahead(end);
+        if self.state.writes_ahead() {
+            self.write_ahead(end);
+        }
+        // A pause between two writes may have consumed the wake-up that asks this engine to stop.
+        let is_quiet =
+            self.state.appended.get() == end && !self.state.signals.stopping.load(Ordering::Acquire);
+        if is_quiet { Next::Woken } else { Next::Now }
+    }
+
+    /// Makes sure that zeros are written up to `end` of a file before the appender writes there; `false` behind a fence.
+    pub(crate) fn wait_written_ahead(&self, segment: &Arc<Segment>, end: u64) -> bool {
+        if self.state.clock.has_threads() {
+            self.state.signals.preallocation.wake();
+            return self.state.log.wait_written_ahead(segment, end, || self.state.fence.is_up());
+        }
+        while segment.written_ahead.load(Ordering::Acquire) < end {
+            if !self.write_step(segment, &*segment.file) {
+                return false;
             }
         }
+        true
     }
 
     /// Creates the current commit log file and, from its middle on, the next one. An error is only logged: the appender
     /// reports it if it needs the file.
     fn make_ahead(&self, end: u64) {
-        let segment_bytes = self.config.segment_bytes;
+        let segment_bytes = self.state.config.segment_bytes;
         let base = end / segment_bytes * segment_bytes;
         let ahead = if end - base >= segment_bytes / 2 {
             [Some(base), Some(base + segment_bytes)]
@@ -51,7 +86,7 @@ impl Shared {
             [Some(base), None]
         };
         for base in ahead.into_iter().flatten() {
-            if let Err(error) = self.ensure_segment(base) {
+            if let Err(error) = self.note_making(base, self.state.log.ensure_ahead(base)) {
                 tracing::warn!(base, %error, "cannot make the next commit log file ahead");
                 return;
             }
@@ -61,16 +96,16 @@ impl Shared {
     /// Fills the files from the current one on with zeros. A file is full long before it is used: in a file in use, zeros and
     /// flushes would wait for each other.
     fn write_ahead(&self, end: u64) {
-        for segment in self.log.segments_in(end, u64::MAX) {
-            let is_short = || segment.written_ahead.load(Ordering::Acquire) < self.config.segment_bytes;
+        for segment in self.state.log.segments_in(end, u64::MAX) {
+            let is_short = || segment.written_ahead.load(Ordering::Acquire) < self.state.config.segment_bytes;
             if !is_short() {
                 continue;
             }
             // Use a separate file descriptor: the kernel reports a failed write-back once per descriptor, and the flush
             // thread must see the errors of its own. Without a free descriptor the shared one is used.
-            let file = self.disk.open(&segment.path).unwrap_or_else(|_| segment.file.clone());
+            let file = self.state.disk.open(&segment.path).unwrap_or_else(|_| segment.file.clone());
             while is_short() {
-                if self.stopping.load(Ordering::Acquire) || !self.write_step(&segment, &*file) {
+                if self.state.signals.stopping.load(Ordering::Acquire) || !self.write_step(&segment, &*file) {
                     return;
                 }
             }
@@ -80,13 +115,14 @@ impl Shared {
     /// Writes one step of zeros. The appender cannot be in this range: it waits for the position published here.
     fn write_step(&self, segment: &Arc<Segment>, file: &dyn DiskFile) -> bool {
         let from = segment.written_ahead.load(Ordering::Acquire);
-        let step = (self.config.written_ahead_bytes / 8).clamp(PAGE_BYTES, STEP_BYTES_MAX);
-        let until = (from + step).next_multiple_of(PAGE_BYTES).min(self.config.segment_bytes);
+        let step = (self.state.config.written_ahead_bytes / 8).clamp(PAGE_BYTES, STEP_BYTES_MAX);
+        let until = (from + step).next_multiple_of(PAGE_BYTES).min(self.state.config.segment_bytes);
         let written = self.write_pieces(segment, file, from, until).and_then(|()| file.sync());
         match written {
-            Ok(()) => self.log.publish_written_ahead(Some((segment, until))),
+            Ok(()) => self.state.log.publish_written_ahead(Some((segment, until))),
             Err(error) => {
-                self.put_up_fence(&format!("writing zeros ahead in {}: {error}", segment.path.display()));
+                self.state
+                    .put_up_fence(&format!("writing zeros ahead in {}: {error}", segment.path.display()));
                 return false;
             }
         }
@@ -96,7 +132,7 @@ impl Shared {
     fn write_pieces(&self, segment: &Segment, file: &dyn DiskFile, from: u64, until: u64) -> io::Result<()> {
         let mut at = from;
         while at < until {
-            let began = Instant::now();
+            let began = self.state.clock.now();
             // The first write after a start only completes the page that already holds records.
             let end = if at.is_multiple_of(PAGE_BYTES) {
                 at + PIECE_BYTES
@@ -106,11 +142,14 @@ impl Shared {
             let end = end.min(until);
             file.write_zeros(at, end - at)?;
             at = end;
-            let lead = (segment.base + at).saturating_sub(self.appended.load(Ordering::Acquire));
-            if lead > self.config.written_ahead_bytes && !self.stopping.load(Ordering::Acquire) {
+            let lead = (segment.base + at).saturating_sub(self.state.appended.get());
+            if lead > self.state.config.written_ahead_bytes
+                && !self.state.signals.stopping.load(Ordering::Acquire)
+            {
                 // Nobody waits for zeros far ahead: pause, so that flushes get most of the disk.
-                let share = if lead > self.config.written_ahead_bytes * 4 { 15 } else { 3 };
-                self.preallocation.sleep(Some(Instant::now() + (began.elapsed() * share).min(REST_MAX)));
+                let share = if lead > self.state.config.written_ahead_bytes * 4 { 15 } else { 3 };
+                let rest = (self.state.clock.now() - began) * share;
+                self.state.clock.pause(&self.state.signals.preallocation, rest.min(REST_MAX));
             }
         }
         Ok(())

@@ -1,24 +1,21 @@
 //! Reads records. Every read can be restricted to memory: network threads use the reads that return [`Read::NotResident`] and
 //! hand those over to a pool of blocking readers.
 
-use crate::digest::{Damage, Numbered, leads_to_it};
-use crate::error::ReadError;
+mod check;
+
+pub use check::Numbered;
+pub(crate) use check::{Damaged, leads_to_it};
+
+use crate::disk::Read;
+use crate::error::{Damage, ReadError};
+use crate::heal_list::LostQueues;
 use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit};
-use crate::store::Shared;
+use crate::read_ahead::ReadAhead;
+use crate::state::State;
 use std::sync::atomic::Ordering;
 use wire::record::{RecordView, peek_store_timestamp};
 use wire::units::{LogOffset, QueueOffset};
-
-/// Outcome of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Read {
-    /// All requested bytes were delivered.
-    Done,
-    /// Some of the bytes are not in memory; nothing was delivered.
-    NotResident,
-}
 
 /// Which message a search by store time returns (`BoundaryType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +29,15 @@ pub enum Boundary {
 /// Text of the damage report for a message whose commit log file was deleted since its unit was read.
 const GONE: &str = "the log file was deleted";
 
+/// Reading, with what it works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) ahead: &'a ReadAhead,
+    pub(crate) damaged: &'a Damaged,
+    pub(crate) lost: &'a LostQueues,
+}
+
 /// State of a read of several messages.
 struct Reading<'a> {
     queue: Option<&'a Queue>,
@@ -40,7 +46,7 @@ struct Reading<'a> {
     is_rebuilding: bool,
 }
 
-impl Shared {
+impl Reader<'_> {
     pub(crate) fn read(
         &self,
         from: LogOffset,
@@ -64,30 +70,42 @@ impl Shared {
         resident: bool,
     ) -> Result<Read, ReadError> {
         let range = || {
-            let min = LogOffset::new(self.log.min());
-            let appended = LogOffset::new(self.appended.load(Ordering::Acquire));
+            let min = LogOffset::new(self.state.log.min());
+            let appended = LogOffset::new(self.state.appended.get());
             ReadError::Range { from, length, min, appended }
         };
         let start = from.get();
         let end = start.checked_add(length as u64).ok_or_else(range)?;
-        let segment = self.log.segment_of(start).ok_or_else(range)?;
-        if end > self.appended.load(Ordering::Acquire) || end > segment.base + self.config.segment_bytes {
+        let segment = self.state.log.segment_of(start).ok_or_else(range)?;
+        if end > self.state.appended.get() || end > segment.base + self.state.config.segment_bytes {
             return Err(range());
         }
+        let truncations = self.state.truncations.load(Ordering::SeqCst);
         let at = out.len();
         out.resize(at + length, 0);
         if !segment.file.read_resident(&mut out[at..], start - segment.base)? {
             // Some pages left memory, so they and those around them will be read from the disk.
-            self.came_from_disk(self.appended.load(Ordering::Acquire));
+            self.ahead.came_from_disk(self.state.appended.get());
             if resident {
                 return Ok(Read::NotResident);
             }
             segment.file.read_at(&mut out[at..], start - segment.base)?;
         }
+        if self.state.truncations.load(Ordering::SeqCst) != truncations {
+            // The bytes may have been wiped while they were read.
+            return Err(range());
+        }
         if planted::is(Bug::ServeDamaged) && length > 100 && start % 1024 < 16 {
             out[at + 100] ^= 1;
         }
         Ok(Read::Done)
+    }
+
+    /// How many of `length` bytes from a log position on a master sends in one piece: those in the same file.
+    pub(crate) fn sendable(&self, from: LogOffset, length: usize) -> usize {
+        let left = self.state.appended.get().saturating_sub(from.get());
+        let left = left.min(self.state.config.segment_bytes - from.get() % self.state.config.segment_bytes);
+        length.min(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
     pub(crate) fn read_units(
@@ -97,7 +115,7 @@ impl Shared {
         resident: bool,
     ) -> Result<Read, ReadError> {
         if !resident {
-            self.bring_in(units.iter());
+            self.ahead.bring_in(self.state, units.iter());
         }
         let numbered =
             |index: usize| units.get(index).map(|&unit| Numbered { offset: QueueOffset::ZERO, unit });
@@ -112,7 +130,7 @@ impl Shared {
         resident: bool,
     ) -> Result<Read, ReadError> {
         if !resident {
-            self.bring_in(messages.iter().map(|message| &message.unit));
+            self.ahead.bring_in(self.state, messages.iter().map(|message| &message.unit));
         }
         self.read_each(Some(queue), |index| messages.get(index).copied(), out, resident)
     }
@@ -158,7 +176,7 @@ impl Shared {
                     return stopped;
                 }
             }
-            if out.len() > at && (!resident || self.is_from_disk(first.unit.log_offset)) {
+            if out.len() > at && (!resident || self.ahead.is_from_disk(first.unit.log_offset)) {
                 let run = (index..next).filter_map(|index| Some((index, message(index)?)));
                 self.check_run(&mut reading, run, &out[at..]);
             }
@@ -208,7 +226,7 @@ impl Shared {
         }
     }
 
-    /// Checks adjacent records.
+    /// Checks records that lie one behind the other, and notes which are damaged.
     fn check_run(
         &self,
         reading: &mut Reading<'_>,
@@ -249,7 +267,7 @@ impl Shared {
         }
         let size = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let refuse = |source| ReadError::Record { at, source };
-        if size > self.config.record_bytes_max.max(1 << 26) {
+        if size > self.state.config.record_bytes_max.max(1 << 26) {
             let found = i64::try_from(size).unwrap_or(i64::MAX);
             return Err(refuse(wire::record::RecordError::Length { size, field: "total", found }));
         }
@@ -328,7 +346,7 @@ impl Shared {
         while let Some((at, unit)) = queue.next_message(from, end)? {
             record.clear();
             let read = self.record_at(unit.log_offset, &mut record, false);
-            if unit.log_offset.get() < self.log.min() {
+            if unit.log_offset.get() < self.state.log.min() {
                 return Ok(Some((at, None)));
             }
             match read {

@@ -7,10 +7,11 @@
 //! first. The end of the log is in memory because of appends and is left alone.
 
 use crate::queue::Unit;
-use crate::store::{Shared, Store};
+use crate::state::State;
 use crate::wake::lock;
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wire::units::LogOffset;
 
 /// Size of a window in bytes; windows begin at multiples of it.
@@ -62,17 +63,32 @@ impl Windows {
     }
 }
 
-impl Store {
-    /// Whether the log at this position was read ahead for readers far behind its end.
-    #[must_use]
-    pub fn is_read_ahead(&self, at: LogOffset) -> bool {
-        lock(&self.shared.windows).have(at.get())
-    }
+/// The parts of the log that were read ahead, and what may have come from the disk.
+#[derive(Default)]
+pub(crate) struct ReadAhead {
+    windows: Mutex<Windows>,
+    /// Log position below which bytes may have come from the disk. Only grows.
+    from_disk: AtomicU64,
 }
 
-impl Shared {
+impl ReadAhead {
+    /// Whether the log at this position was read ahead for readers far behind its end.
+    pub(crate) fn has(&self, at: LogOffset) -> bool {
+        lock(&self.windows).have(at.get())
+    }
+
+    /// Whether the bytes at a log position may have come from the disk.
+    pub(crate) fn is_from_disk(&self, at: LogOffset) -> bool {
+        at.get() < self.from_disk.load(Ordering::Relaxed)
+    }
+
+    /// Marks everything before log position `end` as possibly read from the disk.
+    pub(crate) fn came_from_disk(&self, end: u64) {
+        self.from_disk.fetch_max(end, Ordering::Relaxed);
+    }
+
     /// Starts read-ahead for a blocking read of these units' records.
-    pub(crate) fn bring_in<'a>(&self, units: impl Iterator<Item = &'a Unit>) {
+    pub(crate) fn bring_in<'a>(&self, state: &State, units: impl Iterator<Item = &'a Unit>) {
         let mut touched: Vec<u64> = Vec::new();
         for unit in units.filter(|unit| !unit.is_blank()) {
             let last = unit.end().get().saturating_sub(1) / WINDOW_BYTES;
@@ -81,36 +97,45 @@ impl Shared {
             let first = touched.last().map_or(first, |known| first.max(known + 1));
             touched.extend((first..=last).take(64));
         }
-        let held_max = usize::try_from(self.config.cold_bytes / WINDOW_BYTES).unwrap_or(usize::MAX);
-        let plan = lock(&self.windows).plan(&touched, held_max);
-        let kept_from = self.flushed.load(Ordering::Acquire).saturating_sub(self.config.cached_bytes);
+        self.bring_in_windows(state, &touched);
+    }
+
+    /// Starts read-ahead for a blocking read of a range of the log.
+    pub(crate) fn bring_in_range(&self, state: &State, from: u64, end: u64) {
+        let touched: Vec<u64> = (from / WINDOW_BYTES..end.div_ceil(WINDOW_BYTES)).collect();
+        self.bring_in_windows(state, &touched);
+    }
+
+    fn bring_in_windows(&self, state: &State, touched: &[u64]) {
+        let held_max = usize::try_from(state.config.cold_bytes / WINDOW_BYTES).unwrap_or(usize::MAX);
+        let plan = lock(&self.windows).plan(touched, held_max);
+        let kept_from = state.flushed.get().saturating_sub(state.config.cached_bytes);
         for window in plan.forgotten {
             if (window + 1) * WINDOW_BYTES <= kept_from {
-                self.hint(window, |file, at, length| file.forget(at, length));
+                hint(state, window, |file, at, length| file.forget(at, length));
             }
         }
         for window in plan.needed {
             self.came_from_disk((window + 1) * WINDOW_BYTES);
-            self.hint(window, |file, at, length| file.will_need(at, length));
-        }
-    }
-
-    /// Gives the kernel a hint about the part of a window that is in each commit log file.
-    fn hint(&self, window: u64, give: impl Fn(&dyn crate::disk::DiskFile, u64, u64)) {
-        let (from, end) = (window * WINDOW_BYTES, (window + 1) * WINDOW_BYTES);
-        let end = end.min(self.appended.load(Ordering::Acquire));
-        if end <= from {
-            // The window lies behind the end of the log.
-            return;
-        }
-        for segment in self.log.segments_in(from, end) {
-            let first = from.max(segment.base);
-            let last = end.min(segment.base + self.config.segment_bytes);
-            give(&*segment.file, first - segment.base, last - first);
+            hint(state, window, |file, at, length| file.will_need(at, length));
         }
     }
 }
 
+/// Gives the kernel a hint about the part of a window that is in each commit log file.
+fn hint(state: &State, window: u64, give: impl Fn(&dyn crate::disk::DiskFile, u64, u64)) {
+    let (from, end) = (window * WINDOW_BYTES, (window + 1) * WINDOW_BYTES);
+    let end = end.min(state.appended.get());
+    if end <= from {
+        // The window lies behind the end of the log.
+        return;
+    }
+    for segment in state.log.segments_in(from, end) {
+        let first = from.max(segment.base);
+        let last = end.min(segment.base + state.config.segment_bytes);
+        give(&*segment.file, first - segment.base, last - first);
+    }
+}
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,7 +25,13 @@ impl Wake {
         }
     }
 
+    /// Whether somebody woke the sleeper since the last call, for an engine without a thread.
+    pub(crate) fn take(&self) -> bool {
+        self.pending.swap(false, Ordering::AcqRel)
+    }
+
     /// Sleeps until woken, or until `deadline` if there is one. Must always be called by the same thread.
+    #[expect(clippy::disallowed_methods, reason = "the one place where a thread of the store sleeps")]
     pub(crate) fn sleep(&self, deadline: Option<Instant>) {
         let sleeper = self.sleeper.get_or_init(thread::current);
         debug_assert_eq!(sleeper.id(), thread::current().id(), "another thread sleeps here");
@@ -39,6 +45,69 @@ impl Wake {
                 return;
             }
             thread::park_timeout(left);
+        }
+    }
+}
+
+/// How the appender and the engines of a store wake each other, and tell each other to stop.
+#[derive(Default)]
+pub(crate) struct Signals {
+    pub(crate) flush: Wake,
+    pub(crate) checkpoint: Wake,
+    pub(crate) journal: Wake,
+    pub(crate) preallocation: Wake,
+    /// Set by the flush and the checkpoint thread while they sleep with nothing to do. Paired with the watermark `appended`.
+    pub(crate) flush_idle: AtomicBool,
+    pub(crate) checkpoint_idle: AtomicBool,
+    /// Tells all engines but the flusher to end.
+    pub(crate) stopping: AtomicBool,
+    pub(crate) flusher_stops: AtomicBool,
+}
+
+/// When an engine wants its next round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At once.
+    Now,
+    /// At this time, or earlier when the engine is woken.
+    At(Instant),
+    /// When the engine is woken.
+    Woken,
+    /// Never: the store is closed, or fenced and the engine is of no use any more.
+    Over,
+}
+
+/// The time of a store: the machine's, or the one that its caller sets when the store has no threads.
+pub(crate) struct Clock(Option<Mutex<Instant>>);
+
+impl Clock {
+    /// The machine's clock, or one that stands at `fixed`.
+    pub(crate) fn new(fixed: Option<Instant>) -> Self {
+        Self(fixed.map(Mutex::new))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place where the store asks for the time")]
+    pub(crate) fn now(&self) -> Instant {
+        self.0.as_ref().map_or_else(Instant::now, |now| *lock(now))
+    }
+
+    /// Whether the store has threads, and with them the machine's clock.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Sets the clock of a store without threads; `false` when the store has threads.
+    pub(crate) fn set(&self, now: Instant) -> bool {
+        self.0.as_ref().is_some_and(|clock| {
+            *lock(clock) = now;
+            true
+        })
+    }
+
+    /// Lets other threads go first for a while; does nothing where there are none.
+    pub(crate) fn pause(&self, wake: &Wake, length: Duration) {
+        if self.has_threads() {
+            wake.sleep(Some(self.now() + length));
         }
     }
 }

@@ -1,22 +1,21 @@
 //! Messages to be appended: encoded once into a reusable buffer before the appender's lock is taken. Under the lock only log
 //! positions, queue offsets and the store time are filled in.
 
-pub(crate) mod tags;
-
-pub use tags::delivery_delays;
+mod multi;
 
 use crate::config::Config;
 use crate::digest::sum;
+use crate::dispatch::tags::{Delays, Tags};
+use crate::dispatch::{Dispatch, Stored, is_indexed};
 use crate::error::PushError;
-use crate::index::{Keys, is_keyed};
-use crate::multi::Multi;
+use crate::keys::{KeyEntry, Keys, is_keyed};
 use crate::queue::Queue;
 use crate::queue::batched::{self, Numbered};
-use crate::store::Shared;
+use crate::queue::registry::Queues;
+use multi::Multi;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use tags::{Delays, Tags};
 use wire::record::{self, CRC_PROPERTY_BYTES, Fields, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
@@ -95,6 +94,14 @@ impl Item {
         self.numbered.map_or(1, |numbered| numbered.count)
     }
 
+    /// What the appended record adds to its queues; the units are not pushed yet.
+    pub(crate) fn dispatches(&self, store_timestamp: i64) -> impl Iterator<Item = Dispatch<&Arc<Queue>>> {
+        let own = (&self.queue, self.queue_offset.get(), self.count());
+        let Self { log_offset: at, size, tags, .. } = *self;
+        let further = self.multi.iter().flat_map(Multi::queues).map(|queue| (queue, queue.max().get()));
+        Stored { at, size, tags, store_timestamp, own }.dispatches(further)
+    }
+
     /// All queues that receive the record.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
         std::iter::once(&self.queue).chain(self.multi.iter().flat_map(Multi::queues))
@@ -117,7 +124,7 @@ pub struct Batch {
     digests: bool,
     key_index: bool,
     /// Where further queues are looked up; `None` without multi-dispatch.
-    multi: Option<Arc<Shared>>,
+    multi: Option<Arc<Queues>>,
     /// Whether a record has further queues.
     pub(crate) has_multi: bool,
     /// Bytes reserved for the offsets of further queues.
@@ -125,7 +132,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub(crate) fn new(delays: Arc<Delays>, config: &Config, multi: Option<Arc<Shared>>) -> Self {
+    pub(crate) fn new(delays: Arc<Delays>, config: &Config, multi: Option<Arc<Queues>>) -> Self {
         let in_segment = config.segment_bytes - record::BLANK_BYTES as u64;
         Self {
             bytes: Vec::new(),
@@ -195,9 +202,7 @@ impl Batch {
         }
         let queued = is_indexed(message.sys_flag, queue.is_batched());
         let multi = match &self.multi {
-            Some(shared) if queued && !queue.is_batched() => {
-                Multi::of(queue, message.properties, &shared.queues)
-            }
+            Some(queues) if queued && !queue.is_batched() => Multi::of(queue, message.properties, queues),
             _ => None,
         };
         if let Some(multi) = &multi {
@@ -271,6 +276,21 @@ impl Batch {
         self.bytes.truncate(bytes);
     }
 
+    /// The keys of all messages, for the key index. The batch was written, and the store time is known.
+    pub(crate) fn key_entries(&self) -> impl Iterator<Item = KeyEntry> + '_ {
+        let mut first = 0;
+        self.items.iter().flat_map(move |item| {
+            let hashes = &self.hashes[std::mem::replace(&mut first, item.keys_end)..item.keys_end];
+            KeyEntry::all(hashes, item.log_offset.get(), self.store_timestamp)
+        })
+    }
+
+    /// Writes the queue offsets in further queues into the records. The caller holds the appender's lock, and no offset has been
+    /// assigned yet. May be called again after a failed append.
+    pub(crate) fn write_offsets(&mut self) {
+        multi::write_offsets(self);
+    }
+
     /// Number of messages in the batch.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -340,10 +360,4 @@ impl Batch {
         self.has_multi = false;
         self.reserved = 0;
     }
-}
-
-/// Whether a record with this `sysFlag` gets a unit in its queue: not half or rolled-back messages, and inner batches only in
-/// batch consume queues.
-pub(crate) fn is_indexed(flags: i32, is_batched: bool) -> bool {
-    sys_flag::is_queued(flags) && (is_batched || flags & sys_flag::INNER_BATCH == 0)
 }

@@ -1,11 +1,13 @@
 //! One round of the checkpoint: announces in the queue table what will be written to the queue files, writes it, and later
 //! commits both in the `checkpoint` file. See [`crate::queue::table`] for the table's files.
 
-use super::{Checkpoint, Interrupted, Mark, forget_removed};
+use super::Checkpointer;
+use super::forget_removed;
+use crate::checkpoint_file::Mark;
 use crate::queue::files::Touched;
 use crate::queue::table::{self, Journal, Rows};
 use crate::queue::{Extent, Queue, batched};
-use crate::store::Shared;
+use crate::state::Interrupted;
 use crate::wake::lock;
 use std::collections::HashSet;
 use std::io;
@@ -55,7 +57,7 @@ impl Rounds {
     }
 }
 
-impl Shared {
+impl Checkpointer<'_> {
     /// Announces the units of records before log position `end` in the queue table and writes them to the queue files.
     /// Returns the queues.
     pub(crate) fn write_round(
@@ -66,9 +68,9 @@ impl Shared {
     ) -> Result<Vec<Arc<Queue>>, Interrupted> {
         self.wipe_dirty(rounds, touched)?;
         let (gone, queues): (Vec<_>, Vec<_>) =
-            self.queues.take_unwritten().into_iter().partition(|queue| queue.is_removed());
+            self.state.queues.take_unwritten().into_iter().partition(|queue| queue.is_removed());
         let dropped = gone.iter().map(|queue| queue.drop_unwritten()).sum();
-        self.queues.unwritten_units.fetch_sub(dropped, Ordering::Relaxed);
+        self.state.queues.unwritten_units.fetch_sub(dropped, Ordering::Relaxed);
         rounds.planned.retain(|(queue, _)| !queue.is_removed());
         let mut plan: Vec<_> = queues.iter().map(|queue| (queue.clone(), queue.plan(end))).collect();
         if !rounds.planned.is_empty() {
@@ -80,19 +82,19 @@ impl Shared {
         let announced = self.announce(rounds, &plan);
         rounds.planned = plan;
         if let Err(interrupted) = announced {
-            queues.iter().for_each(|queue| queue.relist(&self.queues.unwritten));
+            queues.iter().for_each(|queue| queue.relist(&self.state.queues.unwritten));
             return Err(interrupted);
         }
         if let Err(error) = self.delete_removed(rounds, touched) {
-            queues.iter().for_each(|queue| queue.relist(&self.queues.unwritten));
-            return Err(self.failed("deleting queue files", error));
+            queues.iter().for_each(|queue| queue.relist(&self.state.queues.unwritten));
+            return Err(self.state.failed("deleting queue files", error));
         }
         for (index, queue) in queues.iter().enumerate() {
-            match queue.write_tail(rounds.planned[index].1, &self.queues.unwritten, touched) {
-                Ok(count) => drop(self.queues.unwritten_units.fetch_sub(count, Ordering::Relaxed)),
+            match queue.write_tail(rounds.planned[index].1, &self.state.queues.unwritten, touched) {
+                Ok(count) => drop(self.state.queues.unwritten_units.fetch_sub(count, Ordering::Relaxed)),
                 Err(error) => {
-                    queues[index..].iter().for_each(|queue| queue.relist(&self.queues.unwritten));
-                    return Err(self.failed("writing queue files", error));
+                    queues[index..].iter().for_each(|queue| queue.relist(&self.state.queues.unwritten));
+                    return Err(self.state.failed("writing queue files", error));
                 }
             }
         }
@@ -102,12 +104,12 @@ impl Shared {
     /// Deletes the queue files of removed topics. The queue table has announced these removals.
     fn delete_removed(&self, rounds: &Rounds, touched: &mut Touched) -> io::Result<()> {
         if !rounds.removed.is_empty() {
-            forget_removed(&mut lock(&self.queues.fresh));
+            forget_removed(&mut lock(&self.state.queues.fresh));
         }
         for (topic, _) in &rounds.removed {
-            touched.forget_below(&self.queues.directory.join(&**topic));
-            touched.forget_below(&self.queues.batched_directory.join(&**topic));
-            touched.forget_below(&self.config.root.join(batched::JAVAS).join(&**topic));
+            touched.forget_below(&self.state.queues.directory.join(&**topic));
+            touched.forget_below(&self.state.queues.batched_directory.join(&**topic));
+            touched.forget_below(&self.state.config.root.join(batched::JAVAS).join(&**topic));
             self.delete_queue_files(topic)?;
         }
         Ok(())
@@ -120,7 +122,7 @@ impl Shared {
         }
         for Dirty { queue, from, until } in rounds.dirty.iter().filter(|dirty| !dirty.queue.is_removed()) {
             let wiped = queue.wipe(*from, *until, touched);
-            wiped.map_err(|error| self.failed("wiping queue files", error))?;
+            wiped.map_err(|error| self.state.failed("wiping queue files", error))?;
         }
         // Sync now: the next queue table does not list these units any more.
         self.sync_touched(touched)?;
@@ -132,7 +134,7 @@ impl Shared {
     fn announce(&self, rounds: &mut Rounds, plan: &[(Arc<Queue>, Extent)]) -> Result<(), Interrupted> {
         if plan.is_empty()
             && rounds.removed.is_empty()
-            && (rounds.journal.is_some() || lock(&self.page).mark.is_some())
+            && (rounds.journal.is_some() || lock(&self.state.page).mark.is_some())
         {
             return Ok(());
         }
@@ -149,23 +151,24 @@ impl Shared {
             Err(error) => Err(error),
         };
         match done {
-            Ok(mark) => self.save_page(|page| page.mark = Some(mark)),
+            Ok(mark) => self.state.save_page(|page| page.mark = Some(mark)),
             Err(error) => {
                 // The queue table is optional: without it the next opening loads the queues from their files.
                 tracing::warn!(%error, "the queue table cannot be written; starting again will take longer");
                 rounds.journal = None;
-                self.save_page(|page| page.mark = None)
+                self.state.save_page(|page| page.mark = None)
             }
         }?;
         if let Some(journal) = &rounds.journal {
-            let removed = table::remove_others(&*self.disk, &self.config.root, journal.generation);
+            let removed =
+                table::remove_others(&*self.state.disk, &self.state.config.root, journal.generation);
             removed.unwrap_or_else(|error| tracing::warn!(%error, "an old queue table stays"));
         }
         Ok(())
     }
 
     fn rows(&self) -> Rows {
-        Rows::new(self.log.min(), self.config.queue_file_bytes)
+        Rows::new(self.state.log.min(), self.state.config.queue_file_bytes)
     }
 
     /// Begins the next generation of the queue table: a base of all committed queues, then these rows. Returns the mark which
@@ -173,10 +176,10 @@ impl Shared {
     fn roll(&self, rounds: &mut Rounds, rows: Option<&Rows>) -> io::Result<Mark> {
         let mut base = self.rows();
         // Tombstones come before the queues: queues of a re-created topic of the same name follow its tombstone.
-        for (topic, before) in self.queues.tombstones.all(self.log.min()) {
+        for (topic, before) in self.state.queues.tombstones.all(self.state.log.min()) {
             base.add_removed(&topic, before);
         }
-        for queue in self.queues.all() {
+        for queue in self.state.queues.all() {
             let extent = queue.committed();
             if extent.max > 0 {
                 base.add(queue.topic(), queue.queue_id(), extent);
@@ -185,9 +188,9 @@ impl Shared {
         rounds.generation += 1;
         rounds.journal = None;
         let room = rows.map_or(0, Rows::size);
-        let root = &self.config.root;
+        let root = &self.state.config.root;
         let journal =
-            rounds.journal.insert(Journal::create(&*self.disk, root, rounds.generation, &base, room)?);
+            rounds.journal.insert(Journal::create(&*self.state.disk, root, rounds.generation, &base, room)?);
         let committed = journal.at;
         if let Some(rows) = rows {
             let added = journal.add(rows)?;
@@ -197,16 +200,18 @@ impl Shared {
     }
 
     /// Commits in the `checkpoint` file everything announced, and the log up to `end`.
-    pub(super) fn commit(&self, rounds: &mut Rounds, newest: (u64, i64, u64)) -> Result<(), Interrupted> {
+    pub(crate) fn commit(&self, rounds: &mut Rounds, newest: (u64, i64, u64)) -> Result<(), Interrupted> {
         let (end, store_timestamp, last_record) = newest;
-        let before = *lock(&self.page);
+        let before = *lock(&self.state.page);
         let mark = rounds.mark().or(before.mark);
-        if before.logics_physical_offset != end.cast_signed() || before.mark != mark {
-            self.save_page(|page| {
+        let is_confirmed = before.confirm_phy_offset == self.confirm_at(end, last_record).cast_signed();
+        if before.logics_physical_offset != end.cast_signed() || before.mark != mark || !is_confirmed {
+            self.state.save_page(|page| {
                 if last_record > 0 || end > 0 {
                     page.physic_msg_timestamp = store_timestamp;
                     page.logics_msg_timestamp = store_timestamp;
-                    page.confirm_phy_offset = last_record.cast_signed();
+                    page.confirm_phy_offset = self.confirm_at(end, last_record).cast_signed();
+                    page.newest = self.state.config.controller_mode.then_some(last_record.cast_signed());
                 }
                 page.logics_physical_offset = end.cast_signed();
                 page.mark = mark;
@@ -217,28 +222,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Changes the content of the `checkpoint` file and makes it durable.
-    fn save_page(&self, change: impl FnOnce(&mut Checkpoint)) -> Result<(), Interrupted> {
-        let mut page = lock(&self.page);
-        let mut changed = *page;
-        change(&mut changed);
-        let path = self.config.root.join("checkpoint");
-        changed.save(&*self.disk, &path).map_err(|error| self.failed("writing the checkpoint", error))?;
-        *page = changed;
-        Ok(())
-    }
-
-    /// Records that key index files up to this time are durable. Takes the maximum because two threads may call this at once:
-    /// RocketMQ removes an index file whose header names a later time than the checkpoint.
-    pub(crate) fn note_indexed(&self, time_ms: i64) -> Result<(), Interrupted> {
-        self.save_page(|page| page.index_msg_timestamp = page.index_msg_timestamp.max(time_ms))
+    /// The checkpoint's `confirmPhyOffset` for a log that is durable up to `end`: in controller mode the confirm offset, as in
+    /// `CommitLog.setConfirmOffset`, otherwise the newest record.
+    pub(super) fn confirm_at(&self, end: u64, last_record: u64) -> u64 {
+        if self.state.config.controller_mode { self.state.confirmed.get().min(end) } else { last_record }
     }
 
     /// Saves the last `checkpoint` file of a clean stop: the queue table is complete, there is no unit journal, and the store
     /// is not open.
     pub(crate) fn commit_clean(&self) -> Result<(), Interrupted> {
-        let rounds = &mut *lock(&self.checkpointing);
-        let mut mark = rounds.mark().or(lock(&self.page).mark);
+        let rounds = &mut *lock(&self.checkpoints.rounds);
+        let mut mark = rounds.mark().or(lock(&self.state.page).mark);
         if rounds.journal.as_ref().is_some_and(Journal::is_long) {
             match self.roll(rounds, None) {
                 Ok(compact) => mark = Some(compact),
@@ -250,8 +244,8 @@ impl Shared {
             tracing::warn!(%error, "the unit journal stays; it holds nothing the queue files do not");
         }
         let Some(mark) = mark else { return Ok(()) };
-        self.save_page(|page| page.mark = Some(Mark { running: false, ..mark }))?;
-        let removed = table::remove_others(&*self.disk, &self.config.root, mark.generation);
+        self.state.save_page(|page| page.mark = Some(Mark { running: false, ..mark }))?;
+        let removed = table::remove_others(&*self.state.disk, &self.state.config.root, mark.generation);
         removed.unwrap_or_else(|error| tracing::warn!(%error, "an old queue table stays"));
         Ok(())
     }

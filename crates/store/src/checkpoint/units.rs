@@ -1,49 +1,57 @@
 //! Writes entries of the unit journal: between two checkpoints, units that wait for many queue files are made durable in one
 //! file. See [`crate::queue::journal`] for its format.
 
-use super::Interrupted;
+use super::Checkpointer;
 use crate::error::is_lack;
 use crate::queue::Queue;
 use crate::queue::journal::{self, End, Journal, Part};
-use crate::store::Shared;
-use crate::wake::lock;
+use crate::state::Interrupted;
+use crate::wake::{Next, lock};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-impl Shared {
-    /// Body of the journal thread: writes an entry every checkpoint interval while the last checkpoint is older than 1.5
+/// What one round of the unit journal leaves to the next.
+#[derive(Default)]
+pub(crate) struct JournalState {
+    began: bool,
+}
+
+impl Checkpointer<'_> {
+    /// One round of the unit journal: writes an entry every checkpoint interval while the last checkpoint is older than 1.5
     /// intervals.
-    pub(crate) fn run_journal(&self) {
-        let interval = self.config.checkpoint_interval;
-        while !self.stopping.load(Ordering::Acquire) && !self.fence.is_up() {
-            // While the checkpoint thread is idle it wakes this one when there is something to do again.
-            let is_idle = self.checkpoint_idle.load(Ordering::SeqCst);
-            self.journal_wake.sleep((!is_idle).then(|| Instant::now() + interval));
-            if self.stopping.load(Ordering::Acquire) {
-                break;
-            }
-            let is_old = lock(&self.checkpointed_at).elapsed() > interval * 3 / 2;
-            if is_old && let Err(Interrupted::NoSpace(error)) = self.journal_now() {
-                tracing::warn!(%error, "no space for the unit journal; starting after a crash will take longer");
-            }
+    pub(crate) fn journal_round(&self, state: &mut JournalState, now: Instant) -> Next {
+        let interval = self.state.config.checkpoint_interval;
+        if self.state.signals.stopping.load(Ordering::Acquire) || self.state.fence.is_up() {
+            return Next::Over;
         }
+        let is_old =
+            now.saturating_duration_since(*lock(&self.checkpoints.checkpointed_at)) > interval * 3 / 2;
+        if std::mem::replace(&mut state.began, true)
+            && is_old
+            && let Err(Interrupted::NoSpace(error)) = self.journal_now()
+        {
+            tracing::warn!(%error, "no space for the unit journal; starting after a crash will take longer");
+        }
+        // While the checkpointer is idle it wakes this engine when there is something to do again.
+        let is_idle = self.state.signals.checkpoint_idle.load(Ordering::SeqCst);
+        if is_idle { Next::Woken } else { Next::At(self.state.clock.now() + interval) }
     }
 
     /// Makes the units of everything appended so far durable in the unit journal.
     pub(crate) fn journal_now(&self) -> Result<(), Interrupted> {
-        let mut journal = lock(&self.journaling);
-        if self.fence.is_up() {
+        let mut journal = lock(&self.checkpoints.journaling);
+        if self.state.fence.is_up() {
             return Err(Interrupted::Fenced);
         }
         let end = {
-            let mut appender = lock(&self.appender);
-            self.digests.stage(std::mem::take(&mut appender.fresh));
+            let mut appender = lock(self.appender);
+            self.state.digests.stage(std::mem::take(&mut appender.fresh));
             let (last_record, store_timestamp) = (appender.last_record, appender.store_timestamp);
-            End { at: self.appended.load(Ordering::Acquire), last_record, store_timestamp }
+            End { at: self.state.appended.get(), last_record, store_timestamp }
         };
-        let page = *lock(&self.page);
+        let page = *lock(&self.state.page);
         let committed = page.logics_physical_offset.unsigned_abs();
         // Without a queue table the next opening would not use the journal.
         if page.mark.is_none() || end.at <= journal.end().unwrap_or(0).max(committed) {
@@ -51,7 +59,7 @@ impl Shared {
         }
         let added = self.add_entry(&mut journal, end, committed);
         let Err(error) = added else { return Ok(()) };
-        journal.give_up(&*self.disk, &self.config.root, end.at);
+        journal.give_up(&*self.state.disk, &self.state.config.root, end.at);
         match error {
             Trouble::Fenced => Err(Interrupted::Fenced),
             Trouble::Io(error) if is_lack(&error) => Err(Interrupted::NoSpace(error)),
@@ -63,27 +71,27 @@ impl Shared {
     }
 
     fn add_entry(&self, journal: &mut Journal, end: End, committed: u64) -> Result<(), Trouble> {
-        let (disk, root) = (&*self.disk, &self.config.root);
-        if !journal.begin(disk, root, committed, self.config.queue_file_bytes * 4)? {
+        let (disk, root) = (&*self.state.disk, &self.state.config.root);
+        if !journal.begin(disk, root, committed, self.state.config.queue_file_bytes * 4)? {
             return Ok(());
         }
         let mut part = Part::new();
-        let mut queues = std::mem::take(&mut *lock(&self.queues.fresh)).into_iter();
+        let mut queues = std::mem::take(&mut *lock(&self.state.queues.fresh)).into_iter();
         let mut added = Ok(());
         while added.is_ok()
             && let Some(queue) = queues.next()
         {
-            queue.copy_fresh(end.at, &mut part, &self.queues);
+            queue.copy_fresh(end.at, &mut part, &self.state.queues);
             if part.is_full() {
                 added = journal.add(disk, &mut part);
             }
         }
         // After an error the remaining queues are not lost: they stay listed for the next entry.
-        lock(&self.queues.fresh).extend(queues);
+        lock(&self.state.queues.fresh).extend(queues);
         added?;
         journal.add(disk, &mut part)?;
-        self.wait_flushed(end.at).map_err(|_| Trouble::Fenced)?;
-        self.digests.write(self.log.min());
+        self.flusher.wait_flushed(end.at).map_err(|_| Trouble::Fenced)?;
+        self.state.digests.write(self.state.log.min());
         journal.finish(disk, end)?;
         journal.remove_passed(disk, root, committed)?;
         Ok(())
@@ -91,8 +99,8 @@ impl Shared {
 
     /// Removes the unit journal: the queue files hold all its units, or the journal does not count.
     pub(crate) fn remove_journal(&self) -> io::Result<()> {
-        *lock(&self.journaling) = Journal::default();
-        journal::remove_except(&*self.disk, &self.config.root, &[])
+        *lock(&self.checkpoints.journaling) = Journal::default();
+        journal::remove_except(&*self.state.disk, &self.state.config.root, &[])
     }
 }
 
@@ -136,17 +144,17 @@ impl Due {
     }
 }
 
-impl Shared {
+impl Checkpointer<'_> {
     pub(super) fn due(&self) -> Due {
-        let page = lock(&self.page).logics_physical_offset.unsigned_abs();
+        let page = lock(&self.state.page).logics_physical_offset.unsigned_abs();
         Due {
-            queues: lock(&self.queues.unwritten).len(),
-            ripe: self.queues.ripe.load(Ordering::Relaxed),
-            units: self.queues.unwritten_units.load(Ordering::Relaxed),
-            units_max: self.config.unwritten_units_max / 2,
-            bytes: self.appended.load(Ordering::Acquire).saturating_sub(page),
+            queues: lock(&self.state.queues.unwritten).len(),
+            ripe: self.state.queues.ripe.load(Ordering::Relaxed),
+            units: self.state.queues.unwritten_units.load(Ordering::Relaxed),
+            units_max: self.state.config.unwritten_units_max / 2,
+            bytes: self.state.appended.get().saturating_sub(page),
             // RocketMQ reads its log again from the checkpoint, at most ten files.
-            bytes_max: self.config.segment_bytes * 4,
+            bytes_max: self.state.config.segment_bytes * 4,
         }
     }
 }

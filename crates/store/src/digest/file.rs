@@ -3,8 +3,8 @@
 use super::block::{BLOCK_BYTES, Block};
 use super::pieces::{Piece, Pieces};
 use super::{Entry, Fresh};
+use crate::disk::file_name;
 use crate::disk::{Disk, DiskFile, Space};
-use crate::queue::files::file_name;
 use crate::wake::lock;
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use wire::units::LogOffset;
 /// All digest files. Locks are taken in this order: `writer`, then `waiting` or `blocks`; `pieces` is locked alone. Only
 /// `writer` is held during disk operations.
 pub(crate) struct Digests {
-    pub(super) directory: PathBuf,
+    pub(crate) directory: PathBuf,
     pub(super) segment_bytes: u64,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) writer: Mutex<Writer>,

@@ -9,7 +9,7 @@
 //! | [`file`] | `<root>/vostok/digest/<20 digits>`: the blocks of one log file, in the order of the log |
 //! | [`pieces`] | cache of the entries that readers needed last |
 //! | [`open`] | decides which entries still belong to the records in the log |
-//! | [`check`] | checks records before they are served |
+//! | `crate::read` | checks records before they are served |
 //!
 //! **Life cycle.** The part of a digest that does not depend on the record's position is computed when the message is
 //! encoded, outside of any lock; the appender adds position and time and keeps the entry ([`Fresh`]). The checkpoint writes
@@ -18,19 +18,15 @@
 //!
 //! **Digests are optional.** Where an entry is missing (a RocketMQ broker wrote the record, the file is lost, its block is
 //! damaged), only the other checks apply. A failed write costs entries and a log line, never the store. But a stale entry,
-//! whose record was replaced by another one, must not condemn the new record; [`open`] discards stale entries.
+//! whose record was replaced by another one, must not condemn the new record; recovery discards stale entries.
 
 mod block;
-mod check;
 mod file;
 mod open;
 mod pieces;
 pub(crate) mod sum;
 
-pub use check::{Damage, Numbered};
-pub(crate) use check::{Damaged, leads_to_it};
 pub(crate) use file::Digests;
-pub(crate) use open::MARK;
 
 use wire::units::LogOffset;
 
@@ -67,7 +63,7 @@ impl Fresh {
         }
     }
 
-    fn last(&self) -> Option<LogOffset> {
+    pub(crate) fn last(&self) -> Option<LogOffset> {
         self.pieces.last()?.last().map(|entry| entry.at)
     }
 

@@ -8,7 +8,7 @@ mod real;
 
 pub(crate) use clock::local_digits;
 pub use clock::local_hour;
-pub use fake::{FakeDisk, Faults};
+pub use fake::{FakeDisk, Faults, Latency, Operation};
 pub use lock::lock_holder;
 pub use read_only::ReadOnlyDisk;
 pub use real::RealDisk;
@@ -59,6 +59,33 @@ pub struct Usage {
 /// A call that makes a whole file system durable; see [`Disk::syncer`].
 pub type Syncer = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
+/// The name of the file that starts at byte `start` of a sequence of files.
+pub(crate) fn file_name(start: u64) -> String {
+    format!("{start:020}")
+}
+
+/// Outcome of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Read {
+    /// All requested bytes were delivered.
+    Done,
+    /// Some of the bytes are not in memory; nothing was delivered.
+    NotResident,
+}
+
+/// Writes a small file durably: under another name beside it, which is then renamed, so that a crash leaves the old file or
+/// the new one.
+pub(crate) fn write_beside(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
+    let (directory, beside) = (path.parent().unwrap_or(Path::new(".")), path.with_extension("next"));
+    disk.create_dir_all(directory)?;
+    let file = disk.create(&beside, content.len() as u64, Space::Reserved)?;
+    file.write_at(content, 0)?;
+    file.sync()?;
+    disk.rename(&beside, path)?;
+    disk.sync_dir(directory)
+}
+
 /// Access to files by path. Paths are absolute or relative to the process's working directory, as configured.
 ///
 /// Unless a method says otherwise, its error is that of the failed system call.
@@ -86,6 +113,19 @@ pub trait Disk: Send + Sync + 'static {
     /// # Errors
     /// `StorageFull` when the space cannot be reserved; otherwise the error of the failed system call.
     fn create(&self, path: &Path, length: u64, space: Space) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// The whole content of a file, which may be one that this process must not write.
+    ///
+    /// # Errors
+    /// `NotFound` when the file does not exist; otherwise the error of the failed system call.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// Gives a file the further name `target` (hard link).
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the target exists, `Unsupported` or `PermissionDenied` where the file system has no hard links or
+    /// refuses this one; otherwise the error of the failed system call.
+    fn link(&self, source: &Path, target: &Path) -> io::Result<()>;
 
     /// Renames a file, replacing the target.
     ///

@@ -76,6 +76,14 @@ impl Disk for RealDisk {
         Ok(Arc::new(RealFile(file)))
     }
 
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    fn link(&self, source: &Path, target: &Path) -> io::Result<()> {
+        fs::hard_link(source, target)
+    }
+
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
         fs::rename(source, target)
     }

@@ -1,12 +1,11 @@
 //! Reads keys from the commit log: those of messages appended before the store was opened, or while the list of pending keys
 //! was full.
 
-use super::Filling;
-use super::current::Entry;
-use super::keys::{Keys, is_keyed, seed_of};
 use super::run::Stopped;
+use super::{Filling, Indexer};
+use crate::keys::KeyEntry as Entry;
+use crate::keys::hashes_of;
 use crate::log::Segment;
-use crate::store::Shared;
 use std::sync::atomic::Ordering;
 use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RecordError, RecordView, peek};
 use wire::units::LogOffset;
@@ -25,20 +24,20 @@ struct Passed {
     needed: Option<usize>,
 }
 
-impl Shared {
+impl Indexer<'_> {
     /// Indexes a piece of the log between `filling.next` and `end`, at least one record.
     pub(super) fn catch_up(&self, filling: &mut Filling, end: u64) -> Result<(), Stopped> {
-        let Some(segment) = self.log.segment_of(filling.next) else {
+        let Some(segment) = self.state.log.segment_of(filling.next) else {
             // The file was deleted meanwhile; nothing was written behind the last file.
-            filling.next = self.log.min().max(filling.next);
+            filling.next = self.state.log.min().max(filling.next);
             filling.skip = 0;
-            if self.log.segment_of(filling.next).is_none() {
+            if self.state.log.segment_of(filling.next).is_none() {
                 filling.next = end;
             }
             return Ok(());
         };
         let at = filling.next - segment.base;
-        let left = (self.config.segment_bytes - at).min(end - filling.next);
+        let left = (self.state.config.segment_bytes - at).min(end - filling.next);
         let mut entries = Vec::new();
         let mut wanted = CHUNK_BYTES;
         let passed = loop {
@@ -56,7 +55,7 @@ impl Shared {
         filling.next += passed.bytes;
         self.index.indexed.store(filling.next, Ordering::Release);
         // Drop bytes from the page cache that consumers will hardly read.
-        if filling.next + self.config.cached_bytes < self.flushed.load(Ordering::Acquire) {
+        if filling.next + self.state.config.cached_bytes < self.state.flushed.get() {
             segment.file.forget(at, passed.bytes);
         }
         Ok(())
@@ -74,7 +73,7 @@ impl Shared {
         let mut done = 0;
         loop {
             let (rest, offset) = (&bytes[done..], filling.next + done as u64);
-            let left = segment.base + self.config.segment_bytes - offset;
+            let left = segment.base + self.state.config.segment_bytes - offset;
             let passed = |bytes| Passed { bytes, needed: None };
             match peek(rest) {
                 Some((size, MAGIC_BLANK)) if u64::from(size) == left => return passed(done as u64 + left),
@@ -84,13 +83,10 @@ impl Shared {
             }
             match RecordView::parse(rest) {
                 Ok(view) if view.log_offset() == Some(LogOffset::new(offset)) => {
-                    if is_keyed(view.sys_flag()) {
-                        hashes.clear();
-                        Keys::of(view.properties()).hash_into(seed_of(view.topic()), &mut hashes);
-                        let time = view.store_timestamp();
-                        let new = hashes.iter().skip(filling.skip);
-                        entries.extend(new.map(|hash| Entry { hash: *hash, offset, time }));
-                    }
+                    hashes.clear();
+                    hashes_of(&view, &mut hashes);
+                    let keys = Entry::all(&hashes, offset, view.store_timestamp());
+                    entries.extend(keys.skip(filling.skip));
                     filling.skip = 0;
                     done += view.size();
                 }

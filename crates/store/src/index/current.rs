@@ -4,6 +4,7 @@
 use super::layout::{END_OFFSET_AT, END_TIME_AT, Geometry, HEADER_BYTES, Header, ITEM_BYTES, Item};
 use super::load::Surroundings;
 use crate::disk::{Disk, DiskFile, Space};
+use crate::keys::KeyEntry as Entry;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,16 +19,6 @@ static ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
 const WRITE_BACK_BYTES: u64 = 4 << 20;
 /// Items after which the file is synced.
 const SYNC_ITEMS: u32 = 1 << 22;
-
-/// One key of a message, to be added to an index file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) hash: u32,
-    /// Log position of the message.
-    pub(super) offset: u64,
-    /// Store time of the message, ms since the epoch.
-    pub(super) time: i64,
-}
 
 /// Store time (ms) and log position of the last message in a file.
 #[derive(Clone, Copy, Debug)]

@@ -98,6 +98,28 @@ impl KeyIndex {
         Ok(())
     }
 
+    /// Drops the keys of all messages from log position `to` on: the log was truncated there. The caller holds the appender's
+    /// lock, so that no keys are handed over meanwhile.
+    pub(crate) fn truncate(&self, to: u64) -> io::Result<()> {
+        let filling = &mut *lock(&self.filling);
+        // With items and header on the disk the cut below sees all of them; otherwise they are read from the log again.
+        let _ = self.finish(filling);
+        (filling.current, filling.unannounced) = (None, None);
+        filling.finished.clear();
+        filling.untold.clear();
+        filling.stage = Stage::Unloaded;
+        (filling.next, filling.skip) = (0, 0);
+        self.cut(to)?;
+        // The files are checked as after a crash: slots and items may not fit each other any more.
+        self.after_crash.store(true, Ordering::Relaxed);
+        let mut pending = lock(&self.pending);
+        pending.entries.clear();
+        (pending.from, pending.end) = (to, to);
+        self.indexed.fetch_min(to, Ordering::AcqRel);
+        self.settled.fetch_min(to, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Removes from the files all items of messages at or behind the log's end, before other messages are written there:
     /// after a crash or damage of the log, files may refer to lost messages.
     pub(crate) fn cut(&self, log_end: u64) -> io::Result<()> {
@@ -236,14 +258,14 @@ impl KeyIndex {
             filling.damaged = filling.current.take().map(|current| current.name).or(filling.damaged.take());
         }
         filling.current = None;
-        filling.stage = Stage::Resting(filling.pause());
+        filling.stage = Stage::Resting(filling.pause(self.clock.now()));
     }
 
     /// Reacts to an error of reading the log: indexing is tried again after a pause.
     pub(super) fn wait_for_log(&self, filling: &mut Filling, error: &io::Error) {
         let pause_ms = filling.pause.as_millis() as u64;
         tracing::warn!(%error, pause_ms, "the log cannot be read for the key index; messages are found by key later");
-        filling.stage = Stage::Waiting(filling.pause());
+        filling.stage = Stage::Waiting(filling.pause(self.clock.now()));
     }
 
     /// Reacts to invalid data that a query found in a file.

@@ -26,7 +26,6 @@
 
 mod catch_up;
 mod current;
-mod keys;
 pub(crate) mod layout;
 mod load;
 mod pending;
@@ -35,14 +34,16 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use keys::KeyKind;
-pub(crate) use keys::{Keys, is_keyed, seed_of};
 pub(crate) use layout::Geometry;
 pub use query::{KeyMatch, KeyMatches, KeyQuery};
 
 use crate::disk::{Disk, DiskFile};
-use crate::wake::Wake;
-use current::{Current, End, Entry};
+use crate::flusher::Flusher;
+use crate::keys::KeyEntry as Entry;
+use crate::read::Reader;
+use crate::state::State;
+use crate::wake::{Clock, Wake};
+use current::{Current, End};
 use layout::Header;
 use pending::Pending;
 use std::io;
@@ -73,9 +74,19 @@ pub(crate) struct KeyIndex {
     after_crash: AtomicBool,
     /// Log position before which a RocketMQ broker that takes over the store now finds all messages.
     settled: AtomicU64,
-    wake: Wake,
+    pub(crate) wake: Wake,
+    clock: Arc<Clock>,
     /// Set by the thread while it sleeps with nothing pending. Paired with `pending`.
     idle: AtomicBool,
+}
+
+/// The key index with what it works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Indexer<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) index: &'a KeyIndex,
+    pub(crate) flusher: Flusher<'a>,
+    pub(crate) reader: Reader<'a>,
 }
 
 /// A full index file.
@@ -118,7 +129,13 @@ enum Stage {
 }
 
 impl KeyIndex {
-    pub(crate) fn new(is_on: bool, geometry: Geometry, directory: PathBuf, disk: Arc<dyn Disk>) -> Self {
+    pub(crate) fn new(
+        is_on: bool,
+        geometry: Geometry,
+        directory: PathBuf,
+        disk: Arc<dyn Disk>,
+        clock: Arc<Clock>,
+    ) -> Self {
         Self {
             is_on,
             geometry,
@@ -141,6 +158,7 @@ impl KeyIndex {
             after_crash: AtomicBool::new(true),
             settled: AtomicU64::new(0),
             wake: Wake::default(),
+            clock,
             idle: AtomicBool::new(false),
         }
     }
@@ -166,8 +184,8 @@ impl KeyIndex {
 
 impl Filling {
     /// Returns the end of a pause that begins now, and lengthens the next one.
-    fn pause(&mut self) -> Instant {
-        let until = Instant::now() + self.pause;
+    fn pause(&mut self, now: Instant) -> Instant {
+        let until = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         until
     }

@@ -1,8 +1,7 @@
 //! Pending keys: handed over by the appender, not yet written by the index thread.
 
 use super::KeyIndex;
-use super::current::Entry;
-use crate::batch::Batch;
+use crate::keys::KeyEntry as Entry;
 use crate::wake::lock;
 use std::sync::atomic::Ordering;
 
@@ -32,27 +31,22 @@ impl KeyIndex {
         (pending.from, pending.end) = (end, end);
     }
 
-    /// Takes the keys of an appended batch. Called under the appender's lock, so that they arrive in log order.
-    pub(crate) fn hand_over(&self, batch: &Batch, end: u64) {
+    /// Takes `count` keys of appended records, and the log position where these end. Called under the appender's lock, so that
+    /// keys arrive in log order.
+    pub(crate) fn hand_over(&self, end: u64, count: usize, entries: impl Iterator<Item = Entry>) {
         if !self.is_on {
             return;
         }
         let mut pending = lock(&self.pending);
         pending.end = end;
         let before = pending.entries.len();
-        if before + batch.hashes.len() > ENTRIES_MAX {
+        if before + count > ENTRIES_MAX {
             // Too many: the thread will read these keys from the log.
             pending.entries.clear();
             pending.from = end;
         } else {
-            let time = batch.store_timestamp;
-            let mut first = 0;
-            for item in &batch.items {
-                let offset = item.log_offset.get();
-                let hashes = &batch.hashes[first..item.keys_end];
-                pending.entries.extend(hashes.iter().map(|hash| Entry { hash: *hash, offset, time }));
-                first = item.keys_end;
-            }
+            pending.entries.reserve(count);
+            pending.entries.extend(entries);
         }
         let many = before < ENTRIES_WAKE && pending.entries.len() >= ENTRIES_WAKE;
         drop(pending);

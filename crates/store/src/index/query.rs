@@ -1,11 +1,11 @@
 //! Queries by key (`IndexService.queryOffset`, `IndexFile.selectPhyOffset`, `DefaultMessageStore.queryMessage`).
 
-use super::keys::{KeyKind, Keys, hash_of, seed_of};
 use super::layout::{Header, ITEM_BYTES, Item};
-use super::{Finished, KeyIndex};
+use super::{Finished, Indexer, KeyIndex};
 use crate::disk::DiskFile;
 use crate::error::ReadError;
-use crate::store::Shared;
+use crate::keys::{KeyKind, Keys, hash_of, seed_of};
+use crate::read::Reader;
 use crate::wake::lock;
 use std::io;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl From<io::Error> for Broken {
     }
 }
 
-impl Shared {
+impl Indexer<'_> {
     /// Finds messages by key. Finds all messages appended before the call, unless the index is still catching up.
     pub(crate) fn query(&self, query: &KeyQuery<'_>) -> Result<KeyMatches, ReadError> {
         // Write the pending keys first. When the log must be read for them, the query does not wait for all of it.
@@ -86,7 +86,7 @@ impl Shared {
         let seed = seed_of(query.topic.as_bytes());
         let hash = hash_of(seed, query.kind, query.key.as_bytes());
         let (mut matches, views) = self.index.views(hash);
-        let mut search = Search { shared: self, query, collisions: 0, bytes: 0, error: None };
+        let mut search = Search { reader: self.reader, query, collisions: 0, bytes: 0, error: None };
         for view in views.iter().rev() {
             let overlaps = query.begin_ms <= view.header.end_time && query.end_ms >= view.header.begin_time;
             let result = match overlaps {
@@ -116,7 +116,7 @@ impl Shared {
 
 /// State of a query.
 struct Search<'a> {
-    shared: &'a Shared,
+    reader: Reader<'a>,
     query: &'a KeyQuery<'a>,
     collisions: usize,
     bytes: usize,
@@ -135,7 +135,7 @@ impl Search<'_> {
             return true;
         }
         let mut record = Vec::new();
-        match self.shared.record_at(at, &mut record, false) {
+        match self.reader.record_at(at, &mut record, false) {
             Ok(_) => {}
             Err(ReadError::Io(error)) => {
                 self.error = Some(error.into());

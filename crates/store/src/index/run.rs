@@ -1,12 +1,13 @@
-//! The thread that fills the key index.
+//! Fills the key index.
 
-use super::current::{Current, End, Entry};
+use super::current::{Current, End};
 use super::layout::Header;
 use super::load::Surroundings;
-use super::{Filling, Finished, KeyIndex, PAUSE, Stage};
+use super::{Filling, Finished, Indexer, KeyIndex, PAUSE, Stage};
 use crate::disk::local_digits;
-use crate::store::Shared;
-use crate::wake::lock;
+use crate::keys::KeyEntry as Entry;
+use crate::state::Interrupted;
+use crate::wake::{Next, lock};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,28 +50,26 @@ impl From<io::Error> for Stopped {
     }
 }
 
-impl Shared {
-    /// Body of the index thread.
-    pub(crate) fn run_index(&self) {
-        // Nobody waits for this thread, as for the checkpoint thread.
-        let _ = rustix::process::nice(10);
-        while !self.stopping.load(Ordering::Acquire) {
-            let round = self.fill();
-            let announced = self.announce_index();
-            let until = match round {
-                Round::More => continue,
-                Round::Worked => Some(Instant::now() + GATHER),
-                Round::Resting(until) => Some(until),
-                Round::Idle => {
-                    self.index.idle.store(true, Ordering::SeqCst);
-                    if self.index.is_behind() || self.stopping.load(Ordering::SeqCst) {
-                        self.index.idle.store(false, Ordering::Relaxed);
-                        continue;
-                    }
-                    (!announced).then(|| Instant::now() + ANNOUNCE)
+impl Indexer<'_> {
+    /// One round of filling the key index.
+    pub(crate) fn index_round(&self, now: Instant) -> Next {
+        if self.state.signals.stopping.load(Ordering::Acquire) {
+            return Next::Over;
+        }
+        let round = self.fill();
+        let announced = self.announce_index();
+        match round {
+            Round::More => Next::Now,
+            Round::Worked => Next::At(now + GATHER),
+            Round::Resting(until) => Next::At(until),
+            Round::Idle => {
+                self.index.idle.store(true, Ordering::SeqCst);
+                if self.index.is_behind() || self.state.signals.stopping.load(Ordering::SeqCst) {
+                    self.index.idle.store(false, Ordering::Relaxed);
+                    return Next::Now;
                 }
-            };
-            self.index.wake.sleep(until);
+                if announced { Next::Woken } else { Next::At(now + ANNOUNCE) }
+            }
         }
     }
 
@@ -89,7 +88,7 @@ impl Shared {
                     Stopped::File(error) => self.index.rest(filling, &error),
                     Stopped::Log(error) => self.index.wait_for_log(filling, &error),
                 }
-                Round::Resting(Instant::now() + filling.pause)
+                Round::Resting(self.state.clock.now() + filling.pause)
             }
         }
     }
@@ -97,7 +96,7 @@ impl Shared {
     fn fill_some(&self, filling: &mut Filling) -> Result<Round, Stopped> {
         match filling.stage {
             Stage::Ready => {}
-            Stage::Resting(until) | Stage::Waiting(until) if Instant::now() < until => {
+            Stage::Resting(until) | Stage::Waiting(until) if self.state.clock.now() < until => {
                 return Ok(Round::Resting(until));
             }
             Stage::Waiting(_) => filling.stage = Stage::Ready,
@@ -106,7 +105,7 @@ impl Shared {
         if !self.index.is_on {
             return Ok(Round::Idle);
         }
-        self.index.remove_below(filling, self.log.min())?;
+        self.index.remove_below(filling, self.state.log.min())?;
         let scratch = std::mem::take(&mut filling.scratch);
         let (mut entries, end) = match self.index.take(filling.next, scratch) {
             Ok(taken) => taken,
@@ -126,9 +125,9 @@ impl Shared {
     fn load_index(&self, filling: &mut Filling) -> io::Result<()> {
         let around = Surroundings {
             after_crash: self.index.after_crash.swap(true, Ordering::Relaxed),
-            log_end: self.appended.load(Ordering::Acquire),
-            log_min: self.log.min(),
-            index_msg_timestamp: lock(&self.page).index_msg_timestamp,
+            log_end: self.state.appended.get(),
+            log_min: self.state.log.min(),
+            index_msg_timestamp: lock(&self.state.page).index_msg_timestamp,
         };
         self.index.load(filling, around)
     }
@@ -188,7 +187,7 @@ impl Shared {
         let end = {
             let mut filling = lock(&self.index.filling);
             let Some(end) = filling.unannounced else { return true };
-            if self.flushed.load(Ordering::Acquire) <= end.offset {
+            if self.state.flushed.get() <= end.offset {
                 return false;
             }
             filling.unannounced = None;
@@ -203,10 +202,16 @@ impl Shared {
         true
     }
 
+    /// Records that key index files up to this time are durable. Takes the maximum because two threads may call this at once:
+    /// RocketMQ removes an index file whose header names a later time than the checkpoint.
+    fn note_indexed(&self, time_ms: i64) -> Result<(), Interrupted> {
+        self.state.save_page(|page| page.index_msg_timestamp = page.index_msg_timestamp.max(time_ms))
+    }
+
     /// Finishes the index files before the checkpoint's position enters another log file: after a crash of Vostok a RocketMQ
     /// broker indexes again from the start of the log file with that position. Gives up when the index is far behind.
     pub(crate) fn settle_index(&self, position: u64) {
-        let segment = self.config.segment_bytes;
+        let segment = self.state.config.segment_bytes;
         let settled = self.index.settled.load(Ordering::Relaxed);
         if !self.index.is_on || settled / segment == position / segment || !self.fill_all() {
             return;
@@ -221,7 +226,7 @@ impl Shared {
             }
             filling.next
         };
-        if self.wait_flushed(reached).is_ok() && self.announce_index() {
+        if self.flusher.wait_flushed(reached).is_ok() && self.announce_index() {
             self.index.settled.store(reached, Ordering::Relaxed);
         }
     }

@@ -1,9 +1,10 @@
-use super::current::{Current, End, Entry, read_header};
-use super::keys::{KeyKind, hash_of, seed_of};
+use super::current::{Current, End, read_header};
 use super::layout::{Geometry, Header};
 use super::run::Round;
 use super::{KeyMatches, KeyQuery, Stage};
 use crate::disk::{Disk, DiskFile, FakeDisk};
+use crate::keys::KeyEntry as Entry;
+use crate::keys::{KeyKind, hash_of, seed_of};
 use crate::wake::lock;
 use crate::{Config, Message, Store};
 use std::path::Path;
@@ -156,12 +157,12 @@ fn after_an_error_of_the_disk_appends_go_on_and_the_index_catches_up() {
     assert_eq!(search(&store, "k").found.len(), 2);
     // The file being filled counts as broken, as after a disk error.
     let broken = std::io::Error::other("injected");
-    store.shared.index.rest(&mut lock(&store.shared.index.filling), &broken);
+    store.parts.index.rest(&mut lock(&store.parts.index.filling), &broken);
     append(&store, 2, "KEYS\u{1}k\u{2}");
     let all = KeyQuery { topic: "A", key: "k", kind: KeyKind::Key, max: 1000, begin_ms: 0, end_ms: i64::MAX };
     assert!(store.query(&all).unwrap().found.is_empty());
     // The pause is over.
-    lock(&store.shared.index.filling).stage = Stage::Unloaded;
+    lock(&store.parts.index.filling).stage = Stage::Unloaded;
     assert_eq!(search(&store, "k").found.len(), 4);
 }
 
@@ -175,8 +176,8 @@ fn a_log_that_cannot_be_read_costs_no_index_file() {
     disk.set_unreadable(log, 0..u64::MAX);
     // More keys than may be pending: they are read from the log.
     append(&store, 30, "KEYS\u{1}k\u{2}");
-    assert!(matches!(store.shared.fill(), Round::Resting(_)));
-    let mut filling = lock(&store.shared.index.filling);
+    assert!(matches!(store.parts.indexer().fill(), Round::Resting(_)));
+    let mut filling = lock(&store.parts.index.filling);
     assert!(filling.damaged.is_none() && filling.current.is_some());
     disk.set_unreadable(log, 0..0);
     // The pause is over.
@@ -215,7 +216,7 @@ fn files_of_deleted_messages_go_and_the_newest_stays() {
     let store = open(&disk);
     append(&store, 100, "KEYS\u{1}k\u{2}");
     assert_eq!(search(&store, "k").found.len(), 100);
-    let index = &store.shared.index;
+    let index = &store.parts.index;
     let count = || disk.list(Path::new("/store/index")).unwrap().len();
     let before = count();
     let filling = &mut *lock(&index.filling);

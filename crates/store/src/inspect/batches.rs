@@ -1,7 +1,7 @@
 //! Compares RocketMQ's batch consume queue files with the records of the log.
 
+use super::survey::{Finding, Survey};
 use super::verify::Verified;
-use super::{Finding, Survey};
 use crate::queue::Extent;
 use crate::queue::batched::reader::Reader;
 use crate::queue::batched::{BatchUnit, JAVAS};

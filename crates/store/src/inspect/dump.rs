@@ -1,7 +1,8 @@
 //! Dumps the content of the store's files as rows.
 
+use super::row::Row;
+use super::survey::{Survey, SurveyError};
 use super::walk::Piece;
-use super::{Row, Survey, SurveyError};
 use crate::queue::batched::reader::Reader;
 use crate::queue::{UNIT_BYTES, Unit};
 use std::ops::ControlFlow;

@@ -1,9 +1,9 @@
 //! The queue units that the records of a commit log file require.
 
-use super::Survey;
 use super::past::Past;
-use crate::batch::is_indexed;
-use crate::batch::tags::Tags;
+use super::survey::Survey;
+use crate::dispatch::is_indexed;
+use crate::dispatch::tags::Tags;
 use crate::queue::Unit;
 use crate::queue::batched::{self, BatchUnit};
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,9 @@
 //! Compares the key index with the records of the log.
 
 use super::dump::Wanted;
+use super::row::Row;
+use super::survey::{Finding, Survey};
 use super::verify::Verified;
-use super::{Finding, Row, Survey};
 use crate::disk::DiskFile;
 use crate::index::layout::{HEADER_BYTES, Header, ITEM_BYTES, Item};
 use std::io;

@@ -16,7 +16,6 @@ mod verify;
 mod walk;
 
 pub use dump::{Part, Wanted};
-pub(crate) use repair::is_filler;
 pub use repair::{Decision, Repair, Step};
 pub use row::Row;
 pub use survey::{Finding, Survey, SurveyError};

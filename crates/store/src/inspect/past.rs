@@ -1,7 +1,7 @@
 //! Messages that are in the log but in no queue any more, by the queue table: those of removed topics, and those before the
 //! minimum offset of a queue that keeps messages for a shorter time than the log.
 
-use super::Survey;
+use super::survey::Survey;
 use crate::queue::Extent;
 use crate::queue::table::{self, Table};
 use crate::recover::is_ours;

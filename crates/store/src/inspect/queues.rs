@@ -2,8 +2,8 @@
 
 use super::expected::Expected;
 use super::survey::QueueDir;
+use super::survey::{Finding, Survey};
 use super::verify::Lost;
-use super::{Finding, Survey};
 use crate::queue::ext::{Extension, Looked};
 use crate::queue::{UNIT_BYTES, Unit};
 use crate::recover::Restarts;
@@ -111,7 +111,7 @@ impl QueueDir {
         let in_file = survey.queue_file_bytes / UNIT_BYTES;
         let start = number / in_file * in_file;
         let path = self.files.get(&start).cloned();
-        let missing = || self.directory.join(crate::queue::files::file_name(start * UNIT_BYTES));
+        let missing = || self.directory.join(crate::disk::file_name(start * UNIT_BYTES));
         (path.unwrap_or_else(missing), (number - start) * UNIT_BYTES)
     }
 

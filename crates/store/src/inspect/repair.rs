@@ -18,17 +18,17 @@
 //!
 //! Before anything is overwritten, the old bytes are copied to a directory beside the store.
 
+use super::survey::{Survey, SurveyError};
 use super::verify::Damage;
-use super::{Survey, SurveyError, Verified};
+use super::verify::Verified;
 use crate::digest::Digests;
+use crate::recover::FILLER_TOPIC;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, RecordView, sys_flag};
+use wire::record::{self, Fields, Placement, RECORD_BYTES_MIN, sys_flag};
 use wire::units::{LogOffset, QueueOffset};
 
-/// Topic of the records that replace damage.
-pub(super) const TOPIC: &str = "VOSTOK_DAMAGED";
 /// Largest such record in bytes; RocketMQ's recovery reads a record as a whole.
 const FILLER_BYTES_MAX: u64 = 1 << 20;
 
@@ -299,24 +299,18 @@ fn mend(survey: &Survey, verified: &Verified, damage: &Damage) -> Step {
     }
 }
 
-/// Whether a record is a filler that replaced damage.
-pub(crate) fn is_filler(view: &RecordView<'_>) -> bool {
-    let is_rolled_back = sys_flag::transaction(view.sys_flag()) == sys_flag::TRANSACTION_ROLLBACK;
-    is_rolled_back && (view.topic() == TOPIC.as_bytes() || view.topic().is_empty())
-}
-
 /// Filler records for a range of log positions.
 fn filler(from: u64, end: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let host = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let shortest = (RECORD_BYTES_MIN + TOPIC.len()) as u64;
+    let shortest = (RECORD_BYTES_MIN + FILLER_TOPIC.len()) as u64;
     let mut at = from;
     while at < end {
         let left = end - at;
         // The rest must be long enough for one more record.
         let size = if left <= FILLER_BYTES_MAX { left } else { FILLER_BYTES_MAX.min(left - shortest) };
         // A damaged record may have been too short for this topic.
-        let topic = if size < shortest { "" } else { TOPIC };
+        let topic = if size < shortest { "" } else { FILLER_TOPIC };
         let body = vec![0; usize::try_from(size).unwrap_or(0).saturating_sub(RECORD_BYTES_MIN + topic.len())];
         let fields = Fields {
             topic,

@@ -1,14 +1,14 @@
 //! Surveys the files of a store, from the directories alone: file sizes are those of the first file of each kind.
 
 use super::past::Past;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint_file::Checkpoint;
 use crate::disk::Disk;
+use crate::disk::file_name;
 use crate::index::Geometry;
 use crate::log::Segment;
 use crate::queue::UNIT_BYTES;
 use crate::queue::batched::reader::Reader;
 use crate::queue::batched::{BATCH_UNIT_BYTES, JAVAS, OURS};
-use crate::queue::files::file_name;
 use crate::queue::table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -7,15 +7,14 @@ use super::batches::BatchCheck;
 use super::expected::ByQueue;
 use super::index::IndexCheck;
 use super::queues::Checked;
-use super::repair::TOPIC as FILLED_TOPIC;
+use super::survey::{Finding, Survey, SurveyError};
 use super::timers::check_timers;
 use super::walk::Piece;
-use super::{Finding, Survey, SurveyError};
 use crate::digest::{Digests, sum};
-use crate::index::{Keys, is_keyed, seed_of};
+use crate::keys::{Keys, is_keyed, seed_of};
 use crate::log::Segment;
 use crate::queue::batched::OURS;
-use crate::recover::Restarts;
+use crate::recover::{FILLER_TOPIC as FILLED_TOPIC, Restarts, agrees, is_untouched};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -134,6 +133,20 @@ struct Told {
     last_time: i64,
 }
 
+/// Finds the digest files and returns the log position up to which their entries count.
+fn trusted_end(survey: &Survey, digests: &Digests) -> std::io::Result<u64> {
+    digests.look()?;
+    if is_untouched(&*survey.disk, &survey.root)? {
+        return Ok(u64::MAX);
+    }
+    let end = digests.agreed_end(|entry| {
+        let base = entry.at.get() / survey.segment_bytes * survey.segment_bytes;
+        let segment = survey.segments.iter().find(|segment| segment.base == base);
+        segment.is_some_and(|segment| agrees(segment, survey.segment_bytes, entry))
+    });
+    Ok(end.get())
+}
+
 /// Reads the whole store with the given number of threads and checks that its files agree.
 ///
 /// # Errors
@@ -148,7 +161,7 @@ pub fn verify(
     let mut restarts = Restarts::default();
     let mut batches: BTreeMap<(String, i32), BatchCheck> = BTreeMap::new();
     let digests = Digests::new(&survey.root, survey.segment_bytes, survey.disk.clone());
-    let trusted = digests.look(survey).map_err(SurveyError::io(&survey.root))?;
+    let trusted = trusted_end(survey, &digests).map_err(SurveyError::io(&survey.root))?;
     let mut index = IndexCheck::of(survey).map_err(SurveyError::io(survey.root.join("index")))?;
     let done = AtomicU64::new(0);
     let tell = |bytes: u64| {

@@ -1,6 +1,6 @@
 //! Walks a commit log file from its start; passes over damaged or unreadable parts to the next whole record.
 
-use super::{Survey, SurveyError};
+use super::survey::{Survey, SurveyError};
 use crate::log::Segment;
 use crate::recover::window::{Found, Window, find, next_whole};
 use std::ops::ControlFlow;

@@ -40,11 +40,24 @@ impl Log {
         // The last file first, so that the remaining files never have a gap.
         for (index, segment) in removed.iter().enumerate().rev() {
             self.disk.remove(&segment.path)?;
-            if index == 0 || self.places.are_several() {
+            if index == 0 || self.directories.are_several() {
                 self.sync_directory_of(segment)?;
             }
         }
         Ok(())
+    }
+
+    /// Wipes the log from position `to` on, durably, and removes the files behind; the first file stays.
+    pub(crate) fn wipe_from(&self, to: u64) -> io::Result<()> {
+        // Excludes preallocation: a file that it makes in place of a removed one would be removed too.
+        let _making = lock(&self.making);
+        let first = self.segments_in(0, u64::MAX).first().map_or(0, |first| first.base);
+        self.remove_from(to.max(first + 1))?;
+        let Some(segment) = self.segment_of(to) else { return Ok(()) };
+        // Where preallocation wrote zeros ahead this makes holes of some: flushes are slower there for once, no more.
+        let at = to - segment.base;
+        segment.file.zero(at, self.segment_bytes - at)?;
+        segment.file.sync()
     }
 
     /// The files that end at or before log position `limit`, oldest first, except the last file of the log.
@@ -66,7 +79,7 @@ impl Log {
         let removed = self.files_below(limit);
         for segment in &removed {
             self.disk.remove(&segment.path)?;
-            if self.places.are_several() {
+            if self.directories.are_several() {
                 self.sync_directory_of(segment)?;
             }
             self.raise_min(segment.base + self.segment_bytes);
@@ -75,7 +88,7 @@ impl Log {
             lock(&self.removed.0).push_back((first, self.segment_bytes));
         }
         if let Some(last) = removed.last()
-            && !self.places.are_several()
+            && !self.directories.are_several()
         {
             self.sync_directory_of(last)?;
         }

@@ -56,7 +56,7 @@ impl Extension {
         let Some(start) = self.starts.iter().rev().find(|start| **start <= at) else {
             return Ok(Looked::Nothing);
         };
-        let file = open(&self.directory.join(super::files::file_name(*start)))?;
+        let file = open(&self.directory.join(crate::disk::file_name(*start)))?;
         let mut entry = [0; ENTRY_BYTES as usize];
         if at - start + u64::from(ENTRY_BYTES) > file.length()? {
             return Ok(Looked::Nothing);

@@ -78,6 +78,15 @@ impl Held {
         short.into_iter().flatten().chain(whole.into_iter().flatten())
     }
 
+    /// Drops all but the `count` oldest units.
+    pub(super) fn truncate(&mut self, count: usize) {
+        match self {
+            _ if count == 0 => *self = Self::new(),
+            Self::Short(_, units) => units.truncate(count),
+            Self::Whole(units) => units.truncate(count),
+        }
+    }
+
     /// Drops the `count` oldest units.
     pub(super) fn drop_front(&mut self, count: usize) {
         if count >= self.len() {

@@ -105,7 +105,7 @@ pub(crate) fn remove_except(disk: &dyn Disk, root: &Path, kept: &[u64]) -> io::R
     disk.sync_dir(&directory(root))
 }
 
-/// The file that is being written.
+/// The file of the unit journal that is being written.
 struct Open {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
@@ -113,7 +113,7 @@ struct Open {
     length: u64,
 }
 
-/// The unit journal, for its writer.
+/// The unit journal as its writer holds it.
 #[derive(Default)]
 pub(crate) struct Journal {
     /// The newest file number used.

@@ -71,7 +71,7 @@ impl Queues {
     }
 
     /// Removes a topic from those with batch consume queues: when created again it has ordinary queues by default.
-    pub(super) fn forget_batched(&self, topic: &str) {
+    pub(crate) fn forget_batched(&self, topic: &str) {
         self.batched.write().unwrap_or_else(|poison| poison.into_inner()).remove(topic);
     }
 
@@ -85,7 +85,7 @@ impl Queues {
         self.batched.read().unwrap_or_else(|poison| poison.into_inner()).iter().cloned().collect()
     }
 
-    /// All batch consume queues.
+    /// The queues of all topics with batch consume queues.
     pub(crate) fn batched(&self) -> Vec<Arc<Queue>> {
         let topics = self.batched_topics();
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
@@ -131,7 +131,7 @@ impl Queues {
         QueueFiles::new(below(&self.directory), self.file_bytes, self.open.clone())
     }
 
-    /// Adds a loaded queue.
+    /// Adds a queue whose extent was loaded from its files or from the queue table.
     pub(crate) fn insert(&self, topic: &str, queue_id: i32, extent: Extent) -> Arc<Queue> {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
         let (name, queues) = entry(&mut by_topic, topic);
@@ -163,7 +163,7 @@ impl Queues {
         self.unwritten_units.store(0, Ordering::Relaxed);
     }
 
-    /// All queues.
+    /// All queues of the store, in no particular order.
     pub(crate) fn all(&self) -> Vec<Arc<Queue>> {
         let by_topic = self.by_topic.read().unwrap_or_else(|poison| poison.into_inner());
         by_topic.values().flat_map(BTreeMap::values).cloned().collect()

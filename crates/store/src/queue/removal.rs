@@ -5,8 +5,6 @@
 use super::registry::Queues;
 use super::{Queue, batched};
 use crate::disk::Disk;
-use crate::error::AppendError;
-use crate::store::Shared;
 use crate::wake::lock;
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +14,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Directories with a subdirectory per topic and queue.
-const DIRECTORIES: [&str; 4] = ["consumequeue", "consumequeue_ext", batched::JAVAS, batched::OURS];
+pub(crate) const DIRECTORIES: [&str; 4] = ["consumequeue", "consumequeue_ext", batched::JAVAS, batched::OURS];
 
 /// Removed topics, and the log position before which their records do not count.
 #[derive(Default)]
@@ -44,6 +42,14 @@ impl Tombstones {
                 .is_some_and(|before| at < *before)
     }
 
+    /// Takes back the part of tombstones behind the log's end: the records that will lie there are none of the removed topics'.
+    pub(crate) fn lower(&self, log_end: u64) {
+        if self.is_any.load(Ordering::Acquire) {
+            let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
+            by_topic.values_mut().for_each(|before| *before = log_end.min(*before));
+        }
+    }
+
     /// Forgets the tombstones that have no records left in a log that begins at `log_min`.
     pub(crate) fn forget_below(&self, log_min: u64) {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
@@ -59,43 +65,8 @@ impl Tombstones {
     }
 }
 
-impl Shared {
-    /// Removes a topic's queues; see [`crate::Store::remove_topic`].
-    pub(crate) fn remove_topic(&self, topic: &str) -> Result<usize, AppendError> {
-        let removed = {
-            let mut rounds = lock(&self.checkpointing);
-            // The lock excludes appends: the old topic's records lie before this log position, those of a re-created topic
-            // behind it.
-            let _appender = lock(&self.appender);
-            let removed = self.queues.take_topic(topic);
-            self.queues.forget_batched(topic);
-            if removed.is_empty() {
-                return Ok(0);
-            }
-            removed.iter().for_each(|queue| queue.is_removed.store(true, Ordering::Release));
-            let before = self.appended.load(Ordering::Acquire);
-            self.queues.tombstones.insert(topic, before);
-            rounds.removed.push((topic.into(), before));
-            removed.len()
-        };
-        self.checkpoint_now().map_err(|interrupted| self.explain(interrupted))?;
-        tracing::info!(topic, queues = removed, "a topic's queues were removed");
-        Ok(removed)
-    }
-
-    /// Deletes the queue files of a removed topic. No files of a re-created topic of that name exist yet.
-    pub(crate) fn delete_queue_files(&self, topic: &str) -> io::Result<()> {
-        for kind in DIRECTORIES {
-            let directory = self.config.root.join(kind).join(topic);
-            self.queues.open.forget_below(&directory);
-            delete_numbered(&*self.disk, &directory)?;
-        }
-        Ok(())
-    }
-}
-
 /// Deletes the files `<directory>/<number>/<number>`, and the directories that are then empty.
-pub(super) fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
+pub(crate) fn delete_numbered(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     for queue in disk.list(directory)?.iter().filter(|entry| entry.is_dir && is_number(&entry.name)) {
         let directory = directory.join(&queue.name);
@@ -114,6 +85,11 @@ impl Queue {
         self.is_removed.load(Ordering::Acquire)
     }
 
+    /// Makes the handle useless: the topic is removed.
+    pub(crate) fn remove(&self) {
+        self.is_removed.store(true, Ordering::Release);
+    }
+
     /// Drops the units that were never written to a file, and returns their number.
     pub(crate) fn drop_unwritten(&self) -> u64 {
         let mut tail = lock(&self.tail);
@@ -124,7 +100,7 @@ impl Queue {
 }
 
 impl Queues {
-    fn take_topic(&self, topic: &str) -> Vec<Arc<Queue>> {
+    pub(crate) fn take_topic(&self, topic: &str) -> Vec<Arc<Queue>> {
         let mut by_topic = self.by_topic.write().unwrap_or_else(|poison| poison.into_inner());
         by_topic.remove(topic).map(|queues| queues.into_values().collect()).unwrap_or_default()
     }
@@ -169,7 +145,7 @@ mod tests {
         (0..9).for_each(|_| append(&store, "Busy"));
         append(&store, "Late");
         store.remove_topic("Late").unwrap();
-        let tombstones = &store.shared.queues.tombstones;
+        let tombstones = &store.parts.state.queues.tombstones;
         let topics = || -> Vec<String> {
             tombstones.by_topic.read().unwrap().keys().map(|topic| topic.to_string()).collect()
         };

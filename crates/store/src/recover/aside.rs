@@ -4,12 +4,12 @@
 //! A file `<20 digits>.<number>` holds bytes of one commit log file, from the log position in its name up to the last byte
 //! that is not zero. The newest [`COPIES_MAX`] copies are kept; one cut copies at most [`BYTES_MAX`] bytes.
 
+use super::Recovery;
 use crate::disk::Space;
+use crate::disk::file_name;
 use crate::error::is_lack;
 use crate::log::Segment;
-use crate::queue::files::file_name;
 use crate::queue::table;
-use crate::store::Shared;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,13 +22,13 @@ const STEP_BYTES: u64 = 64 << 10;
 /// The search for data to copy ends after so many zero bytes: commit log files are filled with zeros by preallocation.
 const ZEROS_MAX: u64 = 8 << 20;
 
-impl Shared {
+impl Recovery<'_> {
     /// Copies the bytes of the log from position `end` on and returns the paths of the copies. When the disk is full the copy
     /// is skipped and the store still opens.
     pub(super) fn set_aside(&self, end: u64) -> io::Result<Vec<PathBuf>> {
         let mut copies = Vec::new();
         let mut left = BYTES_MAX;
-        for segment in self.log.segments_in(end, u64::MAX).into_iter().take(COPIES_MAX) {
+        for segment in self.state.log.segments_in(end, u64::MAX).into_iter().take(COPIES_MAX) {
             match self.copy_rest(&segment, end.max(segment.base) - segment.base, &mut left) {
                 Ok(copy) => copies.extend(copy),
                 Err(error) if is_lack(&error) => {
@@ -56,14 +56,15 @@ impl Shared {
             return Ok(None);
         }
         *left -= length;
-        let directory = copies_directory(&self.config.root);
-        self.disk.create_dir_all(&directory)?;
-        let names: Vec<_> = self.disk.list(&directory)?.into_iter().map(|entry| entry.name).collect();
+        let directory = copies_directory(&self.state.config.root);
+        self.state.disk.create_dir_all(&directory)?;
+        let names: Vec<_> = self.state.disk.list(&directory)?.into_iter().map(|entry| entry.name).collect();
         let name = (1u64..).map(|number| format!("{}.{number}", file_name(segment.base + from)));
         let path = directory.join(name.into_iter().find(|name| !names.contains(name)).unwrap_or_default());
-        let done = self.copy(segment, from, length, &path).and_then(|()| self.disk.sync_dir(&directory));
+        let done =
+            self.copy(segment, from, length, &path).and_then(|()| self.state.disk.sync_dir(&directory));
         // Remove a half-written copy: it would pass for a whole one.
-        done.inspect_err(|_| drop(self.disk.remove(&path)))?;
+        done.inspect_err(|_| drop(self.state.disk.remove(&path)))?;
         Ok(Some(path))
     }
 
@@ -72,9 +73,9 @@ impl Shared {
     fn data_behind(&self, segment: &Segment, from: u64) -> io::Result<Option<u64>> {
         let (mut at, mut zeros, mut end) = (from, 0, None);
         let mut bytes = Vec::new();
-        while at < self.log.segment_bytes && zeros <= ZEROS_MAX {
+        while at < self.state.log.segment_bytes && zeros <= ZEROS_MAX {
             at = segment.file.next_data(at)?.max(at);
-            let step = STEP_BYTES.min(self.log.segment_bytes.saturating_sub(at));
+            let step = STEP_BYTES.min(self.state.log.segment_bytes.saturating_sub(at));
             read(segment, at, step, &mut bytes);
             match bytes.iter().rposition(|byte| *byte != 0) {
                 Some(last) => (zeros, end) = (0, Some(at + last as u64 + 1)),
@@ -86,7 +87,7 @@ impl Shared {
     }
 
     fn copy(&self, segment: &Segment, from: u64, length: u64, path: &Path) -> io::Result<()> {
-        let target = self.disk.create(path, length, Space::Reserved)?;
+        let target = self.state.disk.create(path, length, Space::Reserved)?;
         let mut bytes = Vec::new();
         let mut done = 0;
         while done < length {
@@ -99,10 +100,13 @@ impl Shared {
     }
 
     fn remove_old_copies(&self) -> io::Result<()> {
-        let directory = copies_directory(&self.config.root);
-        let mut copies = self.disk.list(&directory)?;
+        let directory = copies_directory(&self.state.config.root);
+        let mut copies = self.state.disk.list(&directory)?;
         copies.sort_by_key(|copy| std::cmp::Reverse((copy.modified_ms, copy.name.clone())));
-        copies.iter().skip(COPIES_MAX).try_for_each(|copy| self.disk.remove(&directory.join(&copy.name)))
+        copies
+            .iter()
+            .skip(COPIES_MAX)
+            .try_for_each(|copy| self.state.disk.remove(&directory.join(&copy.name)))
     }
 }
 

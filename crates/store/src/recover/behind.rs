@@ -2,16 +2,17 @@
 //! above all the whole records behind it. [`super::evidence`] decides by them whether the position is the log's end or
 //! damage.
 
+use super::Recovery;
 use super::evidence::{Behind, Broken, Facts, Unflushed, Verdict, judge};
 use super::scan::Scan;
 use super::window::{Found, Window, find, header_size, next_whole_behind};
+use crate::dispatch::Dispatch;
 use crate::log::Segment;
-use crate::store::Shared;
 use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use wire::record::{RECORD_BYTES_MIN, RecordView};
+use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, peek};
 
 /// Whole records behind a broken position that are looked at when their exact number is not needed.
 const SAMPLE: u64 = 1000;
@@ -25,7 +26,7 @@ const SECTOR_BYTES: u64 = 512;
 const NATURAL_ZEROS: u64 = 3;
 
 /// What a broken position of the log is, and what lies behind it.
-pub(super) struct BrokenPlace {
+pub(super) struct BrokenPosition {
     pub(super) verdict: Verdict,
     /// Position of the next whole record.
     pub(super) next: Option<u64>,
@@ -44,11 +45,11 @@ struct Collected {
     queues: HashMap<(String, i32), u64>,
 }
 
-impl Shared {
+impl Recovery<'_> {
     /// Decides what the position at which the scan stopped is: the log's end or damage.
-    pub(super) fn place_at_end(&self, scan: &Scan) -> io::Result<BrokenPlace> {
-        let Some(segment) = self.log.segment_of(scan.end) else {
-            return Ok(BrokenPlace {
+    pub(super) fn judge_end(&self, scan: &Scan) -> io::Result<BrokenPosition> {
+        let Some(segment) = self.state.log.segment_of(scan.end) else {
+            return Ok(BrokenPosition {
                 verdict: Verdict::End,
                 next: None,
                 last: None,
@@ -56,14 +57,15 @@ impl Shared {
             });
         };
         let broken = self.broken_at(&segment, scan.end)?;
-        let unflushed = Unflushed::of(&self.config);
-        let decide = |limit: u64| -> io::Result<BrokenPlace> {
+        let unflushed =
+            if scan.origin.has_followed { Unflushed::UNKNOWN } else { Unflushed::of(&self.state.config) };
+        let decide = |limit: u64| -> io::Result<BrokenPosition> {
             let Collected { behind, next, last, .. } = self.collect_behind(scan, limit, unflushed)?;
             let (was_durable, kept_pages) = (scan.end < scan.origin.sure, scan.origin.kept_pages);
             let is_checkpointed = scan.end < scan.origin.checkpointed;
             let facts = Facts { broken, is_checkpointed, was_durable, kept_pages, behind };
             let verdict = judge(&facts, unflushed);
-            Ok(BrokenPlace { verdict, next, last, behind })
+            Ok(BrokenPosition { verdict, next, last, behind })
         };
         let place = decide(SAMPLE)?;
         if place.verdict == Verdict::Damage || place.behind.records < SAMPLE {
@@ -74,14 +76,18 @@ impl Shared {
     }
 
     fn searching(&self, segment: &Arc<Segment>) -> Window {
-        Window::new(segment.clone(), self.log.segment_bytes).giving_up_after(UNREADABLE_BYTES_MAX)
+        Window::new(segment.clone(), self.state.log.segment_bytes).giving_up_after(UNREADABLE_BYTES_MAX)
     }
 
     /// Whether sectors lost in a power cut can explain the bytes at a log position.
     fn broken_at(&self, segment: &Arc<Segment>, offset: u64) -> io::Result<Broken> {
         let window = &mut self.searching(segment);
-        let (at, file_end) = (offset - segment.base, self.log.segment_bytes);
-        let end = match next_whole_behind(window, at, file_end)? {
+        let (at, file_end) = (offset - segment.base, self.state.log.segment_bytes);
+        let next = next_whole_behind(window, at, file_end)?;
+        if lost_first_bytes(window, at, next.unwrap_or(file_end))? {
+            return Ok(Broken::Zeros);
+        }
+        let end = match next {
             Some(next) => next,
             None => at + header_size(window, at)?,
         };
@@ -123,20 +129,21 @@ impl Shared {
         behind.newest_ms = behind.newest_ms.max(time);
         let room = (next - scan.end) / RECORD_BYTES_MIN as u64;
         let mut goes_on = time >= scan.last_timestamp;
-        for place in self.places_of(view) {
-            let key = (place.topic.to_owned(), place.queue_id);
+        for Dispatch { queue: (topic, queue_id), first, count, .. } in
+            self.state.rules().dispatches_of(view, offset)
+        {
+            let key = (topic.to_owned(), queue_id);
             let known = || {
-                let queue = self.queues.find(place.topic, place.queue_id)?;
+                let queue = self.state.queues.find(topic, queue_id)?;
                 (queue.min() < queue.max()).then(|| queue.max().get())
             };
             let expected = collected.queues.get(&key).copied().or_else(known);
             goes_on &= expected.is_none_or(|expected| {
                 // A topic that was deleted and created again begins at queue offset 0.
-                let missing = place.queue_offset.checked_sub(expected);
-                place.queue_offset == 0
-                    || missing.is_some_and(|missing| missing <= room * u64::from(u16::MAX))
+                let missing = first.checked_sub(expected);
+                first == 0 || missing.is_some_and(|missing| missing <= room * u64::from(u16::MAX))
             });
-            collected.queues.insert(key, place.queue_offset + u64::from(place.count));
+            collected.queues.insert(key, first + u64::from(count));
         }
         behind.fitting += u64::from(goes_on);
     }
@@ -147,13 +154,13 @@ impl Shared {
         offset: u64,
         visit: &mut dyn FnMut(u64, &RecordView<'_>) -> ControlFlow<()>,
     ) -> io::Result<()> {
-        for segment in self.log.segments_in(offset, u64::MAX) {
+        for segment in self.state.log.segments_in(offset, u64::MAX) {
             let window = &mut self.searching(&segment);
             let start = offset.saturating_sub(segment.base);
             let is_whole = start == 0 && matches!(find(window, 0)?, Found::Record(_));
             let first = match is_whole {
                 true => Some(0),
-                false => next_whole_behind(window, start, self.log.segment_bytes)?,
+                false => next_whole_behind(window, start, self.state.log.segment_bytes)?,
             };
             if self.visit_file(window, first, visit)?.is_break() {
                 return Ok(());
@@ -169,7 +176,7 @@ impl Shared {
         first: Option<u64>,
         visit: &mut dyn FnMut(u64, &RecordView<'_>) -> ControlFlow<()>,
     ) -> io::Result<ControlFlow<()>> {
-        let (base, file_end) = (window.base(), self.log.segment_bytes);
+        let (base, file_end) = (window.base(), self.state.log.segment_bytes);
         let mut next = first;
         while let Some(mut at) = next {
             while at < file_end {
@@ -188,4 +195,17 @@ impl Shared {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// Whether a record or blank record begins with the last bytes of a sector that was lost: of its size, up to `next`, the low
+/// bytes are there, and zeros in place of the others.
+fn lost_first_bytes(window: &mut Window, at: u64, next: u64) -> io::Result<bool> {
+    let in_sector = SECTOR_BYTES - at % SECTOR_BYTES;
+    if in_sector > NATURAL_ZEROS || next < at + 8 {
+        return Ok(false);
+    }
+    let Some((size, magic)) = peek(window.get(at, 8)?) else { return Ok(false) };
+    let (size, real) = (u64::from(size), next - at);
+    let low = (1 << (8 * (4 - in_sector))) - 1;
+    Ok(matches!(magic, MAGIC_V1 | MAGIC_V2 | MAGIC_BLANK) && size != real && size == real & low)
 }

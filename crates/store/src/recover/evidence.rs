@@ -58,6 +58,9 @@ pub(super) struct Unflushed {
 }
 
 impl Unflushed {
+    /// For a log whose records' store times do not tell when they were appended here.
+    pub(super) const UNKNOWN: Self = Self { usual_ms: i64::MAX, longest_ms: i64::MAX };
+
     pub(super) fn of(config: &Config) -> Self {
         let usual = match config.flush {
             FlushMode::Sync => SYNC_FLUSH_ALLOWANCE,

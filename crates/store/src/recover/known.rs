@@ -1,12 +1,13 @@
 //! Opens a store from the queue table: the queues as the last checkpoint recorded them, without reading their files.
 
+use super::Recovery;
 use super::window::{Found, Window, find};
-use crate::checkpoint::{Checkpoint, Dirty, Mark};
+use crate::checkpoint::Dirty;
+use crate::checkpoint_file::{Checkpoint, Mark};
 use crate::disk::{Disk, Entry};
 use crate::error::OpenError;
 use crate::queue::batched::JAVAS;
 use crate::queue::table::{self, Table};
-use crate::store::Shared;
 use crate::wake::lock;
 use std::path::Path;
 use wire::record::{RecordView, peek};
@@ -25,17 +26,17 @@ pub(super) struct Known {
     pub(super) newest: Newest,
 }
 
-impl Shared {
+impl Recovery<'_> {
     /// Loads the queue table. `None` unless the table belongs to the checkpoint, the checkpoint fits the log, and no other
     /// program had the store open since.
     pub(super) fn known_queues(&self, page: &Checkpoint) -> Result<Option<Known>, OpenError> {
         let Some(mark) = page.mark else { return Ok(None) };
-        let root = &self.config.root;
-        if !is_ours(&*self.disk, root, mark).map_err(OpenError::io(root.join("abort")))? {
+        let root = &self.state.config.root;
+        if !is_ours(&*self.state.disk, root, mark).map_err(OpenError::io(root.join("abort")))? {
             tracing::warn!("another program had the store open; loading all queues from their files");
             return Ok(None);
         }
-        let bytes = table::load(&*self.disk, root, mark.generation)
+        let bytes = table::load(&*self.state.disk, root, mark.generation)
             .map_err(OpenError::io(table::directory(root)))?
             .unwrap_or_default();
         let Some((table, intended)) = Table::read(&bytes, mark.generation, mark.committed) else {
@@ -45,7 +46,7 @@ impl Shared {
             );
             return Ok(None);
         };
-        if table.file_bytes != self.config.queue_file_bytes {
+        if table.file_bytes != self.state.config.queue_file_bytes {
             return Ok(None);
         }
         if let Some(topic) = self.unknown_batches()? {
@@ -68,26 +69,26 @@ impl Shared {
     /// A topic for which RocketMQ left a directory of batch consume queues and Vostok has none: Vostok versions before this
     /// one kept none.
     fn unknown_batches(&self) -> Result<Option<Box<str>>, OpenError> {
-        let directories = [self.config.root.join(JAVAS), self.queues.batched_directory.clone()];
+        let directories = [self.state.config.root.join(JAVAS), self.state.queues.batched_directory.clone()];
         let [javas, ours] =
-            directories.map(|directory| self.disk.list(&directory).map_err(OpenError::io(directory)));
+            directories.map(|directory| self.state.disk.list(&directory).map_err(OpenError::io(directory)));
         let (javas, ours) = (javas?, ours?);
         let has = |entries: &[Entry], topic: &str| entries.iter().any(|entry| entry.name == topic);
-        let mut topics = self.queues.batched_topics().into_iter();
+        let mut topics = self.state.queues.batched_topics().into_iter();
         Ok(topics.find(|topic| has(&javas, topic) && !has(&ours, topic)))
     }
 
     /// Takes over the tombstones of removed topics from a queue table that is otherwise not used.
     pub(super) fn keep_tombstones(&self) -> Result<(), OpenError> {
-        let root = &self.config.root;
+        let root = &self.state.config.root;
         let failed = || OpenError::io(table::directory(root));
-        let Some(generation) = table::newest_generation(&*self.disk, root).map_err(failed())? else {
+        let Some(generation) = table::newest_generation(&*self.state.disk, root).map_err(failed())? else {
             return Ok(());
         };
-        lock(&self.checkpointing).generation = generation;
-        let bytes = table::load(&*self.disk, root, generation).map_err(failed())?.unwrap_or_default();
+        lock(&self.checkpointer.checkpoints.rounds).generation = generation;
+        let bytes = table::load(&*self.state.disk, root, generation).map_err(failed())?.unwrap_or_default();
         let removed = Table::read_whole(&bytes, generation).removed;
-        removed.iter().for_each(|(topic, before)| self.queues.tombstones.insert(topic, *before));
+        removed.iter().for_each(|(topic, before)| self.state.queues.tombstones.insert(topic, *before));
         Ok(())
     }
 
@@ -95,14 +96,14 @@ impl Shared {
     /// for a store without messages. `None` when checkpoint and log do not fit.
     fn newest_record(&self, page: &Checkpoint) -> Result<Option<Newest>, OpenError> {
         let (Ok(claimed), Ok(at)) =
-            (u64::try_from(page.logics_physical_offset), u64::try_from(page.confirm_phy_offset))
+            (u64::try_from(page.logics_physical_offset), u64::try_from(page.newest_record()))
         else {
             return Ok(None);
         };
         if claimed == 0 {
             return Ok(Some(Newest::default()));
         }
-        if claimed > self.log.capacity_end() || claimed < self.log.min() {
+        if claimed > self.state.log.capacity_end() || claimed < self.state.log.min() {
             return Ok(None);
         }
         let Some(newest) = self.record_ending_by(at, claimed)? else { return Ok(None) };
@@ -110,10 +111,10 @@ impl Shared {
     }
 
     pub(super) fn record_ending_by(&self, at: u64, end: u64) -> Result<Option<Newest>, OpenError> {
-        let Some(segment) = self.log.segment_of(at) else { return Ok(None) };
+        let Some(segment) = self.state.log.segment_of(at) else { return Ok(None) };
         let path = segment.path.clone();
         let position = at - segment.base;
-        let mut window = Window::new(segment, self.log.segment_bytes);
+        let mut window = Window::new(segment, self.state.log.segment_bytes);
         let Found::Record(size) = find(&mut window, position).map_err(OpenError::io(&path))? else {
             return Ok(None);
         };
@@ -122,15 +123,15 @@ impl Shared {
             RecordView::parse(bytes).map_err(|error| OpenError::io(&path)(std::io::Error::other(error)))?;
         let next = at + size as u64;
         // A blank record may follow, so that the next record begins in the next file.
-        let is_next = next == end || end.is_multiple_of(self.log.segment_bytes) && next < end;
+        let is_next = next == end || end.is_multiple_of(self.state.log.segment_bytes) && next < end;
         Ok(is_next.then(|| Newest { at, store_timestamp: view.store_timestamp() }))
     }
 
     /// Whether a record, a blank record, empty space or a file's end lies at this log position.
     pub(super) fn is_plausible_start(&self, at: u64) -> Result<bool, OpenError> {
-        let Some(segment) = self.log.segment_of(at) else { return Ok(true) };
+        let Some(segment) = self.state.log.segment_of(at) else { return Ok(true) };
         let position = at - segment.base;
-        if position + 8 > self.log.segment_bytes {
+        if position + 8 > self.state.log.segment_bytes {
             return Ok(false);
         }
         let mut head = [0; 8];
@@ -144,9 +145,9 @@ impl Shared {
     pub(super) fn insert_known(&self, known: &Known) {
         let Known { table, intended, .. } = known;
         for (topic, before) in table.removed.iter().chain(&intended.removed) {
-            self.queues.tombstones.insert(topic, *before);
+            self.state.queues.tombstones.insert(topic, *before);
         }
-        let file_units = self.config.queue_file_bytes / crate::queue::UNIT_BYTES;
+        let file_units = self.state.config.queue_file_bytes / crate::queue::UNIT_BYTES;
         let mut dirty = Vec::new();
         for (topic, queues) in &intended.queues {
             for (queue_id, extent) in queues {
@@ -162,18 +163,18 @@ impl Shared {
         }
         // Topics that are being removed have lost a part of their files.
         let kept = table.queues.iter().filter(|(topic, _)| !intended.removed.contains_key(*topic));
-        self.queues.insert_all(kept);
-        let log_min = self.log.min();
+        self.state.queues.insert_all(kept);
+        let log_min = self.state.log.min();
         let is_shorter = log_min > table.log_min;
-        for queue in self.queues.all().iter().filter(|_| is_shorter) {
+        for queue in self.state.queues.all().iter().filter(|_| is_shorter) {
             queue.expire(log_min);
         }
-        self.check_later(is_shorter);
-        let mut rounds = lock(&self.checkpointing);
+        self.lost.check_later(self.state.queues.all(), is_shorter);
+        let mut rounds = lock(&self.checkpointer.checkpoints.rounds);
         rounds.removed = intended.removed.iter().map(|(topic, before)| (topic.clone(), *before)).collect();
         rounds.dirty.clear();
         for (topic, queue_id, from, until) in dirty {
-            match self.queues.find_or_create(topic, queue_id) {
+            match self.state.queues.find_or_create(topic, queue_id) {
                 Ok(queue) => rounds.dirty.push(Dirty { queue, from, until }),
                 Err(error) => tracing::error!(%error, "a row of the queue table is passed over"),
             }
@@ -205,5 +206,5 @@ fn read_openings(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<u64>> {
 
 /// Content of `abort`: the process id as RocketMQ writes it, the number of this opening, and the mark of this program.
 pub(super) fn crash_mark(openings: u64) -> String {
-    format!("{} {openings}{}", std::process::id(), crate::digest::MARK)
+    format!("{} {openings}{}", std::process::id(), super::digests::MARK)
 }

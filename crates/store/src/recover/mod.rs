@@ -15,30 +15,38 @@
 
 mod aside;
 mod behind;
+mod digests;
 mod evidence;
 mod heal;
+mod import;
 mod known;
 mod mounts;
 mod numbers;
-mod place;
+mod redispatch;
 mod replay;
 mod restarts;
 mod scan;
+mod truncate;
 pub(crate) mod window;
 
-use crate::checkpoint::{Checkpoint, Mark};
+use crate::checkpoint::Checkpointer;
+use crate::checkpoint_file::{Checkpoint, Mark};
+use crate::disk::file_name;
 use crate::disk::{Entry, Space};
 use crate::error::OpenError;
-use crate::queue::files::file_name;
+use crate::follow::{forget_following, has_followed};
+use crate::heal_list::LostQueues;
 use crate::queue::{Extent, Unit};
-use crate::store::Shared;
+use crate::read::Reader;
+use crate::state::State;
 use crate::wake::lock;
-pub use heal::Progress;
-pub(crate) use heal::{Healer, is_damage};
+pub(crate) use digests::{agrees, is_untouched};
+pub(crate) use heal::Healer;
 pub(crate) use known::is_ours;
 use known::{Known, Newest, crash_mark};
 use replay::Replayed;
 pub(crate) use restarts::Restarts;
+pub(crate) use scan::FILLER_TOPIC;
 pub use scan::Gap;
 use scan::{Lost, Origin, Scan, Undecided};
 use std::path::{Path, PathBuf};
@@ -70,16 +78,32 @@ pub struct Recovered {
     pub gaps: Vec<Gap>,
 }
 
-impl Shared {
+/// Recovery with what it works on; it owns nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct Recovery<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) lost: &'a LostQueues,
+    pub(crate) checkpointer: Checkpointer<'a>,
+    pub(crate) reader: Reader<'a>,
+}
+
+impl Recovery<'_> {
     /// Brings files, queues and watermarks into a consistent state.
     pub(crate) fn recover(&self) -> Result<Recovered, OpenError> {
-        let root = &self.config.root;
-        let after_crash =
-            self.disk.list(root).map_err(OpenError::io(root))?.iter().any(|entry| entry.name == "abort");
+        let root = &self.state.config.root;
+        let after_crash = self
+            .state
+            .disk
+            .list(root)
+            .map_err(OpenError::io(root))?
+            .iter()
+            .any(|entry| entry.name == "abort");
         let path = root.join("checkpoint");
-        let page = Checkpoint::load(&*self.disk, &path).map_err(OpenError::io(path))?;
-        *lock(&self.page) = page;
+        let page = Checkpoint::load(&*self.state.disk, &path).map_err(OpenError::io(path))?;
+        *lock(&self.state.page) = page;
         self.load_segments()?;
+        self.complete_truncation()?;
+        let page = *lock(&self.state.page);
         self.load_digests()?;
         let (mut mounts_before, mut mounts) = (self.mounts_before(), self.mounts_now());
         let known = self.known_queues(&page)?;
@@ -99,7 +123,7 @@ impl Shared {
             Some(known) => self.take_known(&known, &page)?,
             None => {
                 // Remove the journal before the next table is written: it must not be replayed on top of that one.
-                self.remove_journal().map_err(OpenError::io(root))?;
+                self.checkpointer.remove_journal().map_err(OpenError::io(root))?;
                 self.keep_tombstones()?;
                 self.load_queues(after_crash)?
             }
@@ -109,6 +133,7 @@ impl Shared {
             checkpointed,
             sure,
             kept_pages,
+            has_followed: has_followed(self.state).map_err(OpenError::io(root))?,
             clean_end: u64::try_from(page.logics_physical_offset).ok().filter(|_| !after_crash),
             store_timestamp: newest.store_timestamp,
         };
@@ -119,29 +144,35 @@ impl Shared {
                 "topics were deleted and made again; reading the log again without their old messages"
             );
             self.take_back(0)?;
-            lock(&self.checkpointing).forget();
+            lock(&self.checkpointer.checkpoints.rounds).forget();
             self.load_queues_below(0, true)?;
-            let origin = Origin { from: self.log.min(), store_timestamp: 0, ..origin };
+            let origin = Origin { from: self.state.log.min(), store_timestamp: 0, ..origin };
             scan = self.scan(origin, scan.known)?;
         }
         if let Some(undecided) = &scan.undecided {
             return Err(self.refusal(scan.end, undecided));
         }
         let copies = self.cut(&scan, after_crash)?;
-        self.digests.cut(scan.end).map_err(OpenError::io(root))?;
-        self.came_from_disk(scan.end);
-        if lock(&self.page).logics_physical_offset > scan.end.cast_signed() {
+        self.state.digests.cut(scan.end).map_err(OpenError::io(root))?;
+        self.reader.ahead.came_from_disk(scan.end);
+        if lock(&self.state.page).logics_physical_offset > scan.end.cast_signed() {
             self.take_back(from)?;
         }
+        // A tombstone that reaches behind the end would hide records that are yet to come.
+        self.state.queues.tombstones.lower(scan.end);
         self.set_state(&scan, newest);
-        self.index.cut(scan.end).map_err(OpenError::io(root.join("index")))?;
-        self.index.begin_at(scan.end, after_crash);
+        self.checkpointer.indexer.index.cut(scan.end).map_err(OpenError::io(root.join("index")))?;
+        self.checkpointer.indexer.index.begin_at(scan.end, after_crash);
         mounts.durable = mounts_before.durable.min(scan.end);
         let Scan { end, records, reason: cut, lost, gaps, .. } = scan;
         if !gaps.is_empty() {
             mounts.durable = end;
         }
         self.note_mounts(&mounts_before, mounts);
+        if origin.has_followed {
+            // Everything up to the end is durable now.
+            forget_following(self.state).map_err(OpenError::io(root))?;
+        }
         let Lost { records: lost_behind_cut, files: removed_files } = lost;
         let recovered =
             Recovered { after_crash, from, end, records, cut, lost_behind_cut, removed_files, copies, gaps };
@@ -152,12 +183,16 @@ impl Shared {
     /// The error that refuses to open a store whose log ends at a position that is either damage or a power cut's loss.
     fn refusal(&self, at: u64, undecided: &Undecided) -> OpenError {
         let Undecided { what, behind } = undecided;
-        let (base, segment) = (at / self.log.segment_bytes * self.log.segment_bytes, self.log.segment_of(at));
-        let path = segment.map_or_else(|| self.config.commit_log.clone(), |segment| segment.path.clone());
-        let mut store = format!("--data {}", self.config.root.display());
-        if self.config.commit_log != self.config.root.join("commitlog") || self.log.places.all().count() > 1 {
+        let (base, segment) =
+            (at / self.state.log.segment_bytes * self.state.log.segment_bytes, self.state.log.segment_of(at));
+        let path =
+            segment.map_or_else(|| self.state.config.commit_log.clone(), |segment| segment.path.clone());
+        let mut store = format!("--data {}", self.state.config.root.display());
+        if self.state.config.commit_log != self.state.config.root.join("commitlog")
+            || self.state.log.directories.all().count() > 1
+        {
             let directories: Vec<_> =
-                self.log.places.all().map(|directory| directory.display().to_string()).collect();
+                self.state.log.directories.all().map(|directory| directory.display().to_string()).collect();
             store = format!("{store} --commit-log {}", directories.join(","));
         }
         OpenError::Undecided {
@@ -174,17 +209,17 @@ impl Shared {
     /// Takes the queues from the queue table and the unit journal. Returns the log position where reading begins, and the
     /// newest record before it.
     fn take_known(&self, known: &Known, page: &Checkpoint) -> Result<(u64, Newest), OpenError> {
-        let from = page.logics_physical_offset.unsigned_abs().max(self.log.min());
+        let from = page.logics_physical_offset.unsigned_abs().max(self.state.log.min());
         self.insert_known(known);
         match self.replay_journal(from)? {
             Replayed::To(end, newest) => return Ok((end, newest)),
             Replayed::Nothing => {}
             Replayed::Broken => {
-                self.queues.forget_all();
+                self.state.queues.forget_all();
                 self.insert_known(known);
             }
         }
-        self.remove_journal().map_err(OpenError::io(&self.config.root))?;
+        self.checkpointer.remove_journal().map_err(OpenError::io(&self.state.config.root))?;
         Ok((from, known.newest))
     }
 
@@ -208,17 +243,17 @@ impl Shared {
     /// Adds the commit log files of all directories to the log, in the order of their names.
     fn load_segments(&self) -> Result<(), OpenError> {
         let mut files = Vec::new();
-        for directory in self.log.places.all() {
-            let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
+        for directory in self.state.log.directories.all() {
+            let entries = self.state.disk.list(directory).map_err(OpenError::io(directory))?;
             let found = entries.into_iter().filter(|entry| !entry.is_dir);
             files.extend(found.map(|entry| (entry.name, entry.length, directory)));
         }
         files.sort();
         for (index, (name, length, directory)) in files.iter().enumerate() {
             let path = directory.join(name);
-            let expected = self.log.segment_bytes;
+            let expected = self.state.log.segment_bytes;
             if *length == 0 && index + 1 == files.len() {
-                self.disk.remove(&path).map_err(OpenError::io(&path))?;
+                self.state.disk.remove(&path).map_err(OpenError::io(&path))?;
                 continue;
             }
             let base = name.parse::<u64>().ok().filter(|base| file_name(*base) == *name);
@@ -226,12 +261,12 @@ impl Shared {
             if *length != expected {
                 return Err(OpenError::FileSize { path, expected, found: *length });
             }
-            let end = self.log.capacity_end();
+            let end = self.state.log.capacity_end();
             if !base.is_multiple_of(expected) || (index > 0 && base != end) {
                 return Err(OpenError::Gap { expected: end, found: path });
             }
-            let file = self.disk.open(&path).map_err(OpenError::io(&path))?;
-            self.log.adopt(base, path, file);
+            let file = self.state.disk.open(&path).map_err(OpenError::io(&path))?;
+            self.state.log.adopt(base, path, file);
         }
         Ok(())
     }
@@ -239,15 +274,17 @@ impl Shared {
     /// Log position before which everything was durable: the checkpoint's, and after a clean stop at least the start of the
     /// last file with records. Damage before it is no consequence of a crash.
     fn known_durable(&self, page: &Checkpoint, after_crash: bool) -> Result<u64, OpenError> {
-        let numbers = [page.logics_physical_offset, page.confirm_phy_offset];
-        let claimed = numbers.into_iter().max().and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
-        let claimed = claimed.min(self.log.capacity_end());
+        // A confirm offset says what replicas have, not what is on this disk.
+        let is_confirm = self.state.config.controller_mode && page.newest.is_none();
+        let newest = if is_confirm { 0 } else { page.newest_record() };
+        let claimed = u64::try_from(page.logics_physical_offset.max(newest)).unwrap_or(0);
+        let claimed = claimed.min(self.state.log.capacity_end());
         if after_crash {
             return Ok(claimed);
         }
-        for segment in self.log.segments_in(claimed, u64::MAX).into_iter().rev() {
+        for segment in self.state.log.segments_in(claimed, u64::MAX).into_iter().rev() {
             let (base, path) = (segment.base, segment.path.clone());
-            let mut window = Window::new(segment, self.log.segment_bytes);
+            let mut window = Window::new(segment, self.state.log.segment_bytes);
             if matches!(find(&mut window, 0).map_err(OpenError::io(path))?, Found::Record(_)) {
                 return Ok(claimed.max(base));
             }
@@ -259,11 +296,11 @@ impl Shared {
     /// the newest record before it.
     fn load_queues(&self, after_crash: bool) -> Result<(u64, Newest), OpenError> {
         let unit = self.load_believed_queues(after_crash)?;
-        let from = unit.map_or(0, |unit| unit.end().get()).max(self.log.min());
+        let from = unit.map_or(0, |unit| unit.end().get()).max(self.state.log.min());
         let Some(unit) = unit else { return Ok((from, Newest::default())) };
         let mut bytes = vec![0; unit.size as usize];
         let at = unit.log_offset.get();
-        if let Some(segment) = self.log.segment_of(at) {
+        if let Some(segment) = self.state.log.segment_of(at) {
             segment.file.read_at(&mut bytes, at - segment.base).map_err(OpenError::io(&segment.path))?;
         }
         let store_timestamp = RecordView::parse(&bytes).map_or(0, |view| view.store_timestamp());
@@ -271,8 +308,8 @@ impl Shared {
     }
 
     fn load_believed_queues(&self, after_crash: bool) -> Result<Option<Unit>, OpenError> {
-        let held = self.log.capacity_end();
-        let claimed = u64::try_from(lock(&self.page).logics_physical_offset).unwrap_or(0);
+        let held = self.state.log.capacity_end();
+        let claimed = u64::try_from(lock(&self.state.page).logics_physical_offset).unwrap_or(0);
         // A clean stop leaves the queues whole. Its checkpoint may name an old position: RocketMQ up to 5.4 did not update
         // it.
         let limit = if after_crash { claimed.min(held) } else { held };
@@ -286,7 +323,7 @@ impl Shared {
             return Ok(Some(unit));
         }
         // Either the next record is torn, or the unit's size is wrong; reading the whole file tells which.
-        let base = unit.log_offset.get() / self.log.segment_bytes * self.log.segment_bytes;
+        let base = unit.log_offset.get() / self.state.log.segment_bytes * self.state.log.segment_bytes;
         tracing::warn!(at = %unit.end(), base, "no record begins behind the newest indexed one; reading its file again");
         self.take_back(base)?;
         self.load_queues_below(base, true)
@@ -302,23 +339,23 @@ impl Shared {
     }
 
     fn save_page_opening(&self, change: impl FnOnce(&mut Checkpoint)) -> Result<(), OpenError> {
-        let mut page = lock(&self.page);
+        let mut page = lock(&self.state.page);
         change(&mut page);
-        let path = self.config.root.join("checkpoint");
-        page.save(&*self.disk, &path).map_err(OpenError::io(path))
+        let path = self.state.config.root.join("checkpoint");
+        page.save(&*self.state.disk, &path).map_err(OpenError::io(path))
     }
 
     /// Loads the units of records before log position `limit`, and always those of records before the log's start: only they
     /// tell the next queue offset of a queue whose messages are all deleted. Returns the newest unit of a record in the log.
     fn load_queues_below(&self, limit: u64, wipe: bool) -> Result<Option<Unit>, OpenError> {
-        let limit = limit.max(self.log.min());
-        self.queues.forget_all();
+        let limit = limit.max(self.state.log.min());
+        self.state.queues.forget_all();
         self.import_batches()?;
-        let ordinary = self.load_queues_of(&self.queues.directory, (limit, wipe))?;
-        let batched = self.load_queues_of(&self.queues.batched_directory, (limit, wipe))?;
+        let ordinary = self.load_queues_of(&self.state.queues.directory, (limit, wipe))?;
+        let batched = self.load_queues_of(&self.state.queues.batched_directory, (limit, wipe))?;
         let newest = [ordinary, batched].into_iter().flatten().max_by_key(Unit::end);
-        let newest = newest.filter(|unit| unit.log_offset.get() >= self.log.min());
-        if newest.is_none() && lock(&self.page).logics_physical_offset > 0 {
+        let newest = newest.filter(|unit| unit.log_offset.get() >= self.state.log.min());
+        if newest.is_none() && lock(&self.state.page).logics_physical_offset > 0 {
             // All queues are rebuilt from the log. A crash meanwhile must not leave the checkpoint vouching for them.
             self.take_back(0)?;
         }
@@ -330,22 +367,23 @@ impl Shared {
         directory: &Path,
         (limit, wipe): (u64, bool),
     ) -> Result<Option<Unit>, OpenError> {
-        let is_batched = directory == self.queues.batched_directory;
-        let log_min = LogOffset::new(self.log.min());
-        let touched = &mut *lock(&self.touched);
+        let is_batched = directory == self.state.queues.batched_directory;
+        let log_min = LogOffset::new(self.state.log.min());
+        let touched = &mut *lock(&self.checkpointer.checkpoints.touched);
         let mut newest: Option<Unit> = None;
-        let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
-        let is_ours = |entry: &&Entry| entry.is_dir && self.queues.is_batched(&entry.name) == is_batched;
+        let entries = self.state.disk.list(directory).map_err(OpenError::io(directory))?;
+        let is_ours =
+            |entry: &&Entry| entry.is_dir && self.state.queues.is_batched(&entry.name) == is_batched;
         for topic in entries.iter().filter(is_ours) {
             let directory = directory.join(&topic.name);
-            for entry in self.disk.list(&directory).map_err(OpenError::io(&directory))? {
+            for entry in self.state.disk.list(&directory).map_err(OpenError::io(&directory))? {
                 let Some(queue_id) = entry.name.parse::<i32>().ok().filter(|id| *id >= 0 && entry.is_dir)
                 else {
                     continue;
                 };
-                let files = self.queues.files_of(&topic.name, queue_id);
+                let files = self.state.queues.files_of(&topic.name, queue_id);
                 let loaded = files.load(LogOffset::new(limit), wipe, touched)?;
-                let queue = self.queues.insert(&topic.name, queue_id, loaded.extent);
+                let queue = self.state.queues.insert(&topic.name, queue_id, loaded.extent);
                 if loaded.first.is_some_and(|unit| unit.is_blank() || unit.log_offset < log_min) {
                     queue.correct_min(log_min).map_err(|error| OpenError::Io {
                         path: directory.join(&entry.name),
@@ -362,9 +400,9 @@ impl Shared {
 
     /// Whether the log holds the record that a unit refers to.
     fn is_record(&self, unit: Unit) -> Result<bool, OpenError> {
-        let Some(segment) = self.log.segment_of(unit.log_offset.get()) else { return Ok(false) };
+        let Some(segment) = self.state.log.segment_of(unit.log_offset.get()) else { return Ok(false) };
         let at = unit.log_offset.get() - segment.base;
-        if at + u64::from(unit.size) > self.log.segment_bytes {
+        if at + u64::from(unit.size) > self.state.log.segment_bytes {
             return Ok(false);
         }
         let mut bytes = vec![0; unit.size as usize];
@@ -382,11 +420,11 @@ impl Shared {
         let end = scan.end;
         let mut copies = Vec::new();
         if scan.reason.is_some() {
-            copies = self.set_aside(end).map_err(OpenError::io(&self.config.root))?;
+            copies = self.set_aside(end).map_err(OpenError::io(&self.state.config.root))?;
         }
-        if let Some(segment) = self.log.segment_of(end) {
+        if let Some(segment) = self.state.log.segment_of(end) {
             let at = end - segment.base;
-            let left = self.log.segment_bytes - at;
+            let left = self.state.log.segment_bytes - at;
             let mut head = [0; 8];
             let look = usize::try_from(left.min(8)).unwrap_or(8);
             segment.file.read_at(&mut head[..look], at).map_err(OpenError::io(&segment.path))?;
@@ -394,31 +432,36 @@ impl Shared {
                 segment.file.zero(at, left).map_err(OpenError::io(&segment.path))?;
                 segment.file.sync().map_err(OpenError::io(&segment.path))?;
             }
-            if self.writes_ahead() {
+            if self.state.writes_ahead() {
                 segment.written_ahead.store(at, Ordering::Release);
             }
         }
-        let directory = &self.config.commit_log;
+        let directory = &self.state.config.commit_log;
         // After a kill the newest records are in the page cache only.
-        self.log.sync(scan.origin.from, end).map_err(OpenError::io(directory))?;
-        self.log.remove_from(end.max(1)).map_err(OpenError::io(directory))?;
+        self.state.log.sync(scan.origin.from, end).map_err(OpenError::io(directory))?;
+        self.state.log.remove_from(end.max(1)).map_err(OpenError::io(directory))?;
         Ok(copies)
     }
 
     fn set_state(&self, scan: &Scan, newest: Newest) {
-        let mut appender = lock(&self.appender);
+        let mut appender = lock(self.checkpointer.appender);
         // When no record was read, the newest indexed record is the newest of all.
         appender.store_timestamp = scan.store_timestamp.max(newest.store_timestamp);
         appender.last_record = scan.last_record.unwrap_or(newest.at);
-        self.appended.store(scan.end, Ordering::Release);
-        self.flushed.store(scan.end, Ordering::Release);
+        self.state.appended.set(scan.end);
+        self.state.flushed.set(scan.end);
+        if self.state.config.controller_mode {
+            // As `BrokerController` and `CommitLog` in controller mode: the confirm offset of the checkpoint, within the log.
+            let confirmed = u64::try_from(lock(&self.state.page).confirm_phy_offset).unwrap_or(0);
+            self.state.confirmed.set(confirmed.max(self.state.log.min()).min(scan.end));
+        }
     }
 
     /// Creates `abort`, which tells the next start of a crash: as with RocketMQ, a file that begins with the process id. The
     /// checkpoint is updated after it, so that a start finds out when another program changed one of the two.
     fn begin(&self, mark: Option<Mark>, is_known: bool) -> Result<(), OpenError> {
         let openings = mark.map_or(1, |mark| mark.openings + 1);
-        let rounds = &mut *lock(&self.checkpointing);
+        let rounds = &mut *lock(&self.checkpointer.checkpoints.rounds);
         rounds.openings = openings;
         rounds.generation = mark.map_or(0, |mark| mark.generation);
         if !is_known && mark.is_some() {
@@ -426,13 +469,16 @@ impl Shared {
             // usable.
             self.save_page_opening(|page| page.mark = None)?;
         }
-        let root = &self.config.root;
+        let root = &self.state.config.root;
         let path = root.join("abort");
         let text = crash_mark(openings);
-        let file =
-            self.disk.create(&path, text.len() as u64, Space::Reserved).map_err(OpenError::io(&path))?;
+        let file = self
+            .state
+            .disk
+            .create(&path, text.len() as u64, Space::Reserved)
+            .map_err(OpenError::io(&path))?;
         let written = file.write_at(text.as_bytes(), 0).and_then(|()| file.sync());
-        written.and_then(|()| self.disk.sync_dir(root)).map_err(OpenError::io(path))?;
+        written.and_then(|()| self.state.disk.sync_dir(root)).map_err(OpenError::io(path))?;
         match mark {
             Some(mark) if is_known => {
                 self.save_page_opening(|page| page.mark = Some(Mark { openings, running: true, ..mark }))

@@ -9,11 +9,10 @@
 //! disk, a line per directory with the name that [`Disk::mount`] gives, and a line with the CRC-32 of the preceding lines.
 //! Without the file, or when it is damaged, pages count as possibly lost.
 
-use crate::disk::{Disk, Space};
-use crate::queue::table;
-use crate::store::Shared;
+use super::Recovery;
+use crate::disk::{Disk, write_beside};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Upper bound of the file's length in bytes; a longer file is invalid.
 const BYTES_MAX: u64 = 1 << 20;
@@ -61,40 +60,32 @@ impl Mounts {
     }
 
     fn save(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
-        let text = self.to_text();
-        let (directory, beside) = (path.parent().unwrap_or(Path::new(".")), path.with_extension("next"));
-        disk.create_dir_all(directory)?;
-        let file = disk.create(&beside, text.len() as u64, Space::Reserved)?;
-        file.write_at(text.as_bytes(), 0)?;
-        file.sync()?;
-        disk.rename(&beside, path)?;
-        disk.sync_dir(directory)
+        write_beside(disk, path, self.to_text().as_bytes())
     }
 }
 
-impl Shared {
-    fn mounts_path(&self) -> PathBuf {
-        table::directory(&self.config.root).join("mounts")
-    }
-
+impl Recovery<'_> {
     /// The mounts that the previous opening wrote. An unreadable file counts as empty.
     pub(super) fn mounts_before(&self) -> Mounts {
-        Mounts::load(&*self.disk, &self.mounts_path()).unwrap_or_else(|error| {
+        Mounts::load(&*self.state.disk, &self.state.mounts_path()).unwrap_or_else(|error| {
             tracing::warn!(%error, "the list of mounts cannot be read; pages of the log count as possibly lost");
             Mounts::default()
         })
     }
 
-    /// Removes the file `vostok/mounts`: pages of the log were lost although its file systems stayed mounted.
-    pub(crate) fn forget_mounts(&self) {
-        if let Err(error) = self.disk.remove(&self.mounts_path()) {
-            tracing::warn!(%error, "the list of mounts cannot be removed");
+    /// Lowers the position up to which an opening made everything durable: the log was truncated to `to`.
+    pub(super) fn lower_durable(&self, to: u64) -> io::Result<()> {
+        let before = self.mounts_before();
+        if before.durable <= to {
+            return Ok(());
         }
+        Mounts { durable: to, ..before }.save(&*self.state.disk, &self.state.mounts_path())
     }
 
     /// The mounts of the log's directories now.
     pub(super) fn mounts_now(&self) -> Mounts {
-        let names = self.log.places.all().map(|directory| self.disk.mount(directory).ok().flatten());
+        let names =
+            self.state.log.directories.all().map(|directory| self.state.disk.mount(directory).ok().flatten());
         Mounts { durable: 0, names: names.collect::<Option<Vec<_>>>().unwrap_or_default() }
     }
 
@@ -103,7 +94,7 @@ impl Shared {
         if *before == now {
             return;
         }
-        if let Err(error) = now.save(&*self.disk, &self.mounts_path()) {
+        if let Err(error) = now.save(&*self.state.disk, &self.state.mounts_path()) {
             tracing::warn!(%error, "the list of mounts cannot be written; after a crash pages of the log count as possibly lost");
         }
     }

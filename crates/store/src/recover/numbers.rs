@@ -2,17 +2,18 @@
 //! Where a later message of the queue follows, the lost one's offset gets a blank unit; where none follows, this module
 //! reserves the offset.
 //!
-//! The remains of a damaged record mostly still hold its queue and queue offset. Where they do not, or where `vostok store
+//! A record that differs from its digest counts as damage here too. The remains of a damaged record mostly still hold its queue and queue offset. Where they do not, or where `vostok store
 //! repair` has replaced them by filler records, every queue without a
 //! message behind the damage may have lost some there, and each such queue gets as many reserved offsets as unaccounted
 //! messages fit into the damage. The unit of a reserved offset leads to where the message was, as the units of lost queues
 //! do: readers report it missing and go on.
 
-use super::place::Jump;
+use super::Recovery;
+use super::redispatch::Jump;
 use super::scan::{Gap, Scan};
+use crate::dispatch::Dispatch;
 use crate::log::Segment;
 use crate::queue::Unit;
-use crate::store::Shared;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -35,20 +36,27 @@ struct Remains {
     unknown: Option<(u64, u64)>,
 }
 
-impl Shared {
+impl Recovery<'_> {
     /// Reserves the queue offsets of messages that damage destroyed and that no message of the same queue follows.
     pub(super) fn reserve_numbers(&self, scan: &mut Scan) -> io::Result<()> {
         let filled = scan.filled.iter().map(|part| (part.at, part.length));
         let (mut unknown, mut accounted) = (filled.collect::<Vec<_>>(), 0);
         let followed = std::mem::take(&mut scan.behind_gaps);
-        for gap in scan.gaps.clone() {
+        let gaps = scan.gaps.clone().into_iter().map(|gap| (gap, true));
+        let altered = std::mem::take(&mut scan.altered).into_iter().map(|record| (record, false));
+        for (gap, may_create) in gaps.chain(altered) {
             let remains = self.remains_of(gap)?;
             unknown.extend(remains.unknown);
             for ((topic, queue_id, _), place) in remains.places {
-                if self.queues.tombstones.covers(&topic, place.unit.log_offset.get()) {
+                if self.state.queues.tombstones.covers(&topic, place.unit.log_offset.get()) {
                     continue;
                 }
-                let Ok(queue) = self.queues.find_or_create(&topic, queue_id) else { continue };
+                // An altered record may name a queue that never was.
+                let found = self.state.queues.find(&topic, queue_id);
+                let created = || self.state.queues.find_or_create(&topic, queue_id).ok();
+                let Some(queue) = found.or_else(|| if may_create { created() } else { None }) else {
+                    continue;
+                };
                 if place.first + u64::from(place.count) <= queue.max().get() {
                     accounted += 1;
                 } else if place.first - queue.max().get().min(place.first) <= RESERVED_MAX {
@@ -69,14 +77,14 @@ impl Shared {
             missing,
             "damage may have held the newest messages of queues; their numbers are not given again"
         );
-        for queue in self.queues.all() {
+        for queue in self.state.queues.all() {
             let is_followed = followed.contains(&(Arc::as_ptr(&queue) as usize));
             if is_followed || queue.is_batched() || queue.max().get() == 0 {
                 continue;
             }
             for index in 0..count {
                 let size = u32::try_from(length - index).unwrap_or(u32::MAX);
-                let size = size.min(u32::try_from(self.config.record_bytes_max).unwrap_or(u32::MAX));
+                let size = size.min(u32::try_from(self.state.config.record_bytes_max).unwrap_or(u32::MAX));
                 let unit = Unit { log_offset: LogOffset::new(at + index), size, tags_code: 0 };
                 self.put(scan, &queue, Jump { unit, first: queue.max().get(), count: 1 });
             }
@@ -87,7 +95,7 @@ impl Shared {
     /// Reads the remains of the records in a gap; a gap lies in one file.
     fn remains_of(&self, gap: Gap) -> io::Result<Remains> {
         let mut remains = Remains::default();
-        let Some(segment) = self.log.segment_of(gap.at).filter(|_| gap.length <= READ_BYTES_MAX) else {
+        let Some(segment) = self.state.log.segment_of(gap.at).filter(|_| gap.length <= READ_BYTES_MAX) else {
             remains.unknown = Some((gap.at, gap.length));
             return Ok(remains);
         };
@@ -130,17 +138,17 @@ impl Shared {
     }
 
     fn note_remains(&self, view: &RecordView<'_>, offset: u64, remains: &mut Remains) {
-        for place in self.places_of(view) {
-            let size = u32::try_from(view.size()).unwrap_or(u32::MAX);
-            let unit = Unit { log_offset: LogOffset::new(offset), size, tags_code: 0 };
-            let jump = Jump { unit, first: place.queue_offset, count: place.count };
-            remains.places.insert((place.topic.to_owned(), place.queue_id, place.queue_offset), jump);
+        for Dispatch { queue: (topic, queue_id), first, count, unit } in
+            self.state.rules().dispatches_of(view, offset)
+        {
+            let jump = Jump { unit: Unit { tags_code: 0, ..unit }, first, count };
+            remains.places.insert((topic.to_owned(), queue_id, first), jump);
         }
     }
 
     /// Whether the rest of a gap is the damaged blank record at the end of a file: zeros except for its first 8 bytes.
     fn is_file_end(&self, segment: &Segment, gap: Gap, rest: &[u8]) -> bool {
-        let reaches_end = gap.at + gap.length == segment.base + self.log.segment_bytes;
+        let reaches_end = gap.at + gap.length == segment.base + self.state.log.segment_bytes;
         let (head, zeros) = rest.split_at(rest.len().min(8));
         reaches_end && head.iter().any(|byte| *byte != 0) && zeros.iter().all(|byte| *byte == 0)
     }

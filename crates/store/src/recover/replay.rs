@@ -1,11 +1,11 @@
 //! Replays the unit journal: the units that queues received between the last checkpoint and the journal's last entry.
 
+use super::Recovery;
 use super::known::Newest;
 use crate::error::OpenError;
 use crate::queue::Unit;
 use crate::queue::journal::{self, Found, Group};
 use crate::queue::table;
-use crate::store::Shared;
 use crate::wake::lock;
 use std::sync::atomic::Ordering;
 
@@ -19,10 +19,10 @@ pub(super) enum Replayed {
     Broken,
 }
 
-impl Shared {
+impl Recovery<'_> {
     /// Adds the journal's units to the queues, which the queue table has loaded up to log position `committed`.
     pub(super) fn replay_journal(&self, committed: u64) -> Result<Replayed, OpenError> {
-        let (disk, root) = (&*self.disk, &self.config.root);
+        let (disk, root) = (&*self.state.disk, &self.state.config.root);
         let found = match journal::find(disk, root, committed) {
             Ok(Some(found)) if self.fits_log(&found)? => found,
             Ok(_) => return Ok(Replayed::Nothing),
@@ -38,7 +38,7 @@ impl Shared {
             count += adopted.unwrap_or(0);
             adopted.is_some()
         });
-        self.queues.unwritten_units.fetch_add(count, Ordering::Relaxed);
+        self.state.queues.unwritten_units.fetch_add(count, Ordering::Relaxed);
         match taken {
             Ok(true) => {}
             Ok(false) | Err(_) => {
@@ -48,7 +48,7 @@ impl Shared {
         }
         journal::remove_except(disk, root, &found.numbers())
             .map_err(OpenError::io(table::directory(root)))?;
-        lock(&self.journaling).resume(&found);
+        lock(&self.checkpointer.checkpoints.journaling).resume(&found);
         let newest = Newest { at: found.end.last_record, store_timestamp: found.end.store_timestamp };
         Ok(Replayed::To(found.end.at, newest))
     }
@@ -56,7 +56,7 @@ impl Shared {
     /// Whether the log holds the records that the journal refers to.
     fn fits_log(&self, found: &Found) -> Result<bool, OpenError> {
         let end = found.end;
-        let fits = end.at <= self.log.capacity_end()
+        let fits = end.at <= self.state.log.capacity_end()
             && self.record_ending_by(end.last_record, end.at)?.is_some()
             && self.is_plausible_start(end.at)?;
         if !fits {
@@ -73,7 +73,7 @@ impl Shared {
         units.clear();
         let is_old = |unit: &Unit| {
             let at = unit.log_offset.get();
-            !unit.is_blank() && at < committed || self.queues.tombstones.covers(group.topic, at)
+            !unit.is_blank() && at < committed || self.state.queues.tombstones.covers(group.topic, at)
         };
         let mut first = group.first;
         for unit in group.units() {
@@ -88,7 +88,7 @@ impl Shared {
         if units.is_empty() {
             return Some(0);
         }
-        let queue = self.queues.find_or_create(group.topic, group.queue_id).ok()?;
-        queue.adopt(first, units, &self.queues)
+        let queue = self.state.queues.find_or_create(group.topic, group.queue_id).ok()?;
+        queue.adopt(first, units, &self.state.queues)
     }
 }

@@ -1,22 +1,23 @@
 //! Reads the commit log from a position to its end and indexes every record.
 
-use super::behind::BrokenPlace;
+use super::Recovery;
+use super::behind::BrokenPosition;
 use super::evidence::{Behind, Verdict};
-use super::place::Jumps;
+use super::redispatch::Jumps;
 use super::restarts::Restarts;
 use super::window::{Found, Walk, Window, find, walk};
 use crate::error::OpenError;
-use crate::inspect::is_filler;
 use crate::log::Segment;
-use crate::store::Shared;
 use crate::wake::lock;
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
-use wire::record::RecordView;
+use wire::record::{RecordView, sys_flag};
 
+/// Topic of the records that replace damage.
+pub(crate) const FILLER_TOPIC: &str = "VOSTOK_DAMAGED";
 /// Records between two looks at the clock.
 const STEPS: u64 = 4096;
 /// How often reading logs its progress.
@@ -34,6 +35,8 @@ pub(super) struct Origin {
     pub(super) sure: u64,
     /// Whether no page that was written can have been lost.
     pub(super) kept_pages: bool,
+    /// Whether the store followed a master: store times then prove nothing about what was flushed.
+    pub(super) has_followed: bool,
     /// Log position of the end, when the store was stopped cleanly.
     pub(super) clean_end: Option<u64>,
     /// Store time in ms of the record before `from`.
@@ -74,6 +77,8 @@ pub(super) struct Scan {
     /// Parts of the log that a repair filled with filler records, in log order. Nothing is left there of the messages that
     /// damage destroyed.
     pub(super) filled: Vec<Gap>,
+    /// Whole records that differ from what was stored, by their digests: no queue has them.
+    pub(super) altered: Vec<Gap>,
     /// Bytes of the log that damage destroyed, including damage that a repair has filled.
     pub(super) gap_bytes: u64,
     /// Queue offsets that got a blank unit because their messages are missing.
@@ -101,7 +106,7 @@ pub struct Gap {
 }
 
 impl Scan {
-    fn new(origin: Origin, known: Restarts) -> Self {
+    fn new(origin: Origin, known: Restarts, now: Instant) -> Self {
         Self {
             origin,
             end: origin.from,
@@ -114,6 +119,7 @@ impl Scan {
             last_timestamp: origin.store_timestamp,
             gaps: Vec::new(),
             filled: Vec::new(),
+            altered: Vec::new(),
             gap_bytes: 0,
             blanks: 0,
             behind_gaps: HashSet::new(),
@@ -121,7 +127,7 @@ impl Scan {
             decided: 0,
             restarts: Restarts::default(),
             known,
-            reported: Instant::now(),
+            reported: now,
         }
     }
 
@@ -139,13 +145,19 @@ impl Scan {
         self.end = next;
     }
 
-    fn is_time_to_report(&mut self) -> bool {
-        let is_time = self.reported.elapsed() >= REPORT_INTERVAL;
+    fn is_time_to_report(&mut self, now: Instant) -> bool {
+        let is_time = now.saturating_duration_since(self.reported) >= REPORT_INTERVAL;
         if is_time {
-            self.reported = Instant::now();
+            self.reported = now;
         }
         is_time
     }
+}
+
+/// Whether a record is a filler that replaced damage.
+pub(super) fn is_filler(view: &RecordView<'_>) -> bool {
+    let is_rolled_back = sys_flag::transaction(view.sys_flag()) == sys_flag::TRANSACTION_ROLLBACK;
+    is_rolled_back && (view.topic() == FILLER_TOPIC.as_bytes() || view.topic().is_empty())
 }
 
 /// Limits how many files the checking threads are ahead of the indexing one.
@@ -170,29 +182,29 @@ impl Semaphore {
     }
 }
 
-impl Shared {
+impl Recovery<'_> {
     /// Reads to the end of the log. Damage is logged and passed over. Records of the queues in `known` that lie before their
     /// re-creation are ignored.
     pub(super) fn scan(&self, origin: Origin, known: Restarts) -> Result<Scan, OpenError> {
-        let mut scan = Scan::new(origin, known);
-        if scan.end.is_multiple_of(self.log.segment_bytes) {
+        let mut scan = Scan::new(origin, known, self.state.clock.now());
+        if scan.end.is_multiple_of(self.state.log.segment_bytes) && self.state.clock.has_threads() {
             self.scan_ahead(&mut scan)?;
         }
-        while let Some(segment) = self.log.segment_of(scan.end) {
+        while let Some(segment) = self.state.log.segment_of(scan.end) {
             let path = segment.path.clone();
-            let mut window = Window::new(segment, self.log.segment_bytes);
+            let mut window = Window::new(segment, self.state.log.segment_bytes);
             if !self.scan_segment(&mut window, &mut scan).map_err(OpenError::io(&path))? {
                 break;
             }
         }
         self.put_jumps(&mut scan);
-        self.reserve_numbers(&mut scan).map_err(OpenError::io(&self.config.commit_log))?;
+        self.reserve_numbers(&mut scan).map_err(OpenError::io(&self.state.config.commit_log))?;
         Ok(scan)
     }
 
     /// Reads the rest of one file; `true` when the log goes on in the next file.
     fn scan_segment(&self, window: &mut Window, scan: &mut Scan) -> io::Result<bool> {
-        let file_end = window.base() + self.log.segment_bytes;
+        let file_end = window.base() + self.state.log.segment_bytes;
         while scan.end < file_end {
             let at = scan.end - window.base();
             let reason = match find(window, at)? {
@@ -220,7 +232,7 @@ impl Shared {
         if scan.end < scan.decided {
             return Ok(Some(scan.decided));
         }
-        let BrokenPlace { verdict, next, last, behind } = self.place_at_end(scan)?;
+        let BrokenPosition { verdict, next, last, behind } = self.judge_end(scan)?;
         let zeros = || "zeros where a record should begin".to_owned();
         match (verdict, next) {
             (Verdict::Damage, Some(next)) => {
@@ -239,7 +251,7 @@ impl Shared {
             _ => {
                 let is_over = reason.is_none() && behind.records == 0;
                 scan.reason = (!is_over).then(|| reason.unwrap_or_else(zeros));
-                let files = self.log.segments_in(scan.end, last.map_or(0, |last| last + 1));
+                let files = self.state.log.segments_in(scan.end, last.map_or(0, |last| last + 1));
                 let removed = files.iter().filter(|segment| segment.base >= scan.end).count();
                 scan.lost = Lost { records: behind.records, files: removed as u64 };
             }
@@ -251,9 +263,11 @@ impl Shared {
     fn scan_record(&self, window: &mut Window, scan: &mut Scan, size: usize) -> io::Result<()> {
         let offset = scan.end;
         let view = RecordView::parse(window.get(offset - window.base(), size)?).map_err(io::Error::other)?;
-        if !self.is_altered(&view, offset) {
+        if !self.reader.is_altered(&view, offset) {
             self.index_record(&view, scan);
             self.digest_recovered(&view, offset);
+        } else {
+            scan.altered.push(Gap { at: offset, length: size as u64 });
         }
         scan.records += 1;
         scan.last_record = Some(offset);
@@ -267,11 +281,11 @@ impl Shared {
             scan.last_timestamp = view.store_timestamp();
         }
         scan.end += size as u64;
-        if self.queues.unwritten_units.load(Ordering::Relaxed) > self.config.unwritten_units_max {
+        if self.state.queues.unwritten_units.load(Ordering::Relaxed) > self.state.config.unwritten_units_max {
             self.spill_tails(scan.end)?;
         }
-        if scan.records.is_multiple_of(STEPS) && scan.is_time_to_report() {
-            let (at, capacity, records) = (scan.end, self.log.capacity_end(), scan.records);
+        if scan.records.is_multiple_of(STEPS) && scan.is_time_to_report(self.state.clock.now()) {
+            let (at, capacity, records) = (scan.end, self.state.log.capacity_end(), scan.records);
             tracing::info!(at, from = scan.origin.from, capacity, records, "reading the log");
         }
         Ok(())
@@ -280,7 +294,7 @@ impl Shared {
     /// Reads whole files except the last, as long as they are undamaged: worker threads find and check the records, and the
     /// calling thread indexes them in log order.
     fn scan_ahead(&self, scan: &mut Scan) -> Result<(), OpenError> {
-        let mut segments = self.log.segments_in(scan.end, u64::MAX);
+        let mut segments = self.state.log.segments_in(scan.end, u64::MAX);
         segments.pop();
         if segments.len() < 2 {
             return Ok(());
@@ -299,7 +313,7 @@ impl Shared {
                         else {
                             break;
                         };
-                        let walked = walk(&mut Window::new(segment.clone(), self.log.segment_bytes));
+                        let walked = walk(&mut Window::new(segment.clone(), self.state.log.segment_bytes));
                         // Never blocks: each file has a channel with room for its one result.
                         let _ = senders[index].send(walked);
                     }
@@ -313,7 +327,7 @@ impl Shared {
                     .and_then(|walked| self.scan_walked(segment, &walked?, scan))
                     .map_err(OpenError::io(&segment.path));
                 ahead.give(1);
-                if result.is_err() || scan.end < segment.base + self.log.segment_bytes {
+                if result.is_err() || scan.end < segment.base + self.state.log.segment_bytes {
                     break;
                 }
             }
@@ -324,7 +338,7 @@ impl Shared {
     }
 
     fn scan_walked(&self, segment: &Arc<Segment>, walked: &Walk, scan: &mut Scan) -> io::Result<()> {
-        let mut window = Window::new(segment.clone(), self.log.segment_bytes);
+        let mut window = Window::new(segment.clone(), self.state.log.segment_bytes);
         for (at, size) in &walked.records {
             assert_eq!(segment.base + u64::from(*at), scan.end, "records lie one behind the other");
             self.scan_record(&mut window, scan, *size as usize)?;
@@ -334,16 +348,24 @@ impl Shared {
 
     /// Writes the queues' in-memory tails to the queue files, so that rebuilding a big store needs little memory.
     fn spill_tails(&self, end: u64) -> io::Result<()> {
-        let written = self.write_round(&mut lock(&self.checkpointing), end, &mut lock(&self.touched));
+        let written = self.checkpointer.write_round(
+            &mut lock(&self.checkpointer.checkpoints.rounds),
+            end,
+            &mut lock(&self.checkpointer.checkpoints.touched),
+        );
         match written {
             Ok(queues) => {
                 // The journal lacks these units: it begins anew behind the next checkpoint.
-                lock(&self.journaling).give_up(&*self.disk, &self.config.root, end);
+                lock(&self.checkpointer.checkpoints.journaling).give_up(
+                    &*self.state.disk,
+                    &self.state.config.root,
+                    end,
+                );
                 queues.iter().for_each(|queue| queue.trim_written());
             }
-            Err(crate::checkpoint::Interrupted::NoSpace(error)) => return Err(error),
-            Err(crate::checkpoint::Interrupted::Fenced) => {
-                return Err(io::Error::other(self.fence.reason().unwrap_or_default()));
+            Err(crate::state::Interrupted::NoSpace(error)) => return Err(error),
+            Err(crate::state::Interrupted::Fenced) => {
+                return Err(io::Error::other(self.state.fence.reason().unwrap_or_default()));
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! (`DefaultMessageStore.CleanCommitLogService`).
 
 use super::RetentionSettings;
-use super::watermark::Level;
+use super::usage_limit::Level;
 use crate::disk::Usage;
 
 /// What happens to messages that a consumer group has not consumed yet (`unconsumedDataPolicy`).
@@ -64,7 +64,7 @@ pub enum Reason {
     Space,
 }
 
-/// The decision.
+/// What a round of retention deletes, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// How full the disks are.

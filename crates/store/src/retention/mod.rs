@@ -11,15 +11,16 @@
 mod decide;
 mod forecast;
 mod round;
-mod watermark;
+mod usage_limit;
 
 pub use decide::{LogFile, Reason, Situation, Unconsumed, Verdict, decide};
 pub use forecast::Forecast;
+pub(crate) use round::Retention;
 pub use round::{Retained, Round, SpaceView};
-pub use watermark::{Level, Watermark, percent};
+pub use usage_limit::{Level, UsageLimit, percent};
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 /// Settings for old messages and full disks. Names in backticks are broker properties.
 #[derive(Clone, Debug)]
@@ -29,11 +30,11 @@ pub struct RetentionSettings {
     /// `deleteWhen`: bit n allows deletion of expired files in hour n of the local day.
     pub delete_hours: u32,
     /// `diskMaxUsedSpaceRatio`: above it expired files are deleted at any hour.
-    pub expire_at: Watermark,
+    pub expire_at: UsageLimit,
     /// `diskSpaceCleanForciblyRatio`: above it the oldest files are deleted, expired or not.
-    pub clean_at: Watermark,
+    pub clean_at: UsageLimit,
     /// `diskSpaceWarningLevelRatio`: above it appends are refused.
-    pub refuse_at: Watermark,
+    pub refuse_at: UsageLimit,
     /// `cleanFileForciblyEnable`: whether files that have not expired may be deleted for lack of space.
     pub cleans_forcibly: bool,
     /// `deleteFileBatchMax`: most files deleted in one round.
@@ -49,9 +50,9 @@ impl Default for RetentionSettings {
         Self {
             reserved_ms: 72 * 3_600_000,
             delete_hours: 1 << 4,
-            expire_at: Watermark::Percent(75),
-            clean_at: Watermark::Percent(85),
-            refuse_at: Watermark::Percent(90),
+            expire_at: UsageLimit::Percent(75),
+            clean_at: UsageLimit::Percent(85),
+            refuse_at: UsageLimit::Percent(90),
             cleans_forcibly: true,
             batch_max: 10,
             log_bytes_max: 0,
@@ -60,11 +61,9 @@ impl Default for RetentionSettings {
     }
 }
 
-/// Retention state that appends and rounds share.
+/// State of retention: the last measurement of the disks, and how far the queues follow the log.
 #[derive(Default)]
-pub(crate) struct State {
-    /// Whether appends are refused because the disk is over the warning level.
-    pub(crate) refuses: AtomicBool,
+pub(crate) struct DiskSpace {
     /// The last measurement of the disks.
     pub(crate) view: Mutex<SpaceView>,
     /// Log position up to which the queues' minimum offsets and files follow the log's minimum.

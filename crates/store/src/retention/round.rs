@@ -1,14 +1,18 @@
 //! A retention round: measures the disks and performs the decision.
 
 use super::decide::{LogFile, Situation, Verdict, decide};
-use super::watermark::{Level, percent};
-use super::{RetentionSettings, Unconsumed};
+use super::usage_limit::{Level, percent};
+use super::{DiskSpace, RetentionSettings, Unconsumed};
+use crate::append::DiskFull;
+use crate::checkpoint::Checkpointer;
 use crate::disk::Usage;
 use crate::error::ReadError;
-use crate::log::{GaveBack, Segment};
+use crate::heal_list::LostQueues;
+use crate::index::Indexer;
+use crate::log::Segment;
 use crate::queue::Queue;
-use crate::read::Boundary;
-use crate::store::{Shared, Store};
+use crate::read::{Boundary, Reader};
+use crate::state::State;
 use crate::wake::lock;
 use std::collections::HashMap;
 use std::io;
@@ -73,21 +77,29 @@ impl SpaceView {
     }
 }
 
-impl Store {
-    /// Measures the disks. From then on appends are refused or accepted by the warning level.
-    ///
-    /// # Errors
-    /// The error of asking a file system for its usage; then nothing changes.
-    pub fn watch_space(&self, settings: &RetentionSettings) -> io::Result<Level> {
-        let shared = &self.shared;
-        let (log, queues) = shared.measure()?;
+/// Retention with what it works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Retention<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) space: &'a DiskSpace,
+    pub(crate) disk_full: &'a DiskFull,
+    pub(crate) lost: &'a LostQueues,
+    pub(crate) checkpointer: Checkpointer<'a>,
+    pub(crate) indexer: Indexer<'a>,
+    pub(crate) reader: Reader<'a>,
+}
+
+impl Retention<'_> {
+    /// Measures the disks; see [`crate::Store::watch_space`].
+    pub(crate) fn watch_space(&self, settings: &RetentionSettings) -> io::Result<Level> {
+        let (log, queues) = self.measure()?;
         let usages: Vec<Usage> = log.iter().map(|(_, usage)| *usage).collect();
-        let level = settings.level_with_next(&usages, &queues, shared.next_file_bytes());
-        *lock(&shared.retention.view) = SpaceView { level, log, queues: Some(queues) };
+        let level = settings.level_with_next(&usages, &queues, self.next_file_bytes());
+        let view = SpaceView { level, log, queues: Some(queues) };
+        let (log_percent, queue_percent) = (view.log_percent(), view.queue_percent());
+        *lock(&self.space.view) = view;
         let refuses = level == Level::Refuse;
-        if shared.retention.refuses.swap(refuses, Ordering::Relaxed) != refuses {
-            let view = lock(&shared.retention.view).clone();
-            let (log_percent, queue_percent) = (view.log_percent(), view.queue_percent());
+        if self.disk_full.set(refuses, (log_percent, queue_percent)) != refuses {
             if refuses {
                 tracing::error!(
                     log_percent,
@@ -101,82 +113,47 @@ impl Store {
         Ok(level)
     }
 
-    /// Disk usage as [`Self::watch_space`] last measured it.
-    #[must_use]
-    pub fn space(&self) -> SpaceView {
-        lock(&self.shared.retention.view).clone()
-    }
-
-    /// Deletes files that must go now; see [`decide`]. Only one thread may call this at a time.
-    ///
-    /// # Errors
-    /// The error of the failed file operation or checkpoint. What was done stays done, and the next call continues.
-    pub fn retain(&self, settings: &RetentionSettings, round: &Round<'_>) -> io::Result<Retained> {
-        self.shared.retain(settings, round)
-    }
-
-    /// Frees a part of the space of deleted log files. Call it with pauses: the parts are small so that flushes run between
-    /// them.
-    ///
-    /// # Errors
-    /// The error of truncating the file, whose remaining space is then freed when the store is closed.
-    pub fn give_back(&self) -> io::Result<GaveBack> {
-        self.shared.log.cut_removed()
-    }
-
-    /// Number of deleted log files whose space is not freed yet.
-    #[must_use]
-    pub fn files_to_give_back(&self) -> u32 {
-        u32::try_from(self.shared.log.uncut_files()).unwrap_or(u32::MAX)
-    }
-
-    /// Raises a queue's minimum offset to its first message stored at or after `before_ms` (ms since the epoch), but at most
-    /// to `at_most`, and removes the queue files before it. The messages stay in the log until its files are deleted. Returns
-    /// the new minimum offset.
-    ///
-    /// # Errors
-    /// [`ReadError::Rebuilding`] while the healer rebuilds the queue; [`ReadError::Io`] when queue or log cannot be read.
-    pub fn expire_queue(
+    /// Raises a queue's minimum offset; see [`crate::Store::expire_queue`].
+    pub(crate) fn expire_queue(
         &self,
         queue: &Queue,
         before_ms: i64,
         at_most: QueueOffset,
     ) -> Result<QueueOffset, ReadError> {
-        let first = self.shared.store_time(queue, queue.min())?;
+        let first = self.reader.store_time(queue, queue.min())?;
         if first.is_none_or(|stored| stored < before_ms) {
-            let target = self.shared.offset_by_time(queue, before_ms, Boundary::Lower)?;
+            let target = self.reader.offset_by_time(queue, before_ms, Boundary::Lower)?;
             queue.raise_min(target.min(at_most));
-            let queues = &self.shared.queues;
-            self.shared.note_minima(queues.find(queue.topic(), queue.queue_id()).into_iter().collect())?;
+            let queues = &self.state.queues;
+            self.note_minima(queues.find(queue.topic(), queue.queue_id()).into_iter().collect())?;
             queue.remove_files_before_min()?;
         }
         Ok(queue.min())
     }
-}
 
-impl Shared {
     fn measure(&self) -> io::Result<(Vec<(PathBuf, Usage)>, Usage)> {
-        let directories = self.log.places.writable().iter();
+        let directories = self.state.log.directories.writable().iter();
         let log = directories.map(|path| Ok((path.clone(), self.usage(path)?))).collect::<io::Result<_>>()?;
-        Ok((log, self.usage(&self.queues.directory)?))
+        Ok((log, self.usage(&self.state.queues.directory)?))
     }
 
     fn usage(&self, path: &Path) -> io::Result<Usage> {
-        self.disk.usage(path).map_err(|error| at(path, &error))
+        self.state.disk.usage(path).map_err(|error| at(path, &error))
     }
 
-    fn retain(&self, settings: &RetentionSettings, round: &Round<'_>) -> io::Result<Retained> {
+    /// Deletes files that must go now; see [`crate::Store::retain`].
+    pub(crate) fn retain(&self, settings: &RetentionSettings, round: &Round<'_>) -> io::Result<Retained> {
         let (log_disks, queue_disk) = self.as_if_given_back()?;
         self.leave_out_full(settings, &log_disks);
         let log_disks: Vec<Usage> = log_disks.into_iter().map(|(_, usage)| usage).collect();
         let files = self.removable()?;
-        let from = LogOffset::new(self.log.min());
+        let from = LogOffset::new(self.state.log.min());
         let situation = Situation {
             now_ms: round.now_ms,
             hour: round.hour,
             asked: round.asked,
             files: &files,
-            log_bytes: self.appended.load(Ordering::Acquire).saturating_sub(from.get()),
+            log_bytes: self.state.appended.get().saturating_sub(from.get()),
             log_disks: &log_disks,
             next_file_bytes: self.next_file_bytes(),
             queue_disk,
@@ -188,23 +165,23 @@ impl Shared {
             verdict = decide(settings, &Situation { unconsumed_from, ..situation });
         }
         if let Some(below) = verdict.below {
-            self.log.raise_min(below);
+            self.state.log.raise_min(below);
         }
         // Also completes what an interrupted round has left.
-        let min = self.log.min();
-        if self.retention.trimmed.load(Ordering::Relaxed) != min {
+        let min = self.state.log.min();
+        if self.space.trimmed.load(Ordering::Relaxed) != min {
             let raised = self.raise_queue_minima(LogOffset::new(min));
-            self.log.remove_below(min)?;
-            self.note_minima(self.queues.all())?;
+            self.state.log.remove_below(min)?;
+            self.note_minima(self.state.queues.all())?;
             self.remove_queue_files()?;
-            self.wake_index();
+            self.indexer.wake_index();
             // An unreadable queue only keeps its own files; the next round tries it again.
             raised?;
             // A rebuild of queues may be reading older records, which the tombstones exclude.
-            if !self.is_healing() {
-                self.queues.tombstones.forget_below(min);
+            if !self.lost.is_healing(&self.state.queues) {
+                self.state.queues.tombstones.forget_below(min);
             }
-            self.retention.trimmed.store(min, Ordering::Relaxed);
+            self.space.trimmed.store(min, Ordering::Relaxed);
         }
         Ok(Retained { verdict, from, min: LogOffset::new(min) })
     }
@@ -212,18 +189,18 @@ impl Shared {
     /// Space in bytes that the log's next file needs. Preallocation needs it from the middle of the current file on; 0 before
     /// that, and when the next file exists or is being created.
     fn next_file_bytes(&self) -> u64 {
-        if self.log.is_making() {
+        if self.state.log.is_making() {
             return 0;
         }
-        let bytes = self.log.segment_bytes;
-        let needed = self.appended.load(Ordering::Acquire) + bytes.div_ceil(2);
-        if needed < self.log.capacity_end() { 0 } else { bytes }
+        let bytes = self.state.log.segment_bytes;
+        let needed = self.state.appended.get() + bytes.div_ceil(2);
+        if needed < self.state.log.capacity_end() { 0 } else { bytes }
     }
 
     /// Disk usage as it will be when the space of deleted files is freed.
     fn as_if_given_back(&self) -> io::Result<(Vec<(PathBuf, Usage)>, Usage)> {
         let (mut log, mut queues) = self.measure()?;
-        for (path, bytes) in self.log.uncut() {
+        for (path, bytes) in self.state.log.uncut() {
             let device =
                 path.parent().map(|directory| self.usage(directory)).transpose()?.map(|usage| usage.device);
             let usages = log.iter_mut().map(|(_, usage)| usage).chain([&mut queues]);
@@ -235,24 +212,25 @@ impl Shared {
     /// Sends new files to directories below `diskSpaceCleanForciblyRatio`, as long as there are any.
     fn leave_out_full(&self, settings: &RetentionSettings, log: &[(PathBuf, Usage)]) {
         let is_full = |usage: &Usage| settings.level_of(usage) >= Level::Clean;
-        self.log
-            .places
+        self.state
+            .log
+            .directories
             .set_full(log.iter().filter(|(_, usage)| is_full(usage)).map(|(path, _)| path.clone()).collect());
     }
 
     /// The commit log files that may be deleted, oldest first.
     fn removable(&self) -> io::Result<Vec<LogFile>> {
-        let checkpointed = u64::try_from(lock(&self.page).logics_physical_offset).unwrap_or(0);
-        let flushed = self.flushed.load(Ordering::Acquire);
-        let safe =
-            checkpointed.min(flushed).saturating_sub(1) / self.log.segment_bytes * self.log.segment_bytes;
-        let segments = self.log.files_below(safe);
+        let checkpointed = u64::try_from(lock(&self.state.page).logics_physical_offset).unwrap_or(0);
+        let flushed = self.state.flushed.get();
+        let safe = checkpointed.min(flushed).saturating_sub(1) / self.state.log.segment_bytes
+            * self.state.log.segment_bytes;
+        let segments = self.state.log.files_below(safe);
         if segments.is_empty() {
             return Ok(Vec::new());
         }
         let mut found = HashMap::new();
-        for directory in self.log.places.all() {
-            let entries = self.disk.list(directory).map_err(|error| at(directory, &error))?;
+        for directory in self.state.log.directories.all() {
+            let entries = self.state.disk.list(directory).map_err(|error| at(directory, &error))?;
             if entries.is_empty() && !segments.iter().any(|segment| segment.path.starts_with(directory)) {
                 // A read-only directory without files need not exist.
                 continue;
@@ -265,7 +243,7 @@ impl Shared {
         let file = |segment: &Arc<Segment>| {
             // A file that another program removed counts as the oldest.
             let (modified_ms, device) = found.get(&segment.path).copied().unwrap_or_default();
-            let bytes = self.log.segment_bytes;
+            let bytes = self.state.log.segment_bytes;
             LogFile { end: segment.base + bytes, bytes, modified_ms, device }
         };
         Ok(segments.iter().map(file).collect())
@@ -285,8 +263,11 @@ impl Shared {
         if moved.is_empty() {
             return Ok(());
         }
-        moved.iter().for_each(|queue| queue.relist(&self.queues.unwritten));
-        self.checkpoint_now().map(|_| ()).map_err(|interrupted| io::Error::other(self.explain(interrupted)))
+        moved.iter().for_each(|queue| queue.relist(&self.state.queues.unwritten));
+        self.checkpointer
+            .checkpoint_now()
+            .map(|_| ())
+            .map_err(|interrupted| io::Error::other(self.state.explain(interrupted)))
     }
 
     fn remove_queue_files(&self) -> io::Result<()> {
@@ -297,7 +278,7 @@ impl Shared {
     /// freeing space.
     fn of_all_queues(&self, change: impl Fn(&Queue) -> Result<(), ReadError>) -> io::Result<()> {
         let mut failure = None;
-        for queue in self.queues.all() {
+        for queue in self.state.queues.all() {
             if let Err(error) = change(&queue) {
                 let text = format!("queue {}/{}: {error}", queue.topic(), queue.queue_id());
                 failure.get_or_insert(io::Error::other(text));

@@ -1,9 +1,9 @@
 //! The timer log's files: a sequence of units, none of which spans two files.
 
 use super::unit::{BLANK_BYTES, Found, TimerUnit, UNIT_BYTES, blank, look};
+use crate::disk::file_name;
 use crate::disk::{Disk, DiskFile, Space};
 use crate::error::OpenError;
-use crate::queue::files::file_name;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;

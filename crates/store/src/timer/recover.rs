@@ -229,9 +229,8 @@ impl TimerFiles {
         }
         let mut added = if unit.magic & magic::DELETE == 0 { 1 } else { -1 };
         if unit.previous.is_none() {
-            // The chain begins again here, see `TimerFiles::replace`.
+            // The chain begins again here, and the slot keeps the first unit of the old one, see `TimerFiles::replace`.
             added -= slot.count;
-            slot.first = None;
         }
         slot.count += added;
         slot.first = slot.first.or(Some(at));

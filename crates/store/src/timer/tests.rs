@@ -416,6 +416,10 @@ fn check_life(steps: &[Step]) {
                     assert_eq!(next, queue.len(), "Java adds nothing again and leaves nothing out");
                     waiting.retain(|number| !cancelled.contains(number));
                     let came: BTreeSet<usize> = delivered.iter().map(|(number, _)| *number).collect();
+                    if crashed {
+                        // What was delivered since the last save, or before a loss, may be delivered again.
+                        waiting.retain(|number| !came.contains(number));
+                    }
                     let is_left = |number: &usize| {
                         queue[*number].key.is_none() && !came.contains(number) && !cancelled.contains(number)
                     };
@@ -468,6 +472,42 @@ proptest::proptest! {
 fn a_chain_a_stop_left_that_lost_its_end_is_not_taken_for_whole() {
     use Step::*;
     check_life(&[Add(1), Add(1001), Add(1057), Pass(1001), Add(1), Add(1), Add(1), Stop, Lose(1), Add(1)]);
+}
+
+#[test]
+fn a_wheel_made_again_from_the_log_still_leads_to_the_chains_a_stop_replaced() {
+    use Step::*;
+    check_life(&[
+        Pass(1295),
+        Add(1),
+        Add(1),
+        Pass(736),
+        Save,
+        Add(970),
+        Pass(244),
+        Pass(229),
+        Add(705),
+        Add(1),
+        Add(10497),
+        Pass(704),
+        Add(1),
+        Add(1),
+        Add(1),
+        Add(1),
+        Add(1),
+        Add(1),
+        Add(1),
+        Add(1),
+        Add(793),
+        Add(793),
+        Add(793),
+        Stop,
+        Add(1),
+        Lose(4),
+        Save,
+        Save,
+        Lose(8),
+    ]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{
     AppendError, Boundary, Config, Disk, FakeDisk, FlushOutcome, GaveBack, Level, Queue, ReadError, Reason,
-    Retained, RetentionSettings, Round, Store, Unconsumed, Usage, Watermark,
+    Retained, RetentionSettings, Round, Store, Unconsumed, Usage, UsageLimit,
 };
 use wire::units::{LogOffset, QueueOffset};
 
@@ -475,6 +475,6 @@ fn the_same_file_in_two_directories_is_refused_by_name() {
 fn a_limit_in_free_bytes() {
     let disk = FakeDisk::new(512);
     let store = open(&disk);
-    let settings = RetentionSettings { refuse_at: Watermark::FreeBytes(1 << 41), ..settings() };
+    let settings = RetentionSettings { refuse_at: UsageLimit::FreeBytes(1 << 41), ..settings() };
     assert_eq!(store.watch_space(&settings).unwrap(), Level::Refuse);
 }

@@ -275,3 +275,23 @@ proptest! {
         run(&case);
     }
 }
+
+#[test]
+fn the_number_of_a_queue_s_newest_record_stays_taken_when_its_digest_shows_damage() {
+    let mut case = Case {
+        flush: FlushMode::Async,
+        segment_bytes: 8192,
+        batches: vec![vec![(3, 9)], vec![(3, 261), (0, 5)]],
+        checkpoint: Some(1),
+        journal: None,
+        page: Page::Missing,
+        harm: Harm::Flip(1),
+        place: 0,
+        closed_before_the_second_restart: false,
+    };
+    let (_, stored) = case.written();
+    // The time of birth, which the body's checksum does not cover.
+    let target = stored[1].range.start + 44;
+    case.place = (target * 65_536).div_ceil(stored[2].range.end);
+    run(&case);
+}

@@ -1,7 +1,7 @@
 //! Surveys of a store whose queue table changes, or cannot be read, meanwhile.
 
 use super::*;
-use crate::checkpoint::Mark;
+use crate::checkpoint_file::Mark;
 use crate::inspect::{Part, Repair, Wanted, verify};
 use crate::{Config, FakeDisk, Store};
 use std::ops::ControlFlow;

@@ -2,23 +2,15 @@
 
 use super::reader::{Reader, starts};
 use super::{BATCH_UNIT_BYTES, BatchUnit, JAVAS, group};
-use crate::checkpoint::Interrupted;
-use crate::disk::{Disk, DiskFile, Space};
+use crate::config::Config;
+use crate::disk::{Disk, DiskFile, Space, file_name};
 use crate::error::ReadError;
-use crate::queue::files::{Touched, file_name};
+use crate::queue::files::Touched;
 use crate::queue::{Extent, Queue, Unit};
-use crate::store::Shared;
-use crate::wake::lock;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use wire::record::peek_store_timestamp;
 use wire::units::{LogOffset, QueueOffset};
-
-/// Units read in one step: more than a record can hold messages.
-const STEP_UNITS: usize = 1 << 16;
-/// Bytes at a record's start that hold its store time, whatever the size of its host fields.
-const HEAD_BYTES: usize = 76;
 
 /// State of RocketMQ's files of one queue.
 pub(crate) struct Export {
@@ -26,7 +18,7 @@ pub(crate) struct Export {
     directory: PathBuf,
     file_bytes: u64,
     /// Queue offset of the first message that is not in the files.
-    next: u64,
+    pub(crate) next: u64,
     /// Position where the next unit is written.
     end: u64,
 }
@@ -34,9 +26,14 @@ pub(crate) struct Export {
 impl Export {
     /// Finds out how far RocketMQ's files go and whether they match the queue's own. Files that do not match are removed, to
     /// be written again from the first message on.
-    fn open(shared: &Shared, queue: &Queue, touched: &mut Touched) -> Result<Self, ReadError> {
-        let directory = shared.config.root.join(JAVAS).join(queue.topic()).join(queue.queue_id().to_string());
-        let (disk, file_bytes) = (shared.disk.clone(), shared.config.batch_file_bytes);
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        config: &Config,
+        queue: &Queue,
+        touched: &mut Touched,
+    ) -> Result<Self, ReadError> {
+        let directory = config.root.join(JAVAS).join(queue.topic()).join(queue.queue_id().to_string());
+        let file_bytes = config.batch_file_bytes;
         let mut export = Self { disk, directory, file_bytes, next: queue.in_files().min, end: 0 };
         let reader = Reader::of(export.disk.clone(), export.directory.clone(), file_bytes);
         let is_known = match reader.map_err(ReadError::Io).and_then(|reader| export.take_known(queue, reader))
@@ -85,7 +82,7 @@ impl Export {
     }
 
     /// Writes the messages from [`Self::next`] on, given their units.
-    fn add(
+    pub(crate) fn add(
         &mut self,
         units: &[Unit],
         store_time: impl Fn(LogOffset) -> Result<i64, ReadError>,
@@ -139,63 +136,5 @@ impl Export {
             self.disk.remove(&self.directory.join(file_name(*start)))?;
         }
         Ok(())
-    }
-}
-
-impl Shared {
-    /// Brings RocketMQ's batch consume queue files up to date with Vostok's and makes them durable, before the checkpoint
-    /// commits.
-    pub(crate) fn export_batches(&self) -> Result<(), Interrupted> {
-        // What an interrupted round wrote is made durable by a later one.
-        let touched = &mut *lock(&self.touched);
-        for queue in self.queues.batched() {
-            match self.export(&queue, touched) {
-                // Exported again once the queue is rebuilt. A clean stop before that leaves the crash mark.
-                Ok(()) | Err(ReadError::Rebuilding { .. }) => {}
-                Err(ReadError::Io(error)) => return Err(self.failed("writing a queue of batches", error)),
-                Err(error) => {
-                    return Err(self.failed("writing a queue of batches", io::Error::other(error)));
-                }
-            }
-        }
-        self.sync_touched(touched)
-    }
-
-    fn export(&self, queue: &Queue, touched: &mut Touched) -> Result<(), ReadError> {
-        let Some(export) = &queue.batches else { return Ok(()) };
-        let export = &mut *lock(export);
-        let export = match export {
-            Some(export) => export,
-            None => export.insert(Export::open(self, queue, touched)?),
-        };
-        let Extent { min, max, .. } = queue.in_files();
-        export.next = export.next.max(min);
-        let mut units = Vec::new();
-        while export.next < max {
-            units.clear();
-            let count = usize::try_from(max - export.next).unwrap_or(STEP_UNITS).min(STEP_UNITS);
-            queue.units_blocking(QueueOffset::new(export.next), count, &mut units)?;
-            if export.next + (units.len() as u64) < max {
-                // The last record may hold more messages than were read: leave it for the next step.
-                let last = units.last().copied().ok_or_else(|| queue.rebuilding())?;
-                let whole = units.iter().rposition(|unit| *unit != last).map_or(units.len(), |at| at + 1);
-                units.truncate(whole);
-            }
-            export.add(&units, |at| self.store_time_at(at), touched)?;
-        }
-        Ok(())
-    }
-
-    /// Store time in ms of the record at a log position; zero when it is deleted or unreadable.
-    fn store_time_at(&self, at: LogOffset) -> Result<i64, ReadError> {
-        let mut head = Vec::with_capacity(HEAD_BYTES);
-        match self.read(at, HEAD_BYTES, &mut head, false) {
-            Err(ReadError::Range { .. }) => Ok(0),
-            Err(ReadError::Io(error)) => {
-                tracing::warn!(%at, %error, "a record's time cannot be read; RocketMQ's unit of it has none");
-                Ok(0)
-            }
-            done => done.map(|_| peek_store_timestamp(&head).unwrap_or(0)),
-        }
     }
 }

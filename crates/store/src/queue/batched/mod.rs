@@ -16,13 +16,12 @@
 //! | 42..46 | 0 |
 //!
 //! The checkpoint brings RocketMQ's files up to date before it commits ([`export`]); they are read when a RocketMQ broker had
-//! the store open ([`import`]).
+//! the store open (`crate::recover`).
 //!
 //! A record without the two properties is no message of the queue: RocketMQ stores a single message sent to such a topic that
 //! way, and never serves it. Vostok gives each such record the properties, with one message, and RocketMQ then serves it too.
 
 pub(crate) mod export;
-mod import;
 pub(crate) mod reader;
 
 use super::Unit;

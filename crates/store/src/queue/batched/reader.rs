@@ -1,8 +1,8 @@
 //! Reads RocketMQ's batch consume queue files.
 
 use super::{BATCH_UNIT_BYTES, BatchUnit};
+use crate::disk::file_name;
 use crate::disk::{Disk, DiskFile};
-use crate::queue::files::file_name;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -34,16 +34,16 @@ fn what_is_lost_is_known_to_be_lost_whenever_a_rebuild_ends() {
     store.append(&mut batch, 0).unwrap();
     store.checkpoint().unwrap();
     store.wait_healed();
-    let shared = &store.shared;
-    let state = lock(&shared.healer.state);
+    let lost = &store.parts.lost;
+    let work = lock(&lost.work);
     std::thread::scope(|scope| {
-        scope.spawn(|| shared.lose(&queue, 0, 1));
+        scope.spawn(|| lost.lose(&queue, 0, 1));
         for _ in 0..10_000 {
             std::thread::yield_now();
-            assert!(!queue.is_lost() || !state.lost.is_empty());
+            assert!(!queue.is_lost() || !work.lost.is_empty());
         }
-        drop(state);
+        drop(work);
     });
     store.wait_healed();
-    assert!(!queue.is_lost() && !shared.is_healing());
+    assert!(!queue.is_lost() && !lost.is_healing(&store.parts.state.queues));
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::retention::Watermark;
+use crate::retention::UsageLimit;
 
 const HOUR_MS: i64 = 3_600_000;
 /// Noon, five days after the epoch.
@@ -169,7 +169,7 @@ fn the_log_is_kept_below_its_most_bytes_at_any_hour() {
 
 #[test]
 fn limits_in_free_bytes_count_as_well() {
-    let settings = RetentionSettings { clean_at: Watermark::FreeBytes(500), ..RetentionSettings::default() };
+    let settings = RetentionSettings { clean_at: UsageLimit::FreeBytes(500), ..RetentionSettings::default() };
     let young = Case { ages: &[5; 5], ..CASE };
     check(&settings, &young, Level::Ample, &[]);
     check(&settings, &Case { used_percent: 51, queue_percent: 51, ..young }, Level::Clean, &[Space]);

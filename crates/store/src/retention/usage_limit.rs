@@ -5,7 +5,7 @@ use crate::disk::Usage;
 
 /// A limit of a disk's usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watermark {
+pub enum UsageLimit {
     /// Passed when a higher percentage of the disk is in use.
     Percent(u64),
     /// Passed when fewer bytes are available.
@@ -29,7 +29,7 @@ fn used_of(usage: &Usage) -> (u64, u64) {
     (used, used.saturating_add(usage.available))
 }
 
-impl Watermark {
+impl UsageLimit {
     /// Whether the disk's usage is over the watermark.
     #[must_use]
     pub fn is_passed(self, usage: &Usage) -> bool {
@@ -137,12 +137,12 @@ mod tests {
     #[test]
     fn limits_in_bytes() {
         let settings =
-            RetentionSettings { refuse_at: Watermark::FreeBytes(500), ..RetentionSettings::default() };
+            RetentionSettings { refuse_at: UsageLimit::FreeBytes(500), ..RetentionSettings::default() };
         assert_eq!(settings.level_of(&disk(1000, 500, 500)), Level::Ample);
         assert_eq!(settings.level_of(&disk(1000, 600, 499)), Level::Refuse);
-        assert_eq!(Watermark::FreeBytes(500).room(&disk(1000, 800, 700)), 200);
-        assert_eq!(Watermark::Percent(90).room(&disk(1000, 400, 400)), 300);
-        assert_eq!(Watermark::Percent(90).room(&disk(1000, 10, 10)), 0);
+        assert_eq!(UsageLimit::FreeBytes(500).room(&disk(1000, 800, 700)), 200);
+        assert_eq!(UsageLimit::Percent(90).room(&disk(1000, 400, 400)), 300);
+        assert_eq!(UsageLimit::Percent(90).room(&disk(1000, 10, 10)), 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// The directories of the commit log.
-pub(crate) struct Places {
+pub(crate) struct Directories {
     /// Directories that receive new files, sorted; at least one.
     writable: Vec<PathBuf>,
     /// Directories that receive no new files.
@@ -23,7 +23,7 @@ pub(super) fn beside(directory: &Path) -> PathBuf {
     PathBuf::from(beside)
 }
 
-impl Places {
+impl Directories {
     pub(super) fn new(config: &Config) -> Self {
         let read_only: BTreeSet<PathBuf> = config.commit_log_read_only.iter().cloned().collect();
         let named = std::iter::once(&config.commit_log).chain(&config.commit_log_more);
@@ -37,7 +37,7 @@ impl Places {
         Self { writable: writable.into_iter().collect(), read_only, full: Mutex::default() }
     }
 
-    /// All directories.
+    /// All directories of the commit log, those without new files as well.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
         self.writable.iter().chain(&self.read_only)
     }
@@ -71,12 +71,12 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use super::Places;
+    use super::Directories;
     use crate::config::Config;
     use std::path::Path;
 
-    fn places(more: &[&str], read_only: &[&str]) -> Places {
-        Places::new(&Config {
+    fn places(more: &[&str], read_only: &[&str]) -> Directories {
+        Directories::new(&Config {
             commit_log: "/b".into(),
             commit_log_more: more.iter().map(Into::into).collect(),
             commit_log_read_only: read_only.iter().map(Into::into).collect(),
@@ -84,7 +84,7 @@ mod tests {
         })
     }
 
-    fn order(places: &Places) -> Vec<&str> {
+    fn order(places: &Directories) -> Vec<&str> {
         (0..4).map(|number| places.of(number).to_str().unwrap()).collect()
     }
 

@@ -7,14 +7,15 @@
 //! | digest, or the checksum property where there is no digest | everything but the body |
 //! | topic, queue, queue offset | the unit leads to the message at this queue offset |
 //!
-//! Records that this process wrote and that never left memory need no check: [`Shared::is_from_disk`] compares with the log
+//! Records that this process wrote and that never left memory need no check: [`crate::read_ahead::ReadAhead`] compares with the log
 //! position below which that is not certain. It starts at the end of the recovered log and rises whenever bytes are read from
 //! the disk or read ahead.
 
-use super::sum;
+use super::Reader;
+use crate::digest::sum;
+use crate::error::Damage;
 use crate::planted::{self, Bug};
 use crate::queue::{Queue, Unit, batched};
-use crate::store::Shared;
 use crate::wake::lock;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -33,23 +34,6 @@ pub struct Numbered {
     pub offset: QueueOffset,
     /// The queue unit, which tells log position and size of the message's record.
     pub unit: Unit,
-}
-
-/// A message that cannot be served: the bytes on the disk are not those that were stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// Index of the message in the request.
-    pub index: usize,
-    /// Log position where the message's record should begin.
-    pub at: LogOffset,
-    /// What was expected and what was found.
-    pub what: String,
-}
-
-impl std::fmt::Display for Damage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the record at log offset {} is damaged: {}", self.at, self.what)
-    }
 }
 
 /// Damaged records found since the store was opened.
@@ -77,17 +61,7 @@ impl Damaged {
     }
 }
 
-impl Shared {
-    /// Whether the bytes at a log position may have come from the disk.
-    pub(crate) fn is_from_disk(&self, at: LogOffset) -> bool {
-        at.get() < self.from_disk.load(Ordering::Relaxed)
-    }
-
-    /// Marks everything before log position `end` as possibly read from the disk.
-    pub(crate) fn came_from_disk(&self, end: u64) {
-        self.from_disk.fetch_max(end, Ordering::Relaxed);
-    }
-
+impl Reader<'_> {
     /// Logs, once per message, that a damaged message is not served.
     pub(crate) fn tell_damage(&self, queue: &Queue, offset: QueueOffset, damage: &Damage) {
         if self.damaged.is_new(damage.at, Some(offset)) {
@@ -102,14 +76,14 @@ impl Shared {
     /// Has the healer rebuild a unit that does not lead to its record. Returns `false` when that was tried before: then the
     /// record itself is damaged.
     pub(crate) fn lose_unit(&self, queue: &Queue, message: Numbered) -> bool {
-        let Some(queue) = self.queues.find(queue.topic(), queue.queue_id()) else { return false };
+        let Some(queue) = self.state.queues.find(queue.topic(), queue.queue_id()) else { return false };
         let mut suspected = lock(&self.damaged.suspected);
         let Numbered { offset, unit } = message;
         if suspected.len() == REMEMBERED_MAX || !suspected.insert((unit.log_offset, offset)) {
             return false;
         }
         drop(suspected);
-        self.lose(&queue, offset.get(), offset.get() + 1);
+        self.lost.lose(&queue, offset.get(), offset.get() + 1);
         true
     }
 
@@ -117,10 +91,10 @@ impl Shared {
     /// topic, queue or queue offset may be damaged.
     pub(crate) fn is_altered(&self, view: &RecordView<'_>, at: u64) -> bool {
         let at = LogOffset::new(at);
-        if !self.config.digests || !self.digests.covers(at) {
+        if !self.state.config.digests || !self.state.digests.covers(at) {
             return false;
         }
-        let expected = self.digests.find(at);
+        let expected = self.state.digests.find(at);
         let is_altered = expected.is_some_and(|expected| expected != sum::of(view));
         if is_altered {
             let what = "the checksum of all but its body is not the one kept when it was stored".to_owned();
@@ -152,7 +126,7 @@ impl Shared {
             return Ok(view);
         }
         view.check_crc().map_err(|error| error.to_string())?;
-        match self.config.digests.then(|| self.digests.find(at)).flatten() {
+        match self.state.config.digests.then(|| self.state.digests.find(at)).flatten() {
             Some(expected) => {
                 let found = sum::of(&view);
                 if found != expected {

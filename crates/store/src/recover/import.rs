@@ -1,12 +1,12 @@
 //! Takes over batch consume queue files that a RocketMQ broker wrote.
 
-use super::JAVAS;
-use super::reader::Reader;
+use super::Recovery;
 use crate::error::OpenError;
 use crate::queue::Unit;
+use crate::queue::batched::JAVAS;
+use crate::queue::batched::reader::Reader;
 use crate::queue::files::{QueueFiles, Touched};
 use crate::queue::removal::delete_numbered;
-use crate::store::Shared;
 use crate::wake::lock;
 use std::io;
 use std::path::Path;
@@ -16,26 +16,26 @@ const STEP_UNITS: usize = 1 << 16;
 /// Missing queue offsets in a row beyond which the unit behind them counts as damaged.
 const GAP_MAX: u64 = 1 << 20;
 
-impl Shared {
+impl Recovery<'_> {
     /// Rebuilds Vostok's files of batch consume queues from RocketMQ's.
     pub(crate) fn import_batches(&self) -> Result<(), OpenError> {
-        let touched = &mut *lock(&self.touched);
-        for topic in self.queues.batched_topics() {
-            let ours = self.queues.batched_directory.join(&*topic);
+        let touched = &mut *lock(&self.checkpointer.checkpoints.touched);
+        for topic in self.state.queues.batched_topics() {
+            let ours = self.state.queues.batched_directory.join(&*topic);
             // RocketMQ does not start when such a topic has ordinary consume queues.
-            let ordinary = self.queues.directory.join(&*topic);
-            delete_numbered(&*self.disk, &ordinary).map_err(OpenError::io(ordinary))?;
-            let javas = self.config.root.join(JAVAS).join(&*topic);
+            let ordinary = self.state.queues.directory.join(&*topic);
+            delete_numbered(&*self.state.disk, &ordinary).map_err(OpenError::io(ordinary))?;
+            let javas = self.state.config.root.join(JAVAS).join(&*topic);
             let mut ids = Vec::new();
             for directory in [&ours, &javas] {
-                let entries = self.disk.list(directory).map_err(OpenError::io(directory))?;
+                let entries = self.state.disk.list(directory).map_err(OpenError::io(directory))?;
                 let numbers = entries.iter().filter_map(|entry| entry.name.parse::<i32>().ok());
                 ids.extend(numbers.filter(|id| *id >= 0));
             }
             ids.sort_unstable();
             ids.dedup();
             for id in ids {
-                let files = self.queues.files_of(&topic, id);
+                let files = self.state.queues.files_of(&topic, id);
                 let directory = javas.join(id.to_string());
                 self.import(&directory, &files, touched).map_err(OpenError::io(directory))?;
             }
@@ -44,7 +44,8 @@ impl Shared {
     }
 
     fn import(&self, directory: &Path, files: &QueueFiles, touched: &mut Touched) -> io::Result<()> {
-        let mut reader = Reader::of(self.disk.clone(), directory.to_owned(), self.config.batch_file_bytes)?;
+        let mut reader =
+            Reader::of(self.state.disk.clone(), directory.to_owned(), self.state.config.batch_file_bytes)?;
         // Cleared only now: where RocketMQ's files are missing, Vostok's are the only ones.
         files.clear(touched)?;
         let mut units = Vec::new();

@@ -9,13 +9,13 @@
 //! longest text is reserved when the message is pushed, so that this cannot fail. Without [`crate::Config::multi_dispatch`]
 //! the properties are ignored.
 
-use crate::batch::Batch;
+use super::Batch;
+use crate::dispatch::names;
 use crate::error::PushError;
 use crate::queue::Queue;
 use crate::queue::registry::Queues;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use wire::names::{LIGHT_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_TOPIC_PREFIX};
 use wire::properties::{self, PROPERTIES_BYTES_MAX, key};
 use wire::record::{CRC_PROPERTY_BYTES, EncodeError, RecordView};
 
@@ -71,30 +71,6 @@ impl Multi {
     }
 }
 
-/// The queues that a message names, as topic and queue id; `None` for ordinary messages.
-fn names<'a>(topic: &str, queue_id: i32, stored: &'a [u8]) -> Option<impl Iterator<Item = (&'a str, i32)>> {
-    let kept =
-        topic.starts_with(RETRY_PREFIX) || topic.starts_with(SYSTEM_TOPIC_PREFIX) || topic == SCHEDULE_TOPIC;
-    let names =
-        properties::get_str(stored, key::INNER_MULTI_DISPATCH).filter(|names| !names.is_empty() && !kept)?;
-    Some(names.split(',').map(move |name| (name, if name.starts_with(LIGHT_PREFIX) { 0 } else { queue_id })))
-}
-
-/// The further queues of a stored record and its queue offsets there. Empty when the numbers of offsets and names differ.
-pub(crate) fn places<'a>(view: &RecordView<'a>) -> Vec<(&'a str, i32, u64)> {
-    let stored = view.properties();
-    let offsets = properties::get_str(stored, key::INNER_MULTI_QUEUE_OFFSET);
-    let (Some(topic), Some(offsets)) = (view.topic_str(), offsets) else { return Vec::new() };
-    let Some(names) = names(topic, view.queue_id(), stored) else { return Vec::new() };
-    let names: Vec<_> = names.collect();
-    let offsets: Vec<Option<u64>> = offsets.split(',').map(|offset| offset.parse().ok()).collect();
-    if names.len() != offsets.len() {
-        return Vec::new();
-    }
-    let place = |((topic, queue_id), offset): ((&'a str, i32), Option<u64>)| Some((topic, queue_id, offset?));
-    names.into_iter().zip(offsets).filter_map(place).collect()
-}
-
 /// Queue offsets that earlier records of the batch will take, counted per queue before any is assigned.
 #[derive(Default)]
 struct Taken(HashMap<*const Queue, u64>);
@@ -109,7 +85,7 @@ impl Taken {
 
 /// Writes the queue offsets into each record of the batch. The caller holds the appender's lock, and no offset has been
 /// assigned yet. May be called again after a failed append.
-pub(crate) fn write_offsets(batch: &mut Batch) {
+pub(super) fn write_offsets(batch: &mut Batch) {
     let mut taken = Taken::default();
     let mut bytes = Vec::with_capacity(batch.bytes.len());
     let crc_bytes = if batch.crc_property { CRC_PROPERTY_BYTES } else { 0 };

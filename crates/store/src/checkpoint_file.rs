@@ -11,6 +11,8 @@
 //! | 80..88 | how often the store was opened; also written to `abort` | Vostok |
 //! | 88..92 | 1 while the store is open, 0 after a clean stop | Vostok |
 //! | 92..96 | CRC-32 of bytes 0..92, top bit cleared | Vostok |
+//! | 96..104 | in controller mode: log position of the newest flushed message, as bytes 32..40 hold the confirm offset there | Vostok |
+//! | 104..108 | in controller mode: CRC-32 of bytes 0..104, top bit cleared | Vostok |
 //!
 //! RocketMQ writes its numbers in place and leaves the rest. Then the checksums do not match, and seal and mark count as
 //! missing; without the mark the queue table does not count either. All fields are in one sector, so a power cut leaves the
@@ -29,6 +31,8 @@ const NUMBERS_END: usize = 48;
 const MARK_AT: usize = 56;
 const CRC_AT: usize = 92;
 const MARK_END: usize = 96;
+const NEWEST_AT: usize = MARK_END;
+const NEWEST_END: usize = 108;
 const MAGIC: [u8; 8] = *b"VOSTOKQT";
 
 /// The content of the `checkpoint` file (`StoreCheckpoint`): six numbers at the start of a 4,096-byte page.
@@ -42,12 +46,14 @@ pub struct Checkpoint {
     pub index_msg_timestamp: i64,
     /// RocketMQ's number; Vostok keeps it as found.
     pub master_flushed_offset: i64,
-    /// Log position of the newest flushed message.
+    /// Log position of the newest flushed message; in controller mode the confirm offset.
     pub confirm_phy_offset: i64,
     /// Log position before which everything is durable, both in the log and in the queue files.
     pub logics_physical_offset: i64,
     /// The queue table that belongs to these numbers; `None` when another program wrote them.
     pub mark: Option<Mark>,
+    /// Log position of the newest flushed message, when `confirm_phy_offset` is a confirm offset; `None` otherwise.
+    pub newest: Option<i64>,
 }
 
 /// Vostok's part of the page: ties a queue table to the six numbers.
@@ -79,7 +85,13 @@ impl Checkpoint {
             confirm_phy_offset: field(4),
             logics_physical_offset: field(5),
             mark: page.get(..MARK_END).and_then(Mark::from_bytes),
+            newest: newest_from_bytes(page),
         }
+    }
+
+    /// Log position of the newest flushed message.
+    pub(crate) fn newest_record(&self) -> i64 {
+        self.newest.unwrap_or(self.confirm_phy_offset)
     }
 
     /// Encodes the page.
@@ -106,6 +118,11 @@ impl Checkpoint {
             page.extend_from_slice(&u32::from(mark.running).to_be_bytes());
             page.extend_from_slice(&crc32(&page).to_be_bytes());
         }
+        page.resize(NEWEST_AT, 0);
+        if let Some(newest) = self.newest {
+            page.extend_from_slice(&newest.to_be_bytes());
+            page.extend_from_slice(&crc32(&page).to_be_bytes());
+        }
         page.resize(PAGE_BYTES, 0);
         page
     }
@@ -122,13 +139,13 @@ impl Checkpoint {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             file => file?,
         };
-        let mut page = [0; MARK_END];
+        let mut page = [0; NEWEST_END];
         if let Err(error) = file.read_at(&mut page, 0) {
             if error.kind() != ErrorKind::UnexpectedEof {
                 return Err(error);
             }
             // A shorter file: RocketMQ's, or one whose creation a power cut interrupted.
-            page = [0; MARK_END];
+            page = [0; NEWEST_END];
             if let Err(error) = file.read_at(&mut page[..NUMBERS_END], 0) {
                 return if error.kind() == ErrorKind::UnexpectedEof {
                     Ok(Self::default())
@@ -163,6 +180,14 @@ impl Checkpoint {
     }
 }
 
+/// The newest message of a page that was written in controller mode.
+fn newest_from_bytes(page: &[u8]) -> Option<i64> {
+    let sum = page.get(NEWEST_AT + 8..NEWEST_END)?;
+    let newest = i64::from_be_bytes(page[NEWEST_AT..NEWEST_AT + 8].try_into().expect("eight bytes sliced"));
+    // An empty page has a checksum of its own by chance only, and no newest message.
+    (sum == crc32(&page[..NEWEST_AT + 8]).to_be_bytes()).then_some(newest)
+}
+
 impl Mark {
     fn from_bytes(page: &[u8]) -> Option<Self> {
         let number = |at: usize| u64::from_be_bytes(page[at..at + 8].try_into().expect("eight bytes sliced"));
@@ -174,3 +199,6 @@ impl Mark {
         Some(Self { generation, committed, openings, running: short(88) != 0 })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ fn the_page_matches_java() {
         confirm_phy_offset: 987_654_321,
         logics_physical_offset: 555_555_555,
         mark: None,
+        newest: None,
     };
     assert_eq!(Checkpoint::from_bytes(golden), expected);
     let ours = expected.to_bytes();
@@ -52,4 +53,24 @@ fn what_is_left_of_a_page_becomes_a_whole_one() {
         assert_eq!(Checkpoint::load(&disk, path).unwrap(), page, "{length} bytes");
         assert_eq!(disk.open(path).unwrap().length().unwrap(), length.max(4096));
     }
+}
+
+#[test]
+fn in_controller_mode_the_page_holds_confirm_offset_and_newest_record() {
+    let page = Checkpoint {
+        confirm_phy_offset: 300,
+        logics_physical_offset: 500,
+        newest: Some(400),
+        ..Checkpoint::default()
+    };
+    let bytes = page.to_bytes();
+    assert_eq!(bytes[32..40], 300i64.to_be_bytes());
+    assert_eq!(Checkpoint::from_bytes(&bytes), page);
+    assert_eq!((page.newest_record(), Checkpoint { newest: None, ..page }.newest_record()), (400, 300));
+    for at in 0..104 {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1;
+        assert_eq!(Checkpoint::from_bytes(&flipped).newest, None, "byte {at}");
+    }
+    assert_eq!(Checkpoint::from_bytes(&[0; 4096]), Checkpoint::default());
 }

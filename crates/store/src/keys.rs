@@ -2,7 +2,7 @@
 
 use wire::hash::java_hash_on;
 use wire::properties::{self, key};
-use wire::record::sys_flag;
+use wire::record::{RecordView, sys_flag};
 
 /// Separates topic and key in the hashed text.
 const SEPARATOR: &[u8] = b"#";
@@ -26,6 +26,30 @@ pub(crate) fn is_keyed(flags: i32) -> bool {
 /// Hash of the topic and separator, with which the hashes of all its keys begin.
 pub(crate) fn seed_of(topic: &[u8]) -> i32 {
     java_hash_on(java_hash_on(0, topic), SEPARATOR)
+}
+
+/// One key of a message, to be added to an index file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyEntry {
+    pub(crate) hash: u32,
+    /// Log position of the message.
+    pub(crate) offset: u64,
+    /// Store time of the message, ms since the epoch.
+    pub(crate) time: i64,
+}
+
+impl KeyEntry {
+    /// The keys of one record, given their hashes.
+    pub(crate) fn all(hashes: &[u32], offset: u64, time: i64) -> impl Iterator<Item = Self> + '_ {
+        hashes.iter().map(move |hash| Self { hash: *hash, offset, time })
+    }
+}
+
+/// Appends the hashes of a stored record's keys: none for the rollback of a transaction.
+pub(crate) fn hashes_of(view: &RecordView<'_>, hashes: &mut Vec<u32>) {
+    if is_keyed(view.sys_flag()) {
+        Keys::of(view.properties()).hash_into(seed_of(view.topic()), hashes);
+    }
 }
 
 /// The hash of a key, as index items hold it.

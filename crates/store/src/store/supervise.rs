@@ -1,7 +1,7 @@
 //! Handles panics of the store's threads: nobody may wait for a thread that has ended, and nothing may be accepted that no
 //! thread would make durable.
 
-use crate::store::Shared;
+use super::parts::Parts;
 use crate::wake::lock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,17 +18,17 @@ pub(crate) enum Need {
     Useful,
 }
 
-impl Shared {
+impl Parts {
     /// Runs a thread's body until it ends, and handles its panics.
     pub(crate) fn supervise(&self, name: &'static str, need: Need, run: impl Fn(&Self)) {
-        // Unwind safety: data shared between threads is behind locks, whose holders keep it consistent at each step.
+        // Unwind safety: data parts between threads is behind locks, whose holders keep it consistent at each step.
         let panics = || catch_unwind(AssertUnwindSafe(|| run(self))).is_err();
         let mut restarts = 0;
         while panics() {
             match need {
                 // Behind the fence a required thread is run again, to answer those who wait, or to end.
-                Need::Required if !self.fence.is_up() => {
-                    self.put_up_fence(&format!("the thread {name} panicked"))
+                Need::Required if !self.state.fence.is_up() => {
+                    self.state.put_up_fence(&format!("the thread {name} panicked"))
                 }
                 Need::Useful if restarts < RESTARTS_MAX => {
                     restarts += 1;
@@ -64,10 +64,10 @@ mod tests {
     fn a_panic_of_a_thread_that_makes_durable_fences_the_store_and_answers_all() {
         let store = store();
         let runs = AtomicUsize::new(0);
-        store.shared.supervise("store-flush", Need::Required, |shared| {
+        store.parts.supervise("store-flush", Need::Required, |parts| {
             assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
             // The second run happens behind the fence, as with the flush thread, which then answers those who wait.
-            assert!(shared.fence.is_up());
+            assert!(parts.state.fence.is_up());
         });
         assert_eq!(runs.load(Ordering::Relaxed), 2);
         let reason = store.fenced().unwrap();
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_thread_that_panics_behind_the_fence_as_well_ends() {
         let store = store();
-        store.shared.supervise("store-check", Need::Required, |_| panic!("on purpose"));
+        store.parts.supervise("store-check", Need::Required, |_| panic!("on purpose"));
         assert_eq!(store.stopped_threads(), ["store-check"]);
     }
 
@@ -93,10 +93,10 @@ mod tests {
     fn a_thread_the_store_can_do_without_begins_anew_and_fences_nothing() {
         let store = store();
         let runs = AtomicUsize::new(0);
-        let once = |_: &Shared| assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
-        store.shared.supervise("store-index", Need::Useful, once);
+        let once = |_: &Parts| assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
+        store.parts.supervise("store-index", Need::Useful, once);
         assert_eq!((store.fenced(), store.stopped_threads().len()), (None, 0));
-        store.shared.supervise("store-index", Need::Useful, |_| panic!("on purpose"));
+        store.parts.supervise("store-index", Need::Useful, |_| panic!("on purpose"));
         assert_eq!((store.fenced(), store.stopped_threads()), (None, vec!["store-index"]));
     }
 

@@ -1,0 +1,373 @@
+//! Following a master: the bytes of its log are written at the same log position, whatever the frames are that they come in,
+//! and every whole record is added to queues and key index as its append did on the master.
+//!
+//! A frame may end anywhere. The beginning of a record stays in memory until its rest has come: the next report to the master
+//! counts it, but nothing else does. It is not written, because a flush could make it durable without its rest, and recovery
+//! could not tell such a record from a whole one: the checksum of RocketMQ covers the body only.
+//!
+//! That a store follows is noted in the empty file `vostok/following`: recovery tells bytes that a power cut kept from the disk
+//! from damage by the store times of the records behind them, because what was appended long ago was flushed. A slave that
+//! catches up takes hours of the master's records within one flush interval, so these times prove nothing there. With this file
+//! recovery ends the log at the first bytes that are missing behind the checkpoint; the master sends them again.
+//!
+//! A blank record ends a file here as on the master, so the files of both have the same content at the same positions.
+
+use crate::append::{Appender, Appending, Following};
+use crate::checkpoint::Checkpointer;
+use crate::digest::{Entry, sum};
+use crate::disk::Space;
+use crate::dispatch::{Dispatch, QueueName};
+use crate::error::{AppendError, FollowError};
+use crate::flusher::Flusher;
+use crate::keys::{KeyEntry, hashes_of};
+use crate::queue::table;
+use crate::state::State;
+use crate::wake::lock;
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+use wire::record::{MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, peek};
+use wire::units::LogOffset;
+
+/// Largest record in bytes that is taken even if the configured limit is lower: the master's may be another one.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Following a master, with what it works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Follower<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) appending: Appending<'a>,
+    pub(crate) checkpointer: Checkpointer<'a>,
+    pub(crate) flusher: Flusher<'a>,
+}
+
+/// What a master's bytes from the log's end on hold.
+struct Received<'a> {
+    /// The whole records with their log positions.
+    records: Vec<(u64, RecordView<'a>)>,
+    /// What these records add to their queues.
+    dispatches: Vec<Dispatch<QueueName<'a>>>,
+    /// Log position behind the last whole record, or behind the blank record that follows it.
+    end: u64,
+    /// The topic that begins anew with the next record, so that its queues must go first.
+    restarted: Option<String>,
+}
+
+/// Why bytes cannot be a master's log: the log position, and what is wrong there.
+type Refused = (u64, String);
+
+impl Follower<'_> {
+    /// Appends bytes of the master's log; see [`crate::Store::follow`].
+    pub(crate) fn follow(&self, offset: LogOffset, bytes: &[u8]) -> Result<(), FollowError> {
+        let mut restarted = self.follow_some(offset, bytes)?;
+        while let Some(topic) = restarted {
+            self.restart_topic(&topic)?;
+            restarted = self.follow_some(self.followed(), &[])?;
+        }
+        Ok(())
+    }
+
+    /// Log position behind the last byte that came from the master.
+    pub(crate) fn followed(&self) -> LogOffset {
+        let appender = lock(self.appending.appender);
+        let unfinished = appender.following.as_ref().map_or(0, |following| following.unfinished.len());
+        LogOffset::new(self.state.appended.get() + unfinished as u64)
+    }
+
+    /// Appends all whole records. Stops before the record with which a topic begins anew and returns the topic.
+    fn follow_some(&self, offset: LogOffset, bytes: &[u8]) -> Result<Option<String>, FollowError> {
+        let mut appender = lock(self.appending.appender);
+        self.appending.refuse(&appender)?;
+        let Some(following) = &mut appender.following else { return Err(FollowError::NotFollowing) };
+        let appended = self.state.appended.get();
+        let before = following.unfinished.len();
+        let expected = LogOffset::new(appended + before as u64);
+        let begins = expected == LogOffset::ZERO && !bytes.is_empty();
+        if offset != expected && !begins {
+            // A heartbeat to an empty store says where the master is, not where the log begins.
+            let is_heartbeat = expected == LogOffset::ZERO;
+            return if is_heartbeat {
+                Ok(None)
+            } else {
+                Err(FollowError::Offset { expected, found: offset })
+            };
+        }
+        let mut held = std::mem::take(&mut following.unfinished);
+        let data: Cow<'_, [u8]> = if held.is_empty() {
+            Cow::Borrowed(bytes)
+        } else {
+            held.extend_from_slice(bytes);
+            Cow::Owned(held)
+        };
+        let start = if begins { offset.get() } else { appended };
+        let taken = self.take_whole(&mut appender, &data, start);
+        // Where bytes are no records, the unfinished one before them may be what is wrong: the master sends it again.
+        let kept = match &taken {
+            Ok((end, _)) => usize::try_from(end - start).expect("a part of the bytes")..data.len(),
+            Err(FollowError::Record { .. }) => 0..0,
+            Err(_) => 0..before,
+        };
+        appender.keep_unfinished(match data {
+            Cow::Borrowed(bytes) => bytes[kept].to_vec(),
+            // A long record comes in many pieces: do not copy those before each time.
+            Cow::Owned(mut held) => {
+                held.truncate(kept.end);
+                held.drain(..kept.start);
+                held
+            }
+        });
+        drop(appender);
+        let (end, restarted) = taken?;
+        self.appending.after_append(start, end);
+        Ok(restarted)
+    }
+
+    /// Writes and counts the whole records of `data`, which begins at the log's end. Returns the new end, and the topic that
+    /// begins anew there.
+    fn take_whole(
+        &self,
+        appender: &mut Appender,
+        data: &[u8],
+        start: u64,
+    ) -> Result<(u64, Option<String>), FollowError> {
+        if start != self.state.appended.get() && !start.is_multiple_of(self.state.config.segment_bytes) {
+            let (found, segment_bytes) = (LogOffset::new(start), self.state.config.segment_bytes);
+            return Err(FollowError::Start { found, segment_bytes });
+        }
+        let received = self.records_in(data, start);
+        let received = received.map_err(|(at, what)| FollowError::Record { at: LogOffset::new(at), what })?;
+        if start != self.state.appended.get() {
+            self.begin_log_at(start)?;
+        }
+        let length = usize::try_from(received.end - start).expect("a part of the bytes");
+        self.ensure_files(start, length as u64)?;
+        self.write_verbatim(appender, start, &data[..length])?;
+        self.count_records(appender, &received);
+        Ok((received.end, received.restarted))
+    }
+
+    /// Counts records that are written.
+    fn count_records(&self, appender: &mut Appender, received: &Received<'_>) {
+        // Published before the units: whoever sees a unit may read its record.
+        self.state.appended.set(received.end);
+        let count = received.dispatches.iter().map(|dispatch| self.put_followed(dispatch)).sum();
+        let (mut hashes, mut keys) = (Vec::new(), Vec::new());
+        for (at, view) in &received.records {
+            hashes.clear();
+            hashes_of(view, &mut hashes);
+            keys.extend(KeyEntry::all(&hashes, *at, view.store_timestamp()));
+            if self.state.config.digests {
+                appender.fresh.push(Entry { at: LogOffset::new(*at), digest: sum::of(view) });
+            }
+            appender.last_record = *at;
+            appender.store_timestamp = appender.store_timestamp.max(view.store_timestamp());
+        }
+        self.appending.index.hand_over(received.end, keys.len(), keys.into_iter());
+        self.state.note_unwritten(count);
+    }
+
+    /// Whether a record is the first of a queue whose topic was deleted and created again: queue offsets begin at 0 again.
+    /// `before` is what the records that came with it add.
+    fn begins_anew(&self, dispatch: &Dispatch<QueueName<'_>>, before: &[Dispatch<QueueName<'_>>]) -> bool {
+        let (topic, queue_id) = dispatch.queue;
+        dispatch.first == 0
+            && (self.state.queues.find(topic, queue_id).is_some_and(|queue| queue.max().get() > 0)
+                || before.iter().any(|other| other.queue == dispatch.queue))
+    }
+
+    /// Adds a record to one of its queues. Returns the number of units that were added.
+    fn put_followed(&self, dispatch: &Dispatch<QueueName<'_>>) -> u64 {
+        let Dispatch { queue: (topic, queue_id), first, count, unit } = *dispatch;
+        let offset = unit.log_offset;
+        let Ok(queue) = self.state.queues.find_or_create(topic, queue_id) else {
+            tracing::error!(%offset, queue_id, "a record's topic cannot be a queue; it is passed over");
+            return 0;
+        };
+        let next = queue.max().get();
+        let is_empty = queue.min() == queue.max();
+        if first + u64::from(count) <= next
+            || queue.is_far_ahead(first, if is_empty { offset.get() } else { 0 })
+        {
+            tracing::error!(%offset, ?queue, first, "a record's queue offset does not continue its queue; it is passed over");
+            return 0;
+        }
+        queue.put(unit, first, count, &self.state.queues).pushed
+    }
+
+    /// Removes the queues of a topic that begins anew behind the log's end.
+    fn restart_topic(&self, topic: &str) -> Result<(), AppendError> {
+        let is_batched = self.state.queues.is_batched(topic);
+        tracing::warn!(topic, "the master deleted this topic and made it again; its queues begin anew");
+        let removed = self.checkpointer.remove_topic(topic);
+        if is_batched {
+            self.state.queues.add_batched(topic);
+        }
+        removed.map(|_| ())
+    }
+
+    /// Finds the whole records in bytes that begin at log position `start`.
+    fn records_in<'a>(&self, data: &'a [u8], start: u64) -> Result<Received<'a>, Refused> {
+        let mut received =
+            Received { records: Vec::new(), dispatches: Vec::new(), end: start, restarted: None };
+        let mut rest = data;
+        while let Some((size, magic)) = peek(rest) {
+            let at = received.end;
+            let left = self.state.config.segment_bytes - at % self.state.config.segment_bytes;
+            let is_record = matches!(magic, MAGIC_V1 | MAGIC_V2)
+                && (RECORD_BYTES_MIN..=self.state.config.record_bytes_max.max(RECORD_BYTES_MAX))
+                    .contains(&(size as usize));
+            let is_blank = magic == MAGIC_BLANK && u64::from(size) == left;
+            if u64::from(size) > left || !is_record && !is_blank {
+                return Err((
+                    at,
+                    format!("magic {magic:#010x} with size {size} where {left} bytes are left"),
+                ));
+            }
+            let Some(bytes) = rest.split_off(..size as usize) else { break };
+            if is_record {
+                let view = RecordView::parse(bytes).and_then(|view| view.check_crc().map(|()| view));
+                let view = view.map_err(|error| (at, error.to_string()))?;
+                if view.log_offset() != Some(LogOffset::new(at)) {
+                    return Err((at, format!("the record says it lies at {:?}", view.log_offset())));
+                }
+                if !self.add_record(&mut received, at, view) {
+                    break;
+                }
+            }
+            received.end += u64::from(size);
+        }
+        Ok(received)
+    }
+
+    /// Adds a whole record and what it adds to queues; `false` when a topic begins anew with the record.
+    fn add_record<'a>(&self, received: &mut Received<'a>, at: u64, view: RecordView<'a>) -> bool {
+        let before = received.dispatches.len();
+        for dispatch in self.state.rules().dispatches_of(&view, at) {
+            let (topic, _) = dispatch.queue;
+            if self.state.queues.tombstones.covers(topic, at) {
+                continue;
+            }
+            if self.begins_anew(&dispatch, &received.dispatches[..before]) {
+                received.restarted = Some(topic.to_owned());
+                received.dispatches.truncate(before);
+                return false;
+            }
+            received.dispatches.push(dispatch);
+        }
+        received.records.push((at, view));
+        true
+    }
+
+    /// Makes the commit log files for `length` bytes at a log position.
+    fn ensure_files(&self, at: u64, length: u64) -> Result<(), AppendError> {
+        let segment_bytes = self.state.config.segment_bytes;
+        let mut base = at / segment_bytes * segment_bytes;
+        while base < at + length {
+            self.appending.preallocator().ensure_segment(base)?;
+            base += segment_bytes;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes to the log as they are, to several files where they reach so far.
+    fn write_verbatim(&self, appender: &mut Appender, mut at: u64, bytes: &[u8]) -> Result<(), AppendError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let left = self.state.config.segment_bytes - at % self.state.config.segment_bytes;
+            let step = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let (now, later) = rest.split_at(step);
+            self.appending.write_at(appender, now, at)?;
+            (rest, at) = (later, at + step as u64);
+        }
+        Ok(())
+    }
+
+    /// Makes the empty log begin at a log position: the master's log begins there, or its newest file does.
+    fn begin_log_at(&self, base: u64) -> Result<(), AppendError> {
+        // Excludes a flush, which would publish the old end.
+        let _alone = lock(&self.flusher.flush.flushing);
+        self.appending.preallocator().note_making(base, self.state.log.begin_at(base))?;
+        self.state.flushed.set(base);
+        self.state.appended.set(base);
+        tracing::info!(base, "the log begins where the master's bytes begin");
+        Ok(())
+    }
+
+    /// Refuses appends from now on and takes the bytes of a master's log.
+    pub(crate) fn start_following(&self) -> Result<(), AppendError> {
+        let mut appender = lock(self.appending.appender);
+        if appender.closed {
+            return Err(AppendError::Closed);
+        }
+        if appender.following.is_none() {
+            note_following(self.state)
+                .map_err(|error| self.failed_note("noting that the store follows", error))?;
+            appender.following = Some(Following::default());
+        }
+        Ok(())
+    }
+
+    /// Drops an unfinished record at the end and waits until the rest is durable; the store goes on following.
+    pub(crate) fn drop_unfinished(&self) -> Result<LogOffset, AppendError> {
+        let end = {
+            let mut appender = lock(self.appending.appender);
+            appender.keep_unfinished(Vec::new());
+            self.state.appended.get()
+        };
+        self.flusher.wait_flushed(end).map_err(|interrupted| self.state.explain(interrupted))?;
+        Ok(LogOffset::new(end))
+    }
+
+    /// Takes appends again. Everything that counts is durable when this returns.
+    pub(crate) fn stop_following(&self) -> Result<LogOffset, AppendError> {
+        loop {
+            let end = {
+                let mut appender = lock(self.appending.appender);
+                appender.keep_unfinished(Vec::new());
+                self.state.appended.get()
+            };
+            self.flusher.wait_flushed(end).map_err(|interrupted| self.state.explain(interrupted))?;
+            let mut appender = lock(self.appending.appender);
+            let is_over = self.state.appended.get() == end
+                && appender.following.as_ref().is_none_or(|following| following.unfinished.is_empty());
+            if is_over {
+                if appender.following.is_some() {
+                    forget_following(self.state)
+                        .map_err(|error| self.failed_note("noting that the store does not follow", error))?;
+                    appender.following = None;
+                }
+                return Ok(LogOffset::new(end));
+            }
+        }
+    }
+
+    fn failed_note(&self, what: &str, error: std::io::Error) -> AppendError {
+        let interrupted = self.state.failed(what, error);
+        self.state.explain(interrupted)
+    }
+}
+
+fn following_path(state: &State) -> PathBuf {
+    table::directory(&state.config.root).join("following")
+}
+
+/// Notes durably that the log is that of a master from now on.
+pub(crate) fn note_following(state: &State) -> io::Result<()> {
+    let directory = table::directory(&state.config.root);
+    state.disk.create_dir_all(&directory)?;
+    state.disk.create(&following_path(state), 0, Space::Sparse)?;
+    state.disk.sync_dir(&directory)?;
+    state.disk.sync_dir(&state.config.root)
+}
+
+/// Takes the note back, durably. The log must be durable.
+pub(crate) fn forget_following(state: &State) -> io::Result<()> {
+    state.disk.remove(&following_path(state))?;
+    state.disk.sync_dir(&table::directory(&state.config.root))
+}
+
+/// Whether the store followed a master when it was closed or crashed.
+pub(crate) fn has_followed(state: &State) -> io::Result<bool> {
+    let entries = state.disk.list(&table::directory(&state.config.root))?;
+    Ok(entries.iter().any(|entry| entry.name == "following"))
+}

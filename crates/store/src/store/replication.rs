@@ -1,0 +1,165 @@
+//! What replication needs of the store: bytes of the log to send, bytes of a master's log to take, and the watermarks of the
+//! replicas.
+
+use super::Store;
+use crate::disk::Read;
+use crate::error::{AppendError, FollowError, ReadError};
+use crate::watermark::{UNLIMITED, WaitOutcome, Watermark};
+use std::time::Duration;
+use wire::units::LogOffset;
+
+/// Callback for the outcome of a wait. Called once; it must be quick.
+type Done = Box<dyn FnOnce(WaitOutcome) + Send>;
+
+impl Store {
+    /// Makes the store follow a master: appends are refused with [`AppendError::Following`], and [`Self::follow`] takes the
+    /// bytes of the master's log. Does nothing when the store follows already. An opened store does not follow.
+    ///
+    /// # Errors
+    /// [`AppendError::Closed`]; [`AppendError::NoSpace`] or [`AppendError::Fenced`] when that could not be noted on the disk.
+    pub fn start_following(&self) -> Result<(), AppendError> {
+        self.parts.follower().start_following()
+    }
+
+    /// Makes the store take appends again and returns the end of its log. An unfinished record at the end is dropped; all
+    /// others are durable when this returns.
+    ///
+    /// # Errors
+    /// [`AppendError::NoSpace`] or [`AppendError::Fenced`] when the log could not be made durable; the store still follows.
+    pub fn stop_following(&self) -> Result<LogOffset, AppendError> {
+        self.parts.follower().stop_following()
+    }
+
+    /// Drops an unfinished record at the end of the log of a store that follows, waits until everything else is durable, and
+    /// returns where the log ends then. No append gets in meanwhile.
+    ///
+    /// # Errors
+    /// [`AppendError::NoSpace`] or [`AppendError::Fenced`] when the log could not be made durable.
+    pub fn drop_unfinished(&self) -> Result<LogOffset, AppendError> {
+        self.parts.follower().drop_unfinished()
+    }
+
+    /// Appends bytes of the master's log as they are. `offset` is their log position and must be [`Self::followed`]; only an
+    /// empty store begins wherever a commit log file can begin. The bytes may begin and end within a record and may reach
+    /// into the next file; every whole record is visible to readers when this returns. Blocks for a write to the page cache.
+    ///
+    /// # Errors
+    /// See [`FollowError`]; ask [`Self::followed`] afterwards where the master's bytes must go on.
+    pub fn follow(&self, offset: LogOffset, bytes: &[u8]) -> Result<(), FollowError> {
+        self.parts.follower().follow(offset, bytes)
+    }
+
+    /// Log position behind the last byte that came from the master: what a slave reports to it. Equals [`Self::appended`]
+    /// unless the last record is unfinished.
+    #[must_use]
+    pub fn followed(&self) -> LogOffset {
+        self.parts.follower().followed()
+    }
+
+    /// Cuts the log off at `to`, with everything that was made of the records behind it: queue units, keys, checksums. The
+    /// store must follow a master, and a record must begin or end at `to`. When this returns the cut is durable; after a crash
+    /// in between the next opening completes it. Callers that keep log or queue offsets of their own (timers, positions of
+    /// groups) must lower them too.
+    ///
+    /// # Errors
+    /// [`FollowError::NotFollowing`]; [`FollowError::Truncate`] when no record begins or ends there, or while lost queues are
+    /// rebuilt; [`FollowError::Store`] with [`AppendError::Fenced`] when a file could not be changed.
+    pub fn truncate(&self, to: LogOffset) -> Result<(), FollowError> {
+        self.parts.recovery().truncate(to.get())
+    }
+
+    /// Appends at most `length` bytes of the log from `from` on to `out`, as they are in one commit log file, if they are in
+    /// memory: what a master sends. Nothing is appended at the log's end.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_log(&self, from: LogOffset, length: usize, out: &mut Vec<u8>) -> Result<Read, ReadError> {
+        self.parts.reader().read(from, self.parts.reader().sendable(from, length), out, true)
+    }
+
+    /// Like [`Self::read_log`], but waits for the disk. Bytes that are not in memory are read ahead, and dropped from the page
+    /// cache behind the readers.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_log_blocking(
+        &self,
+        from: LogOffset,
+        length: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let length = self.parts.reader().sendable(from, length);
+        if self.parts.reader().read(from, length, out, true)? == Read::NotResident {
+            self.parts.read_ahead.bring_in_range(&self.parts.state, from.get(), from.get() + length as u64);
+            let _ = self.parts.reader().read(from, length, out, false)?;
+        }
+        Ok(())
+    }
+
+    /// Calls `done` once records are appended up to log position `end`, when that becomes impossible, or after `timeout`. When
+    /// the outcome is known already, `done` runs at once on this thread, otherwise on the thread that appends or on one of the
+    /// store's; it must be quick. So a sender to slaves follows the log without polling.
+    pub fn when_appended(&self, end: LogOffset, timeout: Duration, done: Done) {
+        self.parts.state.when(&self.parts.state.appended, end, timeout, done);
+    }
+
+    /// Log position that enough replicas have; `None` when replicas do not matter.
+    #[must_use]
+    pub fn replicated(&self) -> Option<LogOffset> {
+        position(&self.parts.state.replicated)
+    }
+
+    /// Raises the log position that enough replicas have, or ends with `None` that replicas matter. It never falls, except
+    /// when the log is truncated.
+    pub fn set_replicated(&self, to: Option<LogOffset>) {
+        set(&self.parts.state.replicated, to);
+    }
+
+    /// Calls `done` once enough replicas have the log up to `end`, when that becomes impossible, or after `timeout`; at once
+    /// when replicas do not matter. As [`Self::when_appended`] otherwise.
+    pub fn when_replicated(&self, end: LogOffset, timeout: Duration, done: Done) {
+        self.parts.state.when(&self.parts.state.replicated, end, timeout, done);
+    }
+
+    /// The confirm offset: consumers see nothing behind it, because a new master might not have it. `None` when it does not
+    /// limit what they see. With [`crate::Config::controller_mode`] an opened store has the one of its checkpoint.
+    #[must_use]
+    pub fn confirmed(&self) -> Option<LogOffset> {
+        position(&self.parts.state.confirmed)
+    }
+
+    /// Raises the confirm offset, or ends with `None` that it limits what consumers see. It never falls, except when the log is
+    /// truncated.
+    pub fn set_confirmed(&self, to: Option<LogOffset>) {
+        set(&self.parts.state.confirmed, to);
+        self.parts.state.wake_idle_checkpoint();
+    }
+
+    /// Calls `done` once the confirm offset has reached `end`, when that becomes impossible, or after `timeout`; at once when it
+    /// does not limit what consumers see. As [`Self::when_appended`] otherwise.
+    pub fn when_confirmed(&self, end: LogOffset, timeout: Duration, done: Done) {
+        self.parts.state.when(&self.parts.state.confirmed, end, timeout, done);
+    }
+
+    /// Log position up to which consumers may see messages: what is confirmed, and with synchronous flush what is durable.
+    #[must_use]
+    pub fn visible(&self) -> LogOffset {
+        let parts = &self.parts;
+        let durable =
+            if parts.state.writes_ahead() { parts.state.flushed.get() } else { parts.state.appended.get() };
+        LogOffset::new(durable.min(parts.state.confirmed.get()))
+    }
+}
+
+fn position(watermark: &Watermark) -> Option<LogOffset> {
+    Some(watermark.get()).filter(|position| *position != UNLIMITED).map(LogOffset::new)
+}
+
+fn set(watermark: &Watermark, to: Option<LogOffset>) {
+    match to {
+        None => watermark.set(UNLIMITED),
+        Some(to) if watermark.get() == UNLIMITED => watermark.set(to.get()),
+        Some(to) => watermark.raise(to.get()),
+    }
+    watermark.answer();
+}

@@ -1,0 +1,222 @@
+//! A position of the log that only rises and that others wait for: `appended`, `flushed`, `replicated`, `confirmed`.
+//!
+//! Whoever moves a watermark publishes the new position first ([`Watermark::set`], [`Watermark::raise`]) and then answers those
+//! who wait for it ([`Watermark::answer`]), which costs one atomic load while nobody waits. Waiters and publishers find each
+//! other as follows: a waiter sets `is_awaited` and then looks at the position once more, a publisher stores the position and
+//! then looks at `is_awaited`; both in sequentially consistent order, so one of the two sees the other.
+
+use crate::wake::{Next, Wake, lock};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Outcome for a caller that waited until a watermark reached a log position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitOutcome {
+    /// The watermark has reached the position.
+    Reached,
+    /// The watermark did not reach the position before the caller's deadline; it may still do so.
+    TimedOut,
+    /// The watermark will not reach the position: the store is fenced or closed, or its log was truncated before the position.
+    /// The text says which.
+    Failed(String),
+}
+
+/// Position of a watermark that limits nothing: whoever waits for it is answered at once.
+pub(crate) const UNLIMITED: u64 = u64::MAX;
+
+/// Callback of a waiter. Called once, on the thread that moves the watermark or on one of the store's, so it must be quick.
+pub(crate) type Done = Box<dyn FnOnce(WaitOutcome) + Send>;
+
+struct Waiter {
+    end: u64,
+    deadline: Option<Instant>,
+    done: Done,
+}
+
+/// A position of the log that only rises, except when the log is truncated, and the callers that wait for it.
+#[derive(Default)]
+pub(crate) struct Watermark {
+    position: AtomicU64,
+    /// Whether the list of waiters may hold somebody. Paired with `position`.
+    is_awaited: AtomicBool,
+    waiters: Mutex<Waiters>,
+    reached: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiters {
+    /// The waiters, in the order in which they came.
+    list: VecDeque<Waiter>,
+    /// Why nobody may wait any more: the threads have ended that would answer.
+    closed: Option<String>,
+}
+
+impl Watermark {
+    /// A watermark that starts at a position.
+    pub(crate) fn at(position: u64) -> Self {
+        Self { position: AtomicU64::new(position), ..Self::default() }
+    }
+
+    /// The position. Sequentially consistent with the idle flags of the threads that sleep until it moves.
+    pub(crate) fn get(&self) -> u64 {
+        self.position.load(Ordering::SeqCst)
+    }
+
+    /// Moves the watermark without answering anybody. For the one thread at a time that may move it.
+    pub(crate) fn set(&self, position: u64) {
+        self.position.store(position, Ordering::SeqCst);
+    }
+
+    /// Raises the watermark without answering anybody; does nothing when it is there already. For several threads.
+    pub(crate) fn raise(&self, position: u64) {
+        self.position.fetch_max(position, Ordering::SeqCst);
+    }
+
+    /// Lowers the watermark when the log is truncated, without telling anybody. A watermark that limits nothing stays.
+    pub(crate) fn lower(&self, position: u64) {
+        let lower = |current: u64| (current != UNLIMITED).then_some(current.min(position));
+        let _ = self.position.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lower);
+    }
+
+    /// Number of waiters that were told that the position is reached.
+    pub(crate) fn reached(&self) -> u64 {
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits for the watermark to rise.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::SeqCst)
+    }
+
+    /// Answers everybody whose position is reached. Costs one atomic load while nobody waits.
+    pub(crate) fn answer(&self) {
+        if self.is_awaited() {
+            let position = self.get();
+            let told = self.tell(|waiter| waiter.end <= position, &WaitOutcome::Reached);
+            self.reached.fetch_add(told, Ordering::Relaxed);
+        }
+    }
+
+    /// Calls `done` once the watermark has reached `end`, at `deadline`, or when it becomes certain that it will not be
+    /// reached. When the outcome is known already, `done` runs at once on this thread. `refusal` says why nobody can wait now;
+    /// whatever makes it say so must call [`Self::fail`] afterwards. Returns whether the caller waits.
+    pub(crate) fn when(
+        &self,
+        end: u64,
+        deadline: Option<Instant>,
+        refusal: impl FnOnce() -> Option<String>,
+        done: Done,
+    ) -> bool {
+        if self.get() >= end {
+            done(WaitOutcome::Reached);
+            return false;
+        }
+        let refused = {
+            let mut waiters = lock(&self.waiters);
+            match waiters.closed.clone().or_else(refusal) {
+                Some(reason) => Some((done, reason)),
+                None => {
+                    waiters.list.push_back(Waiter { end, deadline, done });
+                    self.is_awaited.store(true, Ordering::SeqCst);
+                    None
+                }
+            }
+        };
+        if let Some((done, reason)) = refused {
+            done(WaitOutcome::Failed(reason));
+            return false;
+        }
+        if self.get() >= end {
+            self.answer();
+        }
+        true
+    }
+
+    /// Answers everybody who has waited until `now` at most.
+    pub(crate) fn expire(&self, now: Instant) {
+        let is_over = |waiter: &Waiter| waiter.deadline.is_some_and(|deadline| deadline <= now);
+        self.tell(is_over, &WaitOutcome::TimedOut);
+    }
+
+    /// The earliest deadline of those who wait.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        lock(&self.waiters).list.iter().filter_map(|waiter| waiter.deadline).min()
+    }
+
+    /// Tells everybody who waits for a position behind `beyond` that it will not be reached.
+    pub(crate) fn fail(&self, beyond: u64, reason: &str) {
+        self.tell(|waiter| waiter.end > beyond, &WaitOutcome::Failed(reason.to_owned()));
+    }
+
+    /// Answers everybody for the last time; nobody can wait any more.
+    pub(crate) fn close(&self, reason: &str) {
+        lock(&self.waiters).closed = Some(reason.to_owned());
+        self.answer();
+        self.fail(0, reason);
+    }
+
+    /// Answers the waiters that `ready` selects. Returns their number.
+    fn tell(&self, ready: impl Fn(&Waiter) -> bool, outcome: &WaitOutcome) -> u64 {
+        let taken: VecDeque<Waiter> = {
+            let mut waiters = lock(&self.waiters);
+            let list = std::mem::take(&mut waiters.list);
+            let (taken, kept) = if list.iter().all(&ready) {
+                (list, VecDeque::new())
+            } else {
+                list.into_iter().partition(&ready)
+            };
+            self.is_awaited.store(!kept.is_empty(), Ordering::SeqCst);
+            waiters.list = kept;
+            taken
+        };
+        let count = taken.len() as u64;
+        // Callbacks run without the lock: one may wait for the next position.
+        taken.into_iter().for_each(|waiter| (waiter.done)(outcome.clone()));
+        count
+    }
+}
+
+/// When the thread that answers those whose deadline has passed must look again.
+pub(crate) struct Deadlines {
+    pub(crate) wake: Wake,
+    /// The deadline until which that thread sleeps, in ms since `origin`; zero while it is awake.
+    sleeps_until_ms: AtomicU64,
+    origin: Instant,
+}
+
+impl Deadlines {
+    pub(crate) fn new(origin: Instant) -> Self {
+        Self { wake: Wake::default(), sleeps_until_ms: AtomicU64::new(0), origin }
+    }
+
+    fn ms(&self, deadline: Option<Instant>) -> u64 {
+        let since = deadline.map(|deadline| deadline.saturating_duration_since(self.origin).as_millis());
+        since.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(u64::MAX)
+    }
+
+    /// Wakes the thread if it would sleep longer than until this deadline of a new waiter.
+    pub(crate) fn add(&self, deadline: Instant) {
+        if self.ms(Some(deadline)) < self.sleeps_until_ms.load(Ordering::SeqCst) {
+            self.wake.wake();
+        }
+    }
+
+    /// When the thread must look again, given how the earliest deadline is found.
+    pub(crate) fn next(&self, earliest: impl Fn() -> Option<Instant>) -> Next {
+        let until = earliest();
+        self.sleeps_until_ms.store(self.ms(until), Ordering::SeqCst);
+        // Whoever came since `earliest` looked did not know yet until when the thread sleeps.
+        let is_late = earliest().is_some_and(|earliest| until.is_none_or(|until| earliest < until));
+        if is_late { Next::Now } else { until.map_or(Next::Woken, Next::At) }
+    }
+
+    /// The thread looks at the deadlines: nobody needs to wake it.
+    pub(crate) fn looking(&self) {
+        self.sleeps_until_ms.store(0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests;
